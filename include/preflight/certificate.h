@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_CERTIFICATE_H
+#define PREFLIGHT_CERTIFICATE_H
+
+#include "preflight/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A normalised tracking error is clipped here before it becomes a return.
+#define PF_NTE_MAX 10.0
+
+// Return of a task: exp(-min(nte, 10)).
+PF_API double pf_return(double nte);
+
+// NTE from a table over delivered shares, linear between the points and constant beyond the ends.
+PF_API double pf_nte_interpolate(int n, const double *shares, const double *nte, double share);
+
+// Predictive mean and variance of a task's return, and the bound they support.
+typedef struct pf_prediction {
+    double mean;
+    double variance;
+    double lower; // L (Eq. cantelli_certificate)
+} pf_prediction;
+
+// L = mean - sqrt((1 - alpha)/alpha * variance).
+PF_API double pf_cantelli(double mean, double variance, double alpha);
+
+// Mean, variance (Eq. appendix_posterior_predictive_mean and _variance) and bound of n_members x
+// n returns with hypothesis probabilities p (n, sum 1), members equally likely.
+PF_API pf_prediction pf_predict_return(int n_members, int n, const double *p, const double *returns,
+                                       double alpha);
+
+// What is decided for a task, and why. An abstention is an outcome, not an error.
+typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;
+
+#define PF_WHY_LIST(X)                                                                             \
+    X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
+    X(PF_WHY_BOUND, "bound")                                                                       \
+    X(PF_WHY_CERTIFIED, "certified")
+
+typedef enum pf_why {
+#define X(code, name) code,
+    PF_WHY_LIST(X)
+#undef X
+} pf_why;
+
+PF_API const char *pf_why_name(pf_why why);
+
+// The deployment rule (Eq. deployment_rule), with the rule that an unprobed mechanism blocks. Any
+// value that is not finite is a no-go.
+PF_API pf_decision pf_decide(double lower, double j_min, bool probed, pf_why *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_KIT_H
+#define PREFLIGHT_KIT_H
+
+#include "preflight/channel.h"
+#include "preflight/method.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A kit is everything calibrated offline and fixed before use. In memory it is this view: numbers
+// and pointers into somebody's bytes. pf_kit_load points it into a file image (flash, mmap, heap);
+// a calibration fills it from its own arrays and writes it with pf_kit_save. The view owns nothing
+// and nobody writes through it.
+
+// File layout, all little-endian: 8 bytes magic, u32 version, u32 number of bytes of this fixed
+// part, the dimensions (i32, in the order of PF_KIT_DIMS), the scalars (f64), then the arrays in
+// the order of PF_KIT_ARRAYS, each padded to 8 bytes, then the SHA-256 of everything before it.
+#define PF_KIT_MAGIC "PFLTKIT"
+#define PF_KIT_VERSION 1
+
+#define PF_KIT_DIMS(X)                                                                             \
+    X(n_mech)  /* mechanisms: 0 current, 1..m candidates */                                        \
+    X(n_chan)  /* observed channels */                                                             \
+    X(n_state) /* doubles of a saved start state; 0: predictions need none */                      \
+    X(n_grid)  /* gains of the grid */                                                             \
+    X(n_bins)  /* categories K */                                                                  \
+    X(n_probes)                                                                                    \
+    X(n_targets)  /* targets of all probes together */                                             \
+    X(n_rows)     /* command rows of all probes together */                                        \
+    X(n_scale)    /* rows of `scale`: 1, or the longest probe's */                                 \
+    X(n_curve)    /* n_targets where z has a calibrated curve, else 0 */                           \
+    X(n_cross)    /* doubles of full rows, 0 where no probe has them */                            \
+    X(n_response) /* n_rows where nominal responses are stored (recordings), else 0 */             \
+    X(n_variant)  /* response rows over all targets and grid gains, else 0 */                      \
+    X(n_tasks)                                                                                     \
+    X(n_uses)      /* mechanisms used by all tasks together */                                     \
+    X(n_task_rows) /* command rows of all tasks together */                                        \
+    X(n_shares)    /* delivered shares of the return table */                                      \
+    X(n_members)   /* members of the return table */                                               \
+    X(n_methods)   /* alarm thresholds */                                                          \
+    X(n_names)     /* strings in `text` */                                                         \
+    X(n_text)      /* bytes of `text` */                                                           \
+    X(statistic)   /* pf_statistic */                                                              \
+    X(stop)        /* pf_stop */                                                                   \
+    X(require_probe)                                                                               \
+    X(budget1)  /* opportunities of stage 1 */                                                     \
+    X(budget2)  /* recovery probes */                                                              \
+    X(episodes) /* calibration episodes per class */                                               \
+    X(alarm_trials)
+
+#define PF_KIT_SCALARS(X)                                                                          \
+    X(g_cal)                                                                                       \
+    X(hazard) /* leaks from hypothesis 0 before each opportunity */                                \
+    X(temperature)                                                                                 \
+    X(alpha)                                                                                       \
+    X(j_min)                                                                                       \
+    X(sensor_noise)                                                                                \
+    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */    \
+    X(seed)        /* an integer below 2^53 */
+
+// (type, field, count)
+#define PF_KIT_ARRAYS(X)                                                                           \
+    X(double, lo, k->n_mech)                                                                       \
+    X(double, hi, k->n_mech)                                                                       \
+    X(double, scale, (size_t)k->n_scale *(size_t)k->n_chan)                                        \
+    X(double, return_scale, k->n_chan)                                                             \
+    X(double, grid, k->n_grid)                                                                     \
+    X(double, prior, k->n_mech)                                                                    \
+    X(double, weight, k->n_mech - 1)                                                               \
+    X(double, importance, k->n_mech - 1)                                                           \
+    X(double, reveal, k->n_mech - 1)                                                               \
+    X(int32_t, probe_row, k->n_probes + 1)    /* first command row of each probe */                \
+    X(int32_t, probe_target, k->n_probes + 1) /* first target of each probe */                     \
+    X(int32_t, probe_cross, k->n_probes)      /* first double in `cross`, -1: none */              \
+    X(double, charge, k->n_probes)                                                                 \
+    X(double, command, (size_t)k->n_rows *(size_t)k->n_mech)                                       \
+    X(int32_t, target_mech, k->n_targets)                                                          \
+    X(double, edges, (size_t)k->n_targets *(size_t)(k->n_bins - 1))                                \
+    X(double, nominal, (size_t)k->n_targets *(size_t)k->n_bins)                                    \
+    X(double, changed, (size_t)k->n_targets *(size_t)k->n_bins)                                    \
+    X(double, m0, k->n_targets)                                                                    \
+    X(double, m1, k->n_targets)                                                                    \
+    X(double, sigma, k->n_targets)                                                                 \
+    X(double, curve, (size_t)k->n_curve *(size_t)k->n_grid)                                        \
+    X(double, cross, k->n_cross) /* per probe: targets x targets x K, p(c_k | i) */                \
+    X(double, response, (size_t)k->n_response *(size_t)k->n_chan)                                  \
+    X(double, variant, (size_t)k->n_variant *(size_t)k->n_chan)                                    \
+    X(int32_t, task_use, k->n_tasks + 1) /* first entry in use_mech of each task */                \
+    X(int32_t, task_row, k->n_tasks + 1) /* first command row; none: the task is a policy */       \
+    X(int32_t, use_mech, k->n_uses)                                                                \
+    X(double, task_command, (size_t)k->n_task_rows *(size_t)k->n_mech)                             \
+    X(double, task_reveal, k->n_tasks)                                                             \
+    X(double, task_importance, k->n_tasks)                                                         \
+    X(double, shares, k->n_shares)                                                                 \
+    X(double, nte, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)                   \
+    X(double, threshold, k->n_methods)                                                             \
+    X(uint32_t, name, k->n_names) /* offset in `text` of each string */                            \
+    X(char, text, k->n_text)
+
+// When stage 1 ends on an alarm.
+typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
+
+typedef struct pf_kit {
+#define X(field) int32_t field;
+    PF_KIT_DIMS(X)
+#undef X
+#define X(field) double field;
+    PF_KIT_SCALARS(X)
+#undef X
+#define X(type, field, count) const type *field;
+    PF_KIT_ARRAYS(X)
+#undef X
+    uint8_t sha256[32]; // Of the whole file, as sha256sum prints it; zero before pf_kit_load.
+} pf_kit;
+
+// The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
+// probe, task (its name), task (its policy, empty for an open loop) and method id.
+typedef enum pf_kit_string {
+    PF_KIT_PLANT,     // name of the plant
+    PF_KIT_PREDICTOR, // "twin", "ensemble" or "recordings"
+    PF_KIT_MODEL,     // sha256 of the model file or empty
+    PF_KIT_SOURCE,    // simulator and version, or the recordings' sha256
+    PF_KIT_PROCESSOR, // CPU type of the numeric library
+    PF_KIT_PREFLIGHT, // program version
+    PF_KIT_STRINGS
+} pf_kit_string;
+
+// Checks every rule a kit must obey; on failure names the field.
+PF_API pf_status pf_kit_check(const pf_kit *kit, pf_error *error);
+
+// Bytes of the file, 0 if a dimension is out of range.
+PF_API size_t pf_kit_size(const pf_kit *kit);
+
+// Writes the file image into mem (at least pf_kit_size bytes) after pf_kit_check.
+PF_API pf_status pf_kit_save(const pf_kit *kit, void *mem, size_t bytes, pf_error *error);
+
+// Points *kit into a file image that must stay where it is and start at a multiple of 8. Nothing
+// is copied or allocated. Refuses anything that is not a whole, undamaged kit of this version.
+PF_API pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error);
+
+PF_API const char *pf_kit_get_string(const pf_kit *kit, pf_kit_string which);
+PF_API const char *pf_kit_mechanism_name(const pf_kit *kit, int mechanism);
+PF_API const char *pf_kit_channel_name(const pf_kit *kit, int channel);
+PF_API const char *pf_kit_probe_name(const pf_kit *kit, int probe);
+PF_API const char *pf_kit_task_name(const pf_kit *kit, int task);
+PF_API const char *pf_kit_task_policy(const pf_kit *kit, int task); // "" for an open loop.
+PF_API const char *pf_kit_method_id(const pf_kit *kit, int method);
+
+// Rows of a probe or task, and the largest over the probes.
+PF_API int pf_kit_probe_rows(const pf_kit *kit, int probe);
+PF_API int pf_kit_task_rows(const pf_kit *kit, int task);
+PF_API int pf_kit_most_rows(const pf_kit *kit);
+// Number of targets of a probe, their mechanisms, and the largest number over the probes.
+PF_API int pf_kit_probe_targets(const pf_kit *kit, int probe, const int32_t **mechanisms);
+PF_API int pf_kit_most_targets(const pf_kit *kit);
+// Channel of target t (counted over all probes).
+PF_API pf_channel_row pf_kit_channel(const pf_kit *kit, int target);
+
+// SHA-256, here because a kit checks itself with it.
+typedef struct pf_sha256 {
+    uint32_t h[8];
+    uint64_t bytes;
+    uint8_t block[64];
+} pf_sha256;
+
+PF_API void pf_sha256_init(pf_sha256 *sha);
+PF_API void pf_sha256_update(pf_sha256 *sha, const void *data, size_t bytes);
+PF_API void pf_sha256_final(const pf_sha256 *sha, uint8_t digest[32]);
+// Lower-case hexadecimal, terminated.
+PF_API void pf_sha256_text(const uint8_t digest[32], char text[65]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_PLANT_H
+#define PREFLIGHT_PLANT_H
+
+#include "preflight/rng.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A plant is what is acted on. Mechanism 0 is the current one, which today's controller uses;
+// mechanisms 1..m are the candidates, whose command is exactly zero in passive operation.
+
+typedef struct pf_mechanism {
+    const char *name;
+    double lo, hi; // command limits; infinite where unknown
+} pf_mechanism;
+
+typedef struct pf_channel {
+    const char *name;
+    double noise_sd; // sensor noise of the plant itself, raw units; 0: none declared
+    double scale;    // what a channel is divided by; 0: taken from the pulse responses
+} pf_channel;
+
+// A command shape, one mechanism at a time: a hold of `steps` rows, or a doublet (first half
+// positive, second half negative), then zero up to `rows`.
+typedef struct pf_pulse {
+    int steps;
+    int rows;
+    bool doublet;
+    const double *amplitude; // n_mech
+} pf_pulse;
+
+// A closed loop that the plant offers as a task.
+typedef struct pf_policy {
+    const char *name;
+    int n_mechanisms;
+    const int *mechanisms;
+    int rows;
+} pf_policy;
+
+// A knob changes the physics (mechanism studies, mismatched twins). Off by default.
+typedef struct pf_knob {
+    const char *name;
+    double value; // default
+    const char *line;
+} pf_knob;
+
+#define PF_KNOBS_MAX 8
+#define PF_STATE_MAX 512
+#define PF_MECH_MAX 256
+
+// What a plant tells of itself. Strings and arrays belong to the plant.
+typedef struct pf_plant_info {
+    const char *name;   // "attitude", "exec:./rig"
+    const char *title;  // one line
+    const char *source; // simulator and version, for the kit
+    int n_mech, n_chan, n_state;
+    double dt_s; // control step; 0 if unknown
+    const pf_mechanism *mechanisms;
+    const pf_channel *channels;
+    const pf_pulse *probe;    // default pulses; amplitude[0] is the passive one. Nullable.
+    const pf_pulse *task;     // default tasks. Nullable.
+    const double *reveal;     // nu by candidate, m entries. Nullable: 1/m.
+    const double *importance; // s by candidate, m entries. Nullable: 1.
+    int n_policies;
+    const pf_policy *policies;
+    int n_knobs;
+    const pf_knob *knobs;
+} pf_plant_info;
+
+// A native plant: one file that fills one of these, and one row in the registry. State is a plain
+// array, so saving and loading it is a copy. Inputs v are what the mechanisms deliver after limits
+// and faults; disturbances w follow the declared AR(1) law. All functions must be pure.
+typedef struct pf_plant_class {
+    pf_plant_info info;
+    int n_wind;             // disturbance channels
+    const double *wind_phi; // n_wind
+    const double *wind_sd;  // n_wind
+    int substeps;           // RK4 steps per control step
+    // Draws a start state; rng NULL: every draw replaced by its mean.
+    void (*reset)(double *x, pf_rng *rng);
+    // dx/dt of the state under held v and w.
+    void (*derivative)(const double *knob, const double *x, const double *v, const double *w,
+                       double *dx);
+    // Replaces derivative and substeps by an exact step. Nullable.
+    void (*advance)(const double *knob, double *x, const double *v, const double *w);
+    // Clamps after each substep. Nullable.
+    void (*project)(double *x);
+    // From command u and gains to the delivered v, at the start of each substep. Nullable: the
+    // fault layer's g * clip(u, lo, hi).
+    void (*deliver)(const double *knob, const double *x, const double *u, const double *gains,
+                    double *v);
+    // What the sensors see of x (and of the inputs of the last substep), without noise.
+    void (*output)(const double *knob, const double *x, const double *v, const double *w,
+                   double *y);
+} pf_plant_class;
+
+// An instance, owned by one thread.
+typedef struct pf_plant pf_plant;
+
+// By name ("attitude", "exec:COMMAND"); the error lists what there is.
+PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
+// From a class of the caller's, which must outlive it.
+PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class,
+                                     pf_error *error);
+// Another instance of the same plant for another thread.
+PF_API pf_status pf_plant_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
+PF_API void pf_plant_destroy(pf_plant *plant); // Nullable.
+PF_API const pf_plant_info *pf_plant_get_info(const pf_plant *plant);
+PF_API pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value,
+                                   pf_error *error);
+
+// The registry of native plants.
+PF_API int pf_plant_count(void);
+PF_API const pf_plant_class *pf_plant_at(int index);
+
+// One whole trajectory.
+typedef struct pf_roll {
+    pf_key key;            // reset, disturbance and sensor noise have streams derived from it
+    const double *start;   // saved state instead of a reset. Nullable.
+    bool mean_reset;       // every random draw of the reset replaced by its mean
+    const double *gains;   // n_mech, Nullable: all 1
+    const double *command; // rows x n_mech; ignored with a policy
+    int rows;
+    int policy;               // index in info.policies, or -1
+    const double *correction; // n_mech, policy only. Nullable: all 1
+    bool disturbance;
+    double sensor_noise; // multiple of the plant's own noise; 0: none
+} pf_roll;
+
+PF_API pf_roll pf_roll_default(void);
+
+// Where the trajectory goes; any pointer may be NULL.
+typedef struct pf_trace {
+    double *start;   // n_state
+    double *initial; // n_chan: the output before the first command (NaN where the plant has none)
+    double *output;  // rows x n_chan: after each command
+    double *state;   // rows x n_state: after each command (native plants only)
+} pf_trace;
+
+PF_API pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                               pf_error *error);
+
+// The default delivery of the fault layer: v = g * clip(u, lo, hi).
+PF_API void pf_fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
+                             const double *gains, double *v);
+
+// Fills rows x n_mech with the pulse of one mechanism, all others zero.
+PF_API void pf_pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

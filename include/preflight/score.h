@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_SCORE_H
+#define PREFLIGHT_SCORE_H
+
+#include "preflight/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What a response says about one target of its probe.
+typedef struct pf_match {
+    double score;       // S_j = <r, h'>/|h'| (Eq. matched_score), or |r| for the norm statistic.
+    double coefficient; // <r, h'>/<h', h>, the least-squares amplitude of the signature.
+    double remaining;   // |h'|/|h|: what decorrelation left of the signature, 1 for one target.
+    bool usable;        // False: h = 0 or remaining < PF_REMAINING_ONLINE; the target is skipped.
+} pf_match;
+
+// Online, a target whose signature is nearly in the span of the others says nothing about itself.
+#define PF_REMAINING_ONLINE 0.01
+// At calibration such a probe is refused (median over the calibration starts).
+#define PF_REMAINING_CALIBRATION 0.05
+
+// Sum of a[i]*b[i] in a fixed order (four interleaved partial sums): the same bits everywhere.
+PF_API double pf_dot(int n, const double *a, const double *b);
+
+// out = (x - base)/scale, row by row (Eq. residual_signature). scale has n_chan entries if
+// scale_rows is 1, else rows*n_chan. out may be x.
+PF_API void pf_scaled_difference(int rows, int n_chan, const double *x, const double *base,
+                                 const double *scale, int scale_rows, double *out);
+
+// Norm of the residual, the statistic of the baselines.
+PF_API double pf_residual_norm(int n, const double *residual);
+
+// Doubles of scratch that pf_match_targets needs for n_targets.
+PF_API size_t pf_match_scratch(int n_targets);
+
+// Scores of all targets of one probe. signatures is n_targets x n, residual n; out has n_targets
+// entries; scratch pf_match_scratch(n_targets) doubles. With one target exactly the paper's.
+PF_API void pf_match_targets(int n_targets, int n, const double *signatures, const double *residual,
+                             double *scratch, pf_match *out);
+
+// The same by explicit projection, one target at a time: slow, plain, kept as the reference.
+// scratch needs (n_targets + 1) x n doubles.
+PF_API void pf_match_targets_plain(int n_targets, int n, const double *signatures,
+                                   const double *residual, double *scratch, pf_match *out);
+
+// z = (coefficient - m0)/(m1 - m0) (Eq. matched_coordinate): 0 nominal, 1 at g_cal.
+PF_API double pf_coordinate(double coefficient, double m0, double m1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_SESSION_H
+#define PREFLIGHT_SESSION_H
+
+#include "preflight/certificate.h"
+#include "preflight/joint.h"
+#include "preflight/kit.h"
+#include "preflight/predictor.h"
+#include "preflight/score.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The online state of one readiness check, in the shape of ask/tell, in the caller's memory.
+// Nothing is allocated after init. A call that fails leaves the session exactly as it was.
+typedef struct pf_session pf_session;
+
+typedef struct pf_session_config {
+    const char *method; // NULL: the kit's first method.
+    uint64_t seed;      // Only the random methods use it.
+} pf_session_config;
+
+PF_API pf_session_config pf_session_config_default(void);
+
+// Bytes a session on this kit needs, 0 if the kit is not valid.
+PF_API size_t pf_session_size(const pf_kit *kit);
+
+// Lays a session into mem (aligned to 16). The kit must outlive it. Config may be NULL.
+PF_API pf_status pf_session_init(pf_session **session, const pf_kit *kit,
+                                 const pf_session_config *config, void *mem, size_t bytes,
+                                 pf_error *error);
+
+// A fresh session on the same kit and config.
+PF_API void pf_session_reset(pf_session *session);
+
+typedef enum pf_ask_kind { PF_ASK_PROBE = 0, PF_ASK_DONE = 1 } pf_ask_kind;
+
+#define PF_DONE_LIST(X)                                                                            \
+    X(PF_DONE_NOT, "not-done")                                                                     \
+    X(PF_DONE_READY, "ready")                                                                      \
+    X(PF_DONE_BUDGET, "budget")                                                                    \
+    X(PF_DONE_NO_ALARM, "no-alarm")
+
+typedef enum pf_done {
+#define X(code, name) code,
+    PF_DONE_LIST(X)
+#undef X
+} pf_done;
+
+PF_API const char *pf_done_name(pf_done done);
+
+typedef struct pf_ask {
+    pf_ask_kind kind;
+    int stage;      // 1 or 2
+    int probe;      // index in the kit, -1 when done
+    int rows;       // rows of the response that tell expects
+    bool has_value; // false where the method has no value
+    double value;   // acquisition value per charge
+    pf_done why;    // when done
+} pf_ask;
+
+// The next probe, or done. The first ask after a tell opens an opportunity (hazard, choice);
+// asking again gives the same answer.
+PF_API pf_ask pf_session_ask(pf_session *session);
+
+// What stage 1 read from a response about one target.
+typedef struct pf_reading {
+    int mechanism;
+    bool usable;       // false: signature vanished among the others', nothing was learned
+    double score;      // NaN when not usable
+    int category;      // -1 when not usable
+    double coordinate; // NaN where the statistic has none
+    bool gate;         // the coordinate was admitted
+    double ratio;      // p(c | changed)/p(c | nominal), 1 when not usable
+} pf_reading;
+
+typedef struct pf_tell {
+    int probe;
+    const double *response; // rows x channels, raw units
+    int rows;
+    int channels;
+    const double *start; // saved start state for the predictor. Nullable.
+    int n_start;
+} pf_tell;
+
+// The response of the outstanding probe. predictor may be NULL for a kit with recorded responses.
+PF_API pf_status pf_session_tell(pf_session *session, const pf_tell *tell,
+                                 const pf_predictor *predictor, pf_error *error);
+
+// Gives up the outstanding probe: no charge, the opportunity counts, and the probe is not asked
+// again in this session.
+PF_API pf_status pf_session_skip(pf_session *session, pf_error *error);
+
+// Ends stage 1 now and withdraws an outstanding probe.
+PF_API pf_status pf_session_stage2(pf_session *session, pf_error *error);
+
+// Read access. Arrays stay valid until the next call that changes the session.
+PF_API const pf_kit *pf_session_kit(const pf_session *session);
+PF_API const pf_method *pf_session_method(const pf_session *session);
+PF_API int pf_session_stage(const pf_session *session); // 1, 2, or 3 when done
+PF_API double pf_session_charge(const pf_session *session);
+PF_API int pf_session_told(const pf_session *session); // responses accepted, both stages
+PF_API int pf_session_opportunities(const pf_session *session);
+PF_API bool pf_session_alarm(const pf_session *session);
+PF_API int pf_session_alarm_opportunity(const pf_session *session); // from 0, -1 without alarm
+PF_API double pf_session_threshold(const pf_session *session);
+PF_API double pf_session_peak(const pf_session *session); // largest P(H != 0) after an update
+PF_API const double *pf_session_belief(const pf_session *session);               // m + 1
+PF_API const double *pf_session_severity(const pf_session *session);             // m x grid
+PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n); // last tell
+PF_API bool pf_session_probed(const pf_session *session, int mechanism);
+// The joint belief: of the boundary while in stage 1, else the present one.
+PF_API pf_joint pf_session_joint(pf_session *session);
+
+typedef struct pf_task_readiness {
+    double mean;
+    double sd;
+    double lower;
+    pf_decision decision;
+    pf_why why;
+} pf_task_readiness;
+
+typedef struct pf_mechanism_readiness {
+    double changed;
+    double mean_gain;
+    double interval[2];
+    double correction;
+    bool probed;
+} pf_mechanism_readiness;
+
+// Answers as if the session ended now, from the kit's return table, and changes nothing of it. The
+// results are read with the two getters below until the next call on the session. (A simulation
+// that knows the task's start predicts its own returns: pf_session_joint, pf_predict_return.)
+PF_API void pf_session_certify(pf_session *session);
+PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int task);
+// mechanism 1..m
+PF_API const pf_mechanism_readiness *pf_session_mechanism(const pf_session *session, int mechanism);
+
+// Share of what the task asks that reaches the plant from mechanism j under correction c and gain
+// g: g <clip(c u), u>/<u, u>; for a policy g c.
+PF_API double pf_kit_delivered_share(const pf_kit *kit, int task, int mechanism, double correction,
+                                     double gain);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate_impl.h"
+#include "contract.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t most_rows(const pf_plan *plan)
+{
+    int rows = 1;
+    for (int q = 0; q < plan->n_probes; q++) {
+        rows = plan->probes[q].rows > rows ? plan->probes[q].rows : rows;
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        rows = plan->tasks[t].rows > rows ? plan->tasks[t].rows : rows;
+    }
+    return (size_t)rows;
+}
+
+static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    size_t rows = most_rows(plan), window = rows * (size_t)plan->n_chan, d = sizeof(double);
+    int targets = 1;
+    for (int q = 0; q < plan->n_probes; q++) {
+        targets = plan->probes[q].n_targets > targets ? plan->probes[q].n_targets : targets;
+    }
+    c->n_workers = pf_threads(c->effort);
+    c->workers = pf_arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
+    for (int i = 0; c->workers && i < c->n_workers; i++) {
+        pf_worker *w = &c->workers[i];
+        w->start = pf_arena_take(&c->arena, (size_t)plan->n_state + 1, d);
+        w->response = pf_arena_take(&c->arena, window, d);
+        w->nominal = pf_arena_take(&c->arena, window, d);
+        w->predicted = pf_arena_take(&c->arena, window, d);
+        w->signatures = pf_arena_take(&c->arena, window * (size_t)targets, d);
+        w->scratch = pf_arena_take(&c->arena, pf_match_scratch(targets), d);
+        w->gains = pf_arena_take(&c->arena, (size_t)plan->n_mech, d);
+        w->still = pf_arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
+        w->matches = pf_arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
+        if (c->arena.failed) {
+            break;
+        }
+        pf_status status = pf_plant_clone(plant, &w->plant, error);
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for calibration") : PF_OK;
+}
+
+static void free_workers(pf_calibration *c)
+{
+    for (int i = 0; c->workers && i < c->n_workers; i++) {
+        pf_plant_destroy(c->workers[i].plant);
+    }
+    pf_arena_free(&c->arena);
+}
+
+static pf_status start(pf_calibration *c, pf_plant *plant, const pf_method *method, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    pf_kit_kind kind = {.predictor = "twin",
+                        .source = pf_plant_get_info(plant)->source,
+                        .statistic = method->statistic,
+                        .n_state = plan->n_state,
+                        .n_scale = 1,
+                        .n_members = plan->members};
+    pf_status status = pf_contract_check(plan, plant, error);
+    if (status == PF_OK) {
+        status = pf_kit_build_init(&c->build, plan, &kind, error);
+    }
+    return status == PF_OK ? make_workers(c, plant, error) : status;
+}
+
+static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
+                            const pf_method **method, pf_error *error)
+{
+    if (plan->n_mech != info->n_mech || plan->n_chan != info->n_chan ||
+        plan->n_state != info->n_state) {
+        return pf_fail(error, PF_ERR_MISMATCH, "the plan was made for another plant than %s",
+                       info->name);
+    }
+    *method = pf_method_find(plan->method);
+    if (!*method) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "no method is called '%s'; `preflight list methods` shows what there is",
+                       plan->method);
+    }
+    for (int q = 0; q < plan->n_probes; q++) {
+        if (plan->probes[q].n_targets > 1 && (*method)->statistic == PF_STATISTIC_NORM) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "probe '%s' has several targets, which needs a method with the matched "
+                           "statistic, such as eg-mpt",
+                           plan->probes[q].name);
+        }
+    }
+    return PF_OK;
+}
+
+pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_effort *effort, void **bytes,
+                       size_t *n_bytes, pf_error *error)
+{
+    *bytes = NULL;
+    *n_bytes = 0;
+    const pf_method *method = NULL;
+    pf_status status = plan_check(plan, pf_plant_get_info(plant), &method, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_calibration c = {.plan = plan, .effort = effort};
+    status = start(&c, plant, method, error);
+    if (status == PF_OK) {
+        status = pf__calibrate_scales(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_channels(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_returns(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_alarm(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf_kit_build_save(&c.build, bytes, n_bytes, error);
+    }
+    free_workers(&c);
+    pf_kit_build_free(&c.build);
+    return status;
+}

@@ -1,0 +1,345 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate_impl.h"
+#include "fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- scales
+
+// Starts over which the pulse responses are averaged.
+enum { SCALE_STARTS = 40 };
+
+static pf_status response_energy(pf_calibration *c, int probe, int start, double *energy,
+                                 double *noise, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    pf_worker *w = &c->workers[0];
+    const pf_plan_probe *p = &plan->probes[probe];
+    pf_roll roll = pf_roll_default();
+    roll.key =
+        pf_key_stream(plan->seed, plan->plant, (uint64_t)start, PF_PURPOSE_CALIBRATION, 1000);
+    roll.command = p->command;
+    roll.rows = p->rows;
+    pf_trace trace = {.output = w->response};
+    pf_status status = pf_plant_roll(w->plant, &roll, &trace, error);
+    if (status == PF_OK) {
+        // the free response from the same start
+        roll.command = w->still;
+        trace.output = w->nominal;
+        status = pf_plant_roll(w->plant, &roll, &trace, error);
+    }
+    if (status == PF_OK) {
+        roll.command = p->command;
+        roll.disturbance = true;
+        roll.sensor_noise = 1;
+        trace.output = w->predicted;
+        status = pf_plant_roll(w->plant, &roll, &trace, error);
+    }
+    for (int i = 0; status == PF_OK && i < p->rows * plan->n_chan; i++) {
+        double moved = w->response[i] - w->nominal[i], shaken = w->predicted[i] - w->response[i];
+        energy[i % plan->n_chan] += moved * moved;
+        noise[i % plan->n_chan] += shaken * shaken;
+    }
+    return status;
+}
+
+pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    bool all_given = true;
+    for (int i = 0; i < plan->n_chan; i++) {
+        c->build.scale[i] = c->build.return_scale[i] = plan->channels[i].scale;
+        all_given = all_given && plan->channels[i].scale > 0;
+    }
+    if (all_given) {
+        return PF_OK;
+    }
+    double *energy = pf_arena_take(&c->arena, 2 * (size_t)plan->n_chan, sizeof *energy);
+    if (!energy) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the scales");
+    }
+    double *noise = energy + plan->n_chan, samples = 0;
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int s = 0; s < SCALE_STARTS; s++) {
+            pf_status status = response_energy(c, q, s, energy, noise, error);
+            if (status != PF_OK) {
+                return status;
+            }
+            samples += plan->probes[q].rows;
+        }
+    }
+    // a channel that no probe moves is measured by its own noise and says nothing
+    for (int i = 0; i < plan->n_chan; i++) {
+        double rms = sqrt(energy[i] / samples);
+        rms = rms > 0 ? rms : sqrt(noise[i] / samples);
+        if (!(plan->channels[i].scale > 0)) {
+            c->build.scale[i] = c->build.return_scale[i] = rms > 0 ? rms : 1;
+        }
+    }
+    return PF_OK;
+}
+
+// --- channels
+
+// Slots of all episodes: per probe, class (0 nominal, t + 1 target t weak), episode, target.
+typedef struct episodes {
+    pf_calibration *c;
+    pf_match *matches;
+    size_t *first; // first slot of each probe
+    int *probe_of; // per unit of work
+    int *class_of;
+} episodes;
+
+static pf_match *slot(const episodes *e, int probe, int class, int episode)
+{
+    const pf_plan *plan = e->c->plan;
+    size_t targets = (size_t)plan->probes[probe].n_targets;
+    return e->matches + e->first[probe] +
+           ((size_t) class * (size_t)plan->episodes + (size_t)episode) * targets;
+}
+
+// One episode: the physical response, the predictions from its saved start, the matches.
+static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
+{
+    episodes *e = self;
+    pf_calibration *c = e->c;
+    const pf_plan *plan = c->plan;
+    pf_worker *w = &c->workers[worker];
+    size_t unit = item / (size_t)plan->episodes;
+    int episode = (int)(item % (size_t)plan->episodes);
+    int q = e->probe_of[unit], class = e->class_of[unit];
+    const pf_plan_probe *probe = &plan->probes[q];
+    for (int j = 0; j < plan->n_mech; j++) {
+        w->gains[j] = class > 0 && probe->targets[class - 1] == j ? plan->g_cal : 1;
+    }
+    pf_rig rig = {w->plant, &c->build.kit, w->gains, w->start, w->response};
+    pf_key key = pf_key_stream(plan->seed, plan->plant, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
+                               class > 0);
+    pf_status status = pf_rig_run(&rig, q, key, error);
+    pf_twin twin = {w->plant, &c->build.kit};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_hypothesis h = {q, 0, 1};
+    if (status == PF_OK) {
+        status = predictor.predict(&twin, &h, w->start, plan->n_state, w->nominal, error);
+    }
+    int n = probe->rows * plan->n_chan;
+    for (int t = 0; t < probe->n_targets && status == PF_OK; t++) {
+        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
+        status = predictor.predict(&twin, &h, w->start, plan->n_state, w->predicted, error);
+        pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, c->build.scale, 1,
+                             w->signatures + (size_t)t * (size_t)n);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, c->build.scale, 1,
+                         w->response);
+    pf_match *out = slot(e, q, class, episode);
+    pf_match_targets(probe->n_targets, n, w->signatures, w->response, w->scratch, out);
+    if (c->build.kit.statistic == PF_STATISTIC_NORM) {
+        out[0].score = pf_residual_norm(n, w->response);
+    }
+    return PF_OK;
+}
+
+// Usable scores and coefficients of one target in one class.
+static int collect(const episodes *e, int probe, int class, int target, double *score,
+                   double *coefficient, double *remaining)
+{
+    int n = 0;
+    for (int i = 0; i < e->c->plan->episodes; i++) {
+        const pf_match *m = slot(e, probe, class, i) + target;
+        remaining[i] = m->remaining;
+        if (m->usable) {
+            score[n] = m->score;
+            coefficient[n++] = m->coefficient;
+        }
+    }
+    return n;
+}
+
+static pf_status refuse(const pf_plan *plan, int probe, int target, const char *why,
+                        pf_error *error)
+{
+    const pf_plan_probe *p = &plan->probes[probe];
+    return pf_fail(error, PF_ERR_DEGENERATE, "probe '%s', mechanism '%s': %s", p->name,
+                   plan->mechanisms[p->targets[target]].name, why);
+}
+
+// Names the other targets that the signature of `target` cannot be told from.
+static pf_status refuse_collinear(const pf_plan *plan, int probe, int target, pf_error *error)
+{
+    const pf_plan_probe *p = &plan->probes[probe];
+    char text[240];
+    int at = snprintf(text, sizeof text, "cannot be told apart from");
+    for (int t = 0; t < p->n_targets; t++) {
+        if (t != target && at > 0 && (size_t)at < sizeof text) {
+            at += snprintf(text + at, sizeof text - (size_t)at, " '%s'",
+                           plan->mechanisms[p->targets[t]].name);
+        }
+    }
+    return refuse(plan, probe, target, text, error);
+}
+
+typedef struct fit_buffers {
+    double *score[2], *coefficient[2], *remaining, *scratch;
+} fit_buffers;
+
+// Bins, rows, centres and dispersion of one target (protocol section 2).
+static pf_status fit_target(episodes *e, int probe, int target, fit_buffers *f, pf_error *error)
+{
+    pf_calibration *c = e->c;
+    const pf_plan *plan = c->plan;
+    pf_kit_build *b = &c->build;
+    int at = b->probe_target[probe] + target, bins = plan->n_bins, n[2];
+    for (int class = 0; class < 2; class ++) {
+        n[class] = collect(e, probe, class == 0 ? 0 : target + 1, target, f->score[class],
+                           f->coefficient[class], f->remaining);
+        double median = pf_fit_median(plan->episodes, f->remaining, f->scratch);
+        if (median < PF_REMAINING_CALIBRATION && plan->probes[probe].n_targets > 1) {
+            return refuse_collinear(plan, probe, target, error);
+        }
+        if (n[class] < 2 || 2 * n[class] < plan->episodes) {
+            return refuse(plan, probe, target, "the model predicts no effect of a loss", error);
+        }
+    }
+    bool silent = true;
+    for (int i = 0; i < n[0]; i++) {
+        silent = silent && f->score[0][i] == 0;
+    }
+    if (silent) {
+        return refuse(plan, probe, target,
+                      "nominal responses equal the prediction to the last bit: there is no noise "
+                      "to calibrate against; set sensor_noise (for example .25)",
+                      error);
+    }
+    double *edges = b->edges + (size_t)at * (size_t)(bins - 1);
+    pf_fit_edges(n[0], f->score[0], n[1], f->score[1], bins, edges, f->scratch);
+    pf_fit_row(n[0], f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
+    pf_fit_row(n[1], f->score[1], bins, edges, b->changed + (size_t)at * (size_t)bins);
+    b->m0[at] = pf_fit_median(n[0], f->coefficient[0], f->scratch);
+    b->m1[at] = pf_fit_median(n[1], f->coefficient[1], f->scratch);
+    double apart = b->m1[at] - b->m0[at];
+    if (!(fabs(apart) > 1e-9)) {
+        return refuse(plan, probe, target, "the responses at gain 1 and g_cal coincide", error);
+    }
+    double sigma = pf_fit_dispersion(n[1], f->coefficient[1], f->scratch) / fabs(apart);
+    b->sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(sigma, .02);
+    return PF_OK;
+}
+
+// How far the row of one target moves under another's fault; beyond 3 the probe keeps full rows.
+static double fit_cross(episodes *e, int probe, fit_buffers *f, double *cross)
+{
+    pf_calibration *c = e->c;
+    const pf_plan *plan = c->plan;
+    int n_targets = plan->probes[probe].n_targets, bins = plan->n_bins;
+    double worst = 1;
+    for (int t = 0; t < n_targets; t++) {
+        int at = c->build.probe_target[probe] + t;
+        const double *edges = c->build.edges + (size_t)at * (size_t)(bins - 1);
+        const double *nominal = c->build.nominal + (size_t)at * (size_t)bins;
+        for (int other = 0; other < n_targets; other++) {
+            double *row = cross + ((size_t)t * (size_t)n_targets + (size_t)other) * (size_t)bins;
+            int n = collect(e, probe, other + 1, t, f->score[0], f->coefficient[0], f->remaining);
+            pf_fit_row(n, f->score[0], bins, edges, row);
+            for (int k = 0; k < bins && other != t; k++) {
+                double ratio = row[k] / nominal[k];
+                worst = fmax(worst, fmax(ratio, 1 / ratio));
+            }
+        }
+    }
+    return worst;
+}
+
+static pf_status fit_all_cross(episodes *e, fit_buffers *f, pf_error *error)
+{
+    pf_calibration *c = e->c;
+    const pf_plan *plan = c->plan;
+    size_t total = 0;
+    for (int q = 0; q < plan->n_probes; q++) {
+        size_t t = (size_t)plan->probes[q].n_targets;
+        total += t > 1 ? t * t * (size_t)plan->n_bins : 0;
+    }
+    if (total == 0) {
+        return PF_OK;
+    }
+    double *cross = pf_arena_take(&c->arena, total, sizeof *cross);
+    if (!cross) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for full rows");
+    }
+    int used = 0;
+    for (int q = 0; q < plan->n_probes; q++) {
+        int t = plan->probes[q].n_targets;
+        if (t == 1) {
+            continue;
+        }
+        double worst = fit_cross(e, q, f, cross + used);
+        c->build.kit.cross_ratio = fmax(c->build.kit.cross_ratio, worst);
+        if (worst > 3) {
+            c->build.probe_cross[q] = used;
+            used += t * t * plan->n_bins;
+        }
+    }
+    return used > 0 ? pf_kit_build_cross(&c->build, used, cross, error) : PF_OK;
+}
+
+static pf_status fit_all(episodes *e, pf_error *error)
+{
+    const pf_plan *plan = e->c->plan;
+    pf_arena *arena = &e->c->arena;
+    size_t n = (size_t)plan->episodes;
+    fit_buffers f;
+    for (int i = 0; i < 2; i++) {
+        f.score[i] = pf_arena_take(arena, n, sizeof(double));
+        f.coefficient[i] = pf_arena_take(arena, n, sizeof(double));
+    }
+    f.remaining = pf_arena_take(arena, n, sizeof(double));
+    f.scratch = pf_arena_take(arena, 2 * n, sizeof(double));
+    if (arena->failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes", plan->episodes);
+    }
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int t = 0; t < plan->probes[q].n_targets; t++) {
+            pf_status status = fit_target(e, q, t, &f, error);
+            if (status != PF_OK) {
+                return status;
+            }
+        }
+    }
+    return fit_all_cross(e, &f, error);
+}
+
+pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    episodes e = {.c = c};
+    size_t units = 0, slots = 0, n_probes = (size_t)plan->n_probes;
+    e.first = pf_arena_take(&c->arena, n_probes, sizeof *e.first);
+    for (size_t q = 0; q < n_probes && e.first; q++) {
+        size_t t = (size_t)plan->probes[q].n_targets;
+        e.first[q] = slots;
+        units += 1 + t;
+        slots += (1 + t) * (size_t)plan->episodes * t;
+    }
+    e.matches = pf_arena_take(&c->arena, slots, sizeof *e.matches);
+    e.probe_of = pf_arena_take(&c->arena, units, sizeof(int));
+    e.class_of = pf_arena_take(&c->arena, units, sizeof(int));
+    if (c->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
+                       plan->episodes);
+    }
+    int unit = 0;
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int class = 0; class <= plan->probes[q].n_targets; class ++) {
+            e.probe_of[unit] = q;
+            e.class_of[unit++] = class;
+        }
+    }
+    pf_status status =
+        pf_parallel(c->effort, units * (size_t)plan->episodes, run_episode, &e, "episodes", error);
+    return status == PF_OK ? fit_all(&e, error) : status;
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_CALIBRATE_IMPL_H
+#define PF_CALIBRATE_IMPL_H
+
+#include "../host/parallel.h"
+#include "kit_build.h"
+#include "observe.h"
+
+// The steps of a calibration on a plant, in order. Each worker thread has a plant and buffers of
+// its own; every result goes to its own slot.
+typedef struct pf_worker {
+    pf_plant *plant;
+    double *start;      // n_state
+    double *response;   // longest probe or task x n_chan
+    double *nominal;    // the same
+    double *predicted;  // the same
+    double *signatures; // most targets x window
+    double *scratch;    // pf_match_scratch
+    double *gains;      // n_mech
+    double *still;      // longest probe or task x n_mech: no command at all
+    pf_match *matches;
+    void *session_memory;
+    size_t session_bytes;
+} pf_worker;
+
+typedef struct pf_calibration {
+    const pf_plan *plan;
+    const pf_effort *effort;
+    pf_kit_build build;
+    pf_arena arena;
+    int n_workers;
+    pf_worker *workers;
+} pf_calibration;
+
+// Channel scales where the plan leaves them open: rms of the nominal pulse responses.
+pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error);
+
+// Episodes, bins, rows, centres, dispersions, full rows.
+pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error);
+
+// The table of normalised tracking errors over delivered shares.
+pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error);
+
+// The alarm threshold over nominal trials run with the method's own acquisition.
+pf_status pf__calibrate_alarm(pf_calibration *c, pf_error *error);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate_impl.h"
+
+#include "preflight/certificate.h"
+
+#include <math.h>
+
+typedef struct return_work {
+    pf_calibration *c;
+    int *task_of; // per use
+} return_work;
+
+static pf_status roll_task(pf_calibration *c, pf_worker *w, int task, pf_roll *roll, double *out,
+                           pf_error *error)
+{
+    roll->gains = w->gains;
+    roll->rows = c->plan->tasks[task].rows;
+    pf_trace trace = {.output = out};
+    return pf_plant_roll(w->plant, roll, &trace, error);
+}
+
+// Squared scaled distance of two trajectories.
+static double distance(const pf_calibration *c, int rows, const double *a, const double *b)
+{
+    int n_chan = c->plan->n_chan;
+    double sum = 0;
+    for (int i = 0; i < rows * n_chan; i++) {
+        double d = (a[i] - b[i]) / c->build.return_scale[i % n_chan];
+        sum += d * d;
+    }
+    return sum;
+}
+
+// One member of one use: the normalised tracking error at every delivered share. The member's
+// start is common to all tasks; its disturbance acts on the task but not on the reference.
+static pf_status run_member(void *self, int worker, size_t item, pf_error *error)
+{
+    return_work *work = self;
+    pf_calibration *c = work->c;
+    const pf_plan *plan = c->plan;
+    pf_worker *w = &c->workers[worker];
+    size_t member = item % (size_t)plan->members, use = item / (size_t)plan->members;
+    int task = work->task_of[use], j = c->build.use_mech[use];
+    const pf_plan_task *t = &plan->tasks[task];
+    for (int i = 0; i < plan->n_mech; i++) {
+        w->gains[i] = 1;
+    }
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(plan->seed, plan->plant, member, PF_PURPOSE_MEMBER, 0);
+    roll.command = w->still;
+    pf_status status = roll_task(c, w, task, &roll, w->nominal, error);
+    roll.command = t->command;
+    roll.policy = t->policy_index;
+    if (status == PF_OK) {
+        status = roll_task(c, w, task, &roll, w->predicted, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    double energy = distance(c, t->rows, w->predicted, w->nominal);
+    if (!(energy > 0)) {
+        return pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel", t->name);
+    }
+    roll.disturbance = true;
+    double *nte = c->build.nte + item * PF_SHARES;
+    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
+        w->gains[j] = c->build.shares[s];
+        status = roll_task(c, w, task, &roll, w->response, error);
+        nte[s] = fmin(distance(c, t->rows, w->response, w->predicted) / energy, 1e6);
+    }
+    return status;
+}
+
+pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    size_t uses = (size_t)c->build.kit.n_uses;
+    return_work work = {c, pf_arena_take(&c->arena, uses, sizeof(int))};
+    if (!work.task_of) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
+    }
+    for (int t = 0, use = 0; t < plan->n_tasks; t++) {
+        for (int u = 0; u < plan->tasks[t].n_uses; u++) {
+            work.task_of[use++] = t;
+        }
+    }
+    return pf_parallel(c->effort, uses * (size_t)plan->members, run_member, &work, "returns",
+                       error);
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kit_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- dimensions
+
+static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
+{
+    k->n_mech = plan->n_mech;
+    k->n_chan = plan->n_chan;
+    k->n_state = kind->n_state;
+    k->n_grid = plan->n_grid;
+    k->n_bins = plan->n_bins;
+    k->n_probes = plan->n_probes;
+    k->n_scale = kind->n_scale;
+    for (int q = 0; q < plan->n_probes; q++) {
+        k->n_targets += plan->probes[q].n_targets;
+        k->n_rows += plan->probes[q].rows;
+        k->n_variant += plan->probes[q].rows * plan->probes[q].n_targets * plan->n_grid;
+    }
+    k->n_response = kind->responses ? k->n_rows : 0;
+    k->n_variant = kind->responses ? k->n_variant : 0;
+    k->n_curve = kind->curves ? k->n_targets : 0;
+    k->n_tasks = plan->n_tasks;
+    for (int t = 0; t < plan->n_tasks; t++) {
+        k->n_uses += plan->tasks[t].n_uses;
+        k->n_task_rows += plan->tasks[t].command ? plan->tasks[t].rows : 0;
+    }
+    k->n_shares = PF_SHARES;
+    k->n_members = kind->n_members;
+    k->n_methods = 1;
+    k->statistic = kind->statistic;
+    k->stop = plan->stop;
+    k->require_probe = plan->require_probe;
+    k->budget1 = plan->budget1;
+    k->budget2 = plan->budget2;
+    k->episodes = plan->episodes;
+    k->alarm_trials = plan->alarm_trials;
+    k->g_cal = plan->g_cal;
+    k->hazard = plan->hazard;
+    k->temperature = plan->temperature;
+    k->alpha = plan->alpha;
+    k->j_min = plan->j_min;
+    k->sensor_noise = plan->sensor_noise;
+    k->cross_ratio = 1;
+    k->seed = (double)plan->seed;
+}
+
+// --- names, in the order of pf_kit_string and after it
+
+typedef struct names {
+    pf_kit_build *build; // NULL while counting
+    int n, bytes;
+} names;
+
+static void add_name(names *list, const char *text)
+{
+    int size = (int)strlen(text) + 1;
+    if (list->build) {
+        list->build->name[list->n] = (uint32_t)list->bytes;
+        memcpy(list->build->text + list->bytes, text, (size_t)size);
+    }
+    list->n++;
+    list->bytes += size;
+}
+
+static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
+{
+    add_name(list, plan->plant);
+    add_name(list, kind->predictor);
+    add_name(list, "");
+    add_name(list, kind->source);
+    add_name(list, "");
+    add_name(list, PF_VERSION);
+    for (int j = 0; j < plan->n_mech; j++) {
+        add_name(list, plan->mechanisms[j].name);
+    }
+    for (int c = 0; c < plan->n_chan; c++) {
+        add_name(list, plan->channels[c].name);
+    }
+    for (int q = 0; q < plan->n_probes; q++) {
+        add_name(list, plan->probes[q].name);
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        add_name(list, plan->tasks[t].name);
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        add_name(list, plan->tasks[t].policy);
+    }
+    add_name(list, plan->method);
+}
+
+// --- contents
+
+static void fill_probes(pf_kit_build *b, const pf_plan *plan)
+{
+    int row = 0, target = 0;
+    for (int q = 0; q < plan->n_probes; q++) {
+        const pf_plan_probe *probe = &plan->probes[q];
+        memcpy(b->command + (size_t)row * (size_t)plan->n_mech, probe->command,
+               sizeof(double) * (size_t)probe->rows * (size_t)plan->n_mech);
+        for (int t = 0; t < probe->n_targets; t++) {
+            b->target_mech[target + t] = probe->targets[t];
+        }
+        row += probe->rows;
+        target += probe->n_targets;
+        b->probe_row[q + 1] = row;
+        b->probe_target[q + 1] = target;
+        b->probe_cross[q] = -1;
+        b->charge[q] = probe->charge;
+    }
+}
+
+static void fill_tasks(pf_kit_build *b, const pf_plan *plan)
+{
+    int row = 0, use = 0;
+    for (int t = 0; t < plan->n_tasks; t++) {
+        const pf_plan_task *task = &plan->tasks[t];
+        if (task->command) {
+            memcpy(b->task_command + (size_t)row * (size_t)plan->n_mech, task->command,
+                   sizeof(double) * (size_t)task->rows * (size_t)plan->n_mech);
+            row += task->rows;
+        }
+        for (int u = 0; u < task->n_uses; u++) {
+            int j = task->uses[u];
+            b->use_mech[use + u] = j;
+            if (j == 0) {
+                continue;
+            }
+            // w sums reveal x importance over the tasks that use a mechanism
+            b->weight[j - 1] += task->reveal * task->importance;
+            b->reveal[j - 1] += task->reveal;
+        }
+        use += task->n_uses;
+        b->task_use[t + 1] = use;
+        b->task_row[t + 1] = row;
+        b->task_reveal[t] = task->reveal;
+        b->task_importance[t] = task->importance;
+    }
+    for (int j = 0; j < plan->n_mech - 1; j++) {
+        b->importance[j] = b->reveal[j] > 0 ? b->weight[j] / b->reveal[j] : 0;
+    }
+}
+
+pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_kind *kind,
+                            pf_error *error)
+{
+    memset(b, 0, sizeof *b);
+    pf_kit *k = &b->kit;
+    set_dims(k, plan, kind);
+    names count = {NULL, 0, 0};
+    add_names(&count, plan, kind);
+    k->n_names = count.n;
+    k->n_text = count.bytes;
+    if (pf_kit_size(k) == 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "a kit of this size is beyond the format (%d probe rows, %d task rows, %d "
+                       "targets)",
+                       (int)k->n_rows, (int)k->n_task_rows, (int)k->n_targets);
+    }
+#define X(type, field, count) k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
+    PF_KIT_ARRAYS(X)
+#undef X
+    if (b->arena.failed) {
+        pf_kit_build_free(b);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes", pf_kit_size(k));
+    }
+    for (int j = 0; j < plan->n_mech; j++) {
+        b->lo[j] = plan->mechanisms[j].lo;
+        b->hi[j] = plan->mechanisms[j].hi;
+        b->prior[j] = plan->prior[j];
+    }
+    memcpy(b->grid, plan->grid, sizeof(double) * (size_t)plan->n_grid);
+    for (int i = 0; i < PF_SHARES; i++) {
+        b->shares[i] = i * .05;
+    }
+    fill_probes(b, plan);
+    fill_tasks(b, plan);
+    b->threshold[0] = 1;
+    names fill = {b, 0, 0};
+    add_names(&fill, plan, kind);
+    return PF_OK;
+}
+
+pf_status pf_kit_build_cross(pf_kit_build *b, int n, const double *cross, pf_error *error)
+{
+    b->kit.n_cross = n;
+    b->kit.cross = b->cross = pf_arena_take(&b->arena, (size_t)n, sizeof(double));
+    if (!b->cross) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for full rows");
+    }
+    memcpy(b->cross, cross, sizeof(double) * (size_t)n);
+    return PF_OK;
+}
+
+pf_status pf_kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes, pf_error *error)
+{
+    *bytes = NULL;
+    pf_status status = pf_kit_check(&b->kit, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    *n_bytes = pf_kit_size(&b->kit);
+    void *image = malloc(*n_bytes);
+    if (!image) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes", *n_bytes);
+    }
+    status = pf_kit_save(&b->kit, image, *n_bytes, error);
+    if (status != PF_OK) {
+        free(image);
+        return status;
+    }
+    *bytes = image;
+    return PF_OK;
+}
+
+void pf_kit_build_free(pf_kit_build *b)
+{
+    pf_arena_free(&b->arena);
+}

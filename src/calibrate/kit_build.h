@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_KIT_BUILD_H
+#define PF_KIT_BUILD_H
+
+#include "../host/arena.h"
+#include "preflight/calibrate.h"
+
+// A kit under construction: the arrays of a pf_kit, writable, and the view onto them.
+typedef struct pf_kit_build {
+    pf_arena arena;
+    pf_kit kit;
+#define X(type, field, count) type *field;
+    PF_KIT_ARRAYS(X)
+#undef X
+} pf_kit_build;
+
+// What kind of kit, beyond the plan.
+typedef struct pf_kit_kind {
+    const char *predictor; // "twin", "recordings"
+    const char *source;
+    pf_statistic statistic;
+    int n_state;
+    int n_scale;    // rows of the scale
+    bool responses; // room for recorded responses
+    bool curves;    // room for a curve of z per target
+    int n_members;
+} pf_kit_kind;
+
+// Allocates all arrays and fills in everything that comes from the plan. Thresholds start at 1 (no
+// alarm), channels and tables at 0.
+pf_status pf_kit_build_init(pf_kit_build *build, const pf_plan *plan, const pf_kit_kind *kind,
+                            pf_error *error);
+
+// Replaces the full rows: n doubles, probe_cross as given.
+pf_status pf_kit_build_cross(pf_kit_build *build, int n, const double *cross, pf_error *error);
+
+// The file image; free with free().
+pf_status pf_kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_bytes,
+                            pf_error *error);
+
+void pf_kit_build_free(pf_kit_build *build);
+
+// Points of the return table: 0, .05, ..., 2.
+enum { PF_SHARES = 41 };
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "observe.h"
+
+// Stream of the noise that the observer adds; the plant's own streams are 1 to 3.
+enum { STREAM_OBSERVER = 4 };
+
+pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
+                     int n_scale, const pf_trace *trace, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_roll noisy = *roll;
+    noisy.disturbance = true;
+    noisy.sensor_noise = sensor_noise;
+    pf_status status = pf_plant_roll(plant, &noisy, trace, error);
+    if (status != PF_OK || sensor_noise == 0 || !trace->output) {
+        return status;
+    }
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_OBSERVER));
+    for (int r = 0; r < roll->rows; r++) {
+        const double *s = scale + (n_scale > 1 ? (size_t)r * (size_t)info->n_chan : 0);
+        for (int c = 0; c < info->n_chan; c++) {
+            if (info->channels[c].noise_sd == 0) {
+                trace->output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
+                    sensor_noise * s[c] * pf_rng_normal(&rng);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+{
+    const pf_kit *k = rig->kit;
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    roll.gains = rig->gains;
+    roll.rows = pf_kit_probe_rows(k, probe);
+    roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
+    pf_trace trace = {.start = rig->start, .output = rig->response};
+    return pf_observe(rig->plant, &roll, k->sensor_noise, k->scale, k->n_scale, &trace, error);
+}
+
+pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive, pf_error *error)
+{
+    const pf_kit *k = rig->kit;
+    const pf_plant_info *info = pf_plant_get_info(rig->plant);
+    pf_twin twin = {rig->plant, k};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    int recovery = 0;
+    for (;;) {
+        if (drive->only_stage1 && pf_session_stage(session) != 1) {
+            return PF_OK;
+        }
+        pf_ask ask = pf_session_ask(session);
+        if (ask.kind == PF_ASK_DONE) {
+            return PF_OK;
+        }
+        bool first = ask.stage == 1;
+        int index = first ? pf_session_opportunities(session) - 1 : recovery++;
+        pf_key key = pf_key_stream(drive->seed, info->name, drive->trial,
+                                   first ? drive->purpose : PF_PURPOSE_RECOVERY, (uint64_t)index);
+        pf_status status = pf_rig_run(rig, ask.probe, key, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        pf_tell tell = {ask.probe, rig->response, ask.rows, k->n_chan, rig->start, info->n_state};
+        status = pf_session_tell(session, &tell, &predictor, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        if (drive->after_tell) {
+            drive->after_tell(drive->self, session, &ask, rig);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_OBSERVE_H
+#define PF_OBSERVE_H
+
+#include "preflight/kit.h"
+#include "preflight/plant.h"
+#include "preflight/session.h"
+#include "../predict/twin.h"
+
+// A machine under check: a plant, possibly with faults, watched through its sensors. It runs a
+// kit's probes the way the real machine would.
+typedef struct pf_rig {
+    pf_plant *plant; // not owned
+    const pf_kit *kit;
+    const double *gains; // n_mech, Nullable: healthy
+    double *start;       // n_state: where the last probe began
+    double *response;    // rows x n_chan of the last probe
+} pf_rig;
+
+// Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
+// rig->response.
+pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
+
+// One command sequence with disturbance and with sensor noise of `sensor_noise` times the plant's
+// own, or times scale[c] where the plant declares none.
+pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
+                     int n_scale, const pf_trace *trace, pf_error *error);
+
+// Asks, runs and tells until the session is done or stage 1 has ended when `only_stage1`. Keys are
+// (seed, environment, trial, purpose, opportunity); recovery probes have PF_PURPOSE_RECOVERY.
+// after_tell (Nullable) sees the session after every response.
+typedef struct pf_drive {
+    uint64_t seed, trial;
+    pf_purpose purpose;
+    bool only_stage1;
+    void *self;
+    void (*after_tell)(void *self, pf_session *session, const pf_ask *ask, const pf_rig *rig);
+} pf_drive;
+
+pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive,
+                           pf_error *error);
+
+#endif

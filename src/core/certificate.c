@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/certificate.h"
+
+#include <math.h>
+
+double pf_return(double nte)
+{
+    return exp(-fmin(nte, PF_NTE_MAX));
+}
+
+double pf_nte_interpolate(int n, const double *shares, const double *nte, double share)
+{
+    if (!(share > shares[0])) {
+        return nte[0];
+    }
+    if (share >= shares[n - 1]) {
+        return nte[n - 1];
+    }
+    int k = 1;
+    while (shares[k] < share) {
+        k++;
+    }
+    double part = (share - shares[k - 1]) / (shares[k] - shares[k - 1]);
+    return nte[k - 1] + part * (nte[k] - nte[k - 1]);
+}
+
+double pf_cantelli(double mean, double variance, double alpha)
+{
+    return mean - sqrt((1 - alpha) / alpha * variance);
+}
+
+pf_prediction pf_predict_return(int n_members, int n, const double *p, const double *returns,
+                                double alpha)
+{
+    double mean = 0;
+    for (int e = 0; e < n_members; e++) {
+        for (int i = 0; i < n; i++) {
+            mean += p[i] * returns[e * n + i];
+        }
+    }
+    mean /= n_members;
+    double variance = 0;
+    for (int e = 0; e < n_members; e++) {
+        for (int i = 0; i < n; i++) {
+            double away = returns[e * n + i] - mean;
+            variance += p[i] * away * away;
+        }
+    }
+    variance /= n_members;
+    return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
+}
+
+const char *pf_why_name(pf_why why)
+{
+    switch (why) {
+#define X(code, name)                                                                              \
+    case code:                                                                                     \
+        return name;
+        PF_WHY_LIST(X)
+#undef X
+    }
+    return "unknown";
+}
+
+pf_decision pf_decide(double lower, double j_min, bool probed, pf_why *why)
+{
+    *why = !probed ? PF_WHY_NOT_PROBED : lower >= j_min ? PF_WHY_CERTIFIED : PF_WHY_BOUND;
+    return *why == PF_WHY_CERTIFIED && isfinite(lower) ? PF_GO : PF_NO_GO;
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/joint.h"
+#include "preflight/score.h"
+
+#include <math.h>
+
+static double *row_of(const pf_joint *joint, int mechanism)
+{
+    return joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+}
+
+void pf_joint_transport(pf_joint *joint, const double *belief, const double *severity)
+{
+    joint->nominal = belief[0];
+    for (int i = 1; i <= joint->m; i++) {
+        const double *phi = severity + (size_t)(i - 1) * (size_t)joint->n_grid;
+        double *mass = row_of(joint, i);
+        for (int k = 0; k < joint->n_grid; k++) {
+            mass[k] = belief[i] * phi[k];
+        }
+    }
+}
+
+void pf_joint_broad(pf_joint *joint, const double *belief)
+{
+    joint->nominal = belief[0];
+    for (int i = 1; i <= joint->m; i++) {
+        double *mass = row_of(joint, i);
+        for (int k = 0; k < joint->n_grid; k++) {
+            mass[k] = belief[i] / joint->n_grid;
+        }
+    }
+}
+
+pf_moments pf_joint_moments(const pf_joint *joint, int mechanism)
+{
+    const double *mass = row_of(joint, mechanism);
+    double changed = 0, first = 0, second = 0;
+    for (int k = 0; k < joint->n_grid; k++) {
+        double g = joint->grid[k];
+        changed += mass[k];
+        first += mass[k] * g;
+        second += mass[k] * g * g;
+    }
+    // everywhere else G_i = 1
+    double rest = joint->nominal;
+    for (int i = 1; i <= joint->m; i++) {
+        if (i == mechanism) {
+            continue;
+        }
+        const double *other = row_of(joint, i);
+        for (int k = 0; k < joint->n_grid; k++) {
+            rest += other[k];
+        }
+    }
+    return (pf_moments){changed, first + rest, second + rest};
+}
+
+double pf_discrepancy(int n, const double *difference)
+{
+    return pf_dot(n, difference, difference) / n;
+}
+
+double pf_temperature(double d_nominal, int n, const double *d, double relative)
+{
+    double mean = d_nominal;
+    for (int i = 0; i < n; i++) {
+        mean += d[i];
+    }
+    mean /= n + 1;
+    double variance = (d_nominal - mean) * (d_nominal - mean);
+    for (int i = 0; i < n; i++) {
+        variance += (d[i] - mean) * (d[i] - mean);
+    }
+    return fmax(relative * sqrt(variance / (n + 1)), 1e-12);
+}
+
+// Minus the log of a hypothesis's unnormalised new mass; infinite where it had none.
+static double cost_of(double mass, double d, double temperature)
+{
+    return mass > 0 ? d / (2 * temperature) - log(mass) : INFINITY;
+}
+
+void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
+                     const double *d, double temperature)
+{
+    int n_grid = joint->n_grid, n = joint->m * n_grid;
+    // costs in place of masses; the smallest is subtracted, so the sum can never vanish
+    double nominal = cost_of(joint->nominal, d_nominal, temperature), least = nominal;
+    for (int i = 1; i <= joint->m; i++) {
+        int target = -1;
+        for (int t = 0; t < n_targets; t++) {
+            target = targets[t] == i ? t : target;
+        }
+        double *mass = row_of(joint, i);
+        for (int k = 0; k < n_grid; k++) {
+            double seen = target < 0 ? d_nominal : d[target * n_grid + k];
+            mass[k] = cost_of(mass[k], seen, temperature);
+            least = mass[k] < least ? mass[k] : least;
+        }
+    }
+    joint->nominal = exp(least - nominal);
+    double sum = joint->nominal;
+    for (int i = 0; i < n; i++) {
+        joint->mass[i] = exp(least - joint->mass[i]);
+        sum += joint->mass[i];
+    }
+    joint->nominal /= sum;
+    for (int i = 0; i < n; i++) {
+        joint->mass[i] /= sum;
+    }
+}
+
+void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double *hi)
+{
+    const double *mass = row_of(joint, mechanism);
+    double below = 0;
+    bool has_lo = false;
+    *lo = *hi = 1;
+    for (int k = 0; k < joint->n_grid; k++) {
+        below += mass[k];
+        if (!has_lo && below >= .05 - 1e-12) {
+            *lo = joint->grid[k];
+            has_lo = true;
+        }
+        if (below >= .95 - 1e-12) {
+            *hi = joint->grid[k];
+            return;
+        }
+    }
+}
+
+bool pf_interval_covers(double lo, double hi, double truth)
+{
+    return truth >= lo - 1e-9 && truth <= hi + 1e-9;
+}
+
+// Integral of (F(x) - 1{x >= truth})^2 over the support of grid, 1 and the truth.
+double pf_joint_crps(const pf_joint *joint, int mechanism, double truth)
+{
+    const double *mass = row_of(joint, mechanism);
+    double crps = 0, cumulative = 0;
+    for (int k = 0; k < joint->n_grid; k++) {
+        double at = joint->grid[k], next = k + 1 < joint->n_grid ? joint->grid[k + 1] : 1;
+        if (k == 0 && truth < at) {
+            crps += at - truth;
+        }
+        cumulative += mass[k];
+        double split = fmin(fmax(truth, at), next);
+        crps += cumulative * cumulative * (split - at);
+        crps += (1 - cumulative) * (1 - cumulative) * (next - split);
+    }
+    return crps + (truth > 1 ? truth - 1 : 0);
+}

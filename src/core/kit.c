@@ -1,0 +1,448 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/kit.h"
+
+#include <math.h>
+#include <string.h>
+
+// Largest dimensions that are believed. Together they keep every product below 2^62.
+#define DIM_MAX (1 << 26)
+#define MECH_MAX 256
+#define BINS_MAX 64
+#define GRID_MAX 256
+
+enum {
+    FIXED_BYTES = 16
+#define X(field) +4
+    PF_KIT_DIMS(X)
+#undef X
+#define X(field) +8
+        PF_KIT_SCALARS(X)
+#undef X
+};
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t)7;
+}
+
+static pf_status dims_check(const pf_kit *k, pf_error *error)
+{
+#define X(field)                                                                                   \
+    if (k->field < 0 || k->field > DIM_MAX) {                                                      \
+        return pf_fail(error, PF_ERR_FORMAT, "kit: %s is %d, out of range", #field,                \
+                       (int)k->field);                                                             \
+    }
+    PF_KIT_DIMS(X)
+#undef X
+    struct {
+        const char *name;
+        int value, lo, hi;
+    } rules[] = {
+        {"n_mech", k->n_mech, 2, MECH_MAX},
+        {"n_chan", k->n_chan, 1, 4096},
+        {"n_grid", k->n_grid, 2, GRID_MAX},
+        {"n_bins", k->n_bins, 2, BINS_MAX},
+        {"n_probes", k->n_probes, 1, 4096},
+        {"n_targets", k->n_targets, k->n_probes, 65536},
+        {"n_rows", k->n_rows, k->n_probes, 1 << 20},
+        {"n_tasks", k->n_tasks, 1, 4096},
+        {"n_uses", k->n_uses, k->n_tasks, 65536},
+        {"n_task_rows", k->n_task_rows, 0, 1 << 20},
+        {"n_shares", k->n_shares, 2, 4096},
+        {"n_members", k->n_members, 1, 65536},
+        {"n_methods", k->n_methods, 1, 64},
+        {"n_text", k->n_text, 1, 1 << 24},
+        {"statistic", k->statistic, 0, 1},
+        {"stop", k->stop, 0, 1},
+        {"require_probe", k->require_probe, 0, 1},
+        {"budget1", k->budget1, 1, 100000},
+        {"budget2", k->budget2, 0, 100000},
+        {"n_scale", k->n_scale, 1, 1 << 20},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].value < rules[i].lo || rules[i].value > rules[i].hi) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: %s is %d, must be %d to %d", rules[i].name,
+                           rules[i].value, rules[i].lo, rules[i].hi);
+        }
+    }
+    int names =
+        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 2 * k->n_tasks + k->n_methods;
+    if (k->n_names != names) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: n_names is %d, must be %d", (int)k->n_names,
+                       names);
+    }
+    if (k->n_curve != 0 && k->n_curve != k->n_targets) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: n_curve must be 0 or the number of targets");
+    }
+    if (k->n_response != 0 && k->n_response != k->n_rows) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: n_response must be 0 or the number of rows");
+    }
+    if ((k->n_response == 0) != (k->n_variant == 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: responses without the weakened ones, or the "
+                       "other way round");
+    }
+    return PF_OK;
+}
+
+size_t pf_kit_size(const pf_kit *k)
+{
+    if (dims_check(k, NULL) != PF_OK) {
+        return 0;
+    }
+    size_t bytes = padded(FIXED_BYTES);
+#define X(type, field, count)                                                                      \
+    {                                                                                              \
+        size_t n = (size_t)(count);                                                                \
+        if (n > ((size_t)1 << 40)) {                                                               \
+            return 0;                                                                              \
+        }                                                                                          \
+        bytes += padded(n * sizeof(type));                                                         \
+    }
+    PF_KIT_ARRAYS(X)
+#undef X
+    return bytes + 32;
+}
+
+// --- rules on the contents
+
+static pf_status numbers_check(const pf_kit *k, pf_error *error)
+{
+#define X(field)                                                                                   \
+    if (!isfinite(k->field)) {                                                                     \
+        return pf_fail(error, PF_ERR_FORMAT, "kit: %s is not finite", #field);                     \
+    }
+    PF_KIT_SCALARS(X)
+#undef X
+    struct {
+        const char *name;
+        const double *value;
+        size_t n;
+        double lo, hi;
+    } rules[] = {
+        {"grid", k->grid, (size_t)k->n_grid, 1e-9, 1 - 1e-9},
+        {"prior", k->prior, (size_t)k->n_mech, 0, 1},
+        {"weight", k->weight, (size_t)k->n_mech - 1, 0, 1e12},
+        {"importance", k->importance, (size_t)k->n_mech - 1, 0, 1e12},
+        {"reveal", k->reveal, (size_t)k->n_mech - 1, 0, 1e12},
+        {"scale", k->scale, (size_t)k->n_scale * (size_t)k->n_chan, 1e-300, 1e300},
+        {"return_scale", k->return_scale, (size_t)k->n_chan, 1e-300, 1e300},
+        {"charge", k->charge, (size_t)k->n_probes, 1e-12, 1e12},
+        {"command", k->command, (size_t)k->n_rows * (size_t)k->n_mech, -1e300, 1e300},
+        {"edges", k->edges, (size_t)k->n_targets * (size_t)(k->n_bins - 1), -1e300, 1e300},
+        {"nominal", k->nominal, (size_t)k->n_targets * (size_t)k->n_bins, 1e-12, 1},
+        {"changed", k->changed, (size_t)k->n_targets * (size_t)k->n_bins, 1e-12, 1},
+        {"m0", k->m0, (size_t)k->n_targets, -1e300, 1e300},
+        {"m1", k->m1, (size_t)k->n_targets, -1e300, 1e300},
+        {"sigma", k->sigma, (size_t)k->n_targets, 1e-12, 1e12},
+        {"curve", k->curve, (size_t)k->n_curve * (size_t)k->n_grid, -1e300, 1e300},
+        {"cross", k->cross, (size_t)k->n_cross, 1e-12, 1},
+        {"response", k->response, (size_t)k->n_response * (size_t)k->n_chan, -1e300, 1e300},
+        {"variant", k->variant, (size_t)k->n_variant * (size_t)k->n_chan, -1e300, 1e300},
+        {"task_command", k->task_command, (size_t)k->n_task_rows * (size_t)k->n_mech, -1e300,
+         1e300},
+        {"task_reveal", k->task_reveal, (size_t)k->n_tasks, 0, 1e12},
+        {"task_importance", k->task_importance, (size_t)k->n_tasks, 0, 1e12},
+        {"shares", k->shares, (size_t)k->n_shares, 0, 1e6},
+        {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, 0, 1e300},
+        {"threshold", k->threshold, (size_t)k->n_methods, 0, 1},
+        {"g_cal", &k->g_cal, 1, 1e-9, 1 - 1e-9},
+        {"hazard", &k->hazard, 1, 0, 1 - 1e-9},
+        {"temperature", &k->temperature, 1, 1e-12, 1e12},
+        {"alpha", &k->alpha, 1, 1e-9, 1 - 1e-9},
+        {"j_min", &k->j_min, 1, 0, 1},
+        {"seed", &k->seed, 1, 0, 9007199254740991.0},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        for (size_t j = 0; j < rules[i].n; j++) {
+            double v = rules[i].value[j];
+            if (!(v >= rules[i].lo && v <= rules[i].hi)) {
+                return pf_fail(error, PF_ERR_FORMAT, "kit: %s[%z] is %g, out of range",
+                               rules[i].name, j, v);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status ascending(const char *name, const double *value, int n, pf_error *error)
+{
+    for (int i = 1; i < n; i++) {
+        if (!(value[i] > value[i - 1])) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: %s must ascend", name);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status sums_to_one(const char *name, const double *value, int n, pf_error *error)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += value[i];
+    }
+    if (!(fabs(sum - 1) < 1e-6)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: %s sums to %g, not to 1", name, sum);
+    }
+    return PF_OK;
+}
+
+// first[0] = 0, every step at least `least`, first[n] = total
+static pf_status partition(const char *name, const int32_t *first, int n, int least, int total,
+                           pf_error *error)
+{
+    bool good = first[0] == 0 && first[n] == total;
+    for (int i = 0; i < n && good; i++) {
+        good = first[i + 1] >= first[i] && first[i + 1] - first[i] >= least;
+    }
+    if (!good) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: %s is not a partition", name);
+    }
+    return PF_OK;
+}
+
+static pf_status structure_check(const pf_kit *k, pf_error *error)
+{
+    pf_status s = PF_OK;
+    if ((s = partition("probe_row", k->probe_row, k->n_probes, 1, k->n_rows, error)) ||
+        (s = partition("probe_target", k->probe_target, k->n_probes, 1, k->n_targets, error)) ||
+        (s = partition("task_use", k->task_use, k->n_tasks, 1, k->n_uses, error)) ||
+        (s = partition("task_row", k->task_row, k->n_tasks, 0, k->n_task_rows, error)) ||
+        (s = ascending("grid", k->grid, k->n_grid, error)) ||
+        (s = ascending("shares", k->shares, k->n_shares, error)) ||
+        (s = sums_to_one("prior", k->prior, k->n_mech, error))) {
+        return s;
+    }
+    for (int t = 0; t < k->n_targets; t++) {
+        if (k->target_mech[t] < 1 || k->target_mech[t] >= k->n_mech) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: target %d has no mechanism", t);
+        }
+        const double *edge = k->edges + (size_t)t * (size_t)(k->n_bins - 1);
+        for (int i = 1; i < k->n_bins - 1; i++) {
+            if (edge[i] < edge[i - 1]) {
+                return pf_fail(error, PF_ERR_FORMAT, "kit: edges of target %d descend", t);
+            }
+        }
+        size_t row = (size_t)t * (size_t)k->n_bins;
+        if ((s = sums_to_one("a nominal row", k->nominal + row, k->n_bins, error)) ||
+            (s = sums_to_one("a changed row", k->changed + row, k->n_bins, error))) {
+            return s;
+        }
+        if (k->m0[t] == k->m1[t]) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: centres of target %d are equal", t);
+        }
+    }
+    for (int i = 0; i < k->n_uses; i++) {
+        if (k->use_mech[i] < 0 || k->use_mech[i] >= k->n_mech) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: use %d has no mechanism", i);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status probes_check(const pf_kit *k, pf_error *error)
+{
+    int most = 0, cross = 0;
+    int64_t variant = 0;
+    for (int q = 0; q < k->n_probes; q++) {
+        int rows = pf_kit_probe_rows(k, q), targets = k->probe_target[q + 1] - k->probe_target[q];
+        most = rows > most ? rows : most;
+        variant += (int64_t)rows * targets * k->n_grid;
+        if (targets >= k->n_mech) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: probe %d has too many targets", q);
+        }
+        if (targets > 1 && k->statistic == PF_STATISTIC_NORM) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: probe %d has several targets, which needs the matched statistic",
+                           q);
+        }
+        for (int a = k->probe_target[q]; a < k->probe_target[q + 1]; a++) {
+            for (int b = k->probe_target[q]; b < a; b++) {
+                if (k->target_mech[a] == k->target_mech[b]) {
+                    return pf_fail(error, PF_ERR_FORMAT, "kit: probe %d has a target twice", q);
+                }
+            }
+        }
+        if (k->probe_cross[q] >= 0) {
+            if (k->probe_cross[q] != cross) {
+                return pf_fail(error, PF_ERR_FORMAT, "kit: full rows of probe %d misplaced", q);
+            }
+            cross += targets * targets * k->n_bins;
+        }
+    }
+    if (cross != k->n_cross || (k->n_scale != 1 && k->n_scale != most) ||
+        (k->n_variant != 0 && k->n_variant != variant)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: full rows, scales or responses have the wrong "
+                       "size");
+    }
+    return PF_OK;
+}
+
+static pf_status text_check(const pf_kit *k, pf_error *error)
+{
+    if (k->text[k->n_text - 1] != 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: text is not terminated");
+    }
+    for (int i = 0; i < k->n_names; i++) {
+        if (k->name[i] >= (uint32_t)k->n_text) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: name %d is outside the text", i);
+        }
+    }
+    for (int i = 0; i < k->n_text; i++) {
+        unsigned char c = (unsigned char)k->text[i];
+        if ((c < 32 && c != 0) || c == 127) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: a name holds a control character");
+        }
+    }
+    for (int i = 0; i < k->n_methods; i++) {
+        const pf_method *method = pf_method_find(pf_kit_method_id(k, i));
+        if (!method || (int)method->statistic != k->statistic) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: method '%s' is unknown or has another "
+                           "statistic",
+                           pf_kit_method_id(k, i));
+        }
+    }
+    return PF_OK;
+}
+
+pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
+{
+    pf_status s = PF_OK;
+    if ((s = dims_check(kit, error)) || (s = structure_check(kit, error)) ||
+        (s = numbers_check(kit, error)) || (s = probes_check(kit, error)) ||
+        (s = text_check(kit, error))) {
+        return s;
+    }
+    for (int j = 0; j < kit->n_mech; j++) {
+        if (!(kit->lo[j] <= kit->hi[j])) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: limits of mechanism %d are not ordered", j);
+        }
+    }
+    return PF_OK;
+}
+
+// --- file image
+
+static bool little_endian(void)
+{
+    uint32_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first == 1;
+}
+
+pf_status pf_kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
+{
+    pf_status s = pf_kit_check(k, error);
+    if (s != PF_OK) {
+        return s;
+    }
+    size_t size = pf_kit_size(k);
+    if (!little_endian()) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "kit: this machine is not little-endian");
+    }
+    if (bytes < size) {
+        return pf_fail(error, PF_ERR_MEMORY, "kit: needs %z bytes, got %z", size, bytes);
+    }
+    uint8_t *at = mem;
+    memset(mem, 0, size);
+    uint32_t head[2] = {PF_KIT_VERSION, FIXED_BYTES};
+    memcpy(at, PF_KIT_MAGIC, 8);
+    memcpy(at + 8, head, sizeof head);
+    at += 16;
+#define X(field)                                                                                   \
+    memcpy(at, &k->field, sizeof k->field);                                                        \
+    at += sizeof k->field;
+    PF_KIT_DIMS(X)
+    PF_KIT_SCALARS(X)
+#undef X
+    at = (uint8_t *)mem + padded(FIXED_BYTES);
+#define X(type, field, count)                                                                      \
+    if ((size_t)(count) > 0) {                                                                     \
+        memcpy(at, k->field, (size_t)(count) * sizeof(type));                                      \
+        at += padded((size_t)(count) * sizeof(type));                                              \
+    }
+    PF_KIT_ARRAYS(X)
+#undef X
+    pf_sha256 sha;
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, mem, size - 32);
+    pf_sha256_final(&sha, at);
+    return PF_OK;
+}
+
+static pf_status head_check(const uint8_t *p, size_t n_bytes, pf_error *error)
+{
+    if (!little_endian()) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "kit: this machine is not little-endian");
+    }
+    if (!p || (uintptr_t)p % 8 != 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "kit: the image must start at a multiple of 8");
+    }
+    if (n_bytes < 16 || memcmp(p, PF_KIT_MAGIC, 8) != 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "not a preflight kit (wrong first bytes)");
+    }
+    uint32_t head[2];
+    memcpy(head, p + 8, sizeof head);
+    if (head[0] != PF_KIT_VERSION || head[1] != FIXED_BYTES) {
+        return pf_fail(error, PF_ERR_VERSION,
+                       "kit of format version %d, this program reads version %d; calibrate again",
+                       (int)head[0], PF_KIT_VERSION);
+    }
+    if (n_bytes < padded(FIXED_BYTES) + 32) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit is cut off: %z bytes", n_bytes);
+    }
+    return PF_OK;
+}
+
+pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error)
+{
+    memset(kit, 0, sizeof *kit);
+    const uint8_t *start = bytes;
+    pf_status s = head_check(start, n_bytes, error);
+    if (s != PF_OK) {
+        return s;
+    }
+    pf_kit view = {0}, *k = &view;
+    const uint8_t *at = start + 16;
+#define X(field)                                                                                   \
+    memcpy(&k->field, at, sizeof k->field);                                                        \
+    at += sizeof k->field;
+    PF_KIT_DIMS(X)
+    PF_KIT_SCALARS(X)
+#undef X
+    s = dims_check(k, error);
+    size_t size = s == PF_OK ? pf_kit_size(k) : 0;
+    if (size == 0) {
+        return s != PF_OK ? s : pf_fail(error, PF_ERR_FORMAT, "kit: absurd dimensions");
+    }
+    if (size != n_bytes) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit %s: %z bytes, its header says %z",
+                       n_bytes < size ? "is cut off" : "has trailing bytes", n_bytes, size);
+    }
+    // one pass gives both the inner checksum and the checksum of the whole file
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, start, size - 32);
+    pf_sha256_final(&sha, digest);
+    if (memcmp(digest, start + size - 32, 32) != 0) {
+        return pf_fail(error, PF_ERR_CHECKSUM, "kit is damaged (checksum differs); copy it again");
+    }
+    pf_sha256_update(&sha, start + size - 32, 32);
+    pf_sha256_final(&sha, k->sha256);
+    at = start + padded(FIXED_BYTES);
+#define X(type, field, count)                                                                      \
+    k->field = (const type *)(const void *)at;                                                     \
+    at += padded((size_t)(count) * sizeof(type));
+    PF_KIT_ARRAYS(X)
+#undef X
+    s = pf_kit_check(k, error);
+    if (s == PF_OK) {
+        *kit = view;
+    }
+    return s;
+}

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/score.h"
+
+#include <math.h>
+
+double pf_dot(int n, const double *a, const double *b)
+{
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        s0 += a[i] * b[i];
+        s1 += a[i + 1] * b[i + 1];
+        s2 += a[i + 2] * b[i + 2];
+        s3 += a[i + 3] * b[i + 3];
+    }
+    for (; i < n; i++) {
+        s0 += a[i] * b[i];
+    }
+    return (s0 + s1) + (s2 + s3);
+}
+
+void pf_scaled_difference(int rows, int n_chan, const double *x, const double *base,
+                          const double *scale, int scale_rows, double *out)
+{
+    for (int r = 0; r < rows; r++) {
+        const double *s = scale + (scale_rows > 1 ? (size_t)r * (size_t)n_chan : 0);
+        size_t at = (size_t)r * (size_t)n_chan;
+        for (int c = 0; c < n_chan; c++) {
+            out[at + (size_t)c] = (x[at + (size_t)c] - base[at + (size_t)c]) / s[c];
+        }
+    }
+}
+
+double pf_residual_norm(int n, const double *residual)
+{
+    return sqrt(pf_dot(n, residual, residual));
+}
+
+double pf_coordinate(double coefficient, double m0, double m1)
+{
+    return (coefficient - m0) / (m1 - m0);
+}
+
+static pf_match match_nothing(void)
+{
+    return (pf_match){NAN, NAN, 0, false};
+}
+
+static void match_one(int n, const double *h, const double *r, pf_match *out)
+{
+    double energy = pf_dot(n, h, h);
+    double product = pf_dot(n, r, h);
+    if (!(energy > 0)) {
+        *out = match_nothing();
+        return;
+    }
+    *out = (pf_match){product / sqrt(energy), product / energy, 1, true};
+}
+
+size_t pf_match_scratch(int n_targets)
+{
+    // correlations and their working copy, norms, products and a working copy of those
+    return 2 * (size_t)n_targets * (size_t)n_targets + 3 * (size_t)n_targets;
+}
+
+static void accept(pf_match *out, double score, double remaining, double norm)
+{
+    if (!(remaining >= PF_REMAINING_ONLINE)) {
+        *out = match_nothing();
+        out->remaining = remaining;
+        return;
+    }
+    *out = (pf_match){score, score / (remaining * norm), remaining, true};
+}
+
+// A pivot below this share of the unit diagonal sends us the careful way.
+#define PIVOT_CAREFUL 1e-8
+// And one below this counts as dependent there: remaining 1e-5, far under what is usable.
+#define PIVOT_DEPENDENT 1e-10
+
+// Lower Cholesky factor of c (t x t, unit diagonal), inverted in place. False if a pivot is small.
+static bool invert_factor(int t, double *c)
+{
+    for (int i = 0; i < t; i++) {
+        for (int k = 0; k <= i; k++) {
+            double sum = c[i * t + k];
+            for (int p = 0; p < k; p++) {
+                sum -= c[i * t + p] * c[k * t + p];
+            }
+            if (i == k) {
+                if (sum < PIVOT_CAREFUL) {
+                    return false;
+                }
+                c[i * t + i] = sqrt(sum);
+            } else {
+                c[i * t + k] = sum / c[k * t + k];
+            }
+        }
+    }
+    for (int k = 0; k < t; k++) {
+        c[k * t + k] = 1 / c[k * t + k];
+        for (int i = k + 1; i < t; i++) {
+            double sum = 0;
+            for (int p = k; p < i; p++) {
+                sum -= c[i * t + p] * c[p * t + k];
+            }
+            c[i * t + k] = sum / c[i * t + i];
+        }
+    }
+    return true;
+}
+
+// All targets at once from the inverse factor: (C^-1)_jj = 1/remaining_j^2.
+static void match_all(int t, const double *inverse, const double *norm, const double *product,
+                      double *work, pf_match *out)
+{
+    for (int i = 0; i < t; i++) {
+        work[i] = 0;
+        for (int k = 0; k <= i; k++) {
+            work[i] += inverse[i * t + k] * product[k];
+        }
+    }
+    for (int j = 0; j < t; j++) {
+        double diagonal = 0, solution = 0;
+        for (int i = j; i < t; i++) {
+            diagonal += inverse[i * t + j] * inverse[i * t + j];
+            solution += inverse[i * t + j] * work[i];
+        }
+        double remaining = 1 / sqrt(diagonal);
+        accept(&out[j], solution * remaining, remaining, norm[j]);
+    }
+}
+
+// One target against the span of the others, whatever their rank: eliminates them from the
+// correlations c (t x t, overwritten) and products y (overwritten), dependent ones left out.
+static void match_careful(int t, int j, double *c, double *y, double norm, pf_match *out)
+{
+    for (int p = 0; p < t; p++) {
+        double pivot = c[p * t + p];
+        if (p == j || pivot < PIVOT_DEPENDENT) {
+            continue;
+        }
+        for (int i = 0; i < t; i++) {
+            if (i != j && i <= p) {
+                continue;
+            }
+            double factor = c[i * t + p] / pivot;
+            for (int k = 0; k < t; k++) {
+                c[i * t + k] -= factor * c[p * t + k];
+            }
+            y[i] -= factor * y[p];
+        }
+    }
+    double remaining = c[j * t + j] > 0 ? sqrt(c[j * t + j]) : 0;
+    accept(out, y[j] / remaining, remaining, norm);
+}
+
+void pf_match_targets(int n_targets, int n, const double *signatures, const double *residual,
+                      double *scratch, pf_match *out)
+{
+    if (n_targets == 1) {
+        match_one(n, signatures, residual, out);
+        return;
+    }
+    int t = n_targets;
+    double *corr = scratch, *work = corr + t * t, *norm = work + t * t;
+    double *product = norm + t, *y = product + t;
+    // correlations of the signatures; a vanished one correlates with nothing
+    for (int i = 0; i < t; i++) {
+        const double *h = signatures + (size_t)i * (size_t)n;
+        norm[i] = sqrt(pf_dot(n, h, h));
+        bool alive = norm[i] > 0;
+        product[i] = alive ? pf_dot(n, residual, h) / norm[i] : 0;
+        corr[i * t + i] = alive ? 1 : 0;
+        for (int k = 0; k < i; k++) {
+            const double *g = signatures + (size_t)k * (size_t)n;
+            double c = alive && norm[k] > 0 ? pf_dot(n, h, g) / (norm[i] * norm[k]) : 0;
+            corr[i * t + k] = corr[k * t + i] = c;
+        }
+    }
+    for (int i = 0; i < t * t; i++) {
+        work[i] = corr[i];
+    }
+    if (invert_factor(t, work)) {
+        match_all(t, work, norm, product, y, out);
+        return;
+    }
+    for (int j = 0; j < t; j++) {
+        if (!(norm[j] > 0)) {
+            out[j] = match_nothing();
+            continue;
+        }
+        for (int i = 0; i < t * t; i++) {
+            work[i] = corr[i];
+        }
+        for (int i = 0; i < t; i++) {
+            y[i] = product[i];
+        }
+        match_careful(t, j, work, y, norm[j], &out[j]);
+    }
+}
+
+// Subtracts from v its projection on each of the orthonormal rows of basis, twice for accuracy.
+static void project_out(int n, int rank, const double *basis, double *v)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < rank; k++) {
+            const double *b = basis + (size_t)k * (size_t)n;
+            double along = pf_dot(n, v, b);
+            for (int i = 0; i < n; i++) {
+                v[i] -= along * b[i];
+            }
+        }
+    }
+}
+
+void pf_match_targets_plain(int n_targets, int n, const double *signatures, const double *residual,
+                            double *scratch, pf_match *out)
+{
+    double *basis = scratch, *left = scratch + (size_t)n_targets * (size_t)n;
+    for (int j = 0; j < n_targets; j++) {
+        // an orthonormal basis of the other signatures
+        int rank = 0;
+        for (int k = 0; k < n_targets; k++) {
+            const double *h = signatures + (size_t)k * (size_t)n;
+            double *b = basis + (size_t)rank * (size_t)n;
+            double whole = sqrt(pf_dot(n, h, h));
+            if (k == j || !(whole > 0)) {
+                continue;
+            }
+            for (int i = 0; i < n; i++) {
+                b[i] = h[i];
+            }
+            project_out(n, rank, basis, b);
+            double size = sqrt(pf_dot(n, b, b));
+            if (size < sqrt(PIVOT_DEPENDENT) * whole) {
+                continue;
+            }
+            for (int i = 0; i < n; i++) {
+                b[i] /= size;
+            }
+            rank++;
+        }
+        const double *h = signatures + (size_t)j * (size_t)n;
+        double norm = sqrt(pf_dot(n, h, h));
+        if (!(norm > 0)) {
+            out[j] = match_nothing();
+            continue;
+        }
+        for (int i = 0; i < n; i++) {
+            left[i] = h[i];
+        }
+        project_out(n, rank, basis, left);
+        double size = sqrt(pf_dot(n, left, left));
+        accept(&out[j], pf_dot(n, residual, left) / size, size / norm, norm);
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "session_impl.h"
+
+void pf__session_full_rows(pf_session *s, int probe, int target)
+{
+    const pf_kit *k = s->kit;
+    int first = k->probe_target[probe], n = k->probe_target[probe + 1] - first;
+    pf_channel_row own = pf_kit_channel(k, first + target);
+    for (int i = 0; i <= s->m; i++) {
+        s->rows[i] = own.nominal;
+    }
+    const double *cross =
+        k->cross + k->probe_cross[probe] + (size_t)target * (size_t)n * (size_t)k->n_bins;
+    for (int other = 0; other < n; other++) {
+        int mechanism = k->target_mech[first + other];
+        s->rows[mechanism] =
+            other == target ? own.changed : cross + (size_t)other * (size_t)k->n_bins;
+    }
+}
+
+// Values of all targets of a probe added, before division by the charge.
+static double probe_value(pf_session *s, int probe)
+{
+    const pf_kit *k = s->kit;
+    double value = 0;
+    for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
+        if (k->probe_cross[probe] >= 0 && s->method->value == pf_value_bayes_risk) {
+            pf__session_full_rows(s, probe, t - k->probe_target[probe]);
+            value +=
+                pf_risk_reduction_plain(s->m, s->belief, k->weight, k->n_bins, s->rows, s->ratios);
+            continue;
+        }
+        pf_channel_row row = pf_kit_channel(k, t);
+        int j = k->target_mech[t];
+        pf_look look = {.m = s->m,
+                        .belief = s->belief,
+                        .weight = k->weight,
+                        .terms = &s->terms,
+                        .g_cal = k->g_cal,
+                        .mechanism = j,
+                        .row = &row,
+                        .bandit_w = s->bandit_w[j - 1],
+                        .bandit_count = s->bandit_count[j - 1],
+                        .opportunity = s->opportunities};
+        value += s->method->value(&look);
+    }
+    return value;
+}
+
+// Value per charge as it is compared; an arm never tried stands above all, whatever it costs.
+static double per_charge(double value, double charge)
+{
+    return value >= PF_BANDIT_UNVISITED ? PF_BANDIT_UNVISITED : pf_tie_round(value / charge);
+}
+
+int pf__session_available(const pf_session *s)
+{
+    int n = 0;
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        n += !s->skipped[q];
+    }
+    return n;
+}
+
+static int choose_random(pf_session *s)
+{
+    int pick = (int)pf_rng_below(&s->rng, (uint32_t)pf__session_available(s));
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        if (!s->skipped[q] && pick-- == 0) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+static int choose_scheduled(pf_session *s)
+{
+    for (int i = 0; i < s->kit->n_probes; i++) {
+        int q = s->schedule[(s->opportunities + i) % s->kit->n_probes];
+        if (!s->skipped[q]) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+static int choose_best(pf_session *s, double (*value_of)(pf_session *, int), double *best_value)
+{
+    int best = -1;
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        if (s->skipped[q]) {
+            continue;
+        }
+        double value = per_charge(value_of(s, q), s->kit->charge[q]);
+        if (best < 0 || value > *best_value) {
+            best = q;
+            *best_value = value;
+        }
+    }
+    return best;
+}
+
+static double recovery_value(pf_session *s, int probe)
+{
+    const pf_kit *k = s->kit;
+    double value = 0;
+    for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
+        int j = k->target_mech[t];
+        value += pf_recovery_value(&s->joint, k->weight, 1, &j);
+    }
+    return value;
+}
+
+// Probes by value per charge, best first; equal ones by index.
+void pf__session_make_schedule(pf_session *s)
+{
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        double value = per_charge(probe_value(s, q), s->kit->charge[q]);
+        int at = q;
+        while (at > 0) {
+            int before = s->schedule[at - 1];
+            if (per_charge(probe_value(s, before), s->kit->charge[before]) >= value) {
+                break;
+            }
+            s->schedule[at] = before;
+            at--;
+        }
+        s->schedule[at] = q;
+    }
+}
+
+void pf__session_open_opportunity(pf_session *s)
+{
+    const pf_kit *k = s->kit;
+    pf_belief_hazard(s->m, s->belief, k->hazard);
+    pf_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+    s->ask = (pf_ask){PF_ASK_PROBE, 1, -1, 0, false, 0, PF_DONE_NOT};
+    switch (s->method->rule) {
+    case PF_RULE_RANDOM:
+        s->ask.probe = choose_random(s);
+        break;
+    case PF_RULE_SCHEDULE:
+        s->ask.probe = choose_scheduled(s);
+        s->ask.value = per_charge(probe_value(s, s->ask.probe), k->charge[s->ask.probe]);
+        s->ask.has_value = true;
+        break;
+    case PF_RULE_BEST:
+        s->ask.probe = choose_best(s, probe_value, &s->ask.value);
+        s->ask.has_value = true;
+        break;
+    }
+    s->opportunities++;
+}
+
+void pf__session_open_recovery(pf_session *s)
+{
+    s->ask = (pf_ask){PF_ASK_PROBE, 2, -1, 0, true, 0, PF_DONE_NOT};
+    s->ask.probe = choose_best(s, recovery_value, &s->ask.value);
+    s->recoveries++;
+}

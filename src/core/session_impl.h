@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SESSION_IMPL_H
+#define PF_SESSION_IMPL_H
+
+#include "preflight/recovery.h"
+#include "preflight/session.h"
+#include "preflight/severity.h"
+
+struct pf_session {
+    const pf_kit *kit;
+    const pf_method *method;
+    uint64_t seed;
+    double threshold;
+    int m, n_grid;
+    int window;       // largest rows x channels
+    int most_targets; // of one probe
+
+    // where the session stands
+    int stage; // 1, 2, 3 done
+    pf_done done;
+    pf_ask ask; // the outstanding probe, kind done when there is none
+    bool outstanding;
+    int opportunities, recoveries;
+    int told;
+    double charge;
+    bool alarm;
+    int alarm_opportunity;
+    double peak;
+    pf_rng rng;
+
+    // what it believes
+    double *belief;   // m + 1
+    double *severity; // m x n_grid; nothing in stage 1 reads it
+    pf_joint joint;   // from stage 2 on
+    double *bandit_w; // m
+    int *bandit_count;
+    bool *probed;  // m + 1
+    bool *skipped; // n_probes
+    int *schedule; // n_probes, for PF_RULE_SCHEDULE
+    pf_reading *readings;
+    int n_readings;
+
+    // what it answers
+    pf_task_readiness *tasks;           // n_tasks
+    pf_mechanism_readiness *mechanisms; // m + 1, entry 0 unused
+
+    // scratch, meaningless between calls
+    pf_joint boundary;     // stage 1's joint as if it ended now; stage 2's next one
+    pf_reading *next;      // readings of a tell before it is accepted
+    pf_match *matches;     // most_targets
+    double *nominal;       // window
+    double *predicted;     // window
+    double *residual;      // window
+    double *signatures;    // most_targets x window
+    double *match_scratch; // pf_match_scratch
+    double *new_belief;    // m + 1
+    double *ratios;        // m + 1
+    const double **rows;   // m + 1
+    double *discrepancy;   // most_targets x n_grid
+    pf_risk_terms terms;   // m each
+    double *probability;   // hypotheses of the largest task
+    double *returns;       // members x hypotheses of the largest task
+    double *expected;      // n_grid: the straight line of z
+    double *share;         // m + 1: what a healthy mechanism delivers of the task at hand
+};
+
+// The next probe of stage 1 (with its hazard) or of stage 2, into s->ask.
+void pf__session_open_opportunity(pf_session *s);
+void pf__session_open_recovery(pf_session *s);
+void pf__session_make_schedule(pf_session *s);
+int pf__session_available(const pf_session *s); // probes not skipped
+
+// Points s->rows[i] at the row p(c_target | i) for every hypothesis i of a probe with full rows.
+void pf__session_full_rows(pf_session *s, int probe, int target);
+
+// After every response or skip: ends the stage if it is over.
+void pf__session_advance(pf_session *s);
+
+// The joint belief as if stage 1 ended now; in later stages the present one.
+pf_joint *pf__session_joint_now(pf_session *s);
+
+// Whether every task is go now; stops at the first that is not.
+bool pf__session_all_go(pf_session *s);
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "session_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+static pf_status all_finite(const char *what, int rows, int n_chan, const double *x,
+                            pf_error *error)
+{
+    for (int i = 0; i < rows * n_chan; i++) {
+        if (!isfinite(x[i])) {
+            return pf_fail(error, PF_ERR_NONFINITE, "%s: row %d, channel %d is not finite", what,
+                           i / n_chan, i % n_chan);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *error)
+{
+    if (s->stage == 3) {
+        return pf_fail(error, PF_ERR_STAGE, "tell: the session is done");
+    }
+    if (!s->outstanding) {
+        return pf_fail(error, PF_ERR_PROBE, "tell: no probe is outstanding; ask first");
+    }
+    if (tell->probe != s->ask.probe) {
+        return pf_fail(error, PF_ERR_PROBE, "probe: %d was told, %d was asked for", tell->probe,
+                       s->ask.probe);
+    }
+    if (!tell->response) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "response: there is none");
+    }
+    if (tell->rows != s->ask.rows || tell->channels != s->kit->n_chan) {
+        return pf_fail(error, PF_ERR_SHAPE, "response: %d rows of %d channels, expected %d of %d",
+                       tell->rows, tell->channels, s->ask.rows, (int)s->kit->n_chan);
+    }
+    return all_finite("response", tell->rows, tell->channels, tell->response, error);
+}
+
+// The kit's own recorded responses as a predictor.
+static pf_status predict_recorded(const pf_session *s, const pf_hypothesis *h, double *response,
+                                  pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    size_t n_chan = (size_t)k->n_chan, rows = (size_t)pf_kit_probe_rows(k, h->probe);
+    if (k->n_response == 0) {
+        return pf_fail(error, PF_ERR_PREDICTION,
+                       "this kit holds no responses: give a start state or predictions");
+    }
+    if (h->mechanism == 0) {
+        memcpy(response, k->response + (size_t)k->probe_row[h->probe] * n_chan,
+               rows * n_chan * sizeof(double));
+        return PF_OK;
+    }
+    size_t at = 0;
+    for (int q = 0; q < k->n_probes; q++) {
+        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
+            for (int g = 0; g < k->n_grid; g++) {
+                bool found = q == h->probe && k->target_mech[t] == h->mechanism &&
+                             fabs(k->grid[g] - h->gain) < 1e-9;
+                if (found) {
+                    memcpy(response, k->variant + at * n_chan, rows * n_chan * sizeof(double));
+                    return PF_OK;
+                }
+                at += (size_t)pf_kit_probe_rows(k, q);
+            }
+        }
+    }
+    return pf_fail(error, PF_ERR_PREDICTION, "the kit holds no response at gain %g", h->gain);
+}
+
+static pf_status predict(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                         int mechanism, double gain, double *out, pf_error *error)
+{
+    pf_hypothesis h = {tell->probe, mechanism, gain};
+    pf_status status =
+        predictor ? predictor->predict(predictor->self, &h, tell->start, tell->n_start, out, error)
+                  : predict_recorded(s, &h, out, error);
+    return status != PF_OK ? status
+                           : all_finite("prediction", tell->rows, s->kit->n_chan, out, error);
+}
+
+// Scores of one response into s->matches.
+static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                                const int32_t *targets, int n_targets, pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    int n = tell->rows * k->n_chan;
+    pf_status status = predict(s, tell, predictor, 0, 1, s->nominal, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->nominal, k->scale, k->n_scale,
+                         s->residual);
+    if (k->statistic == PF_STATISTIC_NORM) {
+        s->matches[0] = (pf_match){pf_residual_norm(n, s->residual), NAN, 1, true};
+        return PF_OK;
+    }
+    for (int t = 0; t < n_targets; t++) {
+        status = predict(s, tell, predictor, targets[t], k->g_cal, s->predicted, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        pf_scaled_difference(tell->rows, k->n_chan, s->predicted, s->nominal, k->scale, k->n_scale,
+                             s->signatures + (size_t)t * (size_t)n);
+    }
+    pf_match_targets(n_targets, n, s->signatures, s->residual, s->match_scratch, s->matches);
+    return PF_OK;
+}
+
+// Turns matches into readings (category, coordinate, gate) and the new belief, all in scratch.
+static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, int n_targets,
+                              pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    for (int i = 0; i <= s->m; i++) {
+        s->ratios[i] = 1;
+    }
+    for (int t = 0; t < n_targets; t++) {
+        int at = k->probe_target[probe] + t;
+        const pf_match *match = &s->matches[t];
+        pf_reading *out = &s->next[t];
+        *out = (pf_reading){targets[t], match->usable, NAN, -1, NAN, false, 1};
+        if (!match->usable) {
+            continue;
+        }
+        if (!isfinite(match->score)) {
+            return pf_fail(error, PF_ERR_NONFINITE,
+                           "response: the score of mechanism %d is not finite (values too large)",
+                           (int)targets[t]);
+        }
+        pf_channel_row row = pf_kit_channel(k, at);
+        out->score = match->score;
+        out->category = pf_channel_category(&row, match->score);
+        out->coordinate = pf_coordinate(match->coefficient, k->m0[at], k->m1[at]);
+        out->gate = pf_gate_open(&row, out->category) || !s->method->gate;
+        out->gate = out->gate && isfinite(out->coordinate);
+        out->ratio = pf_channel_ratio(&row, out->category);
+        if (k->probe_cross[probe] < 0) {
+            s->ratios[targets[t]] *= out->ratio;
+            continue;
+        }
+        pf__session_full_rows(s, probe, t);
+        for (int i = 1; i <= s->m; i++) {
+            s->ratios[i] *= s->rows[i][out->category] / s->rows[0][out->category];
+        }
+    }
+    memcpy(s->new_belief, s->belief, sizeof(double) * (size_t)(s->m + 1));
+    pf_belief_multiply_all(s->m, s->new_belief, s->ratios);
+    for (int i = 0; i <= s->m; i++) {
+        if (!isfinite(s->new_belief[i])) {
+            return pf_fail(error, PF_ERR_INTERNAL, "the belief is not finite any more");
+        }
+    }
+    return PF_OK;
+}
+
+// Accepts the readings in scratch. The severity is written here and read nowhere in stage 1.
+static void accept_readings(pf_session *s, int probe, int n_targets)
+{
+    const pf_kit *k = s->kit;
+    memcpy(s->belief, s->new_belief, sizeof(double) * (size_t)(s->m + 1));
+    memcpy(s->readings, s->next, sizeof(pf_reading) * (size_t)n_targets);
+    s->n_readings = n_targets;
+    for (int t = 0; t < n_targets; t++) {
+        const pf_reading *r = &s->readings[t];
+        int at = k->probe_target[probe] + t, j = r->mechanism - 1;
+        if (!r->usable) {
+            continue;
+        }
+        s->probed[r->mechanism] = true;
+        s->bandit_w[j] = fmax(0, s->bandit_w[j] + log(r->ratio));
+        s->bandit_count[j]++;
+        if (r->gate) {
+            const double *expected =
+                k->n_curve > 0 ? k->curve + (size_t)at * (size_t)s->n_grid : s->expected;
+            pf_severity_update(s->n_grid, s->severity + (size_t)j * (size_t)s->n_grid, expected,
+                               r->coordinate, k->sigma[at]);
+        }
+    }
+    double change = pf_belief_change(s->m, s->belief);
+    s->peak = change > s->peak ? change : s->peak;
+    if (!s->alarm && change > s->threshold) {
+        s->alarm = true;
+        s->alarm_opportunity = s->opportunities - 1;
+    }
+}
+
+static pf_status tell_stage1(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                             pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(s->kit, tell->probe, &targets);
+    pf_status status = match_response(s, tell, predictor, targets, n_targets, error);
+    if (status == PF_OK) {
+        status = read_matches(s, tell->probe, targets, n_targets, error);
+    }
+    if (status == PF_OK) {
+        accept_readings(s, tell->probe, n_targets);
+    }
+    return status;
+}
+
+static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                             int mechanism, double gain, double *d, pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    pf_status status = predict(s, tell, predictor, mechanism, gain, s->predicted, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->predicted, k->scale, k->n_scale,
+                         s->residual);
+    *d = pf_discrepancy(tell->rows * k->n_chan, s->residual);
+    if (!isfinite(*d)) {
+        return pf_fail(error, PF_ERR_NONFINITE,
+                       "response: its distance to the prediction for "
+                       "mechanism %d is not finite",
+                       mechanism);
+    }
+    return PF_OK;
+}
+
+// One counterfactual at a time, so a board needs room for one prediction only.
+static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                             pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n_grid = s->n_grid;
+    double d_nominal = 0;
+    pf_status status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
+    for (int t = 0; t < n_targets && status == PF_OK; t++) {
+        for (int g = 0; g < n_grid && status == PF_OK; g++) {
+            status = discrepancy(s, tell, predictor, targets[t], k->grid[g],
+                                 &s->discrepancy[t * n_grid + g], error);
+        }
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    double temperature =
+        pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, k->temperature);
+    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
+    s->boundary.nominal = s->joint.nominal;
+    memcpy(s->boundary.mass, s->joint.mass, bytes);
+    pf_joint_update(&s->boundary, n_targets, (const int *)targets, d_nominal, s->discrepancy,
+                    temperature);
+    double sum = s->boundary.nominal;
+    for (int i = 0; i < s->m * n_grid; i++) {
+        sum += s->boundary.mass[i];
+    }
+    if (!(fabs(sum - 1) < 1e-6)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "response: the joint belief would not be finite");
+    }
+    s->joint.nominal = s->boundary.nominal;
+    memcpy(s->joint.mass, s->boundary.mass, bytes);
+    for (int t = 0; t < n_targets; t++) {
+        s->probed[targets[t]] = true;
+    }
+    s->n_readings = 0;
+    return PF_OK;
+}
+
+pf_status pf_session_tell(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                          pf_error *error)
+{
+    pf_status status = tell_check(s, tell, error);
+    if (status == PF_OK) {
+        status = s->stage == 1 ? tell_stage1(s, tell, predictor, error)
+                               : tell_stage2(s, tell, predictor, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    s->charge += s->kit->charge[tell->probe];
+    s->told++;
+    s->outstanding = false;
+    pf__session_advance(s);
+    return PF_OK;
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct block {
+    struct block *next;
+    max_align_t data[];
+} block;
+
+void *pf_arena_take(pf_arena *arena, size_t count, size_t size)
+{
+    if (arena->failed || (size > 0 && count > (SIZE_MAX / 2 - sizeof(block)) / size)) {
+        arena->failed = true;
+        return NULL;
+    }
+    block *b = calloc(1, sizeof(block) + (count * size > 0 ? count * size : 1));
+    if (!b) {
+        arena->failed = true;
+        return NULL;
+    }
+    b->next = arena->blocks;
+    arena->blocks = b;
+    return b->data;
+}
+
+char *pf_arena_text(pf_arena *arena, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = pf_arena_take(arena, n, 1);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+void pf_arena_free(pf_arena *arena)
+{
+    for (block *b = arena->blocks; b;) {
+        block *next = b->next;
+        free(b);
+        b = next;
+    }
+    *arena = (pf_arena){0};
+}

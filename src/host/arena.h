@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_ARENA_H
+#define PF_ARENA_H
+
+#include "preflight/base.h"
+
+// Memory that is taken piece by piece and given back all at once. Zeroed. Starts as {0}.
+typedef struct pf_arena {
+    void *blocks;
+    bool failed; // an allocation failed; every later take returns NULL too
+} pf_arena;
+
+// NULL when memory is short or count*size overflows; then arena->failed stays set, so a caller may
+// take many pieces and ask once at the end.
+void *pf_arena_take(pf_arena *arena, size_t count, size_t size);
+char *pf_arena_text(pf_arena *arena, const char *text);
+void pf_arena_free(pf_arena *arena);
+
+#endif

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
+{
+    *data = NULL;
+    *size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return PF_ERR_FILE;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        close(fd);
+        return pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path);
+    }
+    // grows as it reads, so pipes work and a lying size does no harm
+    size_t used = 0, room = 1 << 16;
+    uint8_t *buffer = malloc(room + 1);
+    pf_status status = buffer ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
+    while (status == PF_OK) {
+        ssize_t got = read(fd, buffer + used, room - used);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+            break;
+        }
+        if (got == 0) {
+            break;
+        }
+        used += (size_t)got;
+        if (used > most) {
+            status = pf_fail(error, PF_ERR_FILE, "%s: larger than %z bytes", path, most);
+        } else if (used == room) {
+            void *grown = realloc(buffer, 2 * room + 1);
+            if (!grown) {
+                status = pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
+                break;
+            }
+            buffer = grown;
+            room *= 2;
+        }
+    }
+    close(fd);
+    if (status != PF_OK) {
+        free(buffer);
+        return status;
+    }
+    buffer[used] = 0;
+    *data = buffer;
+    *size = used;
+    return PF_OK;
+}
+
+static bool write_all(int fd, const uint8_t *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(fd, data, size);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return false;
+        }
+        data += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+pf_status pf_file_write(const char *path, const void *data, size_t size, pf_error *error)
+{
+    if (strcmp(path, "-") == 0) {
+        return write_all(1, data, size)
+                   ? PF_OK
+                   : pf_fail(error, PF_ERR_FILE, "standard output: %s", strerror(errno));
+    }
+    // a device or pipe cannot be renamed over; write into it
+    struct stat info;
+    bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    char temporary[4096];
+    int n =
+        snprintf(temporary, sizeof temporary, special ? "%s" : "%s.%ld.tmp", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof temporary) {
+        return pf_fail(error, PF_ERR_FILE, "%s: the path is too long", path);
+    }
+    int fd = open(temporary, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
+    if (fd < 0) {
+        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+    }
+    bool good = write_all(fd, data, size) && (special || fsync(fd) == 0);
+    int problem = errno;
+    if (close(fd) != 0 && good) {
+        problem = errno;
+        good = false;
+    }
+    if (good && !special && rename(temporary, path) != 0) {
+        problem = errno;
+        good = false;
+    }
+    if (!good) {
+        if (!special) {
+            unlink(temporary);
+        }
+        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(problem));
+    }
+    return PF_OK;
+}

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_FILE_H
+#define PF_FILE_H
+
+#include "preflight/base.h"
+
+// A whole file in memory, aligned for a kit, with one zero byte after the end. Free with free().
+pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
+
+// Writes a file so that it appears whole or not at all: a temporary beside it, then a rename. An
+// existing regular file is replaced; "-" is standard output.
+pf_status pf_file_write(const char *path, const void *data, size_t size, pf_error *error);
+
+#endif

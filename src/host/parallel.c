@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE // sched_getaffinity
+#include "parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+typedef struct team {
+    pthread_mutex_t lock;
+    size_t next, done, n;
+    pf_item_fn run;
+    void *self;
+    const pf_effort *effort;
+    const char *what;
+    size_t failed_item; // n: none
+    pf_error error;
+} team;
+
+typedef struct worker {
+    team *team;
+    int index;
+} worker;
+
+static bool take(team *t, size_t *item)
+{
+    pthread_mutex_lock(&t->lock);
+    bool stopped = t->effort && t->effort->stop && *t->effort->stop;
+    bool have = t->next < t->n && t->failed_item == t->n && !stopped;
+    if (have) {
+        *item = t->next++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return have;
+}
+
+static void give(team *t, size_t item, pf_status status, const pf_error *error)
+{
+    pthread_mutex_lock(&t->lock);
+    t->done++;
+    if (status != PF_OK && item < t->failed_item) {
+        t->failed_item = item;
+        t->error = *error;
+        t->error.code = status;
+    }
+    if (t->effort && t->effort->progress) {
+        t->effort->progress(t->effort->self, t->what, t->done, t->n);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    size_t item = 0;
+    while (take(w->team, &item)) {
+        pf_error error = {PF_OK, ""};
+        pf_status status = w->team->run(w->team->self, w->index, item, &error);
+        give(w->team, item, status, &error);
+    }
+    return NULL;
+}
+
+enum { THREADS_MAX = 256 };
+
+int pf_threads(const pf_effort *effort)
+{
+    int threads = effort && effort->threads > 0 ? effort->threads : pf_processors();
+    return threads > THREADS_MAX ? THREADS_MAX : threads;
+}
+
+pf_status pf_parallel(const pf_effort *effort, size_t n, pf_item_fn run, void *self,
+                      const char *what, pf_error *error)
+{
+    team t = {.n = n, .run = run, .self = self, .effort = effort, .what = what, .failed_item = n};
+    int threads = pf_threads(effort);
+    worker workers[THREADS_MAX];
+    pthread_t ids[THREADS_MAX];
+    pthread_mutex_init(&t.lock, NULL);
+    int started = 1;
+    workers[0] = (worker){&t, 0};
+    for (; started < threads && (size_t)started < n; started++) {
+        workers[started] = (worker){&t, started};
+        if (pthread_create(&ids[started], NULL, work, &workers[started]) != 0) {
+            break; // fewer threads do the same work
+        }
+    }
+    work(&workers[0]);
+    for (int i = 1; i < started; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    pthread_mutex_destroy(&t.lock);
+    if (t.failed_item < n) {
+        if (error) {
+            *error = t.error;
+        }
+        return t.error.code;
+    }
+    if (t.done < n) {
+        return pf_fail(error, PF_ERR_INTERRUPTED, "%s: stopped after %z of %z", what, t.done, n);
+    }
+    return PF_OK;
+}
+
+int pf_processors(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}

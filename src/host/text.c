@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pf_text_free(pf_text *text)
+{
+    free(text->data);
+    *text = (pf_text){0};
+}
+
+void pf_text_clear(pf_text *text)
+{
+    text->size = 0;
+    if (text->data) {
+        text->data[0] = 0;
+    }
+}
+
+void pf_text_add_n(pf_text *text, const char *s, size_t n)
+{
+    if (text->failed) {
+        return;
+    }
+    if (n + 1 > text->capacity - text->size || text->capacity == 0) {
+        size_t want = 2 * (text->size + n + 1);
+        char *grown = want < 64 ? realloc(text->data, 64) : realloc(text->data, want);
+        if (!grown) {
+            text->failed = true;
+            return;
+        }
+        text->data = grown;
+        text->capacity = want < 64 ? 64 : want;
+    }
+    memcpy(text->data + text->size, s, n);
+    text->size += n;
+    text->data[text->size] = 0;
+}
+
+void pf_text_add(pf_text *text, const char *s)
+{
+    pf_text_add_n(text, s, strlen(s));
+}
+
+void pf_text_addf(pf_text *text, const char *format, ...)
+{
+    char small[512];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(small, sizeof small, format, list);
+    va_end(list);
+    if (n < 0) {
+        text->failed = true;
+        return;
+    }
+    if ((size_t)n < sizeof small) {
+        pf_text_add_n(text, small, (size_t)n);
+        return;
+    }
+    char *large = malloc((size_t)n + 1);
+    if (!large) {
+        text->failed = true;
+        return;
+    }
+    va_start(list, format);
+    vsnprintf(large, (size_t)n + 1, format, list);
+    va_end(list);
+    pf_text_add_n(text, large, (size_t)n);
+    free(large);
+}
+
+void pf_number_text(double value, char out[32])
+{
+    if (value == 0) {
+        // a bare -0 would be read as an integer and lose its sign
+        strcpy(out, signbit(value) ? "-0.0" : "0");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) {
+            return;
+        }
+    }
+}
+
+void pf_json_number(pf_text *text, double value)
+{
+    char number[32];
+    if (!isfinite(value)) {
+        pf_text_add(text, "null");
+        return;
+    }
+    pf_number_text(value, number);
+    pf_text_add(text, number);
+}
+
+void pf_json_string(pf_text *text, const char *s)
+{
+    pf_text_add(text, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') {
+            char pair[3] = {'\\', (char)c, 0};
+            pf_text_add(text, pair);
+        } else if (c < 32) {
+            pf_text_addf(text, "\\u%04x", c);
+        } else {
+            pf_text_add_n(text, s, 1);
+        }
+    }
+    pf_text_add(text, "\"");
+}
+
+void pf_json_comma(pf_text *text)
+{
+    char last = text->size > 0 ? text->data[text->size - 1] : '{';
+    if (last != '{' && last != '[' && last != ':') {
+        pf_text_add(text, ",");
+    }
+}
+
+void pf_json_key(pf_text *text, const char *key)
+{
+    pf_json_comma(text);
+    pf_json_string(text, key);
+    pf_text_add(text, ":");
+}
+
+void pf_json_numbers(pf_text *text, int n, const double *values)
+{
+    pf_text_add(text, "[");
+    for (int i = 0; i < n; i++) {
+        pf_json_comma(text);
+        pf_json_number(text, values[i]);
+    }
+    pf_text_add(text, "]");
+}
+
+void pf_json_ints(pf_text *text, int n, const int *values)
+{
+    pf_text_add(text, "[");
+    for (int i = 0; i < n; i++) {
+        pf_json_comma(text);
+        pf_text_addf(text, "%d", values[i]);
+    }
+    pf_text_add(text, "]");
+}
+
+void pf_json_matrix(pf_text *text, int rows, int columns, const double *values)
+{
+    pf_text_add(text, "[");
+    for (int r = 0; r < rows; r++) {
+        pf_json_comma(text);
+        pf_json_numbers(text, columns, values + (size_t)r * (size_t)columns);
+    }
+    pf_text_add(text, "]");
+}

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TEXT_H
+#define PF_TEXT_H
+
+#include "preflight/base.h"
+
+// A text that grows. Starts as {0}; when memory runs out `failed` is set and the text stops
+// growing.
+typedef struct pf_text {
+    char *data; // terminated; NULL while empty
+    size_t size;
+    size_t capacity;
+    bool failed;
+} pf_text;
+
+void pf_text_free(pf_text *text);
+void pf_text_clear(pf_text *text);
+void pf_text_add(pf_text *text, const char *s);
+void pf_text_add_n(pf_text *text, const char *s, size_t n);
+void pf_text_addf(pf_text *text, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+// JSON pieces. A number is printed with as many digits as give the same double back; one that is
+// not finite as null. Keys and separators are the caller's: pf_json_key writes a comma where the
+// text does not just open an object or list.
+void pf_json_number(pf_text *text, double value);
+void pf_json_string(pf_text *text, const char *s);
+void pf_json_key(pf_text *text, const char *key); // ,"key":
+void pf_json_comma(pf_text *text);                // a comma unless something was just opened
+void pf_json_numbers(pf_text *text, int n, const double *values);
+void pf_json_ints(pf_text *text, int n, const int *values);
+void pf_json_matrix(pf_text *text, int rows, int columns, const double *values);
+
+// Shortest decimal that reads back as the same double.
+void pf_number_text(double value, char out[32]);
+
+#endif

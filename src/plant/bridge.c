@@ -1,0 +1,740 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "plant_impl.h"
+#include "process.h"
+
+#ifdef PF_HAVE_JANSSON
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROTOCOL 1
+// A simulator that imports half of Python needs seconds to say hello.
+#define HELLO_TIMEOUT_S 20.0
+#define ROLL_TIMEOUT_S 60.0
+
+#define WHAT_SIZE 220
+#define QUOTE_SIZE 80
+
+// What the child said in its hello. Names point into hello.
+typedef struct description {
+    json_t *hello;
+    char *source; // "name version"
+    pf_mechanism *mechanisms;
+    pf_channel *channels;
+    pf_policy *policies;
+    int *policy_task; // which of the child's tasks a policy is
+    int *indices;     // mechanisms of all policies
+    int n_mech, n_chan, n_state, n_policies;
+    double dt_s;
+} description;
+
+typedef struct bridge {
+    const char *command;    // inside name
+    char *name;             // "exec:COMMAND"
+    char label[QUOTE_SIZE]; // name, cut, for messages
+    pf_bridge_limits limits;
+    pf_process process;
+    json_int_t last_id;  // of the last request
+    json_int_t first_id; // of the first request to the running child
+    description about;
+} bridge;
+
+// Says why in what (WHAT_SIZE) and returns PF_ERR_PLANT.
+static pf_status refuse(char *what, const char *format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+static pf_status refuse(char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, WHAT_SIZE, format, arguments);
+    va_end(arguments);
+    // names are the child's: a message stays one line of ASCII
+    for (char *c = what; *c != '\0'; c++) {
+        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    }
+    return PF_ERR_PLANT;
+}
+
+static pf_status no_memory(char *what)
+{
+    refuse(what, "not enough memory");
+    return PF_ERR_MEMORY;
+}
+
+// Foreign text for a message: one line of printable ASCII, cut.
+static void quote(char out[QUOTE_SIZE], const char *text, size_t size)
+{
+    size_t n = 0;
+    for (; n < size && n < QUOTE_SIZE - 4; n++) {
+        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+    }
+    strcpy(out + n, n < size ? "..." : "");
+}
+
+static void description_free(description *about)
+{
+    json_decref(about->hello);
+    free(about->source);
+    free(about->mechanisms);
+    free(about->channels);
+    free(about->policies);
+    free(about->policy_task);
+    free(about->indices);
+    *about = (description){0};
+}
+
+// The name of a list entry: the entry itself or its "name". NULL: neither.
+static const char *item_name(const json_t *item)
+{
+    const char *name =
+        json_string_value(json_is_object(item) ? json_object_get(item, "name") : item);
+    return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
+// An optional number of a list entry; null counts as absent.
+static pf_status read_number(const json_t *item, const char *key, double absent, double *value,
+                             char *what)
+{
+    const json_t *number = json_object_get(item, key);
+    *value = absent;
+    if (number == NULL || json_is_null(number)) {
+        return PF_OK;
+    }
+    if (!json_is_number(number)) {
+        return refuse(what, "hello: \"%s\" of %s is not a number", key, item_name(item));
+    }
+    *value = json_number_value(number);
+    return PF_OK;
+}
+
+static pf_status parse_mechanisms(description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "mechanisms");
+    size_t n = json_array_size(list);
+    if (n < 2 || n > PF_MECH_MAX) {
+        return refuse(what, "hello: \"mechanisms\" must list 2 to %d, the current one first",
+                      PF_MECH_MAX);
+    }
+    about->mechanisms = calloc(n, sizeof *about->mechanisms);
+    if (about->mechanisms == NULL) {
+        return no_memory(what);
+    }
+    about->n_mech = (int)n;
+    for (size_t j = 0; j < n; j++) {
+        const json_t *item = json_array_get(list, j);
+        pf_mechanism *mechanism = &about->mechanisms[j];
+        mechanism->name = item_name(item);
+        if (mechanism->name == NULL) {
+            return refuse(what, "hello: mechanism %zu has no name", j);
+        }
+        for (size_t i = 0; i < j; i++) {
+            if (strcmp(about->mechanisms[i].name, mechanism->name) == 0) {
+                return refuse(what, "hello: mechanisms %zu and %zu have the same name", i, j);
+            }
+        }
+        pf_status status = read_number(item, "lo", -INFINITY, &mechanism->lo, what);
+        if (status == PF_OK) {
+            status = read_number(item, "hi", INFINITY, &mechanism->hi, what);
+        }
+        if (status == PF_OK && mechanism->lo > mechanism->hi) {
+            status = refuse(what, "hello: lo > hi of mechanism %s", mechanism->name);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status parse_channels(description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "channels");
+    size_t n = json_array_size(list);
+    if (n < 1 || n > PF_TRACE_MAX) {
+        return refuse(what, "hello: \"channels\" must list at least one");
+    }
+    about->channels = calloc(n, sizeof *about->channels);
+    if (about->channels == NULL) {
+        return no_memory(what);
+    }
+    about->n_chan = (int)n;
+    for (size_t c = 0; c < n; c++) {
+        const json_t *item = json_array_get(list, c);
+        pf_channel *channel = &about->channels[c];
+        channel->name = item_name(item);
+        if (channel->name == NULL) {
+            return refuse(what, "hello: channel %zu has no name", c);
+        }
+        pf_status status = read_number(item, "scale", 0, &channel->scale, what);
+        if (status == PF_OK && channel->scale < 0) {
+            status = refuse(what, "hello: \"scale\" of %s is negative", channel->name);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return PF_OK;
+}
+
+// Index of a mechanism given by index or by name; -1: there is none.
+static int find_mechanism(const description *about, const json_t *item)
+{
+    if (json_is_integer(item)) {
+        json_int_t index = json_integer_value(item);
+        return index >= 0 && index < about->n_mech ? (int)index : -1;
+    }
+    const char *name = json_string_value(item);
+    for (int j = 0; name != NULL && j < about->n_mech; j++) {
+        if (strcmp(about->mechanisms[j].name, name) == 0) {
+            return j;
+        }
+    }
+    return -1;
+}
+
+static pf_status parse_policy(const description *about, const json_t *task, pf_policy *policy,
+                              int *indices, char *what)
+{
+    const json_t *list = json_object_get(task, "mechanisms");
+    const json_t *rows = json_object_get(task, "rows");
+    size_t n = json_array_size(list);
+    policy->name = item_name(task);
+    if (n < 1 || n > (size_t)about->n_mech) {
+        return refuse(what, "hello: task %s does not list its mechanisms", policy->name);
+    }
+    for (size_t i = 0; i < n; i++) {
+        indices[i] = find_mechanism(about, json_array_get(list, i));
+        bool known = indices[i] >= 0;
+        for (size_t k = 0; k < i; k++) {
+            known = known && indices[k] != indices[i];
+        }
+        if (!known) {
+            return refuse(what, "hello: mechanism %zu of task %s is unknown or there twice", i,
+                          policy->name);
+        }
+    }
+    json_int_t n_rows = json_integer_value(rows);
+    if (n_rows < 1 || n_rows > PF_TRACE_MAX / about->n_chan) {
+        return refuse(what, "hello: \"rows\" of task %s must be 1 to %d", policy->name,
+                      PF_TRACE_MAX / about->n_chan);
+    }
+    policy->n_mechanisms = (int)n;
+    policy->mechanisms = indices;
+    policy->rows = (int)n_rows;
+    return PF_OK;
+}
+
+// Tasks with rows are closed loops that can be rolled; the others are only names.
+static pf_status parse_tasks(description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "tasks");
+    size_t n = json_array_size(list);
+    if (list == NULL || json_is_null(list) || (json_is_array(list) && n == 0)) {
+        return PF_OK;
+    }
+    if (!json_is_array(list) || n > PF_TRACE_MAX) {
+        return refuse(what, "hello: \"tasks\" is not a list");
+    }
+    size_t n_indices = 0;
+    for (size_t k = 0; k < n; k++) {
+        const json_t *task = json_array_get(list, k);
+        if (item_name(task) == NULL) {
+            return refuse(what, "hello: task %zu has no name", k);
+        }
+        n_indices += json_array_size(json_object_get(task, "mechanisms"));
+    }
+    about->policies = calloc(n, sizeof *about->policies);
+    about->policy_task = calloc(n, sizeof *about->policy_task);
+    about->indices = calloc(n_indices + 1, sizeof *about->indices);
+    if (about->policies == NULL || about->policy_task == NULL || about->indices == NULL) {
+        return no_memory(what);
+    }
+    int *indices = about->indices;
+    for (size_t k = 0; k < n; k++) {
+        const json_t *task = json_array_get(list, k);
+        if (json_object_get(task, "rows") == NULL) {
+            continue;
+        }
+        pf_policy *policy = &about->policies[about->n_policies];
+        pf_status status = parse_policy(about, task, policy, indices, what);
+        if (status != PF_OK) {
+            return status;
+        }
+        about->policy_task[about->n_policies++] = (int)k;
+        indices += policy->n_mechanisms;
+    }
+    return PF_OK;
+}
+
+// Takes over hello.
+static pf_status parse_hello(json_t *hello, description *about, char *what)
+{
+    *about = (description){.hello = hello};
+    const json_t *protocol = json_object_get(hello, "protocol");
+    if (!json_is_integer(protocol) || json_integer_value(protocol) != PROTOCOL) {
+        return refuse(what, "hello: \"protocol\" is not %d", PROTOCOL);
+    }
+    const char *name = item_name(hello);
+    if (name == NULL) {
+        return refuse(what, "hello: \"name\" is missing or not a string");
+    }
+    const char *version = json_string_value(json_object_get(hello, "version"));
+    version = version != NULL ? version : "";
+    size_t size = strlen(name) + strlen(version) + 2;
+    about->source = malloc(size);
+    if (about->source == NULL) {
+        return no_memory(what);
+    }
+    snprintf(about->source, size, "%s%s%s", name, version[0] != '\0' ? " " : "", version);
+
+    const json_t *dt = json_object_get(hello, "dt");
+    about->dt_s = json_number_value(dt);
+    if (!json_is_number(dt) || about->dt_s < 0) {
+        return refuse(what, "hello: \"dt\" is not a number >= 0");
+    }
+    const json_t *state_size = json_object_get(hello, "state_size");
+    json_int_t n_state = json_integer_value(state_size);
+    if (!json_is_integer(state_size) || n_state < 0 || n_state > PF_STATE_MAX) {
+        return refuse(what, "hello: \"state_size\" is not an integer in 0..%d", PF_STATE_MAX);
+    }
+    about->n_state = (int)n_state;
+    pf_status status = parse_mechanisms(about, what);
+    status = status == PF_OK ? parse_channels(about, what) : status;
+    return status == PF_OK ? parse_tasks(about, what) : status;
+}
+
+// Whether two hellos describe the same plant. Versions may differ in wording only.
+static bool same_plant(const description *a, const description *b)
+{
+    bool same = a->n_mech == b->n_mech && a->n_chan == b->n_chan && a->n_state == b->n_state &&
+                a->n_policies == b->n_policies && a->dt_s == b->dt_s;
+    for (int j = 0; same && j < a->n_mech; j++) {
+        const pf_mechanism *x = &a->mechanisms[j], *y = &b->mechanisms[j];
+        same = strcmp(x->name, y->name) == 0 && x->lo == y->lo && x->hi == y->hi;
+    }
+    for (int c = 0; same && c < a->n_chan; c++) {
+        const pf_channel *x = &a->channels[c], *y = &b->channels[c];
+        same = strcmp(x->name, y->name) == 0 && x->scale == y->scale;
+    }
+    for (int p = 0; same && p < a->n_policies; p++) {
+        same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&
+               a->policies[p].rows == b->policies[p].rows && a->policy_task[p] == b->policy_task[p];
+    }
+    return same;
+}
+
+static pf_status explain(bridge *self, pf_process_result result, double limit_s, char *what)
+{
+    pf__process_explain(&self->process, result, limit_s, what, WHAT_SIZE);
+    return result == PF_PROCESS_MEMORY ? PF_ERR_MEMORY : PF_ERR_PLANT;
+}
+
+static pf_status send_json(bridge *self, const json_t *request, double deadline, double limit_s,
+                           char *what)
+{
+    // 17 digits and a decimal point in every locale
+    char *text = json_dumps(request, JSON_COMPACT);
+    if (text == NULL) {
+        return no_memory(what);
+    }
+    size_t size = strlen(text);
+    text[size] = '\n';
+    pf_process_result result = pf__process_send(&self->process, text, size + 1, deadline);
+    free(text);
+    return result == PF_PROCESS_OK ? PF_OK : explain(self, result, limit_s, what);
+}
+
+// The next JSON object that the child says.
+static pf_status read_json(bridge *self, json_t **reply, double deadline, double limit_s,
+                           char *what)
+{
+    const char *line = NULL;
+    size_t size = 0;
+    pf_process_result result = pf__process_line(&self->process, &line, &size, deadline);
+    if (result != PF_PROCESS_OK) {
+        return explain(self, result, limit_s, what);
+    }
+    json_error_t problem;
+    *reply = json_loadb(line, size, JSON_REJECT_DUPLICATES, &problem);
+    if (json_is_object(*reply)) {
+        return PF_OK;
+    }
+    char start[QUOTE_SIZE], reason[QUOTE_SIZE];
+    bool parsed = *reply != NULL;
+    json_decref(*reply);
+    *reply = NULL;
+    quote(start, line, size);
+    quote(reason, problem.text, parsed ? 0 : strlen(problem.text));
+    return refuse(what, "the answer is not a JSON object: %s%s%s", start, parsed ? "" : ": ",
+                  reason);
+}
+
+static pf_status say_hello(bridge *self, json_t **reply, char *what)
+{
+    double limit_s = self->limits.hello_s;
+    double deadline = pf__process_now() + limit_s;
+    pf_process_result result = pf__process_start(&self->process, self->command);
+    if (result != PF_PROCESS_OK) {
+        return explain(self, result, limit_s, what);
+    }
+    json_t *request = json_pack("{s:s, s:i}", "op", "hello", "protocol", PROTOCOL);
+    if (request == NULL) {
+        return no_memory(what);
+    }
+    pf_status status = send_json(self, request, deadline, limit_s, what);
+    json_decref(request);
+    return status == PF_OK ? read_json(self, reply, deadline, limit_s, what) : status;
+}
+
+// Starts the child and fills *about. On failure nothing runs and *about is empty.
+static pf_status start_child(bridge *self, description *about, char *what)
+{
+    *about = (description){0};
+    json_t *hello = NULL;
+    pf_status status = say_hello(self, &hello, what);
+    if (status == PF_OK) {
+        status = parse_hello(hello, about, what);
+    }
+    if (status != PF_OK) {
+        description_free(about);
+        pf__process_stop(&self->process);
+    }
+    self->first_id = self->last_id + 1;
+    return status;
+}
+
+// Starts a child again that was ended after a failure. It must still be the same plant.
+static pf_status ensure_child(bridge *self, char *what)
+{
+    if (self->process.pid != 0) {
+        return PF_OK;
+    }
+    description now;
+    pf_status status = start_child(self, &now, what);
+    if (status == PF_OK && !same_plant(&self->about, &now)) {
+        pf__process_stop(&self->process);
+        status = refuse(what, "started again, it describes another plant than before");
+    }
+    description_free(&now);
+    return status;
+}
+
+// A list of numbers, or of ones. NULL: no memory or not finite.
+static json_t *number_list(const double *values, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; list != NULL && i < n; i++) {
+        if (json_array_append_new(list, json_real(values != NULL ? values[i] : 1)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *number_rows(const double *values, int rows, int columns)
+{
+    json_t *list = json_array();
+    for (int t = 0; list != NULL && t < rows; t++) {
+        if (json_array_append_new(list, number_list(values + (size_t)t * columns, columns)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+// NULL: no memory or a number that is not finite.
+static json_t *make_request(const bridge *self, const pf_roll *roll)
+{
+    const description *about = &self->about;
+    json_t *request = json_pack("{s:s, s:I}", "op", "roll", "id", self->last_id);
+    int bad = request == NULL;
+    // 53 bits, so that every JSON reader gets the same integer
+    json_t *from = roll->start != NULL ? number_list(roll->start, about->n_state)
+                                       : json_integer((json_int_t)(roll->key >> 11));
+    bad |= json_object_set_new(request, roll->start != NULL ? "state" : "seed", from);
+    bad |= json_object_set_new(request, "gains", number_list(roll->gains, about->n_mech));
+    if (roll->policy >= 0) {
+        bad |= json_object_set_new(request, "task", json_integer(about->policy_task[roll->policy]));
+        bad |= json_object_set_new(request, "correction",
+                                   number_list(roll->correction, about->n_mech));
+    } else {
+        bad |= json_object_set_new(request, "commands",
+                                   number_rows(roll->command, roll->rows, about->n_mech));
+    }
+    bool noise = roll->disturbance || roll->sensor_noise > 0;
+    bad |= json_object_set_new(request, "noise", json_boolean(noise));
+    if (bad != 0) {
+        json_decref(request);
+        return NULL;
+    }
+    return request;
+}
+
+// Checks a list of n numbers and copies them; values may be NULL. False: some are wrong.
+static bool read_list(const json_t *list, int n, double *values)
+{
+    if (!json_is_array(list) || json_array_size(list) != (size_t)n) {
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        // finite: jansson refuses NaN, infinities and overflow
+        const json_t *number = json_array_get(list, (size_t)i);
+        if (!json_is_number(number)) {
+            return false;
+        }
+        if (values != NULL) {
+            values[i] = json_number_value(number);
+        }
+    }
+    return true;
+}
+
+// Checks a whole answer before anything is copied.
+static pf_status take_answer(const description *about, const json_t *reply, int rows,
+                             const pf_trace *trace, char *what)
+{
+    const json_t *start = json_object_get(reply, "start");
+    const json_t *output = json_object_get(reply, "output");
+    bool has_start = about->n_state > 0 || start != NULL;
+    if (has_start && !read_list(start, about->n_state, NULL)) {
+        return refuse(what, "\"start\" is not a list of %d numbers", about->n_state);
+    }
+    if (!json_is_array(output) || json_array_size(output) != (size_t)rows) {
+        return refuse(what, "\"output\" has %zu rows instead of %d", json_array_size(output), rows);
+    }
+    for (int t = 0; t < rows; t++) {
+        if (!read_list(json_array_get(output, (size_t)t), about->n_chan, NULL)) {
+            return refuse(what, "row %d of \"output\" is not a list of %d numbers", t,
+                          about->n_chan);
+        }
+    }
+    if (has_start && trace->start != NULL) {
+        read_list(start, about->n_state, trace->start);
+    }
+    for (int t = 0; trace->output != NULL && t < rows; t++) {
+        read_list(json_array_get(output, (size_t)t), about->n_chan,
+                  trace->output + (size_t)t * about->n_chan);
+    }
+    for (int c = 0; trace->initial != NULL && c < about->n_chan; c++) {
+        trace->initial[c] = NAN;
+    }
+    return PF_OK;
+}
+
+// Sends one request and waits for its answer. *keep: the child is in order, whatever the status.
+static pf_status converse(bridge *self, const json_t *request, int rows, const pf_trace *trace,
+                          bool *keep, char *what)
+{
+    double limit_s = self->limits.roll_s;
+    double deadline = pf__process_now() + limit_s;
+    pf_status status = send_json(self, request, deadline, limit_s, what);
+    json_t *reply = NULL;
+    while (status == PF_OK) {
+        status = read_json(self, &reply, deadline, limit_s, what);
+        if (status != PF_OK) {
+            return status;
+        }
+        // an answer to an earlier request is nobody's any more
+        const json_t *id = json_object_get(reply, "id");
+        json_int_t number = json_is_integer(id) ? json_integer_value(id) : -1;
+        if (number == self->last_id) {
+            break;
+        }
+        json_decref(reply);
+        if (number < self->first_id || number > self->last_id) {
+            return refuse(what, "the answer's \"id\" is not that of a request");
+        }
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    const json_t *problem = json_object_get(reply, "error");
+    if (json_is_string(problem)) {
+        char text[QUOTE_SIZE];
+        quote(text, json_string_value(problem), json_string_length(problem));
+        status = refuse(what, "the plant reports: %s", text);
+        *keep = true;
+    } else {
+        status = take_answer(&self->about, reply, rows, trace, what);
+        *keep = status == PF_OK;
+    }
+    json_decref(reply);
+    return status;
+}
+
+// What the protocol has no words for.
+static pf_status check_roll(const bridge *self, const pf_roll *roll, const pf_trace *trace,
+                            pf_error *error)
+{
+    const char *cannot = NULL;
+    if (roll->mean_reset) {
+        cannot = "a process plant has no mean reset";
+    } else if (trace->state != NULL) {
+        cannot = "a process plant does not tell its states";
+    } else if (roll->start != NULL && self->about.n_state == 0) {
+        cannot = "this plant cannot start from a saved state (its state_size is 0)";
+    }
+    if (cannot != NULL) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: %s", self->label, cannot);
+    }
+    if (roll->policy >= self->about.n_policies) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s: there is no policy %d", self->label,
+                       roll->policy);
+    }
+    if (roll->policy >= 0 && roll->rows != self->about.policies[roll->policy].rows) {
+        return pf_fail(error, PF_ERR_SHAPE, "%s: policy %s has %d rows, not %d", self->label,
+                       self->about.policies[roll->policy].name,
+                       self->about.policies[roll->policy].rows, roll->rows);
+    }
+    return PF_OK;
+}
+
+static pf_status bridge_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    bridge *self = plant->self;
+    pf_status status = check_roll(self, roll, trace, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    char what[WHAT_SIZE] = "";
+    status = ensure_child(self, what);
+    if (status != PF_OK) {
+        return pf_fail(error, status, "%s: %s", self->label, what);
+    }
+    self->last_id++;
+    json_t *request = make_request(self, roll);
+    if (request == NULL) {
+        return pf_fail(error, PF_ERR_NONFINITE, "%s: a command, gain or state is not finite",
+                       self->label);
+    }
+    bool keep = false;
+    status = converse(self, request, roll->rows, trace, &keep, what);
+    json_decref(request);
+    if (!keep) {
+        pf__process_stop(&self->process);
+    }
+    return status == PF_OK ? PF_OK : pf_fail(error, status, "%s: %s", self->label, what);
+}
+
+static void bridge_destroy(pf_plant *plant)
+{
+    bridge *self = plant->self;
+    pf__process_stop(&self->process);
+    description_free(&self->about);
+    free(self->name);
+    free(self);
+    plant->self = NULL;
+}
+
+static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
+
+static const pf_plant_ops bridge_ops = {
+    .roll = bridge_roll, .clone = bridge_clone, .destroy = bridge_destroy};
+
+static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits limits,
+                        pf_error *error)
+{
+    *plant = NULL;
+    if (command == NULL || command[strspn(command, " \t\n")] == '\0') {
+        return pf_fail(error, PF_ERR_ARGUMENT, "exec: needs a command, as in exec:./rig");
+    }
+    size_t size = sizeof "exec:" + strlen(command);
+    pf_plant *made = calloc(1, sizeof *made);
+    bridge *self = calloc(1, sizeof *self);
+    char *name = malloc(size);
+    if (made == NULL || self == NULL || name == NULL) {
+        free(made);
+        free(self);
+        free(name);
+        return pf_fail(error, PF_ERR_MEMORY, "exec: not enough memory");
+    }
+    snprintf(name, size, "exec:%s", command);
+    *self = (bridge){.name = name, .command = name + strlen("exec:"), .limits = limits};
+    quote(self->label, name, strlen(name));
+    pf__process_init(&self->process);
+    *made = (pf_plant){.ops = &bridge_ops, .self = self};
+
+    char what[WHAT_SIZE] = "";
+    pf_status status = start_child(self, &self->about, what);
+    if (status != PF_OK) {
+        pf_fail(error, status, "%s: %s", self->label, what);
+        bridge_destroy(made);
+        free(made);
+        return status;
+    }
+    const description *about = &self->about;
+    made->info = (pf_plant_info){.name = self->name,
+                                 .title = item_name(about->hello),
+                                 .source = about->source,
+                                 .n_mech = about->n_mech,
+                                 .n_chan = about->n_chan,
+                                 .n_state = about->n_state,
+                                 .dt_s = about->dt_s,
+                                 .mechanisms = about->mechanisms,
+                                 .channels = about->channels,
+                                 .n_policies = about->n_policies,
+                                 .policies = about->policies};
+    *plant = made;
+    return PF_OK;
+}
+
+static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
+{
+    const bridge *self = plant->self;
+    pf_status status = create(copy, self->command, self->limits, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const bridge *other = (*copy)->self;
+    if (!same_plant(&self->about, &other->about)) {
+        bridge_destroy(*copy);
+        free(*copy);
+        *copy = NULL;
+        return pf_fail(error, PF_ERR_PLANT, "%s: a second process describes another plant",
+                       self->label);
+    }
+    return PF_OK;
+}
+
+pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+{
+    pf_bridge_limits limits = {.hello_s = HELLO_TIMEOUT_S, .roll_s = ROLL_TIMEOUT_S};
+    return create(plant, command, limits, error);
+}
+
+void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
+{
+    bridge *self = plant->self;
+    self->limits = (pf_bridge_limits){.hello_s = hello_s, .roll_s = roll_s};
+}
+
+#else
+
+pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+{
+    *plant = NULL;
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "exec:%s: built without jansson; install libjansson-dev and rebuild", command);
+}
+
+void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
+{
+    (void)plant;
+    (void)hello_s;
+    (void)roll_s;
+}
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "native.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One row per native plant.
+static const pf_plant_class *const registry[] = {
+    &pf_plant_attitude,
+};
+
+int pf_plant_count(void)
+{
+    return (int)(sizeof registry / sizeof registry[0]);
+}
+
+const pf_plant_class *pf_plant_at(int index)
+{
+    return index >= 0 && index < pf_plant_count() ? registry[index] : NULL;
+}
+
+static pf_status native_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    return pf__native_roll(plant->self, plant->knob, roll, trace, error);
+}
+
+static pf_status native_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
+{
+    pf_status status = pf_plant_from_class(copy, plant->self, error);
+    if (status == PF_OK) {
+        memcpy((*copy)->knob, plant->knob, sizeof plant->knob);
+    }
+    return status;
+}
+
+static void native_destroy(pf_plant *plant)
+{
+    (void)plant; // the class is the caller's
+}
+
+static const pf_plant_ops native_ops = {native_roll, native_clone, native_destroy};
+
+static pf_status class_check(const pf_plant_class *c, pf_error *error)
+{
+    const pf_plant_info *info = &c->info;
+    const char *name = info->name ? info->name : "(unnamed)";
+    if (info->n_mech < 2 || info->n_mech > PF_NATIVE_MECH || info->n_chan < 1 ||
+        info->n_state < 1 || info->n_state > PF_NATIVE_STATE || c->n_wind < 0 ||
+        c->n_wind > PF_NATIVE_WIND || info->n_knobs > PF_KNOBS_MAX) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "plant %s: needs 2 to %d mechanisms, 1 to %d states, at least one channel, "
+                       "at most %d disturbances and %d knobs",
+                       name, PF_NATIVE_MECH, PF_NATIVE_STATE, PF_NATIVE_WIND, PF_KNOBS_MAX);
+    }
+    if (!info->name || !info->mechanisms || !info->channels || !c->reset || !c->output ||
+        (!c->derivative && !c->advance) || (c->n_wind > 0 && (!c->wind_phi || !c->wind_sd))) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "plant %s: name, mechanisms, channels, reset, output, derivative or advance "
+                       "and the disturbance law must be set",
+                       name);
+    }
+    if (!c->advance && (c->substeps < 1 || !(info->dt_s > 0))) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: needs dt_s > 0 and substeps >= 1", name);
+    }
+    return PF_OK;
+}
+
+pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class, pf_error *error)
+{
+    *plant = NULL;
+    pf_status status = class_check(plant_class, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_plant *p = calloc(1, sizeof *p);
+    if (!p) {
+        return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory", plant_class->info.name);
+    }
+    p->ops = &native_ops;
+    p->info = plant_class->info;
+    p->self = (void *)(uintptr_t)plant_class; // read only
+    for (int i = 0; i < p->info.n_knobs; i++) {
+        p->knob[i] = p->info.knobs[i].value;
+    }
+    *plant = p;
+    return PF_OK;
+}
+
+pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
+{
+    *plant = NULL;
+    for (int i = 0; i < pf_plant_count(); i++) {
+        if (strcmp(registry[i]->info.name, name) == 0) {
+            return pf_plant_from_class(plant, registry[i], error);
+        }
+    }
+    if (strncmp(name, "exec:", 5) == 0) {
+        return pf__bridge_create(plant, name + 5, error);
+    }
+    return pf_fail(error, PF_ERR_ARGUMENT,
+                   "no plant is called '%s'; `preflight list plants` shows what there is", name);
+}
+
+pf_status pf_plant_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
+{
+    return plant->ops->clone(plant, copy, error);
+}
+
+void pf_plant_destroy(pf_plant *plant)
+{
+    if (plant) {
+        plant->ops->destroy(plant);
+        free(plant);
+    }
+}
+
+const pf_plant_info *pf_plant_get_info(const pf_plant *plant)
+{
+    return &plant->info;
+}
+
+pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value, pf_error *error)
+{
+    for (int i = 0; i < plant->info.n_knobs; i++) {
+        if (strcmp(plant->info.knobs[i].name, name) == 0 && isfinite(value)) {
+            plant->knob[i] = value;
+            return PF_OK;
+        }
+    }
+    return pf_fail(error, PF_ERR_ARGUMENT, "plant %s has no knob '%s' that could be %g",
+                   plant->info.name, name, value);
+}
+
+pf_roll pf_roll_default(void)
+{
+    return (pf_roll){.policy = -1};
+}
+
+pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                        pf_error *error)
+{
+    const pf_plant_info *info = &plant->info;
+    if (roll->rows < 0 || (double)roll->rows * info->n_chan > PF_TRACE_MAX) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: %d rows are out of range", info->name,
+                       roll->rows);
+    }
+    if (roll->policy >= info->n_policies) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "plant %s offers no policy %d", info->name,
+                       roll->policy);
+    }
+    for (int i = 0; roll->policy < 0 && i < roll->rows * info->n_mech; i++) {
+        if (!isfinite(roll->command[i])) {
+            return pf_fail(error, PF_ERR_NONFINITE, "command: row %d, mechanism %d is not finite",
+                           i / info->n_mech, i % info->n_mech);
+        }
+    }
+    for (int j = 0; roll->gains && j < info->n_mech; j++) {
+        if (!(roll->gains[j] >= 0 && roll->gains[j] < 1e6)) {
+            return pf_fail(error, PF_ERR_ARGUMENT, "gain %g of mechanism %d is out of range",
+                           roll->gains[j], j);
+        }
+    }
+    return plant->ops->roll(plant, roll, trace, error);
+}

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_PLANT_IMPL_H
+#define PF_PLANT_IMPL_H
+
+#include "preflight/plant.h"
+
+// What stands behind a plant: native physics or a process. roll has checked its arguments.
+typedef struct pf_plant_ops {
+    pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
+    pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
+    void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
+} pf_plant_ops;
+
+struct pf_plant {
+    const pf_plant_ops *ops;
+    pf_plant_info info; // points into self or into static data
+    double knob[PF_KNOBS_MAX];
+    void *self;
+};
+
+// Rows x channels of one response may not exceed this many numbers.
+#define PF_TRACE_MAX (1 << 22)
+
+// A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
+pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error);
+
+#endif

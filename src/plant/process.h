@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_PROCESS_H
+#define PF_PROCESS_H
+
+#include "preflight/plant.h"
+
+#include <sys/types.h>
+
+// A child process that is spoken to in lines, behind `exec:` plants. Every wait has a deadline.
+
+// Longest line that is accepted from a child, without its newline.
+#define PF_PROCESS_LINE_MAX ((size_t)64 << 20)
+
+typedef enum pf_process_result {
+    PF_PROCESS_OK,
+    PF_PROCESS_TIMEOUT,
+    PF_PROCESS_CLOSED,   // the child closed its end, mostly by dying
+    PF_PROCESS_TOO_LONG, // more than PF_PROCESS_LINE_MAX without an end
+    PF_PROCESS_MEMORY,
+    PF_PROCESS_SYSTEM // a system call failed; see system_error
+} pf_process_result;
+
+typedef struct pf_process {
+    pid_t pid;        // leader of its own process group; 0: not running
+    int in;           // our end of the child's standard input
+    int out;          // our end of the child's standard output
+    int system_error; // errno of the call that failed
+    char *buffer;     // what was read: buffer[begin..end)
+    size_t begin, end, capacity;
+    size_t searched; // buffer[begin..searched) holds no newline
+} pf_process;
+
+// Seconds on a clock that is never set back.
+double pf__process_now(void);
+
+// Nothing runs. pf__process_stop is allowed from here on.
+void pf__process_init(pf_process *process);
+
+// Runs `/bin/sh -c command` in a process group of its own; standard error is ours.
+pf_process_result pf__process_start(pf_process *process, const char *command);
+
+// Sends all of data. Reads meanwhile, so that a child that writes before it has read cannot block.
+pf_process_result pf__process_send(pf_process *process, const char *data, size_t size,
+                                   double deadline);
+
+// Next line that is not blank, without its newline, not terminated; valid until the next call.
+pf_process_result pf__process_line(pf_process *process, const char **line, size_t *size,
+                                   double deadline);
+
+// Says what went wrong with the last call, and how the child ended if it has.
+void pf__process_explain(const pf_process *process, pf_process_result result, double limit_s,
+                         char *text, size_t size);
+
+// Ends the whole group, reaps the child and frees the buffer. Allowed when nothing runs.
+void pf__process_stop(pf_process *process);
+
+// Time limits of a process plant, in seconds.
+typedef struct pf_bridge_limits {
+    double hello_s; // from the start of the child to its first answer
+    double roll_s;  // for one trajectory
+} pf_bridge_limits;
+
+// For tests. The plant must come from pf__bridge_create.
+void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TEST_H
+#define PF_TEST_H
+
+#include <stdbool.h>
+
+// A test program is a list of groups; a group is a function that opens named cases and checks.
+// Checks count and go on; they survive NDEBUG.
+
+void pf_case(const char *name);
+bool pf_check(bool passed, const char *file, int line, const char *what);
+bool pf_check_near(double actual, double expected, double tolerance, const char *file, int line,
+                   const char *what);
+bool pf_check_string(const char *actual, const char *expected, const char *file, int line);
+bool pf_check_contains(const char *actual, const char *part, const char *file, int line);
+
+// Opens a case; the checks that follow belong to it.
+#define PF_CASE(name) pf_case(name)
+#define CHECK(condition) pf_check((condition), __FILE__, __LINE__, #condition)
+#define CHECK_NEAR(actual, expected, tolerance)                                                    \
+    pf_check_near((actual), (expected), (tolerance), __FILE__, __LINE__, #actual)
+#define CHECK_STR(actual, expected) pf_check_string((actual), (expected), __FILE__, __LINE__)
+#define CHECK_CONTAINS(actual, part) pf_check_contains((actual), (part), __FILE__, __LINE__)
+
+// A case that cannot run here. In CI (environment variable CI) a skip is a failure.
+void pf_skip(const char *why);
+
+// The golden file of this run (--golden FILE, else the project's own).
+const char *pf_golden_file(void);
+// A folder of this run's own, removed at the end.
+const char *pf_scratch_dir(void);
+
+#endif
