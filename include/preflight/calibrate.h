@@ -59,6 +59,9 @@ typedef struct pf_plan {
     uint64_t seed;       // below 2^53
     int alarm_trials;
     double alarm_rate;
+    // Opportunities of an alarm trial: budget1, or those of a reveal round drawn from
+    // reveal_first..reveal_last with one opportunity every reveal_period rounds before it.
+    int reveal_first, reveal_last, reveal_period;
     int members;
     double sigma_fixed; // 0: from the data
     void *memory;       // owned

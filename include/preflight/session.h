@@ -65,6 +65,9 @@ typedef struct pf_ask {
 // asking again gives the same answer.
 PF_API pf_ask pf_session_ask(pf_session *session);
 
+// Whether a probe is outstanding, and which (Nullable); unlike ask it never opens one.
+PF_API bool pf_session_outstanding(const pf_session *session, pf_ask *ask);
+
 // What stage 1 read from a response about one target.
 typedef struct pf_reading {
     int mechanism;

@@ -11,6 +11,21 @@ typedef struct alarm_work {
     double *maxima;
 } alarm_work;
 
+// Opportunities before a reveal drawn by the plan's law.
+static int draw_opportunities(const pf_plan *plan, uint64_t trial)
+{
+    if (plan->reveal_period == 0) {
+        return plan->budget1;
+    }
+    pf_rng rng;
+    pf_rng_init(
+        &rng, pf_key_derive(pf_key_stream(plan->seed, plan->plant, trial, PF_PURPOSE_THRESHOLD, 0),
+                            PF_PURPOSE_LAW));
+    int span = plan->reveal_last - plan->reveal_first + 1;
+    int reveal = plan->reveal_first + (int)pf_rng_below(&rng, (uint32_t)span);
+    return (reveal - 1) / plan->reveal_period;
+}
+
 // One nominal trial with the method's own acquisition over the whole stage-1 budget.
 static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error)
 {
@@ -29,7 +44,8 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     pf_drive drive = {.seed = c->plan->seed,
                       .trial = trial,
                       .purpose = PF_PURPOSE_THRESHOLD,
-                      .only_stage1 = true};
+                      .only_stage1 = true,
+                      .most = draw_opportunities(c->plan, trial)};
     status = pf_drive_session(session, &rig, &drive, error);
     work->maxima[trial] = pf_session_peak(session);
     return status;

@@ -53,6 +53,13 @@ pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *dri
         if (drive->only_stage1 && pf_session_stage(session) != 1) {
             return PF_OK;
         }
+        if (drive->most > 0 && pf_session_stage(session) == 1 &&
+            pf_session_opportunities(session) >= drive->most) {
+            if (drive->only_stage1) {
+                return PF_OK;
+            }
+            pf_session_stage2(session, NULL); // the reveal is near
+        }
         pf_ask ask = pf_session_ask(session);
         if (ask.kind == PF_ASK_DONE) {
             return PF_OK;

@@ -34,6 +34,7 @@ typedef struct pf_drive {
     uint64_t seed, trial;
     pf_purpose purpose;
     bool only_stage1;
+    int most; // opportunities of stage 1 at most; 0: the kit's budget
     void *self;
     void (*after_tell)(void *self, pf_session *session, const pf_ask *ask, const pf_rig *rig);
 } pf_drive;

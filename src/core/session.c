@@ -42,6 +42,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->bandit_count = take(l, m, sizeof(int));
     s->probed = take(l, m + 1, sizeof(bool));
     s->skipped = take(l, probes, sizeof(bool));
+    s->eligible = take(l, probes, sizeof(bool));
     s->schedule = take(l, probes, sizeof(int));
     s->readings = take(l, targets, sizeof(pf_reading));
     s->tasks = take(l, (size_t)k->n_tasks, sizeof(pf_task_readiness));
@@ -179,6 +180,14 @@ pf_ask pf_session_ask(pf_session *s)
         s->outstanding = true;
     }
     return s->ask;
+}
+
+bool pf_session_outstanding(const pf_session *s, pf_ask *ask)
+{
+    if (ask && s->outstanding) {
+        *ask = s->ask;
+    }
+    return s->stage != 3 && s->outstanding;
 }
 
 // --- stages

@@ -63,11 +63,39 @@ int pf__session_available(const pf_session *s)
     return n;
 }
 
+static bool looks_at_new(const pf_session *s, int probe)
+{
+    const pf_kit *k = s->kit;
+    for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
+        if (!s->probed[k->target_mech[t]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Marks the probes that may be asked for. After an alarm the risk stays with the mechanism that
+// raised it, and the rest of the machine would be left unlooked at and so blocked: where that
+// matters (require_probe), probes with a target not yet looked at go first.
+static int mark_eligible(pf_session *s)
+{
+    int n_new = 0, n = 0;
+    bool new_first = s->stage == 1 && s->alarm && s->kit->require_probe;
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        n_new += !s->skipped[q] && looks_at_new(s, q);
+    }
+    for (int q = 0; q < s->kit->n_probes; q++) {
+        s->eligible[q] = !s->skipped[q] && (!new_first || n_new == 0 || looks_at_new(s, q));
+        n += s->eligible[q];
+    }
+    return n;
+}
+
 static int choose_random(pf_session *s)
 {
-    int pick = (int)pf_rng_below(&s->rng, (uint32_t)pf__session_available(s));
+    int pick = (int)pf_rng_below(&s->rng, (uint32_t)mark_eligible(s));
     for (int q = 0; q < s->kit->n_probes; q++) {
-        if (!s->skipped[q] && pick-- == 0) {
+        if (s->eligible[q] && pick-- == 0) {
             return q;
         }
     }
@@ -76,9 +104,10 @@ static int choose_random(pf_session *s)
 
 static int choose_scheduled(pf_session *s)
 {
+    mark_eligible(s);
     for (int i = 0; i < s->kit->n_probes; i++) {
         int q = s->schedule[(s->opportunities + i) % s->kit->n_probes];
-        if (!s->skipped[q]) {
+        if (s->eligible[q]) {
             return q;
         }
     }
@@ -88,8 +117,9 @@ static int choose_scheduled(pf_session *s)
 static int choose_best(pf_session *s, double (*value_of)(pf_session *, int), double *best_value)
 {
     int best = -1;
+    mark_eligible(s);
     for (int q = 0; q < s->kit->n_probes; q++) {
-        if (s->skipped[q]) {
+        if (!s->eligible[q]) {
             continue;
         }
         double value = per_charge(value_of(s, q), s->kit->charge[q]);

@@ -35,9 +35,10 @@ struct pf_session {
     pf_joint joint;   // from stage 2 on
     double *bandit_w; // m
     int *bandit_count;
-    bool *probed;  // m + 1
-    bool *skipped; // n_probes
-    int *schedule; // n_probes, for PF_RULE_SCHEDULE
+    bool *probed;   // m + 1
+    bool *skipped;  // n_probes
+    bool *eligible; // n_probes, for the choice at hand
+    int *schedule;  // n_probes, for PF_RULE_SCHEDULE
     pf_reading *readings;
     int n_readings;
 

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "explain.h"
+
+#include "preflight/recovery.h"
+
+#include <math.h>
+
+// A probability as a person writes it.
+static void add_percent(pf_text *out, double p)
+{
+    double percent = 100 * p;
+    if (percent > 0 && percent < .01) {
+        pf_text_add(out, "under 0.01 %");
+    } else if (percent < 100 && percent > 99.99) {
+        pf_text_add(out, "over 99.99 %");
+    } else {
+        pf_text_addf(out, percent < 1 ? "%.2f %%" : "%.1f %%", percent);
+    }
+}
+
+void pf_explain_start(pf_text *out, const pf_session *session)
+{
+    const pf_kit *k = pf_session_kit(session);
+    pf_text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
+                 pf_kit_get_string(k, PF_KIT_PLANT), (int)k->n_mech - 1,
+                 pf_session_method(session)->label);
+    add_percent(out, 1 - k->prior[0]);
+    pf_text_add(out, " that one of them has changed. The alarm sounds above ");
+    add_percent(out, pf_session_threshold(session));
+    pf_text_add(out, ".\n");
+}
+
+static void explain_reading(pf_text *out, pf_session *session, const pf_reading *r,
+                            const double *before)
+{
+    const pf_kit *k = pf_session_kit(session);
+    const char *name = pf_kit_mechanism_name(k, r->mechanism);
+    if (!r->usable) {
+        pf_text_addf(out,
+                     "   %s: its effect could not be told from the other targets' here; nothing "
+                     "learned.\n",
+                     name);
+        return;
+    }
+    pf_text_addf(out, "   %s: score %.3g, category %d of %d, ", name, r->score, r->category + 1,
+                 (int)k->n_bins);
+    if (r->ratio > 1) {
+        pf_text_addf(out, "%.3g times more likely if it were weak than if healthy. ", r->ratio);
+    } else if (r->ratio < 1) {
+        pf_text_addf(out, "%.3g times more likely if healthy than if weak. ", 1 / r->ratio);
+    } else {
+        pf_text_add(out, "which says nothing either way. ");
+    }
+    pf_text_add(out, "P(changed) ");
+    add_percent(out, before[r->mechanism]);
+    pf_text_add(out, " -> ");
+    add_percent(out, pf_session_belief(session)[r->mechanism]);
+    pf_text_add(out, ".\n");
+    if (r->gate) {
+        double gain = 1 - r->coordinate * (1 - k->g_cal);
+        pf_text_addf(out,
+                     "   Gate open: the amplitude z = %.3f is admitted; it points to a gain near "
+                     "%.2f.\n",
+                     r->coordinate, gain < 0 ? 0 : gain);
+    } else if (!isnan(r->coordinate)) {
+        pf_text_addf(out, "   Gate shut: the amplitude z = %.3f is not used.\n", r->coordinate);
+    }
+}
+
+void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
+                     const double *before, bool alarm_before)
+{
+    const pf_kit *k = pf_session_kit(session);
+    int m = k->n_mech - 1, n = 0;
+    const char *name = pf_kit_probe_name(k, ask->probe);
+    if (ask->stage == 1) {
+        pf_text_addf(out, "%d. Probe '%s'.\n", number, name);
+        const pf_reading *readings = pf_session_readings(session, &n);
+        for (int t = 0; t < n; t++) {
+            explain_reading(out, session, &readings[t], before);
+        }
+        if (pf_session_alarm(session) && !alarm_before) {
+            pf_text_add(out, "   ALARM: P(anything changed) is ");
+            add_percent(out, pf_belief_change(m, pf_session_belief(session)));
+            pf_text_add(out, ", above the threshold ");
+            add_percent(out, pf_session_threshold(session));
+            pf_text_add(out, ".\n");
+        }
+        return;
+    }
+    pf_text_addf(out, "%d. Recovery probe '%s'.\n", number, name);
+    pf_joint joint = pf_session_joint(session);
+    const int32_t *targets = NULL;
+    n = pf_kit_probe_targets(k, ask->probe, &targets);
+    for (int t = 0; t < n; t++) {
+        pf_moments moments = pf_joint_moments(&joint, targets[t]);
+        double lo, hi;
+        pf_joint_interval(&joint, targets[t], &lo, &hi);
+        pf_text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(k, targets[t]));
+        add_percent(out, moments.changed);
+        pf_text_addf(out, ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
+                     moments.mean, lo, hi, pf_correction(&moments));
+    }
+}
+
+void pf_explain_done(pf_text *out, pf_session *session)
+{
+    pf_ask ask = pf_session_ask(session);
+    const char *text = ask.why == PF_DONE_READY ? "every task is go"
+                       : ask.why == PF_DONE_BUDGET
+                           ? "the probes of both stages are spent"
+                           : "stage 1 ended without an alarm, so no recovery probes were spent";
+    pf_text_addf(out, "Done after %d probes (charge %.3g): %s.\n", pf_session_told(session),
+                 pf_session_charge(session), text);
+}
+
+// Why the bound of a task is low: the uses are searched for the usual reasons.
+static void explain_bound(pf_text *out, pf_session *session, int task)
+{
+    const pf_kit *k = pf_session_kit(session);
+    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+        int j = k->use_mech[u];
+        if (j == 0) {
+            continue;
+        }
+        const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
+        const char *name = pf_kit_mechanism_name(k, j);
+        double share = pf_kit_delivered_share(k, task, j, r->correction, 1);
+        if (share < .98 * r->correction) {
+            pf_text_addf(out, " %s would need %.2f times its command, the limits let through %.2f.",
+                         name, r->correction, share);
+        }
+        if (r->changed > .01 && r->changed < .99) {
+            pf_text_addf(out, " Whether %s changed is open (", name);
+            add_percent(out, r->changed);
+            pf_text_add(out, ").");
+        }
+        if (r->interval[1] - r->interval[0] > .1) {
+            pf_text_addf(out, " Its gain is uncertain: %.2f to %.2f.", r->interval[0],
+                         r->interval[1]);
+        }
+    }
+}
+
+static void explain_task(pf_text *out, pf_session *session, int task)
+{
+    const pf_kit *k = pf_session_kit(session);
+    const pf_task_readiness *r = pf_session_task(session, task);
+    pf_text_addf(out, "%s: %s. ", pf_kit_task_name(k, task), r->decision == PF_GO ? "GO" : "NO-GO");
+    if (r->why == PF_WHY_NOT_PROBED) {
+        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+            int j = k->use_mech[u];
+            if (j > 0 && !pf_session_probed(session, j)) {
+                pf_text_addf(out, "%s was not looked at in this check. ",
+                             pf_kit_mechanism_name(k, j));
+            }
+        }
+        pf_text_add(out, "Use the fallback.\n");
+        return;
+    }
+    pf_text_addf(
+        out,
+        "Predicted return %.3f (sd %.3f); with probability %.0f %% at least %.3f, required "
+        "%.3g.",
+        r->mean, r->sd, 100 * (1 - k->alpha), r->lower, k->j_min);
+    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+        const pf_mechanism_readiness *mech = pf_session_mechanism(session, k->use_mech[u]);
+        if (fabs(mech->correction - 1) > .005) {
+            pf_text_addf(out, " Send %s %.3f times its command.",
+                         pf_kit_mechanism_name(k, k->use_mech[u]), mech->correction);
+        }
+    }
+    if (r->decision != PF_GO) {
+        explain_bound(out, session, task);
+        pf_text_add(out, " Use the fallback.");
+    }
+    pf_text_add(out, "\n");
+}
+
+void pf_explain_readiness(pf_text *out, pf_session *session)
+{
+    pf_session_certify(session);
+    for (int t = 0; t < pf_session_kit(session)->n_tasks; t++) {
+        explain_task(out, session, t);
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "journal.h"
+
+#include <string.h>
+
+static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                         double *response, pf_error *error)
+{
+    pf_witness *w = self;
+    pf_status status = w->inner->predict(w->inner->self, h, start, n_start, response, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    int rows = pf_kit_probe_rows(w->kit, h->probe), n_chan = w->kit->n_chan;
+    if (h->mechanism == 0) {
+        pf_text_clear(&w->nominal);
+        pf_json_matrix(&w->nominal, rows, n_chan, response);
+        return PF_OK;
+    }
+    int n_grid = w->kit->n_grid;
+    bool opens = w->per_gain && w->seen % n_grid == 0;
+    pf_text_add(&w->targets, w->seen > 0 ? "," : "");
+    pf_text_add(&w->targets, opens ? "[" : "");
+    pf_json_matrix(&w->targets, rows, n_chan, response);
+    w->seen++;
+    pf_text_add(&w->targets, w->per_gain && w->seen % n_grid == 0 ? "]" : "");
+    return PF_OK;
+}
+
+pf_predictor pf_witness_predictor(pf_witness *witness)
+{
+    return (pf_predictor){witness, predict};
+}
+
+void pf_witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inner, bool per_gain)
+{
+    w->kit = kit;
+    w->inner = inner;
+    w->per_gain = per_gain;
+    w->seen = 0;
+    pf_text_clear(&w->nominal);
+    pf_text_clear(&w->targets);
+}
+
+void pf_witness_json(const pf_witness *w, pf_text *out)
+{
+    if (w->nominal.size == 0) {
+        return;
+    }
+    pf_json_key(out, "predictions");
+    pf_text_add(out, "{\"nominal\":");
+    pf_text_add_n(out, w->nominal.data, w->nominal.size);
+    if (w->seen > 0) {
+        pf_text_add(out, w->per_gain ? ",\"grid\":[" : ",\"fault\":[");
+        pf_text_add_n(out, w->targets.data, w->targets.size);
+        pf_text_add(out, "]");
+    }
+    pf_text_add(out, "}");
+}
+
+void pf_witness_free(pf_witness *w)
+{
+    pf_text_free(&w->nominal);
+    pf_text_free(&w->targets);
+}
+
+void pf_journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
+                       uint64_t seed)
+{
+    pf_text_add(out, "{\"journal\":1,\"preflight\":\"" PF_VERSION "\",\"method\":");
+    pf_json_string(out, method);
+    pf_text_addf(out, ",\"seed\":%llu,\"kit\":\"", (unsigned long long)seed);
+    pf_base64_encode(out, kit, n_kit);
+    pf_text_add(out, "\"}");
+}
+
+void pf_journal_entry(pf_text *out, const char *request, const pf_witness *witness,
+                      const char *reply)
+{
+    pf_text_add(out, "{\"request\":");
+    pf_text_add(out, request);
+    if (witness) {
+        pf_witness_json(witness, out);
+    }
+    pf_text_add(out, ",\"reply\":");
+    pf_text_add(out, reply);
+    pf_text_add(out, "}");
+}
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void pf_base64_encode(pf_text *out, const void *data, size_t n)
+{
+    const uint8_t *p = data;
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t three = (uint32_t)p[i] << 16;
+        three |= i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0;
+        three |= i + 2 < n ? (uint32_t)p[i + 2] : 0;
+        char four[4] = {alphabet[three >> 18], alphabet[three >> 12 & 63],
+                        i + 1 < n ? alphabet[three >> 6 & 63] : '=',
+                        i + 2 < n ? alphabet[three & 63] : '='};
+        pf_text_add_n(out, four, 4);
+    }
+}
+
+size_t pf_base64_decode(const char *text, size_t n_text, void *data, size_t n)
+{
+    uint8_t *out = data;
+    size_t used = 0;
+    if (n_text % 4 != 0) {
+        return SIZE_MAX;
+    }
+    for (size_t i = 0; i < n_text; i += 4) {
+        uint32_t three = 0;
+        int padding = 0;
+        for (size_t k = 0; k < 4; k++) {
+            char c = text[i + k];
+            const char *at = c ? strchr(alphabet, c) : NULL;
+            bool pad = c == '=' && i + 4 == n_text && k >= 2;
+            if ((!at && !pad) || (at && padding > 0)) {
+                return SIZE_MAX;
+            }
+            padding += pad;
+            three = three << 6 | (at ? (uint32_t)(at - alphabet) : 0);
+        }
+        for (int k = 0; k < 3 - padding; k++) {
+            if (used == n) {
+                return SIZE_MAX;
+            }
+            out[used++] = (uint8_t)(three >> (16 - 8 * k));
+        }
+    }
+    return used;
+}

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifdef PF_HAVE_JANSSON
+#include "dialogue_impl.h"
+
+#include "explain.h"
+#include "journal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- comparison to the last bit
+
+typedef struct difference {
+    bool found;
+    char path[128];
+    char text[160];
+} difference;
+
+static void describe(json_t *value, char *out, size_t n)
+{
+    char *text =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    snprintf(out, n, "%.60s", text ? text : "nothing");
+    free(text);
+}
+
+static bool same_bits(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void compare(json_t *was, json_t *is, const char *path, difference *d)
+{
+    char at[128];
+    if (d->found) {
+        return;
+    }
+    if (json_is_object(was) && json_is_object(is) &&
+        json_object_size(was) == json_object_size(is)) {
+        const char *key;
+        json_t *value;
+        json_object_foreach(was, key, value)
+        {
+            snprintf(at, sizeof at, "%s.%.40s", path, key);
+            compare(value, json_object_get(is, key), at, d);
+        }
+        return;
+    }
+    if (json_is_array(was) && json_is_array(is) && json_array_size(was) == json_array_size(is)) {
+        for (size_t i = 0; i < json_array_size(was); i++) {
+            snprintf(at, sizeof at, "%s[%zu]", path, i);
+            compare(json_array_get(was, i), json_array_get(is, i), at, d);
+        }
+        return;
+    }
+    bool numbers = json_is_number(was) && json_is_number(is);
+    if (numbers ? same_bits(json_number_value(was), json_number_value(is))
+                : was && is && json_equal(was, is)) {
+        return;
+    }
+    char left[64], right[64];
+    describe(was, left, sizeof left);
+    describe(is, right, sizeof right);
+    d->found = true;
+    snprintf(d->path, sizeof d->path, "%s", path);
+    snprintf(d->text, sizeof d->text, "recorded %s, recomputed %s", left, right);
+}
+
+// --- the walk through a journal
+
+typedef struct walk {
+    void *kit; // image
+    pf_dialogue *dialogue;
+    pf_text reply;
+    double *before; // location belief before a tell
+    int told;
+    bool told_done;
+    pf_replay *result;
+    bool explain;
+} walk;
+
+static pf_status read_header(walk *w, json_t *header, pf_error *error)
+{
+    json_t *version = json_object_get(header, "journal"), *kit = json_object_get(header, "kit");
+    json_t *method = json_object_get(header, "method"), *seed = json_object_get(header, "seed");
+    if (!json_is_integer(version) || !json_is_string(kit) || !json_is_string(method) ||
+        !json_is_integer(seed)) {
+        return pf_fail(error, PF_ERR_FORMAT, "line 1: not the header of a preflight journal");
+    }
+    if (json_integer_value(version) != 1) {
+        return pf_fail(error, PF_ERR_VERSION, "line 1: journal of version %d, this program reads 1",
+                       (int)json_integer_value(version));
+    }
+    size_t n_text = json_string_length(kit), room = n_text / 4 * 3 + 3;
+    w->kit = malloc(room);
+    size_t n = w->kit ? pf_base64_decode(json_string_value(kit), n_text, w->kit, room) : SIZE_MAX;
+    if (n == SIZE_MAX) {
+        return pf_fail(error, PF_ERR_FORMAT, "line 1: kit: is not base64");
+    }
+    pf_dialogue_config config = {.method = json_string_value(method),
+                                 .seed = (uint64_t)json_integer_value(seed)};
+    pf_status status = pf_dialogue_create(&w->dialogue, w->kit, n, &config, error);
+    if (status != PF_OK) {
+        char text[240];
+        snprintf(text, sizeof text, "%.200s", error->text);
+        return pf_fail(error, status, "line 1: %s", text);
+    }
+    pf_session *session = pf_dialogue_session(w->dialogue);
+    w->before = calloc((size_t)pf_session_kit(session)->n_mech, sizeof(double));
+    if (!w->before) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
+    }
+    if (w->explain) {
+        pf_explain_start(&w->result->explanation, session);
+    }
+    return PF_OK;
+}
+
+static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm_before)
+{
+    pf_session *session = pf_dialogue_session(w->dialogue);
+    pf_text *out = &w->result->explanation;
+    if (strcmp(op, "tell") == 0) {
+        pf_explain_tell(out, session, ask, ++w->told, w->before, alarm_before);
+    } else if (strcmp(op, "skip") == 0) {
+        pf_text_addf(out, "   Probe '%s' was skipped: the machine could not run it.\n",
+                     pf_kit_probe_name(pf_session_kit(session), ask->probe));
+    } else if (strcmp(op, "stage2") == 0) {
+        pf_text_add(out, "   Stage 1 was ended by request.\n");
+    } else if (strcmp(op, "reset") == 0) {
+        pf_text_add(out, "\nA fresh session.\n");
+        w->told = 0;
+        w->told_done = false;
+    }
+    if (pf_session_stage(session) == 3 && !w->told_done) {
+        pf_explain_done(out, session);
+        w->told_done = true;
+    }
+}
+
+static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
+{
+    json_t *request = json_object_get(entry, "request"), *reply = json_object_get(entry, "reply");
+    if (!json_is_object(request) || !json_is_object(reply)) {
+        return pf_fail(error, PF_ERR_FORMAT, "line %d: has no request and reply", line);
+    }
+    pf_session *session = pf_dialogue_session(w->dialogue);
+    pf_ask ask = {0};
+    pf_session_outstanding(session, &ask);
+    bool alarm_before = pf_session_alarm(session);
+    memcpy(w->before, pf_session_belief(session),
+           sizeof(double) * (size_t)pf_session_kit(session)->n_mech);
+    pf__dialogue_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
+                         NULL);
+    json_error_t problem;
+    json_t *again = json_loadb(w->reply.data ? w->reply.data : "", w->reply.size, 0, &problem);
+    if (!again) {
+        return pf_fail(error, PF_ERR_INTERNAL, "line %d: the reply is not JSON", line);
+    }
+    difference d = {0};
+    compare(reply, again, "reply", &d);
+    json_decref(again);
+    w->result->events++;
+    if (d.found && !w->result->differs) {
+        w->result->differs = true;
+        snprintf(w->result->where, sizeof w->result->where, "line %d: %s: %s", line, d.path,
+                 d.text);
+    }
+    const char *op = json_string_value(json_object_get(request, "op"));
+    if (w->explain && op) {
+        explain_event(w, op, &ask, alarm_before);
+    }
+    return PF_OK;
+}
+
+static pf_status run_line(walk *w, const char *text, size_t n, int line, bool last, pf_error *error)
+{
+    json_error_t problem;
+    json_t *entry = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!entry && last && line > 1) {
+        w->result->cut = true; // what came before stands
+        return PF_OK;
+    }
+    if (!entry) {
+        char what[120];
+        snprintf(what, sizeof what, "%.100s", problem.text);
+        return pf_fail(error, PF_ERR_FORMAT, "line %d: %s%s", line,
+                       last ? "cut off inside the header, nothing to replay: " : "", what);
+    }
+    pf_status status = line == 1 ? read_header(w, entry, error) : run_entry(w, entry, line, error);
+    json_decref(entry);
+    return status;
+}
+
+pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                            pf_error *error)
+{
+    memset(result, 0, sizeof *result);
+    walk w = {.result = result, .explain = explain};
+    pf_status status = n == 0 ? pf_fail(error, PF_ERR_FORMAT, "the journal is empty") : PF_OK;
+    int line = 0;
+    for (size_t at = 0; at < n && status == PF_OK;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t size = end ? (size_t)(end - text) - at : n - at;
+        status = run_line(&w, text + at, size, ++line, !end, error);
+        at += size + 1;
+    }
+    if (status == PF_OK && explain && w.dialogue) {
+        pf_text_add(&result->explanation, "\n");
+        pf_explain_readiness(&result->explanation, pf_dialogue_session(w.dialogue));
+    }
+    pf_dialogue_destroy(w.dialogue);
+    free(w.kit);
+    free(w.before);
+    pf_text_free(&w.reply);
+    if (status != PF_OK) {
+        pf_text_free(&result->explanation);
+    }
+    return status;
+}
+
+// --- certificates
+
+static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
+{
+    json_t *tasks = json_object_get(json, "tasks"),
+           *mechanisms = json_object_get(json, "mechanisms");
+    const char *plant = json_string_value(json_object_get(json, "plant"));
+    const char *kit = json_string_value(json_object_get(json, "kit"));
+    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !plant || !kit) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "not a certificate: plant, kit, mechanisms and tasks are expected");
+    }
+    bool alarm = json_is_true(json_object_get(json, "alarm"));
+    pf_text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
+                 kit, alarm ? "The alarm sounded." : "No alarm.",
+                 json_number_value(json_object_get(json, "charge")));
+    size_t i;
+    json_t *item;
+    json_array_foreach(mechanisms, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        json_t *interval = json_object_get(item, "interval");
+        pf_text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
+                     name ? name : "mechanism",
+                     json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
+                     json_number_value(json_object_get(item, "p_changed")),
+                     json_number_value(json_object_get(item, "mean_gain")),
+                     json_number_value(json_array_get(interval, 0)),
+                     json_number_value(json_array_get(interval, 1)));
+    }
+    pf_text_add(out, "\n");
+    json_array_foreach(tasks, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        const char *decision = json_string_value(json_object_get(item, "decision"));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        if (!name || !decision || !why) {
+            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
+        }
+        bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
+        pf_text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
+                     go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
+                     json_number_value(json_object_get(item, "sd")),
+                     json_number_value(json_object_get(item, "lower")));
+        pf_text_add(out, go                               ? "The bound meets the requirement.\n"
+                         : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
+                                                            "at. Use the fallback.\n"
+                                                          : "The bound is too low. Use the "
+                                                            "fallback.\n");
+    }
+    return PF_OK;
+}
+
+pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
+{
+    json_error_t problem;
+    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) {
+        return pf_fail(error, PF_ERR_FORMAT, "line %d, column %d: %s", problem.line, problem.column,
+                       problem.text);
+    }
+    pf_status status = explain_json(json, out, error);
+    json_decref(json);
+    return status;
+}
+#endif
