@@ -42,43 +42,58 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     return pf_observe(rig->plant, &roll, k->sensor_noise, k->scale, k->n_scale, &trace, error);
 }
 
-pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive, pf_error *error)
+// One probe on the rig and its response into the session.
+static pf_status run_and_tell(pf_session *session, pf_rig *rig, const pf_drive *drive,
+                              const pf_ask *ask, pf_key key, pf_error *error)
 {
     const pf_kit *k = rig->kit;
-    const pf_plant_info *info = pf_plant_get_info(rig->plant);
     pf_twin twin = {rig->plant, k};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor inner = pf_twin_predictor(&twin), watched = inner;
+    pf_status status = pf_rig_run(rig, ask->probe, key, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (drive->watch) {
+        watched = drive->watch(drive->self, &inner, ask);
+    }
+    pf_tell tell = {ask->probe, rig->response, ask->rows, k->n_chan, rig->start, k->n_state};
+    return pf_session_tell(session, &tell, k->n_response > 0 ? NULL : &watched, error);
+}
+
+pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive, pf_error *error)
+{
+    const char *environment = pf_plant_get_info(rig->plant)->name;
     int recovery = 0;
     for (;;) {
-        if (drive->only_stage1 && pf_session_stage(session) != 1) {
+        int stage = pf_session_stage(session);
+        if (drive->stop && *drive->stop) {
+            return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
+        }
+        bool late =
+            stage == 1 && drive->most > 0 && pf_session_opportunities(session) >= drive->most;
+        if (drive->only_stage1 && (stage != 1 || late)) {
             return PF_OK;
         }
-        if (drive->most > 0 && pf_session_stage(session) == 1 &&
-            pf_session_opportunities(session) >= drive->most) {
-            if (drive->only_stage1) {
-                return PF_OK;
-            }
+        if (late) {
             pf_session_stage2(session, NULL); // the reveal is near
         }
         pf_ask ask = pf_session_ask(session);
+        if (drive->after_ask) {
+            drive->after_ask(drive->self, &ask);
+        }
         if (ask.kind == PF_ASK_DONE) {
             return PF_OK;
         }
         bool first = ask.stage == 1;
         int index = first ? pf_session_opportunities(session) - 1 : recovery++;
-        pf_key key = pf_key_stream(drive->seed, info->name, drive->trial,
+        pf_key key = pf_key_stream(drive->seed, environment, drive->trial,
                                    first ? drive->purpose : PF_PURPOSE_RECOVERY, (uint64_t)index);
-        pf_status status = pf_rig_run(rig, ask.probe, key, error);
-        if (status != PF_OK) {
-            return status;
-        }
-        pf_tell tell = {ask.probe, rig->response, ask.rows, k->n_chan, rig->start, info->n_state};
-        status = pf_session_tell(session, &tell, &predictor, error);
+        pf_status status = run_and_tell(session, rig, drive, &ask, key, error);
         if (status != PF_OK) {
             return status;
         }
         if (drive->after_tell) {
-            drive->after_tell(drive->self, session, &ask, rig);
+            drive->after_tell(drive->self, &ask);
         }
     }
 }

@@ -27,18 +27,23 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
                      int n_scale, const pf_trace *trace, pf_error *error);
 
-// Asks, runs and tells until the session is done or stage 1 has ended when `only_stage1`. Keys are
-// (seed, environment, trial, purpose, opportunity); recovery probes have PF_PURPOSE_RECOVERY.
-// after_tell (Nullable) sees the session after every response.
+// How a session is driven on a rig. Keys are (seed, environment, trial, purpose, opportunity);
+// recovery probes have PF_PURPOSE_RECOVERY. Hooks are Nullable.
 typedef struct pf_drive {
     uint64_t seed, trial;
     pf_purpose purpose;
     bool only_stage1;
-    int most; // opportunities of stage 1 at most; 0: the kit's budget
+    int most;                 // opportunities of stage 1 at most; 0: the kit's budget
+    const volatile int *stop; // nonzero: PF_ERR_INTERRUPTED. Nullable.
     void *self;
-    void (*after_tell)(void *self, pf_session *session, const pf_ask *ask, const pf_rig *rig);
+    void (*after_ask)(void *self, const pf_ask *ask);
+    // What to predict with instead of inner; both stay valid for one tell.
+    pf_predictor (*watch)(void *self, const pf_predictor *inner, const pf_ask *ask);
+    void (*after_tell)(void *self, const pf_ask *ask);
 } pf_drive;
 
+// Asks, runs and tells until the session is done, or until stage 1 ends with `only_stage1`. Kits
+// with recorded responses predict by themselves, others through a twin on the rig's plant.
 pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive,
                            pf_error *error);
 

@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "../host/parallel.h"
 #include "fit.h"
-#include "kit_build.h"
 #include "recordings_read.h"
 
-#include "preflight/session.h"
+#include "preflight/score.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +14,11 @@
 // signatures), odd ranks what is calibrated on it (channel, members, alarm), so that no episode is
 // judged by itself.
 
+// Gains that the channel is calibrated for, mixed evenly (protocol section 8): with g_cal alone a
+// milder fault would fall between the classes, into a bin that says nothing, and go unnoticed.
+static const double severities[] = {.2, .35, .5, .65, .8};
+enum { N_SEVERITIES = sizeof severities / sizeof severities[0] };
+
 typedef struct job {
     const pf_recordings *rec;
     pf_plan plan;
@@ -23,14 +26,17 @@ typedef struct job {
     pf_arena arena;
     pf_kit_build build;
     int most_targets;
-    size_t most_window;    // rows x channels
-    size_t most_episodes;  // of one group
-    double *mean;          // one response
-    double *residual;      // one response
-    double *signatures;    // most targets x window
-    double *match_scratch; // pf_match_scratch
-    double *scratch;       // 2 x most episodes
-    pf_match *matches;     // most targets
+    size_t most_window;      // rows x channels
+    size_t most_episodes;    // of one group
+    double *residual;        // one response
+    double *signatures;      // most targets x window
+    double *match_scratch;   // pf_match_scratch
+    double *shift;           // two responses
+    const pf_group **points; // recorded gains of one target and the nominal group
+    double *pooled[2];       // N_SEVERITIES x most odd ranks, per class
+    double *scratch;         // as much as both
+    pf_match *matches; // (1 + most targets) x most odd ranks x most targets, see class_matches
+    pf_match *spare;   // most odd ranks x most targets
     double *score[2], *coefficient[2];
     pf_error *error;
 } job;
@@ -57,150 +63,6 @@ static int half(int n, int odd)
     return odd ? n / 2 : (n + 1) / 2;
 }
 
-// --- mean responses
-
-static void mean_response(const job *b, const pf_group *group, double *out)
-{
-    size_t n = window(b, group->probe);
-    memset(out, 0, n * sizeof *out);
-    for (int rank = 0; rank < group->n; rank += 2) {
-        const double *response = pf_recordings_response(b->rec, group, rank);
-        for (size_t i = 0; i < n; i++) {
-            out[i] += response[i];
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        out[i] /= half(group->n, 0);
-    }
-}
-
-static int by_gain(const void *a, const void *b)
-{
-    double x = (*(const pf_group *const *)a)->gain, y = (*(const pf_group *const *)b)->gain;
-    return (x > y) - (x < y);
-}
-
-// Recorded gains of one target, ascending, then the nominal group. `least`: episodes a gain needs.
-static int gains_of(const job *b, int probe, int mechanism, int least, const pf_group **out)
-{
-    int n = 0;
-    for (int g = 0; g < b->rec->n_groups; g++) {
-        const pf_group *group = &b->rec->groups[g];
-        if (group->probe == probe && group->mechanism == mechanism && group->n >= least) {
-            out[n++] = group;
-        }
-    }
-    qsort(out, (size_t)n, sizeof *out, by_gain);
-    out[n++] = pf_recordings_find(b->rec, probe, 0, 1);
-    return n;
-}
-
-// The two recorded points that a gain is interpolated between (extrapolated below the first), and
-// the weight of the upper one.
-static double between(int n, const pf_group *const *at, double gain, int *lower)
-{
-    int k = 0;
-    while (k + 2 < n && gain > at[k + 1]->gain - PF_SAME_GAIN) {
-        k++;
-    }
-    *lower = k;
-    double weight = (gain - at[k]->gain) / (at[k + 1]->gain - at[k]->gain);
-    // a recorded gain gives the recorded response, to the last bit
-    return fabs(gain - at[k]->gain) < PF_SAME_GAIN ? 0 : weight;
-}
-
-// Responses of one target at every grid gain.
-static pf_status fill_target(job *b, int probe, int mechanism, const pf_group **points,
-                             double *variant)
-{
-    size_t n = window(b, probe);
-    int n_points = gains_of(b, probe, mechanism, 1, points);
-    double *means = malloc(sizeof *means * n * (size_t)n_points);
-    if (!means) {
-        return pf_fail(b->error, PF_ERR_MEMORY, "out of memory for mean responses");
-    }
-    for (int k = 0; k < n_points; k++) {
-        mean_response(b, points[k], means + (size_t)k * n);
-    }
-    for (int g = 0; g < b->plan.n_grid; g++) {
-        int k = 0;
-        double weight = between(n_points, points, b->plan.grid[g], &k);
-        const double *low = means + (size_t)k * n, *high = low + n;
-        for (size_t i = 0; i < n; i++) {
-            variant[(size_t)g * n + i] = low[i] + weight * (high[i] - low[i]);
-        }
-    }
-    free(means);
-    return PF_OK;
-}
-
-static pf_status fill_responses(job *b)
-{
-    double *variant = b->build.variant;
-    const pf_group **points =
-        pf_arena_take(&b->arena, (size_t)b->rec->n_groups + 1, sizeof *points);
-    if (!points) {
-        return pf_fail(b->error, PF_ERR_MEMORY, "out of memory for mean responses");
-    }
-    for (int q = 0; q < b->plan.n_probes; q++) {
-        const pf_plan_probe *probe = &b->plan.probes[q];
-        size_t at = (size_t)b->build.probe_row[q] * (size_t)b->plan.n_chan;
-        mean_response(b, pf_recordings_find(b->rec, q, 0, 1), b->build.response + at);
-        for (int t = 0; t < probe->n_targets; t++) {
-            pf_status status = fill_target(b, q, probe->targets[t], points, variant);
-            if (status != PF_OK) {
-                return status;
-            }
-            variant += window(b, q) * (size_t)b->plan.n_grid;
-        }
-    }
-    return PF_OK;
-}
-
-// --- scale
-
-// Squares of the nominal residuals of the signature half, per channel; gives the rows summed.
-static double residual_energy(job *b, double *energy)
-{
-    int n_chan = b->plan.n_chan;
-    double rows = 0;
-    for (int q = 0; q < b->plan.n_probes; q++) {
-        const pf_group *group = pf_recordings_find(b->rec, q, 0, 1);
-        const double *mean = nominal_response(b, q);
-        for (int rank = 0; rank < group->n; rank += 2) {
-            const double *response = pf_recordings_response(b->rec, group, rank);
-            for (size_t i = 0; i < window(b, q); i++) {
-                double error = response[i] - mean[i];
-                energy[i % (size_t)n_chan] += error * error;
-            }
-        }
-        rows += (double)half(group->n, 0) * b->plan.probes[q].rows;
-    }
-    return rows;
-}
-
-static pf_status fit_scale(job *b)
-{
-    double *energy = pf_arena_take(&b->arena, (size_t)b->plan.n_chan, sizeof *energy);
-    if (!energy) {
-        return pf_fail(b->error, PF_ERR_MEMORY, "out of memory for the scales");
-    }
-    double rows = residual_energy(b, energy);
-    for (int c = 0; c < b->plan.n_chan; c++) {
-        double given = b->plan.channels[c].scale, rms = sqrt(energy[c] / rows);
-        // a constant channel leaves rounding errors of its mean; they are no noise
-        if (!(given > 0) && !(rms > 1e-150)) {
-            return pf_fail(b->error, PF_ERR_DEGENERATE,
-                           "%s: column '%s': the nominal episodes do not differ at all, so its "
-                           "scale is unknown; record real noise, drop the column, or give its "
-                           "`scale` in a configuration",
-                           b->rec->file, b->plan.channels[c].name);
-        }
-        b->build.scale[c] = b->build.return_scale[c] = given > 0 ? given : rms;
-    }
-    return PF_OK;
-}
-
 // --- channel
 
 // Signatures of a probe exactly as a session makes them from the kit.
@@ -222,30 +84,51 @@ static void make_signatures(job *b, int probe)
     }
 }
 
-// Matches of one response into b->matches.
-static void match(job *b, int probe, const double *response)
+// What one response says about the targets of a probe.
+static void match(job *b, int probe, const double *response, pf_match *out)
 {
     const pf_kit *k = &b->build.kit;
     const pf_plan_probe *p = &b->plan.probes[probe];
     pf_scaled_difference(p->rows, k->n_chan, response, nominal_response(b, probe), k->scale,
                          k->n_scale, b->residual);
     pf_match_targets(p->n_targets, (int)window(b, probe), b->signatures, b->residual,
-                     b->match_scratch, b->matches);
+                     b->match_scratch, out);
 }
 
-// Scores and coefficients of one target over the odd ranks of a group; how many, -1 if one is not
-// finite.
-static int collect(job *b, const pf_group *group, int target, double *score, double *coefficient)
+// The same for the odd ranks of a group: out is ranks x targets.
+static void match_group(job *b, const pf_group *group, pf_match *out)
 {
-    int n = 0;
-    for (int rank = 1; rank < group->n; rank += 2) {
-        match(b, group->probe, pf_recordings_response(b->rec, group, rank));
-        const pf_match *m = &b->matches[target];
+    int n_targets = b->plan.probes[group->probe].n_targets;
+    for (int rank = 1; rank < group->n; rank += 2, out += n_targets) {
+        match(b, group->probe, pf_recordings_response(b->rec, group, rank), out);
+    }
+}
+
+// The episodes of a class: 0 nominal, t + 1 target t at g_cal.
+static const pf_group *class_group(const job *b, int probe, int class)
+{
+    int mechanism = class > 0 ? b->plan.probes[probe].targets[class - 1] : 0;
+    return pf_recordings_find(b->rec, probe, mechanism, class > 0 ? b->plan.g_cal : 1);
+}
+
+// And their matches, odd ranks x targets.
+static pf_match *class_matches(const job *b, int class)
+{
+    return b->matches + (size_t) class * (size_t)b->most_targets * (b->most_episodes / 2);
+}
+
+// Scores and coefficients of one target; how many, -1 if one is not finite.
+static int pick(const job *b, const pf_group *group, const pf_match *matches, int target,
+                double *score, double *coefficient)
+{
+    int n = half(group->n, 1), n_targets = b->plan.probes[group->probe].n_targets;
+    for (int i = 0; i < n; i++) {
+        const pf_match *m = &matches[i * n_targets + target];
         if (!isfinite(m->score) || !isfinite(m->coefficient)) {
             return -1;
         }
-        score[n] = m->score;
-        coefficient[n++] = m->coefficient;
+        score[i] = m->score;
+        coefficient[i] = m->coefficient;
     }
     return n;
 }
@@ -256,7 +139,7 @@ static pf_status check_signatures(job *b, int probe)
     const pf_plan_probe *p = &b->plan.probes[probe];
     char why[200] = "cannot be told apart from";
     int at = (int)strlen(why), first = -1;
-    match(b, probe, nominal_response(b, probe));
+    match(b, probe, nominal_response(b, probe), b->spare);
     for (int t = 0; t < p->n_targets; t++) {
         const double *h = b->signatures + (size_t)t * window(b, probe);
         double energy = pf_dot((int)window(b, probe), h, h);
@@ -266,7 +149,7 @@ static pf_status check_signatures(job *b, int probe)
                                      : "its weakened responses equal the nominal ones; does the "
                                        "probe move it?");
         }
-        if (b->matches[t].remaining >= PF_REMAINING_CALIBRATION) {
+        if (b->spare[t].remaining >= PF_REMAINING_CALIBRATION) {
             continue;
         }
         if (first < 0) {
@@ -285,32 +168,108 @@ static pf_status check_signatures(job *b, int probe)
     return refuse(b, probe, first, why);
 }
 
+// The well recorded gain of a target that is nearest to a severity; g_cal is always one.
+static const pf_group *nearest_group(const job *b, int probe, int target, double severity)
+{
+    const pf_group *best = class_group(b, probe, target + 1);
+    for (int g = 0; g < b->rec->n_groups; g++) {
+        const pf_group *group = &b->rec->groups[g];
+        double closer = fabs(best->gain - severity) - fabs(group->gain - severity);
+        if (group->probe == probe && group->mechanism == best->mechanism &&
+            group->n >= PF_LEAST_EPISODES && closer > PF_SAME_GAIN) {
+            best = group;
+        }
+    }
+    return best;
+}
+
+// Scores of a target at a severity: recorded ones, moved by what the kit's own responses say of
+// the step from the recorded gain (a score is linear in the response). How many, -1: not finite.
+static int severity_scores(job *b, int probe, int target, double severity, double *score)
+{
+    const pf_group *cal = class_group(b, probe, target + 1);
+    const pf_group *group = nearest_group(b, probe, target, severity);
+    const pf_match *matches = class_matches(b, target + 1);
+    if (group != cal) {
+        match_group(b, group, b->spare);
+        matches = b->spare;
+    }
+    int n = pick(b, group, matches, target, score, b->coefficient[1]);
+    if (n < 0 || fabs(group->gain - severity) < PF_SAME_GAIN) {
+        return n;
+    }
+    double *from = b->shift, *to = b->shift + window(b, probe);
+    const double *nominal = nominal_response(b, probe);
+    pf__recordings_mean(b->rec, group, from);
+    pf__recordings_at(b->rec, group->probe, group->mechanism, severity, b->points, to, b->residual);
+    for (size_t i = 0; i < window(b, probe); i++) {
+        to[i] = nominal[i] + (to[i] - from[i]);
+    }
+    match(b, probe, to, b->spare);
+    for (int i = 0; i < n; i++) {
+        score[i] += b->spare[target].score;
+    }
+    return isfinite(b->spare[target].score) ? n : -1;
+}
+
+// Repeats n values evenly until there are m: classes of any size are pooled 1:1.
+static void spread(int n, const double *values, int m, double *out)
+{
+    for (int i = 0; i < m; i++) {
+        out[i] = values[(int)((int64_t)i * n / m)];
+    }
+}
+
+// Bins of nominal and weakened scores pooled 1:1, and the two rows. n0 nominal scores are in
+// b->score[0].
+static pf_status fit_rows(job *b, int probe, int target, int n0)
+{
+    int at = b->build.probe_target[probe] + target, bins = b->plan.n_bins;
+    int each = (int)(b->most_episodes / 2), most = each * N_SEVERITIES;
+    double *edges = b->build.edges + (size_t)at * (size_t)(bins - 1);
+    double *changed = b->build.changed + (size_t)at * (size_t)bins, row[64];
+    for (int pass = 0; pass < 2; pass++) {
+        for (int s = 0; s < N_SEVERITIES; s++) {
+            int n = severity_scores(b, probe, target, severities[s], b->score[1]);
+            if (n < 0) {
+                return refuse(b, probe, target, "a score is not finite; check the units");
+            }
+            if (pass == 0) {
+                spread(n, b->score[1], each, b->pooled[1] + s * each);
+                continue;
+            }
+            // rows are smoothed one by one: moved episodes are no more episodes than recorded
+            pf_fit_row(n, b->score[1], bins, edges, row);
+            for (int k = 0; k < bins; k++) {
+                changed[k] += row[k] / N_SEVERITIES;
+            }
+        }
+        if (pass == 0) {
+            spread(n0, b->score[0], most, b->pooled[0]);
+            pf_fit_edges(most, b->pooled[0], most, b->pooled[1], bins, edges, b->scratch);
+        }
+    }
+    pf_fit_row(n0, b->score[0], bins, edges, b->build.nominal + (size_t)at * (size_t)bins);
+    return PF_OK;
+}
+
 // Bins, rows, centres and dispersion of one target (protocol section 2).
 static pf_status fit_target(job *b, int probe, int target)
 {
     const pf_plan *plan = &b->plan;
-    int at = b->build.probe_target[probe] + target, bins = plan->n_bins, n[2];
+    int at = b->build.probe_target[probe] + target, n[2];
     for (int class = 0; class < 2; class ++) {
-        int mechanism = class == 0 ? 0 : plan->probes[probe].targets[target];
-        double gain = class == 0 ? 1 : plan->g_cal;
-        n[class] = collect(b, pf_recordings_find(b->rec, probe, mechanism, gain), target,
-                           b->score[class], b->coefficient[class]);
+        int which = class == 0 ? 0 : target + 1;
+        n[class] = pick(b, class_group(b, probe, which), class_matches(b, which), target,
+                        b->score[class], b->coefficient[class]);
         if (n[class] < 0) {
-            return refuse(b, probe, target,
-                          "a score is not finite (values too large); check the units");
+            return refuse(b, probe, target, "a score is not finite; check the units");
         }
     }
-    double *edges = b->build.edges + (size_t)at * (size_t)(bins - 1);
-    double *m = &b->build.m0[at], *m1 = &b->build.m1[at];
-    pf_fit_edges(n[0], b->score[0], n[1], b->score[1], bins, edges, b->scratch);
-    pf_fit_row(n[0], b->score[0], bins, edges, b->build.nominal + (size_t)at * (size_t)bins);
-    pf_fit_row(n[1], b->score[1], bins, edges, b->build.changed + (size_t)at * (size_t)bins);
-    *m = pf_fit_median(n[0], b->coefficient[0], b->scratch);
-    *m1 = pf_fit_median(n[1], b->coefficient[1], b->scratch);
-    double apart = fabs(*m1 - *m);
-    double spread[2] = {pf_fit_dispersion(n[0], b->coefficient[0], b->scratch),
-                        pf_fit_dispersion(n[1], b->coefficient[1], b->scratch)};
-    double worst = fmax(spread[0], spread[1]);
+    double m0 = pf_fit_median(n[0], b->coefficient[0], b->scratch);
+    double m1 = pf_fit_median(n[1], b->coefficient[1], b->scratch), apart = fabs(m1 - m0);
+    double dispersion = pf_fit_dispersion(n[1], b->coefficient[1], b->scratch);
+    double worst = fmax(dispersion, pf_fit_dispersion(n[0], b->coefficient[0], b->scratch));
     if (!(apart > 1e-9) || apart < 3 * worst) {
         char why[176];
         snprintf(why, sizeof why,
@@ -319,15 +278,18 @@ static pf_status fit_target(job *b, int probe, int target)
                  worst > 0 ? apart / worst : 0);
         return refuse(b, probe, target, why);
     }
-    b->build.sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(.02, spread[1] / apart);
-    return PF_OK;
+    b->build.m0[at] = m0;
+    b->build.m1[at] = m1;
+    b->build.sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(.02, dispersion / apart);
+    return fit_rows(b, probe, target, n[0]);
 }
 
 // Mean z of one recorded gain over its odd ranks.
 static double mean_coordinate(job *b, const pf_group *group, int target)
 {
     int at = b->build.probe_target[group->probe] + target;
-    int n = collect(b, group, target, b->score[0], b->coefficient[0]);
+    match_group(b, group, b->spare);
+    int n = pick(b, group, b->spare, target, b->score[0], b->coefficient[0]);
     double sum = 0;
     for (int i = 0; i < n; i++) {
         sum += pf_coordinate(b->coefficient[0][i], b->build.m0[at], b->build.m1[at]);
@@ -339,20 +301,19 @@ static double mean_coordinate(job *b, const pf_group *group, int target)
 static pf_status fit_curve(job *b, int probe, int target)
 {
     int n_grid = b->plan.n_grid, at = b->build.probe_target[probe] + target;
-    size_t room = (size_t)b->rec->n_groups + 1;
-    const pf_group **points = pf_arena_take(&b->arena, room, sizeof *points);
-    double *z = pf_arena_take(&b->arena, room, sizeof *z);
-    if (!points || !z) {
+    double *z = pf_arena_take(&b->arena, (size_t)b->rec->n_groups + 1, sizeof *z);
+    if (!z) {
         return pf_fail(b->error, PF_ERR_MEMORY, "out of memory for the curve");
     }
-    int n = gains_of(b, probe, b->plan.probes[probe].targets[target], 2, points);
+    int n =
+        pf__recordings_gains(b->rec, probe, b->plan.probes[probe].targets[target], 2, b->points);
     for (int k = 0; k < n; k++) {
-        z[k] = mean_coordinate(b, points[k], target);
+        z[k] = mean_coordinate(b, b->points[k], target);
     }
     double *curve = b->build.curve + (size_t)at * (size_t)n_grid;
     for (int g = n_grid - 1; g >= 0; g--) {
         int k = 0;
-        double weight = between(n, points, b->plan.grid[g], &k);
+        double weight = pf__recordings_between(n, b->points, b->plan.grid[g], &k);
         curve[g] = z[k] + weight * (z[k + 1] - z[k]);
         curve[g] = g + 1 < n_grid ? fmax(curve[g], curve[g + 1]) : curve[g];
         if (!isfinite(curve[g])) {
@@ -362,7 +323,8 @@ static pf_status fit_curve(job *b, int probe, int target)
     return PF_OK;
 }
 
-// Rows of every target under every other's fault; gives the worst ratio to the nominal row.
+// Rows of every target under every other's fault; gives the worst ratio to the nominal row, NaN
+// if a score is not finite.
 static double fit_cross(job *b, int probe, double *cross)
 {
     const pf_plan_probe *p = &b->plan.probes[probe];
@@ -372,9 +334,11 @@ static double fit_cross(job *b, int probe, double *cross)
         size_t at = (size_t)(b->build.probe_target[probe] + t);
         for (int other = 0; other < p->n_targets; other++) {
             double *row = cross + (size_t)(t * p->n_targets + other) * bins;
-            const pf_group *group =
-                pf_recordings_find(b->rec, probe, p->targets[other], b->plan.g_cal);
-            int n = collect(b, group, t, b->score[0], b->coefficient[0]);
+            int n = pick(b, class_group(b, probe, other + 1), class_matches(b, other + 1), t,
+                         b->score[0], b->coefficient[0]);
+            if (n < 0) {
+                return NAN;
+            }
             pf_fit_row(n, b->score[0], (int)bins, b->build.edges + at * (bins - 1), row);
             for (size_t k = 0; k < bins && other != t; k++) {
                 double ratio = row[k] / b->build.nominal[at * bins + k];
@@ -391,6 +355,9 @@ static pf_status fit_probe(job *b, int probe, double *cross, int *used)
     int n_targets = b->plan.probes[probe].n_targets;
     make_signatures(b, probe);
     pf_status status = check_signatures(b, probe);
+    for (int class = 0; class <= n_targets && status == PF_OK; class ++) {
+        match_group(b, class_group(b, probe, class), class_matches(b, class));
+    }
     for (int t = 0; t < n_targets && status == PF_OK; t++) {
         status = fit_target(b, probe, t);
         if (status == PF_OK && b->build.kit.n_curve > 0) {
@@ -401,6 +368,9 @@ static pf_status fit_probe(job *b, int probe, double *cross, int *used)
         return status;
     }
     double worst = fit_cross(b, probe, cross + *used);
+    if (isnan(worst)) {
+        return refuse(b, probe, 0, "a score under another fault is not finite; check the units");
+    }
     b->build.kit.cross_ratio = fmax(b->build.kit.cross_ratio, worst);
     // protocol section 8: beyond 3 the rows of the targets depend on who failed
     if (worst > 3) {
@@ -426,153 +396,6 @@ static pf_status fit_channels(job *b)
     }
     return status == PF_OK && used > 0 ? pf_kit_build_cross(&b->build, used, cross, b->error)
                                        : status;
-}
-
-// --- returns
-
-// The probe whose runs show the error of a mechanism: its own alone if there is one; -1: none.
-static int probe_of(const pf_plan *plan, int mechanism)
-{
-    int found = -1;
-    for (int q = 0; q < plan->n_probes; q++) {
-        for (int t = 0; t < plan->probes[q].n_targets; t++) {
-            bool better =
-                found < 0 || (plan->probes[found].n_targets > 1 && plan->probes[q].n_targets == 1);
-            if (plan->probes[q].targets[t] == mechanism && better) {
-                found = q;
-            }
-        }
-    }
-    return found;
-}
-
-// Error energy of the nominal odd-rank episode `member` relative to that of the mean response.
-static pf_status error_share(job *b, int probe, int member, double *share)
-{
-    const pf_kit *k = &b->build.kit;
-    int rows = b->plan.probes[probe].rows, n = (int)window(b, probe);
-    const pf_group *group = pf_recordings_find(b->rec, probe, 0, 1);
-    const double *mean = nominal_response(b, probe);
-    memset(b->residual, 0, sizeof(double) * (size_t)n);
-    pf_scaled_difference(rows, k->n_chan, mean, b->residual, k->return_scale, 1, b->mean);
-    double energy = pf_dot(n, b->mean, b->mean);
-    pf_scaled_difference(rows, k->n_chan, pf_recordings_response(b->rec, group, 2 * member + 1),
-                         mean, k->return_scale, 1, b->residual);
-    *share = pf_dot(n, b->residual, b->residual) / energy;
-    if (!(energy > 0) || !isfinite(*share)) {
-        return pf_fail(b->error, PF_ERR_DEGENERATE,
-                       "%s: probe '%s': its mean nominal response is zero, so an error has no "
-                       "measure; use a stronger probe",
-                       b->rec->file, b->plan.probes[probe].name);
-    }
-    return PF_OK;
-}
-
-// NTE = (1 - e)^2 + e_k. Entries of a task's mechanisms are added in use, so each carries an equal
-// part of e_k: a run has its error once. The current mechanism carries none.
-static pf_status fill_returns(job *b)
-{
-    const pf_kit *k = &b->build.kit;
-    for (int task = 0; task < k->n_tasks; task++) {
-        int candidates = 0;
-        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-            candidates += k->use_mech[u] > 0;
-        }
-        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-            int probe = k->use_mech[u] > 0 ? probe_of(&b->plan, k->use_mech[u]) : -1;
-            for (int e = 0; e < k->n_members; e++) {
-                double share = 0;
-                pf_status status = probe >= 0 ? error_share(b, probe, e, &share) : PF_OK;
-                if (status != PF_OK) {
-                    return status;
-                }
-                double *row =
-                    b->build.nte + ((size_t)u * (size_t)k->n_members + (size_t)e) * PF_SHARES;
-                for (int i = 0; i < PF_SHARES; i++) {
-                    double missing = 1 - k->shares[i];
-                    row[i] = missing * missing + (candidates > 0 ? share / candidates : 0);
-                }
-            }
-        }
-    }
-    return PF_OK;
-}
-
-// --- alarm
-
-typedef struct alarm {
-    const job *b;
-    pf_kit kit; // as calibrated so far, with nothing that ends stage 1 before its budget
-    bool random;
-    size_t bytes;
-    void **memory; // per worker
-    pf_session **sessions;
-    double *peaks; // per trial
-} alarm;
-
-// One nominal sequence: stage 1 of a real session on responses drawn from the odd ranks.
-static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error)
-{
-    alarm *a = self;
-    const job *b = a->b;
-    uint64_t seed = b->plan.seed;
-    pf_session_config config = {NULL,
-                                pf_key_stream(seed, "recordings", trial, PF_PURPOSE_METHOD, 0)};
-    pf_status status = PF_OK;
-    // only a method that draws its probes needs the trial's own seed
-    if (!a->sessions[worker] || a->random) {
-        status = pf_session_init(&a->sessions[worker], &a->kit, &config, a->memory[worker],
-                                 a->bytes, error);
-    } else {
-        pf_session_reset(a->sessions[worker]);
-    }
-    for (uint64_t opportunity = 0; status == PF_OK; opportunity++) {
-        pf_ask ask = pf_session_ask(a->sessions[worker]);
-        if (ask.kind == PF_ASK_DONE) {
-            break;
-        }
-        const pf_group *group = pf_recordings_find(b->rec, ask.probe, 0, 1);
-        pf_rng rng;
-        pf_rng_init(&rng,
-                    pf_key_stream(seed, "recordings", trial, PF_PURPOSE_THRESHOLD, opportunity));
-        int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)half(group->n, 1)) + 1;
-        pf_tell tell = {.probe = ask.probe,
-                        .response = pf_recordings_response(b->rec, group, rank),
-                        .rows = ask.rows,
-                        .channels = a->kit.n_chan};
-        status = pf_session_tell(a->sessions[worker], &tell, NULL, error);
-    }
-    a->peaks[trial] = status == PF_OK ? pf_session_peak(a->sessions[worker]) : 0;
-    return status;
-}
-
-static pf_status fit_alarm(job *b)
-{
-    int workers = pf_threads(b->effort), trials = b->plan.alarm_trials;
-    workers = workers < trials ? workers : trials;
-    alarm a = {.b = b, .kit = b->build.kit};
-    a.kit.require_probe = 0;
-    a.kit.stop = PF_STOP_LATCH;
-    a.random = pf_method_find(b->plan.method)->rule == PF_RULE_RANDOM;
-    pf_status status = pf_kit_check(&a.kit, b->error);
-    if (status != PF_OK) {
-        return status;
-    }
-    a.bytes = pf_session_size(&a.kit);
-    a.memory = pf_arena_take(&b->arena, (size_t)workers, sizeof *a.memory);
-    a.sessions = pf_arena_take(&b->arena, (size_t)workers, sizeof *a.sessions);
-    a.peaks = pf_arena_take(&b->arena, (size_t)trials, sizeof *a.peaks);
-    for (int i = 0; a.memory && i < workers; i++) {
-        a.memory[i] = pf_arena_take(&b->arena, a.bytes, 1);
-    }
-    if (b->arena.failed) {
-        return pf_fail(b->error, PF_ERR_MEMORY, "out of memory for %d alarm trials", trials);
-    }
-    status = pf_parallel(b->effort, (size_t)trials, run_trial, &a, "alarm trials", b->error);
-    if (status == PF_OK) {
-        b->build.threshold[0] = fmin(1, pf_fit_threshold(trials, a.peaks, b->plan.alarm_rate));
-    }
-    return status;
 }
 
 // --- all of it
@@ -606,13 +429,18 @@ static void sizes(job *b, pf_kit_kind *kind)
 static pf_status make_room(job *b)
 {
     size_t targets = (size_t)b->most_targets, d = sizeof(double);
-    b->mean = pf_arena_take(&b->arena, b->most_window, d);
     b->residual = pf_arena_take(&b->arena, b->most_window, d);
     b->signatures = pf_arena_take(&b->arena, b->most_window * targets, d);
     b->match_scratch = pf_arena_take(&b->arena, pf_match_scratch(b->most_targets), d);
-    b->scratch = pf_arena_take(&b->arena, 2 * b->most_episodes, d);
-    b->matches = pf_arena_take(&b->arena, targets, sizeof *b->matches);
+    size_t pooled = b->most_episodes / 2 * N_SEVERITIES;
+    b->shift = pf_arena_take(&b->arena, 2 * b->most_window, d);
+    b->points = pf_arena_take(&b->arena, (size_t)b->rec->n_groups + 1, sizeof *b->points);
+    b->scratch = pf_arena_take(&b->arena, 2 * pooled, d);
+    size_t matches = targets * (b->most_episodes / 2);
+    b->matches = pf_arena_take(&b->arena, matches * (targets + 1), sizeof *b->matches);
+    b->spare = pf_arena_take(&b->arena, matches, sizeof *b->spare);
     for (int i = 0; i < 2; i++) {
+        b->pooled[i] = pf_arena_take(&b->arena, pooled, d);
         b->score[i] = pf_arena_take(&b->arena, b->most_episodes, d);
         b->coefficient[i] = pf_arena_take(&b->arena, b->most_episodes, d);
     }
@@ -632,10 +460,17 @@ static pf_status run(job *b, const char *source)
     if (status == PF_OK) {
         status = pf_kit_build_init(&b->build, &b->plan, &kind, b->error);
     }
-    pf_status (*const steps[])(job *) = {fill_responses, fit_scale, fit_channels, fill_returns,
-                                         fit_alarm};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == PF_OK; i++) {
-        status = steps[i](b);
+    if (status == PF_OK) {
+        status = pf__recordings_responses(b->rec, &b->plan, &b->build, b->error);
+    }
+    if (status == PF_OK) {
+        status = fit_channels(b);
+    }
+    if (status == PF_OK) {
+        status = pf__recordings_returns(b->rec, &b->plan, &b->build, b->error);
+    }
+    if (status == PF_OK) {
+        status = pf__recordings_alarm(b->rec, &b->plan, &b->build, b->effort, b->error);
     }
     return status;
 }

@@ -12,9 +12,6 @@
 // What a kit is made for, when its machine is known by recordings: with a configuration they must
 // agree, without one the recordings say it all.
 
-// Episodes per class below which a channel is guesswork.
-enum { LEAST_EPISODES = 20 };
-
 pf_status pf__recordings_match(pf_recordings *rec, pf_error *error)
 {
     const pf_plan *plan = rec->plan;
@@ -115,7 +112,8 @@ static pf_status targets_check(const pf_recordings *rec, const pf_plan *plan, in
             return pf_fail(error, PF_ERR_MISMATCH,
                            "%s: probe '%s', mechanism '%s': no weakened episodes; record at least "
                            "%d or take it off the probe's targets",
-                           rec->file, p->name, mechanism_name(plan, p->targets[t]), LEAST_EPISODES);
+                           rec->file, p->name, mechanism_name(plan, p->targets[t]),
+                           PF_LEAST_EPISODES);
         }
     }
     for (int j = 1; j < rec->n_mech; j++) {
@@ -184,13 +182,13 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
                     class == 0 ? pf_recordings_find(rec, q, 0, 1)
                                : pf_recordings_find(rec, q, p->targets[t], plan->g_cal);
                 int n = group ? group->n : 0;
-                if (n < LEAST_EPISODES) {
+                if (n < PF_LEAST_EPISODES) {
                     return pf_fail(error, PF_ERR_DEGENERATE,
                                    "%s: probe '%s', mechanism '%s': %d %s episodes at gain %g, at "
                                    "least %d are needed; record more",
                                    rec->file, p->name, mechanism_name(plan, p->targets[t]), n,
                                    class == 0 ? "nominal" : "weakened",
-                                   class == 0 ? 1.0 : plan->g_cal, LEAST_EPISODES);
+                                   class == 0 ? 1.0 : plan->g_cal, PF_LEAST_EPISODES);
                 }
                 plan->episodes = n < plan->episodes ? n : plan->episodes;
             }
@@ -302,7 +300,7 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
             return pf_fail(error, PF_ERR_DEGENERATE,
                            "%s: probe '%s' has no weakened episodes; record at least %d with the "
                            "mechanism it moves at a gain near 0.35",
-                           rec->file, plan->probes[q].name, LEAST_EPISODES);
+                           rec->file, plan->probes[q].name, PF_LEAST_EPISODES);
         }
     }
     // a mechanism that was never weakened is no candidate: nothing could be said of it

@@ -114,7 +114,7 @@ static pf_status read_header(reader *r)
     for (int c = 0; c < rec->n_chan && rec->channels; c++) {
         rec->channels[c] = terminated(&rec->arena, csv->header[CHANNELS + c]);
     }
-    return rec->arena.failed ? no_memory(r) : PF_OK;
+    return rec->arena.failed ? no_memory(r) : pf__recordings_match(rec, r->error);
 }
 
 // --- references
@@ -380,6 +380,9 @@ static pf_status make_room(reader *r)
     pf_recordings *rec = r->rec;
     pf_arena *arena = &rec->arena;
     size_t rows = 0;
+    if (rec->n_episodes == 0) {
+        return pf_fail(r->error, PF_ERR_FORMAT, "%s: there is no row after the header", rec->file);
+    }
     for (int e = 0; e < rec->n_episodes; e++) {
         rec->episodes[e].first = rows;
         rows += (size_t)rec->episodes[e].rows;
@@ -512,7 +515,7 @@ static pf_status walk_numbers(reader *r)
     }
 }
 
-static pf_status check_steps(const reader *r)
+static pf_status check_steps(reader *r)
 {
     const pf_recordings *rec = r->rec;
     for (int e = 0; e < rec->n_episodes; e++) {
@@ -543,24 +546,13 @@ static pf_status check_steps(const reader *r)
 
 static pf_status read_all(reader *r)
 {
-    pf_status status = read_header(r);
-    if (status == PF_OK) {
-        status = pf__recordings_match(r->rec, r->error);
+    pf_status (*const steps[])(reader *) = {read_header, walk_episodes, make_room, walk_numbers,
+                                            check_steps};
+    pf_status status = PF_OK;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == PF_OK; i++) {
+        status = steps[i](r);
     }
-    if (status == PF_OK) {
-        status = walk_episodes(r);
-    }
-    if (status == PF_OK && r->rec->n_episodes == 0) {
-        status =
-            pf_fail(r->error, PF_ERR_FORMAT, "%s: there is no row after the header", r->rec->file);
-    }
-    if (status == PF_OK) {
-        status = make_room(r);
-    }
-    if (status == PF_OK) {
-        status = walk_numbers(r);
-    }
-    return status == PF_OK ? check_steps(r) : status;
+    return status;
 }
 
 // Probes of a plan are known before the first row.

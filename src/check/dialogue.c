@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifdef PF_HAVE_JANSSON
 #include "dialogue_impl.h"
 
 #include "../config/config.h"
@@ -541,4 +540,3 @@ void pf_dialogue_too_long(pf_text *reply)
     pf_text_clear(reply);
     pf_reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");
 }
-#endif

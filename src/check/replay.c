@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifdef PF_HAVE_JANSSON
 #include "dialogue_impl.h"
 
 #include "explain.h"
@@ -287,4 +286,3 @@ pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_er
     json_decref(json);
     return status;
 }
-#endif

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PF_HAVE_JANSSON
 #include "dialogue.h"
 
 #include <string.h>
@@ -72,4 +71,3 @@ pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_er
     (void)out;
     return missing(error);
 }
-#endif

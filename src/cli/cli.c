@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+#include "config/config.h"
+#include "host/file.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    fprintf(stderr, "preflight %s: ", command);
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\nTry `preflight %s --help`.\n", command);
+    return EXIT_USAGE;
+}
+
+int cli_fail(const char *command, pf_status status, const pf_error *error)
+{
+    if (status == PF_ERR_INTERRUPTED) {
+        fprintf(stderr, "preflight %s: interrupted, nothing was written\n", command);
+        return EXIT_INTERRUPTED;
+    }
+    fprintf(stderr, "preflight %s: %s\n", command,
+            error->text[0] ? error->text : pf_status_text(status));
+    return status == PF_ERR_INTERNAL || status == PF_ERR_MEMORY ? EXIT_INTERNAL : EXIT_BAD_INPUT;
+}
+
+static bool take_option(const char *command, const cli_option *option, const char *value)
+{
+    if (option->list && option->list->n == (int)(sizeof option->list->item / sizeof(char *))) {
+        cli_usage(command, "%s is given too often", option->name);
+        return false;
+    }
+    if (option->value && *option->value) {
+        cli_usage(command, "%s is given twice", option->name);
+        return false;
+    }
+    if (option->list) {
+        option->list->item[option->list->n++] = value;
+    } else {
+        *option->value = value;
+    }
+    return true;
+}
+
+static bool parse_option(const char *command, int argc, char **argv, int *at,
+                         const cli_option *options, int n)
+{
+    const char *argument = argv[*at], *equals = strchr(argument, '=');
+    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
+    const char *known[32];
+    for (int i = 0; i < n; i++) {
+        known[i] = options[i].name;
+        if (strlen(options[i].name) != length || strncmp(options[i].name, argument, length) != 0) {
+            continue;
+        }
+        if (options[i].flag) {
+            if (equals) {
+                cli_usage(command, "%s takes no value", options[i].name);
+                return false;
+            }
+            *options[i].flag = true;
+            return true;
+        }
+        if (!equals && *at + 1 >= argc) {
+            cli_usage(command, "%s needs a value", options[i].name);
+            return false;
+        }
+        return take_option(command, &options[i], equals ? equals + 1 : argv[++*at]);
+    }
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), argument);
+    const char *near = pf_nearest_word(word, known, n);
+    if (near) {
+        cli_usage(command, "unknown option %s; did you mean %s?", word, near);
+    } else {
+        cli_usage(command, "unknown option %s", word);
+    }
+    return false;
+}
+
+bool cli_parse(const char *command, int argc, char **argv, const cli_option *options, int n,
+               cli_list *positional)
+{
+    bool only_positional = false;
+    for (int i = 0; i < argc; i++) {
+        if (!only_positional && strcmp(argv[i], "--") == 0) {
+            only_positional = true;
+        } else if (!only_positional && argv[i][0] == '-' && argv[i][1] != 0) {
+            if (!parse_option(command, argc, argv, &i, options, n)) {
+                return false;
+            }
+        } else if (positional->n < (int)(sizeof positional->item / sizeof(char *))) {
+            positional->item[positional->n++] = argv[i];
+        } else {
+            cli_usage(command, "too many arguments");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cli_integer(const char *command, const char *option, const char *text, double lo, double hi,
+                 double *value)
+{
+    char *end = NULL;
+    bool digits = text[0] >= '0' && text[0] <= '9';
+    *value = digits ? strtod(text, &end) : NAN;
+    for (const char *c = text; digits && *c; c++) {
+        digits = *c >= '0' && *c <= '9';
+    }
+    if (!digits || *end || !(*value >= lo && *value <= hi)) {
+        cli_usage(command, "%s: '%s' is not a whole number from %.0f to %.0f", option, text, lo,
+                  hi);
+        return false;
+    }
+    return true;
+}
+
+bool cli_fault(const char *command, const char *text, int n_mech,
+               const char *(*name_of)(const void *, int), const void *names, double *gains)
+{
+    const char *colon = strrchr(text, ':');
+    int mechanism = -1;
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    for (int j = 0; colon && j < n_mech; j++) {
+        char index[16];
+        snprintf(index, sizeof index, "%d", j);
+        const char *name = name_of(names, j);
+        bool match = (strlen(index) == length && strncmp(index, text, length) == 0) ||
+                     (strlen(name) == length && strncmp(name, text, length) == 0);
+        mechanism = match ? j : mechanism;
+    }
+    if (mechanism < 0) {
+        cli_usage(command,
+                  "--fault %s: must be MECHANISM:GAIN with a mechanism 0..%d, such as "
+                  "3:0.35",
+                  text, n_mech - 1);
+        return false;
+    }
+    char *end = NULL;
+    double gain = strtod(colon + 1, &end);
+    if (end == colon + 1 || *end || !(gain >= 0 && gain <= 1)) {
+        cli_usage(command, "--fault %s: the gain must be from 0 to 1", text);
+        return false;
+    }
+    if (gains[mechanism] != 1) {
+        cli_usage(command, "--fault %s: this mechanism has a fault already", text);
+        return false;
+    }
+    gains[mechanism] = gain;
+    return true;
+}
+
+// --- the terminal
+
+bool cli_colour(void)
+{
+    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(1) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+const char *cli_paint(const char *colour)
+{
+    return !cli_colour() ? "" : colour ? colour : "\033[0m";
+}
+
+volatile int cli_interrupted = 0;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void show_progress(void *self, const char *what, size_t done, size_t total)
+{
+    cli_progress *p = self;
+    double t = now();
+    if (!p->what || strcmp(p->what, what) != 0) {
+        p->what = what;
+        p->started = p->last = t;
+    }
+    // the first line after a moment, then ten times a second
+    if (!p->terminal || (t - p->last < .1 && done < total) || t - p->started < .3) {
+        return;
+    }
+    p->last = t;
+    p->shown = true;
+    double rate = (double)done / (t - p->started), left = (double)(total - done) / rate;
+    fprintf(stderr, "\r%-14s %zu/%zu  %.0f/s  %.0f s left\033[K", what, done, total, rate, left);
+    fflush(stderr);
+}
+
+pf_effort cli_effort(cli_progress *progress, int threads)
+{
+    *progress = (cli_progress){.terminal = isatty(2)};
+    return (pf_effort){threads, progress, show_progress, &cli_interrupted};
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    if (progress->shown) {
+        fprintf(stderr, "\r\033[K");
+        progress->shown = false;
+    }
+}
+
+// --- things commands share
+
+bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status)
+{
+    pf_error error = {PF_OK, ""};
+    *kit = (cli_kit){0};
+    pf_status s = pf_file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
+    if (s == PF_OK) {
+        s = pf_kit_load(&kit->kit, kit->bytes, kit->n_bytes, &error);
+        if (s != PF_OK) {
+            char text[240];
+            snprintf(text, sizeof text, "%.230s", error.text);
+            pf_fail(&error, s, "%s: %s", path, text);
+        }
+    }
+    if (s != PF_OK) {
+        *status = cli_fail(command, s, &error);
+        cli_kit_close(kit);
+        return false;
+    }
+    return true;
+}
+
+void cli_kit_close(cli_kit *kit)
+{
+    free(kit->bytes);
+    *kit = (cli_kit){0};
+}
+
+pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error)
+{
+    const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
+    bool recordings = kit->n_response > 0;
+    *plant = NULL;
+    if (!name && recordings) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the kit was calibrated from recordings and names no plant to run; use "
+                       "`preflight serve`, or --plant exec:COMMAND");
+    }
+    pf_status status = pf_plant_create(plant, name ? name : own, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const pf_plant_info *info = pf_plant_get_info(*plant);
+    bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
+                (recordings || info->n_state == kit->n_state);
+    for (int j = 0; same && j < kit->n_mech; j++) {
+        same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
+    }
+    for (int c = 0; same && c < kit->n_chan; c++) {
+        same = strcmp(info->channels[c].name, pf_kit_channel_name(kit, c)) == 0;
+    }
+    if (!same) {
+        pf_fail(error, PF_ERR_MISMATCH,
+                "the kit was calibrated for plant %s; %s has other mechanisms, channels or states",
+                own, info->name);
+        pf_plant_destroy(*plant);
+        *plant = NULL;
+        return PF_ERR_MISMATCH;
+    }
+    return PF_OK;
+}
+
+int cli_write(const char *command, const char *path, const pf_text *text)
+{
+    pf_error error = {PF_OK, ""};
+    if (text->failed) {
+        pf_fail(&error, PF_ERR_MEMORY, "out of memory");
+        return cli_fail(command, PF_ERR_MEMORY, &error);
+    }
+    pf_status status = pf_file_write(path, text->data ? text->data : "", text->size, &error);
+    return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
+}
+
+bool cli_print_readiness(pf_session *session)
+{
+    const pf_kit *k = pf_session_kit(session);
+    bool all = true;
+    pf_session_certify(session);
+    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", "gain", "90 % interval",
+           "probed");
+    for (int j = 1; j < k->n_mech; j++) {
+        const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
+        printf("%s%-16s %10.4f %10.3f   %5.2f .. %4.2f %7s%s\n",
+               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), pf_kit_mechanism_name(k, j),
+               r->changed, r->mean_gain, r->interval[0], r->interval[1], r->probed ? "yes" : "no",
+               cli_paint(NULL));
+    }
+    printf("\n%-16s %10s %10s %10s  %s\n", "task", "correction", "return", "at least", "verdict");
+    for (int t = 0; t < k->n_tasks; t++) {
+        const pf_task_readiness *r = pf_session_task(session, t);
+        double correction = pf_session_mechanism(session, k->use_mech[k->task_use[t]])->correction;
+        bool go = r->decision == PF_GO;
+        all = all && go;
+        printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(k, t), correction,
+               r->mean, r->lower, cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO",
+               cli_paint(NULL),
+               go                            ? ""
+               : r->why == PF_WHY_NOT_PROBED ? "  (a mechanism it needs was not looked at)"
+                                             : "  (the bound is below the requirement)");
+    }
+    return all;
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_CLI_H
+#define PF_CLI_H
+
+#include "host/text.h"
+#include "preflight/calibrate.h"
+#include "preflight/session.h"
+
+#include <stdio.h>
+
+// Exit status of every command.
+enum {
+    EXIT_YES = 0,          // success; all ready
+    EXIT_NO = 1,           // the answer is no
+    EXIT_USAGE = 2,        // the call is wrong
+    EXIT_BAD_INPUT = 3,    // a file or value handed over is wrong
+    EXIT_INTERNAL = 4,     // our mistake
+    EXIT_INTERRUPTED = 130 // Ctrl-C
+};
+
+// --- options
+
+// A value, a flag or a list, by name; exactly one destination is set.
+typedef struct cli_list {
+    const char *item[64];
+    int n;
+} cli_list;
+
+typedef struct cli_option {
+    const char *name; // "--seed" or "-o"
+    const char **value;
+    bool *flag;
+    cli_list *list;
+} cli_option;
+
+// One row of the table of commands.
+typedef struct cli_command {
+    const char *name;
+    const char *line;  // for the overview
+    const char *usage; // after "preflight NAME "
+    const char *help;  // with an example
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+// Sorts arguments into options and positionals. False: a usage error was printed.
+bool cli_parse(const char *command, int argc, char **argv, const cli_option *options, int n,
+               cli_list *positional);
+
+// Prints "preflight COMMAND: message" and gives the exit status.
+int cli_usage(const char *command, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+// The same for a failed call: maps the status.
+int cli_fail(const char *command, pf_status status, const pf_error *error);
+
+// A whole number from text, within limits. False: printed.
+bool cli_integer(const char *command, const char *option, const char *text, double lo, double hi,
+                 double *value);
+
+// "j:g" by index or name into gains (n_mech ones before the first call). False: printed.
+bool cli_fault(const char *command, const char *text, int n_mech,
+               const char *(*name_of)(const void *, int), const void *names, double *gains);
+
+// --- the terminal
+
+bool cli_colour(void);                     // standard output may be coloured
+const char *cli_paint(const char *colour); // "" where it may not; NULL resets
+#define CLI_RED "\033[31m"
+#define CLI_GREEN "\033[32m"
+#define CLI_YELLOW "\033[33m"
+#define CLI_BOLD "\033[1m"
+#define CLI_DIM "\033[2m"
+
+// A progress line on a terminal, nothing in a pipe.
+typedef struct cli_progress {
+    bool shown;
+    bool terminal;
+    double started;
+    double last;
+    const char *what;
+} cli_progress;
+
+// An effort that shows progress and stops on Ctrl-C; threads 0: all.
+pf_effort cli_effort(cli_progress *progress, int threads);
+void cli_progress_end(cli_progress *progress);
+extern volatile int cli_interrupted;
+
+// --- things commands share
+
+// A kit file in memory. False: printed, *status is the exit status.
+typedef struct cli_kit {
+    void *bytes;
+    size_t n_bytes;
+    pf_kit kit;
+} cli_kit;
+
+bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status);
+void cli_kit_close(cli_kit *kit);
+
+// The plant a kit speaks of, or the one named; refused if it is another machine than the kit's.
+pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error);
+
+// Writes text to a file (rename) or standard output and reports failure.
+int cli_write(const char *command, const char *path, const pf_text *text);
+
+// Verdict per mechanism and task for people; true if every task is go.
+bool cli_print_readiness(pf_session *session);
+
+int cmd_demo(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
+int cmd_rollout(int argc, char **argv);
+int cmd_kit(int argc, char **argv);
+
+#endif

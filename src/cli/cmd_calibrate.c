@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "host/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct call {
+    const char *output, *config, *predictor, *probes, *method, *seed, *threads, *recordings;
+    cli_list set, plant;
+    bool json;
+    double seed_number; // NaN: not given
+} call;
+
+// A file and the overrides as one configuration text.
+typedef struct config_text {
+    void *data;
+    size_t n;
+    const char *file;
+    const char *overrides[65];
+    int n_overrides;
+} config_text;
+
+static int read_config(const call *c, config_text *t, double *threads)
+{
+    pf_error error = {PF_OK, ""};
+    *t = (config_text){.file = c->config ? c->config : "--set"};
+    if (c->threads && !cli_integer("calibrate", "--threads", c->threads, 1, 256, threads)) {
+        return EXIT_USAGE;
+    }
+    for (int i = 0; i < c->set.n; i++) {
+        t->overrides[t->n_overrides++] = c->set.item[i];
+    }
+    if (c->config) {
+        pf_status status = pf_file_read(c->config, (size_t)16 << 20, &t->data, &t->n, &error);
+        if (status != PF_OK) {
+            return cli_fail("calibrate", status, &error);
+        }
+    }
+    return EXIT_YES;
+}
+
+static void print_summary(const char *path, const pf_kit *k, bool json)
+{
+    char sha[65];
+    pf_sha256_text(k->sha256, sha);
+    if (json) {
+        pf_text out = {0};
+        pf_text_add(&out, "{\"kit\":");
+        pf_json_string(&out, path);
+        pf_text_addf(&out,
+                     ",\"sha256\":\"%s\",\"mechanisms\":%d,\"probes\":%d,\"tasks\":%d,"
+                     "\"session_bytes\":%zu,\"threshold\":",
+                     sha, (int)k->n_mech, (int)k->n_probes, (int)k->n_tasks, pf_session_size(k));
+        pf_json_number(&out, k->threshold[0]);
+        pf_text_add(&out, "}\n");
+        fputs(out.data ? out.data : "", stdout);
+        pf_text_free(&out);
+        return;
+    }
+    printf("kit %s: plant %s, %s predictor, %d probes, %d tasks\n", path,
+           pf_kit_get_string(k, PF_KIT_PLANT), pf_kit_get_string(k, PF_KIT_PREDICTOR),
+           (int)k->n_probes, (int)k->n_tasks);
+    printf("sha256 %s\n", sha);
+    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n\n", k->threshold[0],
+           pf_kit_method_id(k, 0), pf_session_size(k));
+    printf("%-16s %-16s %9s %11s %18s\n", "probe", "mechanism", "charge", "separation", "limits");
+    for (int q = 0; q < k->n_probes; q++) {
+        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
+            int j = k->target_mech[t];
+            printf("%-16s %-16s %9.3g %8.1f sd %8.3g .. %6.3g%s\n", pf_kit_probe_name(k, q),
+                   pf_kit_mechanism_name(k, j), k->charge[q], 1 / k->sigma[t], k->lo[j], k->hi[j],
+                   isinf(k->lo[j]) || isinf(k->hi[j]) ? "  (unbounded!)" : "");
+        }
+    }
+}
+
+static int save_kit(const call *c, void *bytes, size_t n)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = pf_file_write(c->output, bytes, n, &error);
+    pf_kit kit;
+    if (status == PF_OK) {
+        status = pf_kit_load(&kit, bytes, n, &error);
+    }
+    if (status != PF_OK) {
+        return cli_fail("calibrate", status, &error);
+    }
+    if (strcmp(c->output, "-") != 0) {
+        print_summary(c->output, &kit, c->json);
+    }
+    return EXIT_YES;
+}
+
+static void apply_options(const call *c, pf_plan *plan)
+{
+    if (c->method) {
+        plan->method = c->method;
+    }
+    if (!isnan(c->seed_number)) {
+        plan->seed = (uint64_t)c->seed_number;
+    }
+}
+
+static pf_status from_recordings(const call *c, const config_text *t, const pf_effort *effort,
+                                 void **bytes, size_t *n_bytes, pf_error *error)
+{
+    void *csv = NULL;
+    size_t n = 0;
+    pf_plan plan = {0};
+    pf_status status = pf_file_read(c->recordings, (size_t)1 << 30, &csv, &n, error);
+    if (status == PF_OK && c->config) {
+        status = pf_plan_from_config(&plan, NULL, t->file, t->data, t->n, t->overrides,
+                                     t->n_overrides, error);
+    }
+    if (status == PF_OK) {
+        apply_options(c, &plan);
+        status = pf_calibrate_recordings(c->config ? &plan : NULL, c->recordings, csv, n, effort,
+                                         bytes, n_bytes, error);
+    }
+    pf_plan_free(&plan);
+    free(csv);
+    return status;
+}
+
+static pf_status from_plant(const call *c, const config_text *t, const pf_effort *effort,
+                            void **bytes, size_t *n_bytes, pf_error *error)
+{
+    pf_plant *plant = NULL;
+    pf_plan plan;
+    pf_status status = pf_plant_create(&plant, c->plant.item[0], error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = pf_plan_from_config(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
+                                 t->overrides, t->n_overrides, error);
+    if (status == PF_OK) {
+        const char *name = pf_plant_get_info(plant)->name;
+        apply_options(c, &plan);
+        status = strcmp(plan.plant, name) == 0
+                     ? pf_calibrate(&plan, plant, effort, bytes, n_bytes, error)
+                     : pf_fail(error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s", t->file,
+                               plan.plant, name);
+        pf_plan_free(&plan);
+    }
+    pf_plant_destroy(plant);
+    return status;
+}
+
+static int check_call(const call *c)
+{
+    if (!c->output) {
+        return cli_usage("calibrate", "-o KIT is missing");
+    }
+    if (!c->recordings && c->plant.n != 1) {
+        return cli_usage("calibrate", "name one plant, or give --recordings FILE");
+    }
+    if (c->recordings && c->plant.n > 0) {
+        return cli_usage("calibrate", "either a plant or --recordings, not both");
+    }
+    if (c->recordings && !c->config && (c->seed || c->method || c->set.n > 0)) {
+        return cli_usage("calibrate", "--seed, --method and --set need --config with --recordings");
+    }
+    if (c->predictor && strcmp(c->predictor, "twin") != 0) {
+        return cli_usage("calibrate", "--predictor %s: this version has the predictor twin",
+                         c->predictor);
+    }
+    if (c->probes && strcmp(c->probes, "single") != 0) {
+        return cli_usage("calibrate",
+                         "--probes %s: this version has the library single; list other probes in "
+                         "the config",
+                         c->probes);
+    }
+    if (c->method && !pf_method_find(c->method)) {
+        return cli_usage("calibrate", "--method %s: unknown; see `preflight list methods`",
+                         c->method);
+    }
+    return EXIT_YES;
+}
+
+int cmd_calibrate(int argc, char **argv)
+{
+    call c = {.seed_number = NAN};
+    const cli_option options[] = {
+        {"-o", .value = &c.output},
+        {"--output", .value = &c.output},
+        {"--config", .value = &c.config},
+        {"--set", .list = &c.set},
+        {"--predictor", .value = &c.predictor},
+        {"--probes", .value = &c.probes},
+        {"--method", .value = &c.method},
+        {"--seed", .value = &c.seed},
+        {"--threads", .value = &c.threads},
+        {"--recordings", .value = &c.recordings},
+        {"--json", .flag = &c.json},
+    };
+    if (!cli_parse("calibrate", argc, argv, options, sizeof options / sizeof options[0],
+                   &c.plant)) {
+        return EXIT_USAGE;
+    }
+    int status = check_call(&c);
+    config_text t;
+    double threads = 0;
+    if (status == EXIT_YES && c.seed &&
+        !cli_integer("calibrate", "--seed", c.seed, 0, 9007199254740991.0, &c.seed_number)) {
+        status = EXIT_USAGE;
+    }
+    if (status != EXIT_YES) {
+        return status;
+    }
+    status = read_config(&c, &t, &threads);
+    if (status != EXIT_YES) {
+        return status;
+    }
+    cli_progress progress;
+    pf_effort effort = cli_effort(&progress, (int)threads);
+    pf_error error = {PF_OK, ""};
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    pf_status result = c.recordings ? from_recordings(&c, &t, &effort, &bytes, &n_bytes, &error)
+                                    : from_plant(&c, &t, &effort, &bytes, &n_bytes, &error);
+    cli_progress_end(&progress);
+    status = result == PF_OK ? save_kit(&c, bytes, n_bytes) : cli_fail("calibrate", result, &error);
+    free(bytes);
+    free(t.data);
+    return status;
+}

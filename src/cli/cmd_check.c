@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "calibrate/observe.h"
+#include "check/journal.h"
+#include "check/reply.h"
+#include "host/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct call {
+    const char *plant, *seed, *method, *journal, *certificate;
+    cli_list fault, kit;
+    bool json;
+} call;
+
+// One check under way, with everything it writes.
+typedef struct run {
+    cli_kit *file;
+    pf_session *session;
+    pf_plant *plant;
+    pf_rig rig;
+    pf_witness witness;
+    pf_arena arena;
+    uint64_t seed;
+    pf_text journal;
+    bool quiet;
+} run;
+
+static const char *kit_mechanism(const void *kit, int j)
+{
+    return pf_kit_mechanism_name(kit, j);
+}
+
+static void journal_event(run *r, const char *request, const pf_witness *witness,
+                          const pf_text *reply)
+{
+    pf_text line = {0};
+    pf_text_addf(&line, "{\"ok\":true");
+    pf_text_add(&line, reply->size > 0 ? "," : "");
+    pf_text_add(&line, reply->size > 0 ? reply->data : "");
+    pf_text_add(&line, "}");
+    pf_journal_entry(&r->journal, request, witness, line.data ? line.data : "");
+    pf_text_add(&r->journal, "\n");
+    pf_text_free(&line);
+}
+
+// Hooks of the drive: everything asked and told goes into the journal as serve would write it.
+static void after_ask(void *self, const pf_ask *asked)
+{
+    run *r = self;
+    pf_text reply = {0};
+    pf_reply_ask(&reply, &r->file->kit, asked);
+    journal_event(r, "{\"op\":\"ask\"}", NULL, &reply);
+    pf_text_free(&reply);
+}
+
+static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *asked)
+{
+    run *r = self;
+    pf_witness_start(&r->witness, &r->file->kit, inner, asked->stage == 2);
+    return pf_witness_predictor(&r->witness);
+}
+
+static void journal_tell(run *r, const pf_ask *asked)
+{
+    const pf_kit *k = &r->file->kit;
+    pf_text request = {0}, reply = {0};
+    pf_text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
+    pf_json_matrix(&request, asked->rows, k->n_chan, r->rig.response);
+    if (k->n_response == 0) {
+        pf_json_key(&request, "state");
+        pf_json_numbers(&request, k->n_state, r->rig.start);
+    }
+    pf_text_add(&request, "}");
+    pf_reply_tell(&reply, r->session, asked->stage);
+    journal_event(r, request.data ? request.data : "", &r->witness, &reply);
+    pf_text_free(&request);
+    pf_text_free(&reply);
+}
+
+static void print_tell(run *r, const pf_ask *asked)
+{
+    const pf_kit *k = &r->file->kit;
+    const double *belief = pf_session_belief(r->session);
+    int likeliest = 0;
+    for (int i = 1; i < k->n_mech; i++) {
+        likeliest = belief[i] > belief[likeliest] ? i : likeliest;
+    }
+    printf("%3d  stage %d  %-16s", pf_session_told(r->session), asked->stage,
+           pf_kit_probe_name(k, asked->probe));
+    if (asked->stage == 2) {
+        printf("  recovery\n");
+        return;
+    }
+    int n = 0;
+    const pf_reading *reading = pf_session_readings(r->session, &n);
+    printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest %s%s\n",
+           reading[0].score, reading[0].category + 1, (int)k->n_bins,
+           reading[0].gate ? "open" : "shut", pf_belief_change(k->n_mech - 1, belief),
+           likeliest ? pf_kit_mechanism_name(k, likeliest) : "nothing",
+           pf_session_alarm(r->session) ? "  ALARM" : "");
+}
+
+static void after_tell(void *self, const pf_ask *asked)
+{
+    run *r = self;
+    journal_tell(r, asked);
+    if (!r->quiet) {
+        print_tell(r, asked);
+    }
+}
+
+static void certificate(run *r, pf_text *out)
+{
+    char sha[65];
+    pf_sha256_text(r->file->kit.sha256, sha);
+    pf_text_add(out, "{");
+    pf_json_key(out, "kit");
+    pf_json_string(out, sha);
+    pf_json_key(out, "plant");
+    pf_json_string(out, pf_plant_get_info(r->plant)->name);
+    pf_json_key(out, "preflight");
+    pf_json_string(out, PF_VERSION);
+    pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
+    pf_reply_readiness(out, r->session);
+    pf_text_add(out, "}\n");
+}
+
+static int report(run *r, const call *c)
+{
+    pf_text verdict = {0}, reply = {0};
+    pf_reply_readiness(&reply, r->session);
+    journal_event(r, "{\"op\":\"readiness\"}", NULL, &reply);
+    certificate(r, &verdict);
+    int status = EXIT_YES;
+    if (c->journal) {
+        status = cli_write("check", c->journal, &r->journal);
+    }
+    if (status == EXIT_YES && c->certificate) {
+        status = cli_write("check", c->certificate, &verdict);
+    }
+    if (status == EXIT_YES && c->json) {
+        fputs(verdict.data ? verdict.data : "", stdout);
+    } else if (status == EXIT_YES) {
+        cli_print_readiness(r->session);
+    }
+    bool all = true;
+    pf_session_certify(r->session);
+    for (int t = 0; t < r->file->kit.n_tasks; t++) {
+        all = all && pf_session_task(r->session, t)->decision == PF_GO;
+    }
+    if (status == EXIT_YES && !c->json) {
+        printf("\n%s%s%s after %d probes, charge %.3g\n", cli_paint(all ? CLI_GREEN : CLI_RED),
+               all ? "all ready" : "not ready for every task", cli_paint(NULL),
+               pf_session_told(r->session), pf_session_charge(r->session));
+    }
+    pf_text_free(&verdict);
+    pf_text_free(&reply);
+    return status != EXIT_YES ? status : all ? EXIT_YES : EXIT_NO;
+}
+
+static pf_status start(run *r, const call *c, pf_error *error)
+{
+    const pf_kit *k = &r->file->kit;
+    pf_status status = cli_plant_for_kit(&r->plant, k, c->plant, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    size_t bytes = pf_session_size(k);
+    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    int n_state = pf_plant_get_info(r->plant)->n_state;
+    void *memory = pf_arena_take(&r->arena, bytes, 1);
+    double *gains = pf_arena_take(&r->arena, (size_t)k->n_mech, sizeof(double));
+    double *begin = pf_arena_take(&r->arena, (size_t)n_state + 1, sizeof(double));
+    double *response = pf_arena_take(&r->arena, window, sizeof(double));
+    if (r->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    for (int j = 0; j < k->n_mech; j++) {
+        gains[j] = 1;
+    }
+    r->rig = (pf_rig){r->plant, k, gains, begin, response};
+    for (int i = 0; i < c->fault.n; i++) {
+        if (!cli_fault("check", c->fault.item[i], k->n_mech, kit_mechanism, k, gains)) {
+            return PF_ERR_ARGUMENT;
+        }
+    }
+    pf_session_config config = {c->method, r->seed};
+    status = pf_session_init(&r->session, k, &config, memory, bytes, error);
+    if (status == PF_OK) {
+        pf_journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
+                          pf_session_method(r->session)->id, r->seed);
+        pf_text_add(&r->journal, "\n");
+    }
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    call c = {0};
+    const cli_option options[] = {
+        {"--plant", .value = &c.plant},     {"--fault", .list = &c.fault},
+        {"--seed", .value = &c.seed},       {"--method", .value = &c.method},
+        {"--journal", .value = &c.journal}, {"--certificate", .value = &c.certificate},
+        {"--json", .flag = &c.json},
+    };
+    if (!cli_parse("check", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
+        return EXIT_USAGE;
+    }
+    double seed = 0;
+    if (c.kit.n != 1) {
+        return cli_usage("check", "name one kit file");
+    }
+    if (c.seed && !cli_integer("check", "--seed", c.seed, 0, 9007199254740991.0, &seed)) {
+        return EXIT_USAGE;
+    }
+    int status = EXIT_YES;
+    cli_kit file;
+    if (!cli_kit_open("check", c.kit.item[0], &file, &status)) {
+        return status;
+    }
+    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json};
+    pf_error error = {PF_OK, ""};
+    pf_status result = start(&r, &c, &error);
+    if (result == PF_OK) {
+        pf_drive drive = {.seed = r.seed,
+                          .purpose = PF_PURPOSE_EVALUATION,
+                          .stop = &cli_interrupted,
+                          .self = &r,
+                          .after_ask = after_ask,
+                          .watch = watch,
+                          .after_tell = after_tell};
+        result = pf_drive_session(r.session, &r.rig, &drive, &error);
+    }
+    if (result == PF_OK) {
+        status = report(&r, &c);
+    } else {
+        // a fault that could not be read was reported where it was found
+        status = error.text[0] ? cli_fail("check", result, &error) : EXIT_USAGE;
+    }
+    pf_plant_destroy(r.plant);
+    pf_arena_free(&r.arena);
+    pf_witness_free(&r.witness);
+    pf_text_free(&r.journal);
+    cli_kit_close(&file);
+    return status;
+}

@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "calibrate/observe.h"
+#include "check/flight.h"
+#include "host/arena.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The whole story for somebody who has never heard of the method.
+
+typedef struct story {
+    pf_plant *plant;
+    void *bytes; // of the kit
+    pf_kit kit;
+    pf_session *session;
+    pf_arena arena;
+    pf_rig rig;
+    double *gains;
+    double *before; // belief before a response
+    int fault;      // 0: healthy
+    uint64_t seed;
+} story;
+
+static const char *plant_mechanism(const void *info, int j)
+{
+    return ((const pf_plant_info *)info)->mechanisms[j].name;
+}
+
+static void heading(const char *text)
+{
+    printf("\n%s%s%s\n", cli_paint(CLI_BOLD), text, cli_paint(NULL));
+}
+
+// A bar of at most 24 cells for a probability.
+static void bar(double p, const char *colour)
+{
+    int cells = (int)lround(24 * p);
+    printf("%s", cli_paint(colour));
+    for (int i = 0; i < 24; i++) {
+        fputs(i < cells ? "#" : i == 0 && p > .005 ? "." : " ", stdout);
+    }
+    printf("%s", cli_paint(NULL));
+}
+
+static pf_status calibrate(story *s, pf_error *error)
+{
+    pf_plan plan;
+    size_t n = 0;
+    cli_progress progress;
+    pf_effort effort = cli_effort(&progress, 0);
+    pf_status status = pf_plan_default(&plan, pf_plant_get_info(s->plant), error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = pf_calibrate(&plan, s->plant, &effort, &s->bytes, &n, error);
+    cli_progress_end(&progress);
+    pf_plan_free(&plan);
+    return status == PF_OK ? pf_kit_load(&s->kit, s->bytes, n, error) : status;
+}
+
+// Twenty passive runs, healthy and weak, compared bit by bit.
+static pf_status show_passive(story *s, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(s->plant);
+    double command[8 * 8], one[8 * 6], other[8 * 6], largest = 0;
+    pf_pulse_command(info->probe, info->n_mech, 0, command);
+    for (int run = 0; run < 20; run++) {
+        pf_roll roll = pf_roll_default();
+        roll.key = pf_key_stream(s->seed, info->name, (uint64_t)run, PF_PURPOSE_CONTRACT, 0);
+        roll.command = command;
+        roll.rows = info->probe->rows;
+        roll.disturbance = true;
+        roll.sensor_noise = 1;
+        pf_status status = pf_plant_roll(s->plant, &roll, &(pf_trace){.output = one}, error);
+        roll.gains = s->gains;
+        if (status == PF_OK) {
+            status = pf_plant_roll(s->plant, &roll, &(pf_trace){.output = other}, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        for (int i = 0; i < roll.rows * info->n_chan; i++) {
+            largest = fmax(largest, fabs(one[i] - other[i]));
+        }
+    }
+    heading("1. What the logs show");
+    printf("Today's controller fires thruster 0 only. Twenty logged runs of this machine and of a\n"
+           "healthy one, same disturbances and noise: largest difference in any sample %g.\n"
+           "Whatever is wrong with an idle thruster, the logs cannot show it.\n",
+           largest);
+    return PF_OK;
+}
+
+static void print_belief(const story *s)
+{
+    const pf_kit *k = &s->kit;
+    const double *b = pf_session_belief(s->session);
+    for (int i = 0; i < k->n_mech; i++) {
+        printf("      %-12s %7.4f ", i ? pf_kit_mechanism_name(k, i) : "nothing", b[i]);
+        bar(b[i], i == 0 ? CLI_GREEN : CLI_YELLOW);
+        printf("%s\n", i > 0 && pf_session_probed(s->session, i) ? " looked at" : "");
+    }
+}
+
+static void print_severity(const story *s, int mechanism)
+{
+    const pf_kit *k = &s->kit;
+    const double *phi =
+        pf_session_severity(s->session) + (size_t)(mechanism - 1) * (size_t)k->n_grid;
+    printf("      strength left in %s, if it is the one:\n", pf_kit_mechanism_name(k, mechanism));
+    for (int g = 0; g < k->n_grid; g++) {
+        if (phi[g] > .005) {
+            printf("      gain %.2f    %7.4f ", k->grid[g], phi[g]);
+            bar(phi[g], CLI_YELLOW);
+            printf("\n");
+        }
+    }
+}
+
+static void after_ask(void *self, const pf_ask *ask)
+{
+    story *s = self;
+    if (ask->kind == PF_ASK_PROBE && ask->stage == 2 && s->before[0] >= 0) {
+        heading("3. How much is left: recovery probes");
+        s->before[0] = -1;
+    }
+}
+
+static void after_tell(void *self, const pf_ask *ask)
+{
+    story *s = self;
+    const pf_kit *k = &s->kit;
+    if (ask->stage == 2) {
+        pf_joint joint = pf_session_joint(s->session);
+        int j = k->target_mech[k->probe_target[ask->probe]];
+        double lo, hi;
+        pf_joint_interval(&joint, j, &lo, &hi);
+        pf_moments moments = pf_joint_moments(&joint, j);
+        printf("  probe %-12s strength of %s: %.3f on average, 90 %% between %.2f and %.2f\n",
+               pf_kit_probe_name(k, ask->probe), pf_kit_mechanism_name(k, j), moments.mean, lo, hi);
+        return;
+    }
+    int n = 0;
+    const pf_reading *r = pf_session_readings(s->session, &n);
+    printf("  probe %-12s matched score %7.2f -> category %d of %d: ",
+           pf_kit_probe_name(k, ask->probe), r->score, r->category + 1, (int)k->n_bins);
+    if (r->ratio > 1) {
+        printf("%s%.0f times likelier if it is weak%s\n", cli_paint(CLI_YELLOW), r->ratio,
+               cli_paint(NULL));
+    } else if (r->ratio < 1) {
+        printf("%.0f times likelier if it is healthy\n", 1 / r->ratio);
+    } else {
+        printf("says nothing, look again later\n");
+    }
+    if (r->gate) {
+        printf("      the category speaks for a loss, so the gate lets the amplitude z = %.2f "
+               "through\n",
+               r->coordinate);
+        print_belief(s);
+        print_severity(s, r->mechanism);
+    }
+    if (pf_session_alarm(s->session) &&
+        pf_session_alarm_opportunity(s->session) == pf_session_opportunities(s->session) - 1) {
+        printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is looked at "
+               "all the same.\n",
+               cli_paint(CLI_RED), cli_paint(NULL),
+               pf_belief_change(k->n_mech - 1, pf_session_belief(s->session)),
+               pf_session_threshold(s->session));
+    }
+}
+
+static pf_status probe(story *s, pf_error *error)
+{
+    heading("2. Whether and where: probes, chosen one by one");
+    printf(
+        "Each probe is a %d-step pulse on one idle thruster. Its response is compared with what\n"
+        "a healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
+        pf_kit_probe_rows(&s->kit, 0));
+    s->before[0] = 0;
+    pf_drive drive = {.seed = s->seed,
+                      .purpose = PF_PURPOSE_EVALUATION,
+                      .stop = &cli_interrupted,
+                      .self = s,
+                      .after_ask = after_ask,
+                      .after_tell = after_tell};
+    pf_status status = pf_drive_session(s->session, &s->rig, &drive, error);
+    if (status == PF_OK) {
+        printf("  belief after %d probes (charge %.2f):\n", pf_session_told(s->session),
+               pf_session_charge(s->session));
+        print_belief(s);
+    }
+    return status;
+}
+
+// Every task flown with the correction and without, whatever was decided.
+static pf_status fly(story *s, pf_error *error)
+{
+    const pf_kit *k = &s->kit;
+    double *corrections = pf_arena_take(&s->arena, (size_t)k->n_mech, sizeof(double));
+    heading("5. What really happens when each task is flown");
+    printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
+           "uncorrected");
+    int broken = 0, saved = 0;
+    for (int t = 0; t < k->n_tasks && corrections; t++) {
+        const pf_task_readiness *r = pf_session_task(s->session, t);
+        for (int j = 0; j < k->n_mech; j++) {
+            corrections[j] = pf_session_mechanism(s->session, j)->correction;
+        }
+        pf_key key =
+            pf_key_stream(s->seed, pf_plant_get_info(s->plant)->name, 0, PF_PURPOSE_TASK, 0);
+        double with = 0, without = 0;
+        pf_status status = pf_fly(s->plant, k, t, key, s->gains, corrections, &with, error);
+        if (status == PF_OK) {
+            status = pf_fly(s->plant, k, t, key, s->gains, NULL, &without, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        bool go = r->decision == PF_GO, fails = without < k->j_min;
+        broken += go && with < r->lower;
+        saved += go && fails && with >= k->j_min;
+        printf("%-12s %s%-8s%s %12.3f %s%12.3f%s %s%12.3f%s\n", pf_kit_task_name(k, t),
+               cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO", cli_paint(NULL), r->lower,
+               cli_paint(with >= k->j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
+               cli_paint(fails ? CLI_RED : ""), without, cli_paint(NULL));
+    }
+    printf("\nA return of 1 is perfect tracking, %.2f is required. ", k->j_min);
+    if (saved > 0) {
+        printf("Without the check %d task%s would have\nfailed; with the correction %s. ", saved,
+               saved > 1 ? "s" : "", saved > 1 ? "they succeed" : "it succeeds");
+    }
+    printf("%s\n", broken ? "A promised bound was broken this time; it may be in 1 of 10."
+                          : "Every promised bound was kept.");
+    return PF_OK;
+}
+
+static pf_status start(story *s, pf_error *error)
+{
+    const pf_kit *k = &s->kit;
+    size_t bytes = pf_session_size(k);
+    void *memory = pf_arena_take(&s->arena, bytes, 1);
+    s->before = pf_arena_take(&s->arena, (size_t)k->n_mech, sizeof(double));
+    double *begin = pf_arena_take(&s->arena, (size_t)k->n_state + 1, sizeof(double));
+    double *response =
+        pf_arena_take(&s->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, sizeof(double));
+    if (s->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    s->rig = (pf_rig){s->plant, k, s->gains, begin, response};
+    return pf_session_init(&s->session, k, NULL, memory, bytes, error);
+}
+
+static pf_status tell_story(story *s, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(s->plant);
+    printf(
+        "A spacecraft with eight thrusters. Today's job uses one; the next job is not known yet.\n"
+        "Any of the seven idle thrusters may have lost strength.\n");
+    pf_status status = calibrate(s, error);
+    if (status == PF_OK) {
+        printf("Calibrated on a simulator beforehand: %d probes, %d tasks (a %zu-byte kit).\n",
+               (int)s->kit.n_probes, (int)s->kit.n_tasks, pf_kit_size(&s->kit));
+        if (s->fault > 0) {
+            printf("%sIn secret: %s has only %.0f %% of its strength left.%s\n", cli_paint(CLI_DIM),
+                   info->mechanisms[s->fault].name, 100 * s->gains[s->fault], cli_paint(NULL));
+        } else {
+            printf("%sIn secret: this machine is healthy.%s\n", cli_paint(CLI_DIM),
+                   cli_paint(NULL));
+        }
+        status = show_passive(s, error);
+    }
+    if (status == PF_OK) {
+        status = start(s, error);
+    }
+    if (status == PF_OK) {
+        status = probe(s, error);
+    }
+    if (status == PF_OK) {
+        heading("4. The verdict for every task that may come");
+        cli_print_readiness(s->session);
+        status = fly(s, error);
+    }
+    return status;
+}
+
+int cmd_demo(int argc, char **argv)
+{
+    const char *seed_text = NULL, *fault = NULL;
+    cli_list rest = {.n = 0};
+    const cli_option options[] = {{"--fault", .value = &fault}, {"--seed", .value = &seed_text}};
+    if (!cli_parse("demo", argc, argv, options, 2, &rest)) {
+        return EXIT_USAGE;
+    }
+    double seed = 7;
+    if (rest.n > 0) {
+        return cli_usage("demo", "takes no arguments besides its options");
+    }
+    if (seed_text && !cli_integer("demo", "--seed", seed_text, 0, 9007199254740991.0, &seed)) {
+        return EXIT_USAGE;
+    }
+    pf_error error = {PF_OK, ""};
+    story s = {.seed = (uint64_t)seed};
+    pf_status status = pf_plant_create(&s.plant, "attitude", &error);
+    if (status != PF_OK) {
+        return cli_fail("demo", status, &error);
+    }
+    const pf_plant_info *info = pf_plant_get_info(s.plant);
+    double gains[PF_MECH_MAX];
+    for (int j = 0; j < info->n_mech; j++) {
+        gains[j] = 1;
+    }
+    s.gains = gains;
+    fault = fault ? fault : "5:0.35";
+    bool good = strcmp(fault, "none") == 0 ||
+                cli_fault("demo", fault, info->n_mech, plant_mechanism, info, gains);
+    for (int j = 1; j < info->n_mech; j++) {
+        s.fault = gains[j] != 1 ? j : s.fault;
+    }
+    if (good && gains[0] != 1) {
+        good = false;
+        cli_usage("demo", "--fault %s: thruster 0 is in use, its loss would not be hidden", fault);
+    }
+    int exit_status = EXIT_USAGE;
+    if (good) {
+        status = tell_story(&s, &error);
+        exit_status = status == PF_OK ? EXIT_YES : cli_fail("demo", status, &error);
+    }
+    pf_plant_destroy(s.plant);
+    pf_arena_free(&s.arena);
+    free(s.bytes);
+    return exit_status;
+}

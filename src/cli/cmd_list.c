@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "check/dialogue.h"
+#include "config/config.h"
+
+#include <string.h>
+
+static void list_plants(bool json)
+{
+    pf_text out = {0};
+    pf_text_add(&out, "[");
+    for (int i = 0; i < pf_plant_count(); i++) {
+        const pf_plant_info *info = &pf_plant_at(i)->info;
+        if (!json) {
+            printf("%-16s %2d candidates, %2d channels  %s\n", info->name, info->n_mech - 1,
+                   info->n_chan, info->title);
+        }
+        pf_json_comma(&out);
+        pf_text_add(&out, "{\"name\":");
+        pf_json_string(&out, info->name);
+        pf_text_addf(&out, ",\"candidates\":%d,\"channels\":%d,\"title\":", info->n_mech - 1,
+                     info->n_chan);
+        pf_json_string(&out, info->title);
+        pf_text_add(&out, "}");
+    }
+    pf_text_add(&out, "]\n");
+    if (json) {
+        fputs(out.data ? out.data : "", stdout);
+    } else {
+        printf("%-16s a plant in a program of your own (bridge protocol)%s\n", "exec:COMMAND",
+               pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
+        if (!pf_config_supported()) {
+            printf("\nThis build reads no configuration files: install libyaml-dev and build "
+                   "again.\n");
+        }
+    }
+    pf_text_free(&out);
+}
+
+static void list_methods(bool json)
+{
+    pf_text out = {0};
+    pf_text_add(&out, "[");
+    for (int i = 0; i < pf_method_count(); i++) {
+        const pf_method *m = pf_method_at(i);
+        if (!json) {
+            printf("%-20s %-8s %s\n", m->id, pf_statistic_name(m->statistic), m->line);
+        }
+        pf_json_comma(&out);
+        pf_text_add(&out, "{\"id\":");
+        pf_json_string(&out, m->id);
+        pf_json_key(&out, "label");
+        pf_json_string(&out, m->label);
+        pf_json_key(&out, "statistic");
+        pf_json_string(&out, pf_statistic_name(m->statistic));
+        pf_json_key(&out, "line");
+        pf_json_string(&out, m->line);
+        pf_text_add(&out, "}");
+    }
+    pf_text_add(&out, "]\n");
+    if (json) {
+        fputs(out.data ? out.data : "", stdout);
+    }
+    pf_text_free(&out);
+}
+
+int cmd_list(int argc, char **argv)
+{
+    bool json = false;
+    cli_list what = {.n = 0};
+    const cli_option options[] = {{"--json", .flag = &json}};
+    if (!cli_parse("list", argc, argv, options, 1, &what)) {
+        return EXIT_USAGE;
+    }
+    if (what.n != 1) {
+        return cli_usage("list", "say what: plants, methods or suites");
+    }
+    if (strcmp(what.item[0], "plants") == 0) {
+        list_plants(json);
+    } else if (strcmp(what.item[0], "methods") == 0) {
+        list_methods(json);
+    } else if (strcmp(what.item[0], "suites") == 0) {
+        printf(json ? "[]\n" : "no suites in this version\n");
+    } else {
+        return cli_usage("list", "'%s' cannot be listed: plants, methods or suites", what.item[0]);
+    }
+    return EXIT_YES;
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "check/dialogue.h"
+#include "host/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Reads one file named on the command line. False: printed, *status set.
+static bool read_one(const char *command, const cli_list *files, void **data, size_t *n,
+                     int *status)
+{
+    pf_error error = {PF_OK, ""};
+    if (files->n != 1) {
+        *status = cli_usage(command, "name one file");
+        return false;
+    }
+    pf_status s = pf_file_read(files->item[0], (size_t)1 << 30, data, n, &error);
+    if (s != PF_OK) {
+        *status = cli_fail(command, s, &error);
+        return false;
+    }
+    return true;
+}
+
+static int fail_in(const char *command, const char *file, pf_status status, pf_error *error)
+{
+    char text[240];
+    snprintf(text, sizeof text, "%.230s", error->text);
+    pf_fail(error, status, "%s: %s", file, text);
+    return cli_fail(command, status, error);
+}
+
+static void print_replay(const pf_replay *r, bool json)
+{
+    if (!json) {
+        printf("%d events recomputed, %s\n", r->events,
+               r->differs ? "the first difference is" : "every reply equal to the last bit");
+        if (r->differs) {
+            printf("%s\n", r->where);
+        }
+        if (r->cut) {
+            printf("the journal is cut off in its last line; everything before it was replayed\n");
+        }
+        return;
+    }
+    pf_text out = {0};
+    pf_text_addf(&out, "{\"events\":%d,\"equal\":%s,\"cut\":%s,\"difference\":", r->events,
+                 r->differs ? "false" : "true", r->cut ? "true" : "false");
+    if (r->differs) {
+        pf_json_string(&out, r->where);
+    } else {
+        pf_text_add(&out, "null");
+    }
+    pf_text_add(&out, "}\n");
+    fputs(out.data ? out.data : "", stdout);
+    pf_text_free(&out);
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    bool json = false;
+    cli_list files = {.n = 0};
+    const cli_option options[] = {{"--json", .flag = &json}};
+    void *text = NULL;
+    size_t n = 0;
+    int status = EXIT_USAGE;
+    if (!cli_parse("replay", argc, argv, options, 1, &files) ||
+        !read_one("replay", &files, &text, &n, &status)) {
+        return status;
+    }
+    pf_replay replay;
+    pf_error error = {PF_OK, ""};
+    pf_status result = pf_replay_journal(text, n, false, &replay, &error);
+    free(text);
+    if (result != PF_OK) {
+        return fail_in("replay", files.item[0], result, &error);
+    }
+    print_replay(&replay, json);
+    return replay.differs ? EXIT_NO : EXIT_YES;
+}
+
+int cmd_explain(int argc, char **argv)
+{
+    cli_list files = {.n = 0};
+    void *text = NULL;
+    size_t n = 0;
+    int status = EXIT_USAGE;
+    if (!cli_parse("explain", argc, argv, NULL, 0, &files) ||
+        !read_one("explain", &files, &text, &n, &status)) {
+        return status;
+    }
+    pf_error error = {PF_OK, ""};
+    pf_text words = {0};
+    pf_replay replay = {0};
+    bool journal = n > 10 && memcmp(text, "{\"journal\"", 10) == 0;
+    pf_status result = journal ? pf_replay_journal(text, n, true, &replay, &error)
+                               : pf_explain_certificate(text, n, &words, &error);
+    status = EXIT_YES;
+    if (result != PF_OK) {
+        status = fail_in("explain", files.item[0], result, &error);
+    } else {
+        const pf_text *out = journal ? &replay.explanation : &words;
+        fputs(out->data ? out->data : "", stdout);
+    }
+    if (result == PF_OK && replay.cut) {
+        printf("\nThe journal is cut off: this is how things stood at its last whole line.\n");
+    }
+    if (result == PF_OK && replay.differs) {
+        printf("\nWarning: the journal does not replay (%s).\n", replay.where);
+        status = EXIT_NO;
+    }
+    free(text);
+    pf_text_free(&words);
+    pf_text_free(&replay.explanation);
+    return status;
+}

@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+#include "check/dialogue.h"
+#include "check/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+typedef struct call {
+    const char *journal, *socket, *plant, *method;
+    uint64_t seed;
+    cli_kit kit;
+} call;
+
+// One conversation over a pair of descriptors.
+typedef struct line_io {
+    int in, out, journal;
+    char *buffer;
+    size_t used, room;
+} line_io;
+
+static bool put(int fd, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t did = write(fd, data, n);
+        if (did < 0 && errno == EINTR && !cli_interrupted) {
+            continue;
+        }
+        if (did <= 0) {
+            return false;
+        }
+        data += did;
+        n -= (size_t)did;
+    }
+    return true;
+}
+
+// Reads more; false at the end of input, on an error or when interrupted.
+static bool fill(line_io *io)
+{
+    if (io->used == io->room) {
+        size_t room = io->room ? 2 * io->room : 1 << 16;
+        char *grown = realloc(io->buffer, room);
+        if (!grown) {
+            return false;
+        }
+        io->buffer = grown;
+        io->room = room;
+    }
+    for (;;) {
+        struct pollfd wait = {io->in, POLLIN, 0};
+        int ready = poll(&wait, 1, 200);
+        if (cli_interrupted) {
+            return false;
+        }
+        if (ready == 0 || (ready < 0 && errno == EINTR)) {
+            continue;
+        }
+        ssize_t got = read(io->in, io->buffer + io->used, io->room - io->used);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        io->used += (size_t)got;
+        return true;
+    }
+}
+
+// The next line without its newline, moved out by the caller with drop(). A line that is too long
+// is read to its end and reported. False: no more input.
+static bool next_line(line_io *io, size_t *n, bool *too_long)
+{
+    size_t seen = 0;
+    *too_long = false;
+    for (;;) {
+        char *end = io->used > seen ? memchr(io->buffer + seen, '\n', io->used - seen) : NULL;
+        if (end) {
+            *n = (size_t)(end - io->buffer);
+            *too_long = *too_long || *n > PF_LINE_MAX;
+            return true;
+        }
+        seen = io->used;
+        if (seen > PF_LINE_MAX) {
+            *too_long = true;
+            io->used = seen = 0;
+        }
+        if (!fill(io)) {
+            *n = io->used;
+            return (io->used > 0 || *too_long) && !cli_interrupted;
+        }
+    }
+}
+
+static void drop(line_io *io, size_t n)
+{
+    size_t gone = n < io->used ? n + 1 : io->used;
+    memmove(io->buffer, io->buffer + gone, io->used - gone);
+    io->used -= gone;
+}
+
+static bool blank(const char *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool answer(pf_dialogue *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
+                   pf_text *journal)
+{
+    if (too_long) {
+        pf_dialogue_too_long(reply);
+    } else if (blank(io->buffer, n)) {
+        return true;
+    } else {
+        pf_dialogue_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
+    }
+    pf_text_add(reply, "\n");
+    // evidence first: what was answered is always in the journal
+    if (journal->size > 0) {
+        if (journal->failed || !put(io->journal, journal->data, journal->size)) {
+            fprintf(stderr, "preflight serve: the journal could not be written: %s\n",
+                    strerror(errno));
+            return false;
+        }
+        pf_text_clear(journal);
+    }
+    return !reply->failed && put(io->out, reply->data, reply->size);
+}
+
+static bool converse(pf_dialogue *dialogue, line_io *io)
+{
+    pf_text reply = {0}, journal = {0};
+    bool good = true, too_long = false;
+    size_t n = 0;
+    while (good && next_line(io, &n, &too_long)) {
+        good = answer(dialogue, io, n, too_long, &reply, &journal);
+        drop(io, n);
+    }
+    pf_text_free(&reply);
+    pf_text_free(&journal);
+    return good;
+}
+
+static int open_journal(const call *c, const pf_session *session, int connection)
+{
+    char path[4096];
+    if (!c->journal) {
+        return -1;
+    }
+    snprintf(path, sizeof path, connection > 0 ? "%s.%d" : "%s", c->journal, connection);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        return -2;
+    }
+    pf_text header = {0};
+    pf_journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
+                      c->seed);
+    pf_text_add(&header, "\n");
+    bool good = !header.failed && put(fd, header.data, header.size);
+    pf_text_free(&header);
+    if (!good) {
+        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        close(fd);
+        return -2;
+    }
+    return fd;
+}
+
+// A whole session from first to last line. connection 0: standard input and output.
+static int serve(const call *c, int in, int out, int connection)
+{
+    pf_error error = {PF_OK, ""}, no_twin = {PF_OK, ""};
+    pf_plant *twin = NULL;
+    const char *predictor = pf_kit_get_string(&c->kit.kit, PF_KIT_PREDICTOR);
+    if (strcmp(predictor, "twin") == 0 &&
+        cli_plant_for_kit(&twin, &c->kit.kit, c->plant, &no_twin) != PF_OK) {
+        if (c->plant) {
+            return cli_fail("serve", no_twin.code, &no_twin);
+        }
+        fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
+                no_twin.text);
+    }
+    pf_dialogue_config config = {c->method, c->seed, twin, no_twin.text[0] ? no_twin.text : NULL};
+    pf_dialogue *dialogue = NULL;
+    pf_status status = pf_dialogue_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
+    int result = status == PF_OK ? EXIT_YES : cli_fail("serve", status, &error);
+    if (status == PF_OK) {
+        line_io io = {.in = in, .out = out};
+        io.journal = open_journal(c, pf_dialogue_session(dialogue), connection);
+        if (io.journal == -2 || !converse(dialogue, &io)) {
+            result = EXIT_BAD_INPUT;
+        }
+        if (io.journal >= 0 && close(io.journal) != 0) {
+            result = EXIT_BAD_INPUT;
+        }
+        free(io.buffer);
+    }
+    pf_dialogue_destroy(dialogue);
+    pf_plant_destroy(twin);
+    return cli_interrupted ? EXIT_INTERRUPTED : result;
+}
+
+// --- socket
+
+typedef struct connection {
+    const call *c;
+    int fd, number;
+    pthread_t thread;
+    struct connection *next;
+} connection;
+
+static void *serve_connection(void *self)
+{
+    connection *one = self;
+    serve(one->c, one->fd, one->fd, one->number);
+    shutdown(one->fd, SHUT_RDWR);
+    close(one->fd);
+    return NULL;
+}
+
+static int listen_on(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "preflight serve: --socket: the path is too long\n");
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, 16) != 0) {
+        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+static int serve_socket(const call *c)
+{
+    int fd = listen_on(c->socket), number = 0;
+    connection *all = NULL;
+    if (fd < 0) {
+        return EXIT_BAD_INPUT;
+    }
+    fprintf(stderr, "preflight serve: listening on %s\n", c->socket);
+    while (!cli_interrupted) {
+        struct pollfd wait = {fd, POLLIN, 0};
+        int accepted = poll(&wait, 1, 200) > 0 ? accept(fd, NULL, NULL) : -1;
+        connection *one = accepted >= 0 ? calloc(1, sizeof *one) : NULL;
+        if (!one) {
+            if (accepted >= 0) {
+                close(accepted);
+            }
+            continue;
+        }
+        *one = (connection){.c = c, .fd = accepted, .number = ++number, .next = all};
+        if (pthread_create(&one->thread, NULL, serve_connection, one) != 0) {
+            close(accepted);
+            free(one);
+            continue;
+        }
+        all = one;
+    }
+    close(fd);
+    unlink(c->socket);
+    while (all) {
+        connection *next = all->next;
+        pthread_join(all->thread, NULL);
+        free(all);
+        all = next;
+    }
+    return EXIT_YES;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    call c = {0};
+    const char *seed_text = NULL;
+    cli_list kit = {.n = 0};
+    const cli_option options[] = {
+        {"--journal", .value = &c.journal}, {"--socket", .value = &c.socket},
+        {"--plant", .value = &c.plant},     {"--method", .value = &c.method},
+        {"--seed", .value = &seed_text},
+    };
+    if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], &kit)) {
+        return EXIT_USAGE;
+    }
+    double seed = 0;
+    if (kit.n != 1) {
+        return cli_usage("serve", "name one kit file");
+    }
+    if (seed_text && !cli_integer("serve", "--seed", seed_text, 0, 9007199254740991.0, &seed)) {
+        return EXIT_USAGE;
+    }
+    int status = EXIT_YES;
+    if (!cli_kit_open("serve", kit.item[0], &c.kit, &status)) {
+        return status;
+    }
+    c.seed = (uint64_t)seed;
+    status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, 0);
+    cli_kit_close(&c.kit);
+    return status;
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "cli.h"
+
+#include "config/config.h"
+
+#include <signal.h>
+#include <string.h>
+
+static const cli_command commands[] = {
+    {"demo", "the whole story on a built-in plant in seconds", "[--fault J:G] [--seed N]",
+     "Calibrates a kit for the eight-thruster attitude plant, weakens one thruster in secret, "
+     "shows\n"
+     "that passive data look the same, then probes, locates, corrects, certifies and flies.\n\n"
+     "  --fault J:G   the secret fault (default 5:0.35); --fault none for a healthy machine\n"
+     "  --seed N      another machine, another day (default 7)\n\n"
+     "Example: preflight demo --fault 3:0.2\n",
+     cmd_demo},
+    {"list", "plants, methods or suites, a line on each", "plants|methods|suites [--json]",
+     "Example: preflight list plants\n", cmd_list},
+    {"calibrate", "builds a kit from a plant or from recordings",
+     "PLANT -o KIT [options]  |  --recordings FILE -o KIT [options]",
+     "  -o KIT               where the kit goes (- for standard output)\n"
+     "  --config FILE        probes, tasks and settings (YAML)\n"
+     "  --set a.b=v          one setting, as often as needed; wins over the file\n"
+     "  --predictor twin     what predicts responses: a copy of the plant\n"
+     "  --probes single      one pulse per candidate (the only library in this version)\n"
+     "  --method ID          method the alarm is calibrated for (default eg-mpt)\n"
+     "  --seed N             calibration seed (default 0)\n"
+     "  --threads N          worker threads (default: all processors); the kit is the same\n"
+     "  --recordings FILE    CSV of logged responses instead of a plant\n"
+     "  --json               a summary as JSON\n\n"
+     "Example: preflight calibrate attitude -o attitude.kit --set episodes=100\n"
+     "Example: preflight calibrate --recordings log.csv --config rig.yaml -o rig.kit\n",
+     cmd_calibrate},
+    {"check", "one readiness check of a simulated or external plant",
+     "KIT [--plant NAME|exec:CMD] [--fault J:G]... [--seed N] [options]",
+     "  --plant NAME         the machine to check (default: the kit's plant); exec:COMMAND runs\n"
+     "                       a program that speaks the bridge protocol\n"
+     "  --fault J:G          mechanism J (index or name) delivers the share G; may be repeated\n"
+     "  --seed N             resets, disturbances and noise (default 0)\n"
+     "  --method ID          a method the kit has a threshold for\n"
+     "  --journal FILE       evidence, one JSON line per event; see replay and explain\n"
+     "  --certificate FILE   the verdict as JSON\n"
+     "  --json               the verdict as JSON on standard output\n\n"
+     "Exit status 0 if every task is go, 1 if one is not.\n"
+     "Example: preflight check attitude.kit --fault 3:0.35 --seed 7 --journal run.jsonl\n",
+     cmd_check},
+    {"serve", "ask/tell in JSON lines for a plant driven by another program",
+     "KIT [--journal FILE] [--socket PATH] [--plant NAME] [--method ID] [--seed N]",
+     "One request per line on standard input, one reply per line on standard output.\n"
+     "Requests: hello ask tell skip stage2 readiness reset; see docs/formats.md.\n\n"
+     "  --journal FILE   written as it goes; with --socket FILE.1, FILE.2, ... per connection\n"
+     "  --socket PATH    a Unix socket, one session per connection, until Ctrl-C\n"
+     "  --plant NAME     the twin that predicts from a start state (default: the kit's plant)\n\n"
+     "Example: echo '{\"op\":\"ask\"}' | preflight serve attitude.kit\n",
+     cmd_serve},
+    {"replay", "recomputes a journal; any difference fails", "JOURNAL [--json]",
+     "Exit status 0 if every reply is the recorded one to the last bit, 1 if not.\n"
+     "Example: preflight replay run.jsonl\n",
+     cmd_replay},
+    {"explain", "why it alarmed, why go or no-go, in words", "JOURNAL|CERTIFICATE",
+     "Example: preflight explain run.jsonl\n", cmd_explain},
+    {"rollout", "raw simulation trace as CSV", "PLANT --commands FILE [options]",
+     "  --commands FILE    CSV with header u0,u1,... and one row per control step\n"
+     "  --fault J:G        may be repeated\n"
+     "  --seed N           reset and disturbance (default 0)\n"
+     "  --mean-reset       every random draw of the reset replaced by its mean\n"
+     "  --no-noise         no disturbance, no sensor noise\n"
+     "  --state FILE       CSV, one row: the plant's state instead of a reset\n"
+     "  --what output|state\n\n"
+     "Example: preflight rollout attitude --commands pulse.csv --mean-reset --no-noise\n",
+     cmd_rollout},
+    {"kit", "shows a kit", "show KIT [--json]", "Example: preflight kit show attitude.kit --json\n",
+     cmd_kit},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    cli_interrupted = 1;
+}
+
+static int overview(FILE *out)
+{
+    fprintf(out,
+            "preflight " PF_VERSION ": is the machine ready for a job nobody has named yet?\n\n"
+            "usage: preflight COMMAND ...\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) {
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].line);
+    }
+    fprintf(out, "\n`preflight COMMAND --help` tells more, with an example. Start with `preflight "
+                 "demo`.\n"
+                 "Exit status: 0 yes, 1 no, 2 usage, 3 bad input, 4 internal, 130 interrupted.\n");
+    return out == stdout ? EXIT_YES : EXIT_USAGE;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        return overview(stderr);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return overview(stdout);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("preflight " PF_VERSION "\n");
+        return EXIT_YES;
+    }
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(argv[1], commands[i].name) != 0) {
+            continue;
+        }
+        if (wants_help(argc - 2, argv + 2)) {
+            printf("preflight %s: %s\n\nusage: preflight %s %s\n\n%s", commands[i].name,
+                   commands[i].line, commands[i].name, commands[i].usage, commands[i].help);
+            return EXIT_YES;
+        }
+        struct sigaction action = {.sa_handler = on_interrupt};
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        signal(SIGPIPE, SIG_IGN);
+        int status = commands[i].run(argc - 2, argv + 2);
+        if (fflush(stdout) != 0 && status == EXIT_YES) {
+            fprintf(stderr, "preflight %s: standard output could not be written\n",
+                    commands[i].name);
+            status = EXIT_BAD_INPUT;
+        }
+        return status;
+    }
+    const char *near = pf_nearest_word(argv[1], names, N_COMMANDS);
+    fprintf(stderr, "preflight: there is no command '%s'%s%s%s\n", argv[1],
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    fprintf(stderr, "Try `preflight --help`.\n");
+    return EXIT_USAGE;
+}
