@@ -10,35 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-// name of the group and what it runs; add a row for a new file
-#define GROUPS(X)                                                                                  \
-    X(golden)                                                                                      \
-    X(rng)                                                                                         \
-    X(score)                                                                                       \
-    X(belief)                                                                                      \
-    X(propositions)                                                                                \
-    X(kit)                                                                                         \
-    X(session)                                                                                     \
-    X(plant)                                                                                       \
-    X(bridge)                                                                                      \
-    X(config)                                                                                      \
-    X(calibrate)                                                                                   \
-    X(recordings)                                                                                  \
-    X(alarm)                                                                                       \
-    X(serve)                                                                                       \
-    X(journal)                                                                                     \
-    X(host)                                                                                        \
-    X(determinism)
-
-#define X(name) void test_##name(void);
-GROUPS(X)
-#undef X
-
 static const struct {
     const char *name;
     void (*run)(void);
+    bool asan;
 } groups[] = {
-#define X(name) {#name, test_##name},
+#define X(name, asan) {#name, test_##name, asan},
     GROUPS(X)
 #undef X
 };
@@ -167,6 +144,7 @@ int main(int argc, char **argv)
 {
     run.golden = PF_GOLDEN;
     const char *filter = NULL;
+    bool only_asan = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list") == 0) {
             for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
@@ -174,10 +152,12 @@ int main(int argc, char **argv)
             }
             return 0;
         }
-        if (strcmp(argv[i], "--golden") == 0 && i + 1 < argc) {
+        if (strcmp(argv[i], "--asan") == 0) {
+            only_asan = true;
+        } else if (strcmp(argv[i], "--golden") == 0 && i + 1 < argc) {
             run.golden = argv[++i];
         } else if (argv[i][0] == '-') {
-            fprintf(stderr, "usage: preflight_test [--list] [--golden FILE] [NAME]\n");
+            fprintf(stderr, "usage: preflight_test [--list] [--asan] [--golden FILE] [NAME]\n");
             return 2;
         } else {
             filter = argv[i];
@@ -185,7 +165,7 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
-        if (filter && !strstr(groups[g].name, filter)) {
+        if ((filter && !strstr(groups[g].name, filter)) || (only_asan && !groups[g].asan)) {
             continue;
         }
         run.group = groups[g].name;

@@ -31,4 +31,29 @@ const char *pf_golden_file(void);
 // A folder of this run's own, removed at the end.
 const char *pf_scratch_dir(void);
 
+// Name of the group, and whether it also runs under the sanitizers (`--asan`): the core and all
+// that reads foreign bytes does, long statistics do not. Add a row for a new file.
+#define GROUPS(X)                                                                                  \
+    X(golden, true)                                                                                \
+    X(rng, true)                                                                                   \
+    X(score, true)                                                                                 \
+    X(belief, true)                                                                                \
+    X(propositions, true)                                                                          \
+    X(kit, true)                                                                                   \
+    X(session, true)                                                                               \
+    X(plant, true)                                                                                 \
+    X(bridge, true)                                                                                \
+    X(config, true)                                                                                \
+    X(plan, true)                                                                                  \
+    X(calibrate, false)                                                                            \
+    X(recordings, true)                                                                            \
+    X(alarm, false)                                                                                \
+    X(serve, true)                                                                                 \
+    X(journal, true)                                                                               \
+    X(host, true)
+
+#define X(name, asan) void test_##name(void);
+GROUPS(X)
+#undef X
+
 #endif

@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
+#include "bridge_hello.h"
 #include "plant_impl.h"
 #include "process.h"
 
-#ifdef PF_HAVE_JANSSON
-
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +16,7 @@
 #define HELLO_TIMEOUT_S 20.0
 #define ROLL_TIMEOUT_S 60.0
 
-#define WHAT_SIZE 220
 #define QUOTE_SIZE 80
-
-// What the child said in its hello. Names point into hello.
-typedef struct description {
-    json_t *hello;
-    char *source; // "name version"
-    pf_mechanism *mechanisms;
-    pf_channel *channels;
-    pf_policy *policies;
-    int *policy_task; // which of the child's tasks a policy is
-    int *indices;     // mechanisms of all policies
-    int n_mech, n_chan, n_state, n_policies;
-    double dt_s;
-} description;
 
 typedef struct bridge {
     const char *command;    // inside name
@@ -42,34 +26,8 @@ typedef struct bridge {
     pf_process process;
     json_int_t last_id;  // of the last request
     json_int_t first_id; // of the first request to the running child
-    description about;
+    pf_description about;
 } bridge;
-
-// Says why in what (WHAT_SIZE) and returns PF_ERR_PLANT.
-static pf_status refuse(char *what, const char *format, ...)
-#ifdef __GNUC__
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
-
-static pf_status refuse(char *what, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, WHAT_SIZE, format, arguments);
-    va_end(arguments);
-    // names are the child's: a message stays one line of ASCII
-    for (char *c = what; *c != '\0'; c++) {
-        *c = *c >= ' ' && *c <= '~' ? *c : '?';
-    }
-    return PF_ERR_PLANT;
-}
-
-static pf_status no_memory(char *what)
-{
-    refuse(what, "not enough memory");
-    return PF_ERR_MEMORY;
-}
 
 // Foreign text for a message: one line of printable ASCII, cut.
 static void quote(char out[QUOTE_SIZE], const char *text, size_t size)
@@ -81,261 +39,9 @@ static void quote(char out[QUOTE_SIZE], const char *text, size_t size)
     strcpy(out + n, n < size ? "..." : "");
 }
 
-static void description_free(description *about)
-{
-    json_decref(about->hello);
-    free(about->source);
-    free(about->mechanisms);
-    free(about->channels);
-    free(about->policies);
-    free(about->policy_task);
-    free(about->indices);
-    *about = (description){0};
-}
-
-// The name of a list entry: the entry itself or its "name". NULL: neither.
-static const char *item_name(const json_t *item)
-{
-    const char *name =
-        json_string_value(json_is_object(item) ? json_object_get(item, "name") : item);
-    return name != NULL && name[0] != '\0' ? name : NULL;
-}
-
-// An optional number of a list entry; null counts as absent.
-static pf_status read_number(const json_t *item, const char *key, double absent, double *value,
-                             char *what)
-{
-    const json_t *number = json_object_get(item, key);
-    *value = absent;
-    if (number == NULL || json_is_null(number)) {
-        return PF_OK;
-    }
-    if (!json_is_number(number)) {
-        return refuse(what, "hello: \"%s\" of %s is not a number", key, item_name(item));
-    }
-    *value = json_number_value(number);
-    return PF_OK;
-}
-
-static pf_status parse_mechanisms(description *about, char *what)
-{
-    const json_t *list = json_object_get(about->hello, "mechanisms");
-    size_t n = json_array_size(list);
-    if (n < 2 || n > PF_MECH_MAX) {
-        return refuse(what, "hello: \"mechanisms\" must list 2 to %d, the current one first",
-                      PF_MECH_MAX);
-    }
-    about->mechanisms = calloc(n, sizeof *about->mechanisms);
-    if (about->mechanisms == NULL) {
-        return no_memory(what);
-    }
-    about->n_mech = (int)n;
-    for (size_t j = 0; j < n; j++) {
-        const json_t *item = json_array_get(list, j);
-        pf_mechanism *mechanism = &about->mechanisms[j];
-        mechanism->name = item_name(item);
-        if (mechanism->name == NULL) {
-            return refuse(what, "hello: mechanism %zu has no name", j);
-        }
-        for (size_t i = 0; i < j; i++) {
-            if (strcmp(about->mechanisms[i].name, mechanism->name) == 0) {
-                return refuse(what, "hello: mechanisms %zu and %zu have the same name", i, j);
-            }
-        }
-        pf_status status = read_number(item, "lo", -INFINITY, &mechanism->lo, what);
-        if (status == PF_OK) {
-            status = read_number(item, "hi", INFINITY, &mechanism->hi, what);
-        }
-        if (status == PF_OK && mechanism->lo > mechanism->hi) {
-            status = refuse(what, "hello: lo > hi of mechanism %s", mechanism->name);
-        }
-        if (status != PF_OK) {
-            return status;
-        }
-    }
-    return PF_OK;
-}
-
-static pf_status parse_channels(description *about, char *what)
-{
-    const json_t *list = json_object_get(about->hello, "channels");
-    size_t n = json_array_size(list);
-    if (n < 1 || n > PF_TRACE_MAX) {
-        return refuse(what, "hello: \"channels\" must list at least one");
-    }
-    about->channels = calloc(n, sizeof *about->channels);
-    if (about->channels == NULL) {
-        return no_memory(what);
-    }
-    about->n_chan = (int)n;
-    for (size_t c = 0; c < n; c++) {
-        const json_t *item = json_array_get(list, c);
-        pf_channel *channel = &about->channels[c];
-        channel->name = item_name(item);
-        if (channel->name == NULL) {
-            return refuse(what, "hello: channel %zu has no name", c);
-        }
-        pf_status status = read_number(item, "scale", 0, &channel->scale, what);
-        if (status == PF_OK && channel->scale < 0) {
-            status = refuse(what, "hello: \"scale\" of %s is negative", channel->name);
-        }
-        if (status != PF_OK) {
-            return status;
-        }
-    }
-    return PF_OK;
-}
-
-// Index of a mechanism given by index or by name; -1: there is none.
-static int find_mechanism(const description *about, const json_t *item)
-{
-    if (json_is_integer(item)) {
-        json_int_t index = json_integer_value(item);
-        return index >= 0 && index < about->n_mech ? (int)index : -1;
-    }
-    const char *name = json_string_value(item);
-    for (int j = 0; name != NULL && j < about->n_mech; j++) {
-        if (strcmp(about->mechanisms[j].name, name) == 0) {
-            return j;
-        }
-    }
-    return -1;
-}
-
-static pf_status parse_policy(const description *about, const json_t *task, pf_policy *policy,
-                              int *indices, char *what)
-{
-    const json_t *list = json_object_get(task, "mechanisms");
-    const json_t *rows = json_object_get(task, "rows");
-    size_t n = json_array_size(list);
-    policy->name = item_name(task);
-    if (n < 1 || n > (size_t)about->n_mech) {
-        return refuse(what, "hello: task %s does not list its mechanisms", policy->name);
-    }
-    for (size_t i = 0; i < n; i++) {
-        indices[i] = find_mechanism(about, json_array_get(list, i));
-        bool known = indices[i] >= 0;
-        for (size_t k = 0; k < i; k++) {
-            known = known && indices[k] != indices[i];
-        }
-        if (!known) {
-            return refuse(what, "hello: mechanism %zu of task %s is unknown or there twice", i,
-                          policy->name);
-        }
-    }
-    json_int_t n_rows = json_integer_value(rows);
-    if (n_rows < 1 || n_rows > PF_TRACE_MAX / about->n_chan) {
-        return refuse(what, "hello: \"rows\" of task %s must be 1 to %d", policy->name,
-                      PF_TRACE_MAX / about->n_chan);
-    }
-    policy->n_mechanisms = (int)n;
-    policy->mechanisms = indices;
-    policy->rows = (int)n_rows;
-    return PF_OK;
-}
-
-// Tasks with rows are closed loops that can be rolled; the others are only names.
-static pf_status parse_tasks(description *about, char *what)
-{
-    const json_t *list = json_object_get(about->hello, "tasks");
-    size_t n = json_array_size(list);
-    if (list == NULL || json_is_null(list) || (json_is_array(list) && n == 0)) {
-        return PF_OK;
-    }
-    if (!json_is_array(list) || n > PF_TRACE_MAX) {
-        return refuse(what, "hello: \"tasks\" is not a list");
-    }
-    size_t n_indices = 0;
-    for (size_t k = 0; k < n; k++) {
-        const json_t *task = json_array_get(list, k);
-        if (item_name(task) == NULL) {
-            return refuse(what, "hello: task %zu has no name", k);
-        }
-        n_indices += json_array_size(json_object_get(task, "mechanisms"));
-    }
-    about->policies = calloc(n, sizeof *about->policies);
-    about->policy_task = calloc(n, sizeof *about->policy_task);
-    about->indices = calloc(n_indices + 1, sizeof *about->indices);
-    if (about->policies == NULL || about->policy_task == NULL || about->indices == NULL) {
-        return no_memory(what);
-    }
-    int *indices = about->indices;
-    for (size_t k = 0; k < n; k++) {
-        const json_t *task = json_array_get(list, k);
-        if (json_object_get(task, "rows") == NULL) {
-            continue;
-        }
-        pf_policy *policy = &about->policies[about->n_policies];
-        pf_status status = parse_policy(about, task, policy, indices, what);
-        if (status != PF_OK) {
-            return status;
-        }
-        about->policy_task[about->n_policies++] = (int)k;
-        indices += policy->n_mechanisms;
-    }
-    return PF_OK;
-}
-
-// Takes over hello.
-static pf_status parse_hello(json_t *hello, description *about, char *what)
-{
-    *about = (description){.hello = hello};
-    const json_t *protocol = json_object_get(hello, "protocol");
-    if (!json_is_integer(protocol) || json_integer_value(protocol) != PROTOCOL) {
-        return refuse(what, "hello: \"protocol\" is not %d", PROTOCOL);
-    }
-    const char *name = item_name(hello);
-    if (name == NULL) {
-        return refuse(what, "hello: \"name\" is missing or not a string");
-    }
-    const char *version = json_string_value(json_object_get(hello, "version"));
-    version = version != NULL ? version : "";
-    size_t size = strlen(name) + strlen(version) + 2;
-    about->source = malloc(size);
-    if (about->source == NULL) {
-        return no_memory(what);
-    }
-    snprintf(about->source, size, "%s%s%s", name, version[0] != '\0' ? " " : "", version);
-
-    const json_t *dt = json_object_get(hello, "dt");
-    about->dt_s = json_number_value(dt);
-    if (!json_is_number(dt) || about->dt_s < 0) {
-        return refuse(what, "hello: \"dt\" is not a number >= 0");
-    }
-    const json_t *state_size = json_object_get(hello, "state_size");
-    json_int_t n_state = json_integer_value(state_size);
-    if (!json_is_integer(state_size) || n_state < 0 || n_state > PF_STATE_MAX) {
-        return refuse(what, "hello: \"state_size\" is not an integer in 0..%d", PF_STATE_MAX);
-    }
-    about->n_state = (int)n_state;
-    pf_status status = parse_mechanisms(about, what);
-    status = status == PF_OK ? parse_channels(about, what) : status;
-    return status == PF_OK ? parse_tasks(about, what) : status;
-}
-
-// Whether two hellos describe the same plant. Versions may differ in wording only.
-static bool same_plant(const description *a, const description *b)
-{
-    bool same = a->n_mech == b->n_mech && a->n_chan == b->n_chan && a->n_state == b->n_state &&
-                a->n_policies == b->n_policies && a->dt_s == b->dt_s;
-    for (int j = 0; same && j < a->n_mech; j++) {
-        const pf_mechanism *x = &a->mechanisms[j], *y = &b->mechanisms[j];
-        same = strcmp(x->name, y->name) == 0 && x->lo == y->lo && x->hi == y->hi;
-    }
-    for (int c = 0; same && c < a->n_chan; c++) {
-        const pf_channel *x = &a->channels[c], *y = &b->channels[c];
-        same = strcmp(x->name, y->name) == 0 && x->scale == y->scale;
-    }
-    for (int p = 0; same && p < a->n_policies; p++) {
-        same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&
-               a->policies[p].rows == b->policies[p].rows && a->policy_task[p] == b->policy_task[p];
-    }
-    return same;
-}
-
 static pf_status explain(bridge *self, pf_process_result result, double limit_s, char *what)
 {
-    pf__process_explain(&self->process, result, limit_s, what, WHAT_SIZE);
+    pf__process_explain(&self->process, result, limit_s, what, PF_WHAT_SIZE);
     return result == PF_PROCESS_MEMORY ? PF_ERR_MEMORY : PF_ERR_PLANT;
 }
 
@@ -345,7 +51,7 @@ static pf_status send_json(bridge *self, const json_t *request, double deadline,
     // 17 digits and a decimal point in every locale
     char *text = json_dumps(request, JSON_COMPACT);
     if (text == NULL) {
-        return no_memory(what);
+        return pf__bridge_no_memory(what);
     }
     size_t size = strlen(text);
     text[size] = '\n';
@@ -375,8 +81,8 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
     *reply = NULL;
     quote(start, line, size);
     quote(reason, problem.text, parsed ? 0 : strlen(problem.text));
-    return refuse(what, "the answer is not a JSON object: %s%s%s", start, parsed ? "" : ": ",
-                  reason);
+    return pf__bridge_refuse(what, "the answer is not a JSON object: %s%s%s", start,
+                             parsed ? "" : ": ", reason);
 }
 
 static pf_status say_hello(bridge *self, json_t **reply, char *what)
@@ -389,7 +95,7 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
     }
     json_t *request = json_pack("{s:s, s:i}", "op", "hello", "protocol", PROTOCOL);
     if (request == NULL) {
-        return no_memory(what);
+        return pf__bridge_no_memory(what);
     }
     pf_status status = send_json(self, request, deadline, limit_s, what);
     json_decref(request);
@@ -397,16 +103,16 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
 }
 
 // Starts the child and fills *about. On failure nothing runs and *about is empty.
-static pf_status start_child(bridge *self, description *about, char *what)
+static pf_status start_child(bridge *self, pf_description *about, char *what)
 {
-    *about = (description){0};
+    *about = (pf_description){0};
     json_t *hello = NULL;
     pf_status status = say_hello(self, &hello, what);
     if (status == PF_OK) {
-        status = parse_hello(hello, about, what);
+        status = pf__description_parse(hello, about, what);
     }
     if (status != PF_OK) {
-        description_free(about);
+        pf__description_free(about);
         pf__process_stop(&self->process);
     }
     self->first_id = self->last_id + 1;
@@ -419,13 +125,13 @@ static pf_status ensure_child(bridge *self, char *what)
     if (self->process.pid != 0) {
         return PF_OK;
     }
-    description now;
+    pf_description now;
     pf_status status = start_child(self, &now, what);
-    if (status == PF_OK && !same_plant(&self->about, &now)) {
+    if (status == PF_OK && !pf__description_same(&self->about, &now)) {
         pf__process_stop(&self->process);
-        status = refuse(what, "started again, it describes another plant than before");
+        status = pf__bridge_refuse(what, "started again, it describes another plant than before");
     }
-    description_free(&now);
+    pf__description_free(&now);
     return status;
 }
 
@@ -457,7 +163,7 @@ static json_t *number_rows(const double *values, int rows, int columns)
 // NULL: no memory or a number that is not finite.
 static json_t *make_request(const bridge *self, const pf_roll *roll)
 {
-    const description *about = &self->about;
+    const pf_description *about = &self->about;
     json_t *request = json_pack("{s:s, s:I}", "op", "roll", "id", self->last_id);
     int bad = request == NULL;
     // 53 bits, so that every JSON reader gets the same integer
@@ -502,22 +208,23 @@ static bool read_list(const json_t *list, int n, double *values)
 }
 
 // Checks a whole answer before anything is copied.
-static pf_status take_answer(const description *about, const json_t *reply, int rows,
+static pf_status take_answer(const pf_description *about, const json_t *reply, int rows,
                              const pf_trace *trace, char *what)
 {
     const json_t *start = json_object_get(reply, "start");
     const json_t *output = json_object_get(reply, "output");
     bool has_start = about->n_state > 0 || start != NULL;
     if (has_start && !read_list(start, about->n_state, NULL)) {
-        return refuse(what, "\"start\" is not a list of %d numbers", about->n_state);
+        return pf__bridge_refuse(what, "\"start\" is not a list of %d numbers", about->n_state);
     }
     if (!json_is_array(output) || json_array_size(output) != (size_t)rows) {
-        return refuse(what, "\"output\" has %zu rows instead of %d", json_array_size(output), rows);
+        return pf__bridge_refuse(what, "\"output\" has %zu rows instead of %d",
+                                 json_array_size(output), rows);
     }
     for (int t = 0; t < rows; t++) {
         if (!read_list(json_array_get(output, (size_t)t), about->n_chan, NULL)) {
-            return refuse(what, "row %d of \"output\" is not a list of %d numbers", t,
-                          about->n_chan);
+            return pf__bridge_refuse(what, "row %d of \"output\" is not a list of %d numbers", t,
+                                     about->n_chan);
         }
     }
     if (has_start && trace->start != NULL) {
@@ -554,7 +261,7 @@ static pf_status converse(bridge *self, const json_t *request, int rows, const p
         }
         json_decref(reply);
         if (number < self->first_id || number > self->last_id) {
-            return refuse(what, "the answer's \"id\" is not that of a request");
+            return pf__bridge_refuse(what, "the answer's \"id\" is not that of a request");
         }
     }
     if (status != PF_OK) {
@@ -564,7 +271,7 @@ static pf_status converse(bridge *self, const json_t *request, int rows, const p
     if (json_is_string(problem)) {
         char text[QUOTE_SIZE];
         quote(text, json_string_value(problem), json_string_length(problem));
-        status = refuse(what, "the plant reports: %s", text);
+        status = pf__bridge_refuse(what, "the plant reports: %s", text);
         *keep = true;
     } else {
         status = take_answer(&self->about, reply, rows, trace, what);
@@ -609,7 +316,7 @@ static pf_status bridge_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     if (status != PF_OK) {
         return status;
     }
-    char what[WHAT_SIZE] = "";
+    char what[PF_WHAT_SIZE] = "";
     status = ensure_child(self, what);
     if (status != PF_OK) {
         return pf_fail(error, status, "%s: %s", self->label, what);
@@ -633,7 +340,7 @@ static void bridge_destroy(pf_plant *plant)
 {
     bridge *self = plant->self;
     pf__process_stop(&self->process);
-    description_free(&self->about);
+    pf__description_free(&self->about);
     free(self->name);
     free(self);
     plant->self = NULL;
@@ -667,7 +374,7 @@ static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits 
     pf__process_init(&self->process);
     *made = (pf_plant){.ops = &bridge_ops, .self = self};
 
-    char what[WHAT_SIZE] = "";
+    char what[PF_WHAT_SIZE] = "";
     pf_status status = start_child(self, &self->about, what);
     if (status != PF_OK) {
         pf_fail(error, status, "%s: %s", self->label, what);
@@ -675,9 +382,9 @@ static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits 
         free(made);
         return status;
     }
-    const description *about = &self->about;
+    const pf_description *about = &self->about;
     made->info = (pf_plant_info){.name = self->name,
-                                 .title = item_name(about->hello),
+                                 .title = pf__item_name(about->hello),
                                  .source = about->source,
                                  .n_mech = about->n_mech,
                                  .n_chan = about->n_chan,
@@ -699,7 +406,7 @@ static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *
         return status;
     }
     const bridge *other = (*copy)->self;
-    if (!same_plant(&self->about, &other->about)) {
+    if (!pf__description_same(&self->about, &other->about)) {
         bridge_destroy(*copy);
         free(*copy);
         *copy = NULL;
@@ -720,21 +427,3 @@ void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
     bridge *self = plant->self;
     self->limits = (pf_bridge_limits){.hello_s = hello_s, .roll_s = roll_s};
 }
-
-#else
-
-pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
-{
-    *plant = NULL;
-    return pf_fail(error, PF_ERR_UNSUPPORTED,
-                   "exec:%s: built without jansson; install libjansson-dev and rebuild", command);
-}
-
-void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
-{
-    (void)plant;
-    (void)hello_s;
-    (void)roll_s;
-}
-
-#endif

@@ -1,0 +1,41 @@
+# Thin over the CMake presets: `make demo` builds and shows, `make check` builds and tests all.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+
+.PHONY: all demo check bench fuzz install format deps clean
+
+all: build/release/preflight
+
+# Debian packages and the pinned Python environment; a no-op when present.
+deps:
+	@scripts/deps.sh
+
+build/release/preflight: FORCE
+	@scripts/build.sh release preflight_cli
+
+demo: deps build/release/preflight
+	@build/release/preflight demo
+
+check: deps
+	@scripts/check.sh
+
+bench: deps
+	@scripts/build.sh release
+	@build/venv/bin/python bench/run.py
+
+# Longer than the five seconds a target gets in `make check`: make fuzz SECONDS_EACH=600
+fuzz: deps
+	@scripts/fuzz.sh $(or $(SECONDS_EACH),120)
+
+install:
+	@scripts/build.sh release
+	cmake --install build/release --prefix $(PREFIX)
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf build
+
+FORCE:

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "embedded_kit.h"
+#include "embedded_plant.h"
+#include "preflight/preflight.h"
+
+#include <stdio.h>
+
+// A whole readiness check as a board runs it: the kit is read in place from flash, the session
+// lives in static memory, predictions come one hypothesis at a time, nothing is allocated. Only
+// this file prints; the library does not.
+
+enum { SESSION_BYTES = 8192 };
+
+static _Alignas(16) uint8_t session_memory[SESSION_BYTES];
+static pf_kit kit;
+static double start[TANKS], response[PROBE_ROWS * TANKS];
+
+// --- the model: the board's copy of the tanks
+
+static pf_status predict(void *self, const pf_hypothesis *h, const double *from, int n_from,
+                         double *out, pf_error *error)
+{
+    (void)self;
+    if (n_from != TANKS) {
+        return pf_fail(error, PF_ERR_PREDICTION, "%d start levels, expected %d", n_from, TANKS);
+    }
+    const double calm[TANKS] = {0};
+    double x[TANKS] = {from[0], from[1], from[2]}, v[PUMPS];
+    for (int r = 0; r < pf_kit_probe_rows(&kit, h->probe); r++) {
+        const double *u = kit.command + (kit.probe_row[h->probe] + r) * kit.n_mech;
+        for (int j = 0; j < PUMPS; j++) {
+            v[j] = (j == h->mechanism ? h->gain : 1) * u[j];
+        }
+        tanks_step(x, v, calm);
+        for (int i = 0; i < TANKS; i++) {
+            out[r * TANKS + i] = x[i];
+        }
+    }
+    return PF_OK;
+}
+
+// --- the machine, simulated here: standby pump 2 has lost most of its flow
+
+static const double true_gain[PUMPS] = {1, 1, .3, 1};
+static pf_rng weather;
+
+static void run_probe(int probe)
+{
+    double x[TANKS], v[PUMPS], w[TANKS];
+    for (int i = 0; i < TANKS; i++) {
+        x[i] = start[i] = 1 + .05 * pf_rng_normal(&weather);
+    }
+    for (int r = 0; r < pf_kit_probe_rows(&kit, probe); r++) {
+        const double *u = kit.command + (kit.probe_row[probe] + r) * kit.n_mech;
+        for (int j = 0; j < PUMPS; j++) {
+            v[j] = true_gain[j] * u[j];
+        }
+        for (int i = 0; i < TANKS; i++) {
+            w[i] = WIND_SD * pf_rng_normal(&weather);
+        }
+        tanks_step(x, v, w);
+        for (int i = 0; i < TANKS; i++) {
+            response[r * TANKS + i] = x[i] + SENSOR_SD * pf_rng_normal(&weather);
+        }
+    }
+}
+
+// --- what happened
+
+static void print_step(pf_session *s, const pf_ask *ask, bool alarm_before)
+{
+    const double *b = pf_session_belief(s);
+    printf("stage %d, probe %s: ", ask->stage, pf_kit_probe_name(&kit, ask->probe));
+    if (ask->stage == 2) {
+        pf_joint joint = pf_session_joint(s);
+        pf_moments moments =
+            pf_joint_moments(&joint, kit.target_mech[kit.probe_target[ask->probe]]);
+        printf("its gain is %.3f on average\n", moments.mean);
+        return;
+    }
+    int n = 0;
+    const pf_reading *r = pf_session_readings(s, &n);
+    printf("category %d of %d, belief %.3f %.3f %.3f %.3f%s%s\n", r->category + 1, (int)kit.n_bins,
+           b[0], b[1], b[2], b[3], r->gate ? ", gate open" : "",
+           pf_session_alarm(s) && !alarm_before ? ", ALARM" : "");
+}
+
+static void print_readiness(pf_session *s)
+{
+    pf_session_certify(s);
+    for (int t = 0; t < kit.n_tasks; t++) {
+        const pf_task_readiness *r = pf_session_task(s, t);
+        const pf_mechanism_readiness *j = pf_session_mechanism(s, kit.use_mech[kit.task_use[t]]);
+        printf("task %s: %s (%s), return at least %.2f, gain %.2f, command times %.2f\n",
+               pf_kit_task_name(&kit, t), r->decision == PF_GO ? "go" : "NO-GO",
+               pf_why_name(r->why), r->lower, j->mean_gain, j->correction);
+    }
+}
+
+static void print_memory(void)
+{
+    printf("session %zu bytes of RAM, kit view %zu, response and start %zu; kit %zu bytes of "
+           "flash; heap 0\n",
+           pf_session_size(&kit), sizeof kit, sizeof response + sizeof start, sizeof embedded_kit);
+#if defined(__ELF__) && defined(__linux__)
+    // from the linker: library, example and start-up code, without libc and libm when shared
+    extern const char __executable_start[], etext[];
+    printf("code at most %zu bytes\n", (size_t)((uintptr_t)etext - (uintptr_t)__executable_start));
+#endif
+}
+
+static pf_status check(pf_session **s, pf_error *error)
+{
+    const pf_predictor model = {NULL, predict};
+    pf_status status = pf_kit_load(&kit, embedded_kit, sizeof embedded_kit, error);
+    if (status == PF_OK && (kit.n_mech != PUMPS || kit.n_chan != TANKS || kit.n_state != TANKS ||
+                            pf_kit_most_rows(&kit) > PROBE_ROWS)) {
+        status = pf_fail(error, PF_ERR_MISMATCH, "the kit was made for another machine");
+    }
+    if (status == PF_OK) {
+        status = pf_session_init(s, &kit, NULL, session_memory, sizeof session_memory, error);
+    }
+    while (status == PF_OK) {
+        pf_ask ask = pf_session_ask(*s);
+        if (ask.kind == PF_ASK_DONE) {
+            printf("done: %s, %d probes\n", pf_done_name(ask.why), pf_session_told(*s));
+            return PF_OK;
+        }
+        bool alarm_before = pf_session_alarm(*s);
+        run_probe(ask.probe);
+        pf_tell tell = {ask.probe, response, ask.rows, TANKS, start, TANKS};
+        status = pf_session_tell(*s, &tell, &model, error);
+        if (status == PF_OK) {
+            print_step(*s, &ask, alarm_before);
+        }
+    }
+    return status;
+}
+
+int main(void)
+{
+    pf_error error = {PF_OK, ""};
+    pf_session *session = NULL;
+    pf_rng_init(&weather, pf_key_root(1));
+    if (check(&session, &error) != PF_OK) {
+        printf("no task is go: %s\n", error.text);
+        return 1;
+    }
+    print_readiness(session);
+    print_memory();
+    return 0;
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# build.sh PRESET [TARGET...]: configures if needed and builds, quietly unless something fails.
+set -eu
+cd "$(dirname "$0")/.."
+preset=$1
+shift
+dir=build/$preset
+# a changed set of libraries reconfigures
+found=$(ls /usr/include/yaml.h /usr/include/jansson.h 2>/dev/null | tr '\n' ' ' || true)
+if [ ! -f "$dir/CMakeCache.txt" ] || [ "$(cat "$dir/.found" 2>/dev/null || true)" != "$found" ]; then
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    cmake --preset "$preset" >"$dir/configure.log" 2>&1 || { cat "$dir/configure.log"; exit 1; }
+    printf '%s' "$found" >"$dir/.found"
+fi
+args=(--build "$dir" -j "${JOBS:-$(nproc)}")
+[ $# -gt 0 ] && args+=(--target "$@")
+cmake "${args[@]}" >"$dir/build.log" 2>&1 || { grep -E 'error|Error|warning' "$dir/build.log" || tail -n 40 "$dir/build.log"; exit 1; }

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The program as a person meets it: the bare build on a machine without any library, the examples of
+# every --help, an exec: plant in Python. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+
+# a compiler, make and cmake alone
+cmake -S . -B build/bare -DPF_BARE=ON -DCMAKE_BUILD_TYPE=Release >/dev/null &&
+    cmake --build build/bare --target preflight_cli -j "$(nproc)" >"$work/bare.log" 2>&1
+ok $? "the bare build"
+bare=$root/build/bare/preflight
+"$bare" demo >"$work/demo.txt"
+ok $? "demo of the bare build"
+grep -q 'flown' "$work/demo.txt"
+ok $? "demo flies the tasks"
+"$bare" calibrate attitude -o "$work/a.kit" >/dev/null && "$bare" check "$work/a.kit" --journal "$work/j" >/dev/null
+ok $? "calibrate and check of the bare build"
+"$bare" replay "$work/j" 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err"
+ok $? "replay without jansson names it"
+"$bare" calibrate attitude -o "$work/b.kit" --set bins=3 2>"$work/err"; [ $? = 3 ] && grep -q libyaml "$work/err"
+ok $? "--set without libyaml names it"
+"$bare" check "$work/a.kit" --plant exec:true 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err"
+ok $? "exec: without jansson names it"
+
+# the full program
+scripts/build.sh release preflight_cli
+program=$root/build/release/preflight
+cd "$work" || exit 1
+for command in demo list calibrate check serve replay explain rollout kit; do
+    "$program" $command --help | grep -q Example
+    ok $? "$command --help has an example"
+done
+"$program" calibrate attitude -o attitude.kit --set episodes=100 >/dev/null
+ok $? "example of calibrate"
+"$program" check attitude.kit --fault 3:0.35 --seed 7 --journal run.jsonl >/dev/null
+ok $? "example of check"
+"$program" replay run.jsonl >/dev/null
+ok $? "example of replay"
+"$program" explain run.jsonl | grep -q 'ALARM'
+ok $? "example of explain"
+"$program" kit show attitude.kit --json | python3 -c 'import json, sys; json.load(sys.stdin)'
+ok $? "kit show --json is JSON"
+echo '{"op":"ask"}' | "$program" serve attitude.kit | grep -q '"ask":"probe"'
+ok $? "example of serve"
+python3 - >pulse.csv <<'P'
+print(",".join(f"u{j}" for j in range(8)))
+for _ in range(8):
+    print("0,0.26,0,0,0,0,0,0")
+P
+"$program" rollout attitude --commands pulse.csv --mean-reset --no-noise | tail -n 1 |
+    python3 -c '
+import sys
+got = [float(v) for v in sys.stdin.read().split(",")[1:]]
+want = [0.00125349952, 0.00141089319, -0.00257546194, 0.000626614926, 0.000705648137, -0.00128768164]
+sys.exit(any(abs(a - b) > 1e-7 * abs(b) for a, b in zip(got, want)))'
+ok $? "rollout gives the validation values"
+if [ -f "$root/examples/exec_plant.py" ]; then
+    "$program" calibrate "exec:python3 $root/examples/exec_plant.py" -o own.kit --set episodes=40 >/dev/null
+    ok $? "calibrate on a Python program"
+    "$program" check own.kit --fault 2:0.35 >own.txt; [ $? -le 1 ] && grep -q 'ALARM' own.txt
+    ok $? "check of a Python program finds the fault"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# fuzz.sh SECONDS: every fuzz target on its corpus and then for SECONDS on new inputs. Findings are
+# left in build/fuzz/findings. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+seconds=${1:-5}
+passed=0 failed=0
+if ! command -v clang >/dev/null; then
+    echo "fuzz: needs clang and libclang-rt-14-dev"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+scripts/build.sh fuzz fuzz_targets || { echo "0 passed, 1 failed"; exit 1; }
+mkdir -p build/fuzz/findings
+for program in build/fuzz/tests/fuzz/fuzz_*; do
+    [ -x "$program" ] && [ -f "$program" ] || continue
+    name=$(basename "$program")
+    seed=tests/fuzz/corpus/${name#fuzz_}
+    [ "$name" = fuzz_kit_raw ] && seed=tests/fuzz/corpus/kit
+    new=build/fuzz/corpus/$name
+    mkdir -p "$new"
+    # the corpus alone first: every input that ever mattered
+    if "$program" -runs=0 -timeout=20 "$seed" >"build/fuzz/$name.log" 2>&1 &&
+       "$program" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 \
+           -artifact_prefix=build/fuzz/findings/ "$new" "$seed" >>"build/fuzz/$name.log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        grep -E 'ERROR|SUMMARY|runtime error|Test unit' "build/fuzz/$name.log" | head -n 5
+    fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# One hash of whole runs (calibrate, check, certificate, journal), equal for gcc and clang, dev and
+# release, 1 and 2 threads on this machine. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+builds=(dev release)
+command -v clang >/dev/null && builds+=(clang)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 first=
+
+run_hash() { # run_hash PROGRAM THREADS
+    local program=$1 threads=$2
+    ( cd "$work" && rm -f ./* &&
+      "$program" calibrate attitude -o a.kit --threads "$threads" >/dev/null &&
+      "$program" calibrate attitude -o s.kit --threads "$threads" --method sept --seed 3 >/dev/null &&
+      for fault in 1:0.2 3:0.35 5:0.5 7:0.8; do
+          "$program" check a.kit --fault $fault --seed 11 --json --journal "j$fault" >"c$fault"
+          "$program" check s.kit --fault $fault --seed 12 --json >"d$fault"
+      done
+      cat ./* | sha256sum )
+}
+
+for build in "${builds[@]}"; do
+    scripts/build.sh "$build" preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+    for threads in 1 2; do
+        hash=$(run_hash "$PWD/build/$build/preflight" "$threads")
+        [ -z "$first" ] && first=$hash
+        if [ -n "$hash" ] && [ "$hash" = "$first" ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "FAILED $build with $threads threads: $hash, not $first"
+        fi
+    done
+done
+echo "hash ${first%% *} from ${builds[*]} with 1 and 2 threads"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

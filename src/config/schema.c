@@ -1,0 +1,536 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "schema.h"
+
+#include "preflight/kit.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_SIZE 60
+// Keys of the largest object a nearest one is looked for in.
+#define KEYS_MAX 64
+
+// Where a reader stands.
+typedef struct reader {
+    pf_error *error;
+    char path[128]; // "probes.0.charge"; made of known keys and indices only, so it fits
+} reader;
+
+static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                            char *base);
+
+// Adds a segment to the path and returns the length to cut it back to.
+static size_t push(reader *r, const char *key, int index)
+{
+    size_t n = strlen(r->path);
+    const char *dot = n > 0 ? "." : "";
+    if (key != NULL) {
+        snprintf(r->path + n, sizeof r->path - n, "%s%s", dot, key);
+    } else {
+        snprintf(r->path + n, sizeof r->path - n, "%s%d", dot, index);
+    }
+    return n;
+}
+
+static pf_status no_memory(reader *r)
+{
+    return pf_fail(r->error, PF_ERR_MEMORY, "%s: not enough memory to read it", r->path);
+}
+
+// The keys of an object in a row, for messages.
+static const char *list_keys(char *out, size_t size, const pf_schema *object)
+{
+    size_t used = 0;
+    for (int i = 0; i < object->n && used < size; i++) {
+        int n = snprintf(out + used, size - used, "%s%s", i > 0 ? ", " : "", object->rows[i].key);
+        used += (size_t)n;
+    }
+    return out;
+}
+
+static void describe_number(char *out, size_t size, const pf_schema_row *row)
+{
+    bool below = row->min > -DBL_MAX;
+    bool above = row->max < DBL_MAX;
+    if (below && above) {
+        snprintf(out, size, "a number in %c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[',
+                 row->min, row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
+    } else if (below) {
+        snprintf(out, size, "a finite number %s %g",
+                 row->flags & PF_ROW_OPEN_MIN ? "above" : "of at least", row->min);
+    } else {
+        snprintf(out, size, "a finite number%s",
+                 row->flags & PF_ROW_NONZERO ? " other than 0" : "");
+    }
+}
+
+// What a row wants: "must be ...".
+static const char *describe_row(char *out, size_t size, const pf_schema_row *row)
+{
+    switch (row->kind) {
+    case PF_KIND_TEXT:
+    case PF_KIND_NAME:
+        snprintf(out, size, "text of %g to %g bytes%s", row->min, row->max,
+                 row->kind == PF_KIND_NAME ? " without commas, quotes and control characters"
+                                           : " without control characters");
+        break;
+    case PF_KIND_NUMBER:
+        describe_number(out, size, row);
+        break;
+    case PF_KIND_WHOLE:
+    case PF_KIND_COUNT:
+        snprintf(out, size, "a whole number from %.16g to %.16g", row->min, row->max);
+        break;
+    case PF_KIND_FLAG:
+        snprintf(out, size, "true or false");
+        break;
+    case PF_KIND_STOP:
+        snprintf(out, size, "break or latch");
+        break;
+    case PF_KIND_NUMBERS:
+    case PF_KIND_REFS:
+        snprintf(out, size, "a list of %g to %g %s", row->min, row->max,
+                 row->kind == PF_KIND_REFS ? "names" : "numbers");
+        break;
+    case PF_KIND_MATRIX:
+        snprintf(out, size, "a list of 1 to %g rows, each a list of 1 to 256 numbers", row->max);
+        break;
+    case PF_KIND_OBJECT: {
+        char keys[160];
+        snprintf(out, size, "a mapping of %s", list_keys(keys, sizeof keys, row->shape->object));
+        break;
+    }
+    case PF_KIND_LIST:
+        snprintf(out, size, "a list of %g to %g mappings", row->min, row->max);
+        break;
+    }
+    return out;
+}
+
+static void describe_node(char *out, size_t size, const pf__yaml_node *node)
+{
+    if (node->kind == PF__YAML_SEQUENCE) {
+        snprintf(out, size, "a list of %d", node->n);
+    } else if (node->kind == PF__YAML_MAPPING) {
+        snprintf(out, size, "a mapping");
+    } else if (pf__yaml_is_null(node)) {
+        snprintf(out, size, "empty");
+    } else {
+        char shown[SHOWN_SIZE];
+        pf__yaml_shown(shown, sizeof shown, node->text);
+        snprintf(out, size, "%s'%s'", node->quoted ? "quoted " : "", shown);
+    }
+}
+
+static pf_status refuse_value(reader *r, const pf_schema_row *row, const pf__yaml_node *node)
+{
+    char want[200], got[SHOWN_SIZE + 16];
+    describe_row(want, sizeof want, row);
+    describe_node(got, sizeof got, node);
+    return pf__yaml_refuse(r->error, node->at, "%s: must be %s, not %s (%s)", r->path, want, got,
+                           row->help);
+}
+
+// The number that a plain scalar is: digits, a point, an exponent, nothing else that strtod would
+// take, and no leading zero, which YAML 1.1 reads as octal.
+static bool parse_number(const pf__yaml_node *node, bool whole, double *value)
+{
+    if (node->kind != PF__YAML_SCALAR || node->quoted) {
+        return false;
+    }
+    const char *s = node->text + (node->text[0] == '+' || node->text[0] == '-');
+    const char *digits = "0123456789";
+    size_t before = strspn(s, digits);
+    if (before > 1 && s[0] == '0') {
+        return false;
+    }
+    s += before;
+    size_t after = 0;
+    if (*s == '.' && !whole) {
+        after = strspn(++s, digits);
+        s += after;
+    }
+    if (before + after > 0 && (*s == 'e' || *s == 'E') && !whole) {
+        s++;
+        s += *s == '+' || *s == '-';
+        size_t exponent = strspn(s, digits);
+        s += exponent;
+        after = exponent > 0 ? after : 0;
+        before = exponent > 0 ? before : 0;
+    }
+    if (before + after == 0 || *s != '\0') {
+        return false;
+    }
+    char *end;
+    *value = strtod(node->text, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+static pf_status read_number(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                             double *value)
+{
+    double x;
+    bool whole = row->kind != PF_KIND_NUMBER;
+    if (!parse_number(node, whole, &x) || x < row->min || x > row->max ||
+        (x == row->min && row->flags & PF_ROW_OPEN_MIN) ||
+        (x == row->max && row->flags & PF_ROW_OPEN_MAX) ||
+        (x == 0 && row->flags & PF_ROW_NONZERO)) {
+        return refuse_value(r, row, node);
+    }
+    *value = x;
+    return PF_OK;
+}
+
+// One of two words: *value is the index of the one that the node is.
+static pf_status read_word(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                           const char *const words[2], int *value)
+{
+    for (int i = 0; i < 2; i++) {
+        bool flag = row->kind == PF_KIND_FLAG;
+        if (node->kind == PF__YAML_SCALAR && !(flag && node->quoted) &&
+            strcmp(node->text, words[i]) == 0) {
+            *value = i;
+            return PF_OK;
+        }
+    }
+    return refuse_value(r, row, node);
+}
+
+static bool text_fits(const char *text, bool name)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s != '\0'; s++) {
+        // the second test is for U+0080 to U+009F
+        if (*s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0)) {
+            return false;
+        }
+        if (name && strchr(",'\"", *s) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pf_status read_text(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                           char **text)
+{
+    if (node->kind != PF__YAML_SCALAR || pf__yaml_is_null(node)) {
+        return refuse_value(r, row, node);
+    }
+    size_t n = strlen(node->text);
+    if (n < row->min || n > row->max || !text_fits(node->text, row->kind != PF_KIND_TEXT)) {
+        return refuse_value(r, row, node);
+    }
+    *text = pf__yaml_copy(node->text, n);
+    return *text != NULL ? PF_OK : no_memory(r);
+}
+
+// Whether a node is a list with as many items as the row allows.
+static bool is_list(const pf_schema_row *row, const pf__yaml_node *node)
+{
+    return node->kind == PF__YAML_SEQUENCE && node->n >= row->min && node->n <= row->max;
+}
+
+// Reads the items of a list to base, base + stride, ...
+static pf_status read_items(reader *r, const pf_schema_row *element, const pf__yaml_node *list,
+                            char *base, size_t stride)
+{
+    int i = 0;
+    for (const pf__yaml_node *item = list->first; item != NULL; item = item->next, i++) {
+        size_t cut = push(r, NULL, i);
+        pf_status status = read_value(r, element, item, base + (size_t)i * stride);
+        if (status != PF_OK) {
+            return status;
+        }
+        r->path[cut] = '\0';
+    }
+    return PF_OK;
+}
+
+// Reads one value or a list of them into a new array. The owner has it at once, so that it is freed
+// whatever follows.
+static pf_status read_array(reader *r, const pf_schema_row *row, const pf__yaml_node *node, int *n,
+                            void *owner, size_t stride)
+{
+    bool list = node->kind == PF__YAML_SEQUENCE;
+    if ((list || row->shape->single == NULL) && !is_list(row, node)) {
+        return refuse_value(r, row, node);
+    }
+    size_t count = list ? (size_t)node->n : 1;
+    void *array = calloc(count, stride);
+    if (array == NULL) {
+        return no_memory(r);
+    }
+    memcpy(owner, &array, sizeof array);
+    *n = (int)count;
+    return list ? read_items(r, row->shape->element, node, array, stride)
+                : read_value(r, row->shape->single, node, array);
+}
+
+// Refuses rows that are no lists of numbers of one length.
+static pf_status check_rows(reader *r, const pf_schema_row *row, const pf__yaml_node *node)
+{
+    for (const pf__yaml_node *line = node->first; line != NULL; line = line->next) {
+        if (line->kind != PF__YAML_SEQUENCE || line->n < 1 || line->n > 256) {
+            return refuse_value(r, row, line);
+        }
+        if (line->n != node->first->n) {
+            return pf__yaml_refuse(r->error, line->at,
+                                   "%s: a row of %d, the first has %d; make them equally long",
+                                   r->path, line->n, node->first->n);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status read_matrix(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                             pf_config_matrix *matrix)
+{
+    if (!is_list(row, node)) {
+        return refuse_value(r, row, node);
+    }
+    pf_status status = check_rows(r, row, node);
+    if (status != PF_OK) {
+        return status;
+    }
+    // at most as many numbers as a tree has nodes, so the product is small
+    size_t columns = (size_t)node->first->n;
+    matrix->value = calloc((size_t)node->n * columns, sizeof *matrix->value);
+    if (matrix->value == NULL) {
+        return no_memory(r);
+    }
+    matrix->rows = node->n;
+    matrix->columns = (int)columns;
+    double *value = matrix->value;
+    int i = 0;
+    for (const pf__yaml_node *line = node->first; line != NULL; line = line->next, i++) {
+        size_t cut = push(r, NULL, i);
+        status = read_items(r, row->shape->element, line, (char *)value, sizeof *value);
+        if (status != PF_OK) {
+            return status;
+        }
+        r->path[cut] = '\0';
+        value += columns;
+    }
+    return PF_OK;
+}
+
+// Reads an array of structs. Names are how tasks, probes and recordings refer to one another, so
+// they must differ.
+static pf_status read_list(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                           char *base)
+{
+    const pf_schema *object = row->shape->object;
+    int *n = (int *)(base + row->shape->count);
+    pf_status status = read_array(r, row, node, n, base + row->offset, object->size);
+    if (status != PF_OK) {
+        return status;
+    }
+    int i = 0;
+    for (const pf__yaml_node *item = node->first; item != NULL; item = item->next, i++) {
+        const pf__yaml_node *name = pf__yaml_get(item, object->rows[0].key);
+        int j = 0;
+        for (const pf__yaml_node *other = node->first; other != item; other = other->next, j++) {
+            if (strcmp(pf__yaml_get(other, object->rows[0].key)->text, name->text) == 0) {
+                return pf__yaml_refuse(r->error, name->at,
+                                       "%s: %d and %d are both called '%s'; rename one", r->path, j,
+                                       i, name->text);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+static void set_defaults(const pf_schema *object, char *base)
+{
+    for (int i = 0; i < object->n; i++) {
+        char *at = base + object->rows[i].offset;
+        switch (object->rows[i].kind) {
+        case PF_KIND_NUMBER:
+        case PF_KIND_WHOLE:
+            *(double *)at = NAN;
+            break;
+        case PF_KIND_COUNT:
+        case PF_KIND_FLAG:
+        case PF_KIND_STOP:
+            *(int *)at = -1;
+            break;
+        case PF_KIND_OBJECT:
+            set_defaults(object->rows[i].shape->object, at);
+            break;
+        default: // nothing, and all zero already
+            break;
+        }
+    }
+}
+
+static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_node *child)
+{
+    const char *known[KEYS_MAX];
+    int n = object->n < KEYS_MAX ? object->n : KEYS_MAX;
+    for (int i = 0; i < n; i++) {
+        known[i] = object->rows[i].key;
+    }
+    char shown[SHOWN_SIZE];
+    pf__yaml_shown(shown, sizeof shown, child->key);
+    push(r, shown, 0);
+    const char *near = pf_nearest_word(child->key, known, n);
+    if (near != NULL) {
+        return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; did you mean '%s'?",
+                               r->path, near);
+    }
+    char keys[200];
+    return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; use one of %s", r->path,
+                           list_keys(keys, sizeof keys, object));
+}
+
+static const pf_schema_row *find_row(const pf_schema *object, const char *key)
+{
+    for (int i = 0; i < object->n; i++) {
+        if (strcmp(object->rows[i].key, key) == 0) {
+            return &object->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static pf_status read_object(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                             char *base)
+{
+    const pf_schema *object = row->shape->object;
+    set_defaults(object, base);
+    if (node->kind != PF__YAML_MAPPING) {
+        return refuse_value(r, row, node);
+    }
+    if (object->place > 0) {
+        *(pf_place *)(base + object->place) = (pf_place){node->at.line, node->at.column};
+    }
+    for (const pf__yaml_node *child = node->first; child != NULL; child = child->next) {
+        const pf_schema_row *found = find_row(object, child->key);
+        if (found == NULL) {
+            return refuse_key(r, object, child);
+        }
+        size_t cut = push(r, found->key, 0);
+        pf_status status = read_value(r, found, child, base);
+        if (status != PF_OK) {
+            return status;
+        }
+        r->path[cut] = '\0';
+    }
+    for (int i = 0; i < object->n; i++) {
+        const pf_schema_row *wanted = &object->rows[i];
+        if (wanted->flags & PF_ROW_REQUIRED && pf__yaml_get(node, wanted->key) == NULL) {
+            push(r, wanted->key, 0);
+            return pf__yaml_refuse(r->error, node->at, "%s: is missing (%s)", r->path,
+                                   wanted->help);
+        }
+    }
+    return object->check != NULL ? object->check(node, base, r->path, r->error) : PF_OK;
+}
+
+static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                            char *base)
+{
+    static const char *const flags[] = {"false", "true"};
+    static const char *const stops[] = {[PF_STOP_BREAK] = "break", [PF_STOP_LATCH] = "latch"};
+    char *at = base + row->offset;
+    switch (row->kind) {
+    case PF_KIND_TEXT:
+    case PF_KIND_NAME:
+        return read_text(r, row, node, (char **)at);
+    case PF_KIND_NUMBER:
+    case PF_KIND_WHOLE:
+        return read_number(r, row, node, (double *)at);
+    case PF_KIND_COUNT: {
+        double x = -1;
+        pf_status status = read_number(r, row, node, &x);
+        *(int *)at = (int)x;
+        return status;
+    }
+    case PF_KIND_FLAG:
+        return read_word(r, row, node, flags, (int *)at);
+    case PF_KIND_STOP:
+        return read_word(r, row, node, stops, (int *)at);
+    case PF_KIND_NUMBERS: {
+        pf_config_numbers *numbers = (pf_config_numbers *)at;
+        return read_array(r, row, node, &numbers->n, &numbers->value, sizeof *numbers->value);
+    }
+    case PF_KIND_REFS: {
+        pf_config_refs *refs = (pf_config_refs *)at;
+        return read_array(r, row, node, &refs->n, &refs->text, sizeof *refs->text);
+    }
+    case PF_KIND_MATRIX:
+        return read_matrix(r, row, node, (pf_config_matrix *)at);
+    case PF_KIND_OBJECT:
+        return read_object(r, row, node, at);
+    case PF_KIND_LIST:
+        return read_list(r, row, node, base);
+    }
+    return pf_fail(r->error, PF_ERR_INTERNAL, "%s: the schema has no such kind", r->path);
+}
+
+static void free_object(const pf_schema *object, char *base);
+
+static void free_list(const pf_schema_row *row, char *base)
+{
+    char *items;
+    memcpy(&items, base + row->offset, sizeof items);
+    int n = *(int *)(base + row->shape->count);
+    for (int i = 0; i < n; i++) {
+        free_object(row->shape->object, items + (size_t)i * row->shape->object->size);
+    }
+    free(items);
+}
+
+static void free_object(const pf_schema *object, char *base)
+{
+    for (int i = 0; i < object->n; i++) {
+        const pf_schema_row *row = &object->rows[i];
+        char *at = base + row->offset;
+        switch (row->kind) {
+        case PF_KIND_TEXT:
+        case PF_KIND_NAME:
+            free(*(char **)at);
+            break;
+        case PF_KIND_NUMBERS:
+            free(((pf_config_numbers *)at)->value);
+            break;
+        case PF_KIND_MATRIX:
+            free(((pf_config_matrix *)at)->value);
+            break;
+        case PF_KIND_REFS: {
+            pf_config_refs *refs = (pf_config_refs *)at;
+            for (int j = 0; j < refs->n; j++) {
+                free(refs->text[j]);
+            }
+            free(refs->text);
+            break;
+        }
+        case PF_KIND_OBJECT:
+            free_object(row->shape->object, at);
+            break;
+        case PF_KIND_LIST:
+            free_list(row, base);
+            break;
+        default: // a number
+            break;
+        }
+    }
+}
+
+pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__yaml_node *node,
+                         void *base, pf_error *error)
+{
+    const pf_schema_shape shape = {.object = schema};
+    const pf_schema_row root = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &shape, what};
+    reader r = {.error = error};
+    return read_value(&r, &root, node, base);
+}
+
+void pf_schema_free(const pf_schema *schema, void *base)
+{
+    free_object(schema, base);
+}

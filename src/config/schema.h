@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SCHEMA_H
+#define PF_SCHEMA_H
+
+#include "config.h"
+#include "yaml.h"
+
+// The one reader of YAML against a table. A schema is rows of keys with what they hold, the range
+// allowed, and where in a struct the value goes; defaults, reading, messages and freeing walk it.
+
+#define PF_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+// Largest integer up to which every integer is a double.
+#define PF_WHOLE_MAX 9007199254740991.0
+
+// What a key holds.
+typedef enum pf_schema_kind {
+    PF_KIND_TEXT,    // char *, min to max bytes
+    PF_KIND_NAME,    // char *, as text, and safe in a CSV header
+    PF_KIND_NUMBER,  // double in min..max
+    PF_KIND_WHOLE,   // double, an integer in min..max
+    PF_KIND_COUNT,   // int in min..max
+    PF_KIND_FLAG,    // int, true or false
+    PF_KIND_STOP,    // int, pf_stop
+    PF_KIND_NUMBERS, // pf_config_numbers: one value, or a list of min to max elements
+    PF_KIND_MATRIX,  // pf_config_matrix, min to max rows
+    PF_KIND_REFS,    // pf_config_refs: one name, or a list of min to max
+    PF_KIND_OBJECT,  // a mapping whose values lie in the same struct
+    PF_KIND_LIST     // an array of structs, min to max of them, first row of each its unique name
+} pf_schema_kind;
+
+enum {
+    PF_ROW_REQUIRED = 1,
+    PF_ROW_OPEN_MIN = 2,
+    PF_ROW_OPEN_MAX = 4,
+    PF_ROW_OPEN = PF_ROW_OPEN_MIN | PF_ROW_OPEN_MAX,
+    PF_ROW_NONZERO = 8
+};
+
+typedef struct pf_schema_row {
+    const char *key;
+    pf_schema_kind kind;
+    int flags;
+    double min, max;
+    size_t offset;                       // in the struct that the object fills
+    const struct pf_schema_shape *shape; // NULL: none needed
+    const char *help;
+} pf_schema_row;
+
+typedef struct pf_schema {
+    const pf_schema_row *rows;
+    int n;
+    size_t size;  // PF_KIND_LIST: of one struct
+    size_t place; // PF_KIND_LIST: offset of its pf_place
+    pf_status (*check)(const pf__yaml_node *node, const void *base, const char *path,
+                       pf_error *error); // NULL: none
+} pf_schema;
+
+// The parts of a kind that has any.
+typedef struct pf_schema_shape {
+    const pf_schema *object;               // PF_KIND_OBJECT, PF_KIND_LIST
+    const pf_schema_row *single, *element; // how a lone value and an item of a list are read
+    size_t count; // PF_KIND_LIST: offset of the int that counts the structs
+} pf_schema_shape;
+
+// Reads a mapping into the struct at base by its schema. `what` says in messages what it is. On
+// failure the struct may be half filled: free it.
+pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__yaml_node *node,
+                         void *base, pf_error *error);
+
+// Frees what read allocated inside the struct.
+void pf_schema_free(const pf_schema *schema, void *base);
+
+#endif

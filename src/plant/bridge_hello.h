@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_BRIDGE_HELLO_H
+#define PF_BRIDGE_HELLO_H
+
+#include "preflight/plant.h"
+
+#include <jansson.h>
+
+// Room for the reason of a refusal.
+#define PF_WHAT_SIZE 220
+
+// What the child said in its hello. Names point into hello.
+typedef struct pf_description {
+    json_t *hello;
+    char *source; // "name version"
+    pf_mechanism *mechanisms;
+    pf_channel *channels;
+    pf_policy *policies;
+    int *policy_task; // which of the child's tasks a policy is
+    int *indices;     // mechanisms of all policies
+    int n_mech, n_chan, n_state, n_policies;
+    double dt_s;
+} pf_description;
+
+// Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.
+pf_status pf__description_parse(json_t *hello, pf_description *about, char *what);
+void pf__description_free(pf_description *about);
+
+// Whether two hellos describe the same plant. Versions may differ in wording only.
+bool pf__description_same(const pf_description *a, const pf_description *b);
+
+// The name of a list entry: the entry itself or its "name". NULL: neither.
+const char *pf__item_name(const json_t *item);
+
+// Says why in what (PF_WHAT_SIZE) and returns PF_ERR_PLANT, or PF_ERR_MEMORY.
+pf_status pf__bridge_refuse(char *what, const char *format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+pf_status pf__bridge_no_memory(char *what);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/observe.h"
+#include "host/parallel.h"
+#include "preflight/calibrate.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// The family-wise alarm rate on fresh nominal trials, under the settings of the paper's suites.
+
+enum { CALIBRATIONS = 8, TRIALS = 10000, THREADS = 2 };
+
+typedef struct rate_work {
+    const pf_kit *kit;
+    uint64_t seed;
+    pf_plant *plant[THREADS];
+    void *memory[THREADS];
+    bool *alarm;
+} rate_work;
+
+static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error)
+{
+    rate_work *w = self;
+    pf_session *session = NULL;
+    double start[8], response[64];
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_stream(w->seed, "attitude", trial, PF_PURPOSE_LAW, 0));
+    pf_rig rig = {w->plant[worker], w->kit, NULL, start, response};
+    pf_drive drive = {.seed = w->seed,
+                      .trial = trial,
+                      .purpose = PF_PURPOSE_EVALUATION,
+                      .only_stage1 = true,
+                      .most = (35 + (int)pf_rng_below(&rng, 11) - 1) / 5};
+    pf_status status =
+        pf_session_init(&session, w->kit, NULL, w->memory[worker], pf_session_size(w->kit), error);
+    if (status == PF_OK) {
+        status = pf_drive_session(session, &rig, &drive, error);
+        w->alarm[trial] = pf_session_alarm(session);
+    }
+    return status;
+}
+
+static double measure(const pf_kit *kit, uint64_t seed)
+{
+    pf_error error = {PF_OK, ""};
+    rate_work w = {.kit = kit, .seed = seed};
+    w.alarm = calloc(TRIALS, sizeof *w.alarm);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pf_plant_create(&w.plant[i], "attitude", NULL) == PF_OK);
+        w.memory[i] = aligned_alloc(16, (pf_session_size(kit) + 15) / 16 * 16);
+    }
+    pf_effort effort = {.threads = THREADS};
+    if (!CHECK(pf_parallel(&effort, TRIALS, run_trial, &w, "trials", &error) == PF_OK)) {
+        printf("%s\n", error.text);
+    }
+    int alarms = 0;
+    for (int i = 0; i < TRIALS; i++) {
+        alarms += w.alarm[i];
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pf_plant_destroy(w.plant[i]);
+        free(w.memory[i]);
+    }
+    free(w.alarm);
+    return (double)alarms / TRIALS;
+}
+
+void test_alarm(void)
+{
+    PF_CASE("eight calibrations, ten thousand fresh nominal trials each");
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    double sum = 0;
+    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
+    for (int i = 0; i < CALIBRATIONS; i++) {
+        static const double prior[8] = {1};
+        pf_plan plan;
+        void *bytes = NULL;
+        size_t n = 0;
+        pf_kit kit;
+        CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+        plan.seed = (uint64_t)i;
+        plan.prior = prior;
+        plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
+        plan.require_probe = false;
+        plan.budget1 = 8;
+        plan.reveal_first = 35;
+        plan.reveal_last = 45;
+        plan.reveal_period = 5;
+        bool good = pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_OK &&
+                    pf_kit_load(&kit, bytes, n, &error) == PF_OK;
+        if (CHECK(good)) {
+            double rate = measure(&kit, 1000 + (uint64_t)i);
+            printf("calibration %d: threshold %.4f, alarm rate %.4f\n", i, kit.threshold[0], rate);
+            CHECK(rate >= .03 && rate <= .066);
+            sum += rate;
+        }
+        free(bytes);
+        pf_plan_free(&plan);
+    }
+    printf("mean alarm rate %.4f\n", sum / CALIBRATIONS);
+    CHECK(sum / CALIBRATIONS >= .035 && sum / CALIBRATIONS <= .055);
+    pf_plant_destroy(plant);
+}

@@ -1,0 +1,342 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "host/arena.h"
+#include "host/file.h"
+#include "host/parallel.h"
+#include "host/text.h"
+#include "preflight/rng.h"
+
+#include <dirent.h>
+#include <float.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// --- numbers and text
+
+static bool reads_back(double value)
+{
+    char text[32];
+    pf_number_text(value, text);
+    double again = strtod(text, NULL);
+    return strlen(text) < sizeof text && memcmp(&again, &value, sizeof value) == 0;
+}
+
+// The same through JSON, where -0 without a point would become the integer 0.
+static bool json_reads_back(double value)
+{
+    pf_text text = {0};
+    pf_json_numbers(&text, 1, &value);
+    json_t *list = json_loads(text.data, 0, NULL);
+    double again = json_number_value(json_array_get(list, 0));
+    bool number = json_is_number(json_array_get(list, 0));
+    json_decref(list);
+    pf_text_free(&text);
+    return number && memcmp(&again, &value, sizeof value) == 0;
+}
+
+static void test_numbers(void)
+{
+    static const double special[] = {0.0,
+                                     -0.0,
+                                     1,
+                                     -1,
+                                     .1,
+                                     1. / 3,
+                                     DBL_MAX,
+                                     -DBL_MAX,
+                                     DBL_MIN,
+                                     4.9e-324,
+                                     -4.9e-324,
+                                     2.2e-308,
+                                     1e15,
+                                     1e16,
+                                     1e17,
+                                     1e22,
+                                     1e23,
+                                     1.2345678901234568e17,
+                                     9007199254740991.,
+                                     9007199254740993.,
+                                     9.2233720368547758e18,
+                                     -9.2233720368547758e18,
+                                     1.8446744073709552e19,
+                                     DBL_EPSILON};
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_root(1));
+    PF_CASE("numbers read back to the bit: special ones");
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        CHECK(reads_back(special[i]));
+        CHECK(json_reads_back(special[i]));
+    }
+    PF_CASE("numbers read back to the bit: any bit pattern");
+    int wrong = 0, checked = 0;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t bits = pf_rng_bits(&rng);
+        if (i % 4 == 0) {
+            bits &= ~((uint64_t)0x7ff << 52); // subnormal
+        }
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (isfinite(value)) {
+            checked++;
+            wrong += !reads_back(value) || (i % 8 == 0 && !json_reads_back(value));
+        }
+    }
+    CHECK(wrong == 0);
+    CHECK(checked > 19000);
+    PF_CASE("numbers: not finite is null in JSON");
+    const double bad[3] = {NAN, INFINITY, -INFINITY};
+    pf_text text = {0};
+    pf_json_numbers(&text, 3, bad);
+    CHECK_STR(text.data, "[null,null,null]");
+    pf_text_free(&text);
+}
+
+static void test_text(void)
+{
+    pf_text text = {0};
+    PF_CASE("text: strings are escaped");
+    pf_json_string(&text, "a\"b\\c\n\t\x01\x1f/ \xc3\xa9");
+    CHECK_STR(text.data, "\"a\\\"b\\\\c\\u000a\\u0009\\u0001\\u001f/ \xc3\xa9\"");
+    json_t *back = json_loads(text.data, JSON_DECODE_ANY, NULL);
+    CHECK_STR(json_string_value(back), "a\"b\\c\n\t\x01\x1f/ \xc3\xa9");
+    json_decref(back);
+    PF_CASE("text: keys and commas");
+    const double values[4] = {1, 2.5, -3, 1e-7};
+    const int ints[2] = {-4, 5};
+    pf_text_clear(&text);
+    pf_text_add(&text, "{");
+    pf_json_key(&text, "a");
+    pf_json_matrix(&text, 2, 2, values);
+    pf_json_key(&text, "b");
+    pf_json_ints(&text, 2, ints);
+    pf_json_key(&text, "c");
+    pf_json_matrix(&text, 0, 2, values);
+    pf_text_add(&text, "}");
+    CHECK_STR(text.data, "{\"a\":[[1,2.5],[-3,1e-07]],\"b\":[-4,5],\"c\":[]}");
+    PF_CASE("text: grows, clears and formats at any size");
+    pf_text_clear(&text);
+    CHECK(text.size == 0 && text.data[0] == 0);
+    for (int i = 0; i < 3000; i++) {
+        pf_text_addf(&text, "%d,", i % 10);
+    }
+    CHECK(text.size == 6000 && strlen(text.data) == 6000 && !text.failed);
+    char *wide = malloc(2000);
+    memset(wide, 'x', 1999);
+    wide[1999] = 0;
+    pf_text_addf(&text, "%s|%d", wide, 7);
+    CHECK(text.size == 6000 + 1999 + 2);
+    CHECK_STR(text.data + text.size - 3, "x|7");
+    free(wide);
+    pf_text_free(&text);
+    CHECK(text.data == NULL && text.size == 0);
+}
+
+// --- files
+
+static bool file_is(const char *path, const char *content)
+{
+    void *data = NULL;
+    size_t n = 0;
+    pf_error error;
+    bool same = pf_file_read(path, 1 << 20, &data, &n, &error) == PF_OK && n == strlen(content) &&
+                memcmp(data, content, n) == 0;
+    free(data);
+    return same;
+}
+
+static int files_in(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        n += e->d_name[0] != '.';
+    }
+    if (d) {
+        closedir(d);
+    }
+    return d ? n : -1;
+}
+
+static void test_write(const char *folder)
+{
+    char path[256], other[300];
+    pf_error error = {PF_OK, ""};
+    snprintf(path, sizeof path, "%s/a", folder);
+    PF_CASE("file: appears whole, replaces what was there, leaves nothing beside it");
+    CHECK(pf_file_write(path, "one", 3, &error) == PF_OK && file_is(path, "one"));
+    CHECK(pf_file_write(path, "two and more", 12, &error) == PF_OK &&
+          file_is(path, "two and more"));
+    CHECK(pf_file_write(path, "", 0, &error) == PF_OK && file_is(path, ""));
+    CHECK(pf_file_write(path, "old", 3, &error) == PF_OK && file_is(path, "old"));
+    CHECK(files_in(folder) == 1);
+    PF_CASE("file: a failure leaves the old content and no temporary");
+    snprintf(other, sizeof other, "%s/folder", folder);
+    CHECK(mkdir(other, 0777) == 0);
+    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    CHECK_CONTAINS(error.text, other);
+    snprintf(other, sizeof other, "%s/a/below", folder); // a file is no folder
+    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    snprintf(other, sizeof other, "%s/nosuch/below", folder);
+    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    char wide[5000];
+    memset(wide, 'w', sizeof wide - 1);
+    wide[sizeof wide - 1] = 0;
+    CHECK(pf_file_write(wide, "x", 1, &error) == PF_ERR_FILE);
+    CHECK(strlen(error.text) > 0 && !strchr(error.text, '\n'));
+    CHECK(file_is(path, "old") && files_in(folder) == 2);
+    PF_CASE("file: a full device is a failure");
+    CHECK(pf_file_write("/dev/full", "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf_file_write("/dev/null", "x", 1, &error) == PF_OK);
+}
+
+static void test_read(const char *folder)
+{
+    char path[256];
+    pf_error error = {PF_OK, ""};
+    void *data = &error;
+    size_t n = 1;
+    snprintf(path, sizeof path, "%s/nosuch", folder);
+    PF_CASE("file: what cannot be read is named");
+    CHECK(pf_file_read(path, 100, &data, &n, &error) == PF_ERR_FILE && !data && n == 0);
+    CHECK_CONTAINS(error.text, path);
+    CHECK(pf_file_read(folder, 100, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK_CONTAINS(error.text, "folder");
+    PF_CASE("file: the limit holds, one byte fewer is fine");
+    char *big = calloc(1, 200001);
+    snprintf(path, sizeof path, "%s/big", folder);
+    CHECK(pf_file_write(path, big, 200001, &error) == PF_OK);
+    CHECK(pf_file_read(path, 200000, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK(pf_file_read("/dev/zero", 200000, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK(pf_file_read(path, 200001, &data, &n, &error) == PF_OK && n == 200001);
+    CHECK((uintptr_t)data % 8 == 0 && ((char *)data)[n] == 0);
+    free(data);
+    free(big);
+}
+
+// --- threads
+
+typedef struct work {
+    double slot[1000];
+    int worker_max;
+    size_t fails_from; // every item from here on whose number is odd fails
+    volatile int stop;
+    size_t stops_at;
+} work;
+
+static pf_status compute(void *self, int worker, size_t item, pf_error *error)
+{
+    work *w = self;
+    if (worker < 0 || worker >= w->worker_max) {
+        return pf_fail(error, PF_ERR_INTERNAL, "worker %d", worker);
+    }
+    if (item >= w->fails_from && item % 2 == 1) {
+        return pf_fail(error, PF_ERR_DEGENERATE, "item %z failed", item);
+    }
+    if (item == w->stops_at) {
+        w->stop = 1;
+    }
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(pf_key_root(3), item));
+    double sum = 0;
+    for (size_t i = 0; i < 50 + item % 97; i++) {
+        sum += pf_rng_normal(&rng);
+    }
+    w->slot[item] = sum;
+    return PF_OK;
+}
+
+static void count(void *self, const char *what, size_t done, size_t total)
+{
+    size_t *calls = self;
+    *calls += strcmp(what, "test") == 0 && done <= total;
+}
+
+static void test_parallel(void)
+{
+    static work one, many;
+    static const int threads[] = {1, 2, 5};
+    pf_error error = {PF_OK, ""};
+    PF_CASE("parallel: the same results for 1, 2 and 5 threads");
+    for (int i = 0; i < 3; i++) {
+        work *w = i == 0 ? &one : &many;
+        size_t calls = 0;
+        *w = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
+        pf_effort effort = {threads[i], &calls, count, NULL};
+        CHECK(pf_threads(&effort) == threads[i]);
+        CHECK(pf_parallel(&effort, 1000, compute, w, "test", &error) == PF_OK);
+        CHECK(calls == 1000);
+        CHECK(memcmp(w->slot, one.slot, sizeof one.slot) == 0);
+    }
+    PF_CASE("parallel: the lowest failing item is reported, whatever the number of threads");
+    for (int i = 0; i < 30; i++) {
+        many = (work){.worker_max = threads[i % 3], .fails_from = 300, .stops_at = SIZE_MAX};
+        pf_effort effort = {.threads = threads[i % 3]};
+        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", &error) == PF_ERR_DEGENERATE);
+        CHECK_STR(error.text, "item 301 failed");
+        CHECK(error.code == PF_ERR_DEGENERATE);
+        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", NULL) == PF_ERR_DEGENERATE);
+    }
+    PF_CASE("parallel: the stop flag stops");
+    for (int i = 0; i < 3; i++) {
+        many = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = 100};
+        pf_effort effort = {.threads = threads[i], .stop = &many.stop};
+        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", &error) == PF_ERR_INTERRUPTED);
+        CHECK_CONTAINS(error.text, "test: stopped after ");
+        CHECK(many.slot[999] == 0);
+    }
+    PF_CASE("parallel: nothing to do, and no effort given");
+    CHECK(pf_parallel(NULL, 0, compute, &many, "test", &error) == PF_OK);
+    many = (work){.worker_max = pf_processors(), .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
+    CHECK(pf_processors() >= 1 && pf_threads(NULL) == pf_processors());
+    CHECK(pf_parallel(NULL, 1000, compute, &many, "test", &error) == PF_OK);
+    CHECK(memcmp(many.slot, one.slot, sizeof one.slot) == 0);
+}
+
+static void test_arena(void)
+{
+    pf_arena arena = {0};
+    PF_CASE("arena: zeroed, aligned, given back at once");
+    for (size_t n = 0; n < 50; n++) {
+        uint8_t *piece = pf_arena_take(&arena, n, 3);
+        CHECK(piece && (uintptr_t)piece % 16 == 0);
+        for (size_t i = 0; i < 3 * n; i++) {
+            CHECK(piece[i] == 0);
+            piece[i] = 0xff;
+        }
+    }
+    CHECK_STR(pf_arena_text(&arena, "text"), "text");
+    pf_arena_free(&arena);
+    CHECK(!arena.failed && !arena.blocks);
+    PF_CASE("arena: sizes that overflow are refused, and every take after them");
+    CHECK(!pf_arena_take(&arena, SIZE_MAX / 8 + 2, 8) && arena.failed);
+    CHECK(!pf_arena_take(&arena, 1, 1));
+    CHECK(!pf_arena_text(&arena, "x"));
+    pf_arena_free(&arena);
+    CHECK(!pf_arena_take(&arena, SIZE_MAX, 1));
+    pf_arena_free(&arena);
+    CHECK(!pf_arena_take(&arena, 1, SIZE_MAX));
+    pf_arena_free(&arena);
+    CHECK(pf_arena_take(&arena, SIZE_MAX, 0) && !arena.failed);
+    pf_arena_free(&arena);
+}
+
+void test_host(void)
+{
+    char folder[200];
+    snprintf(folder, sizeof folder, "%s/host", pf_scratch_dir());
+    test_numbers();
+    test_text();
+    PF_CASE("file: a folder to write in");
+    CHECK(mkdir(folder, 0777) == 0);
+    test_write(folder);
+    test_read(folder);
+    test_parallel();
+    test_arena();
+}

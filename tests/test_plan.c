@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/calibrate.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// From configurations to plans: defaults, references, and everything that does not fit together.
+
+static const char machine[] = "mechanisms: [{name: base, lo: 0, hi: 1}, {name: a, lo: -1, hi: 1}, "
+                              "{name: b, lo: 0, hi: 2}]\n"
+                              "channels: [{name: x}, {name: y, scale: .5}]\n";
+
+static pf_status read_plan(pf_plan *plan, const char *more, pf_error *error)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text, "%s%s", machine, more);
+    *error = (pf_error){PF_OK, ""};
+    return pf_plan_from_config(plan, NULL, "rig.yaml", text, (size_t)n, NULL, 0, error);
+}
+
+static void refused(const char *more, const char *part)
+{
+    pf_plan plan;
+    pf_error error;
+    CHECK(read_plan(&plan, more, &error) != PF_OK);
+    CHECK_CONTAINS(error.text, part);
+    CHECK(plan.memory == NULL);
+    pf_plan_free(&plan);
+}
+
+static void check_defaults(void)
+{
+    pf_plan plan;
+    pf_error error;
+    if (!CHECK(read_plan(&plan, "", &error) == PF_OK)) {
+        printf("%s\n", error.text);
+        return;
+    }
+    CHECK(plan.n_mech == 3 && plan.n_chan == 2 && plan.n_probes == 2 && plan.n_tasks == 2);
+    CHECK(plan.budget1 == 8 && plan.budget2 == 2 && plan.require_probe);
+    CHECK(plan.stop == PF_STOP_LATCH && plan.hazard == 0);
+    CHECK(plan.prior[0] == .95 && plan.prior[1] == .025);
+    CHECK(plan.n_grid == 17 && fabs(plan.grid[4] - .35) < 1e-12);
+    // a quarter of the range for eight steps, one cent a step
+    CHECK(plan.probes[1].rows == 8 && plan.probes[1].command[2] == .5);
+    CHECK_NEAR(plan.probes[1].charge, .08, 1e-15);
+    CHECK(plan.probes[0].n_targets == 1 && plan.probes[0].targets[0] == 1);
+    CHECK(plan.tasks[1].n_uses == 1 && plan.tasks[1].uses[0] == 2);
+    CHECK(plan.tasks[0].reveal == .5 && plan.tasks[0].importance == 1);
+    CHECK(plan.channels[0].scale == 0 && plan.channels[1].scale == .5);
+    pf_plan_free(&plan);
+}
+
+static void check_given(void)
+{
+    pf_plan plan;
+    pf_error error;
+    const char *more = "g_cal: .4\ngrid: [.2, .5, .8]\nprior: [.9, .04, .06]\n"
+                       "probes: [{name: both, command: [[0,.5,.5],[0,-.5,1]], charge: .3},\n"
+                       "         {name: one, pulse: {mechanism: b, amplitude: 1, steps: 3}}]\n"
+                       "tasks: [{name: lift, mechanisms: [a, 2], command: [[0,.1,.1]], reveal: .7, "
+                       "importance: 2},\n"
+                       "        {name: hold, mechanisms: b}]\n";
+    if (!CHECK(read_plan(&plan, more, &error) == PF_OK)) {
+        printf("%s\n", error.text);
+        return;
+    }
+    CHECK(plan.n_grid == 4 && plan.grid[1] == .4); // g_cal joins the grid
+    CHECK(plan.prior[2] == .06);
+    CHECK(plan.probes[0].n_targets == 2 && plan.probes[0].targets[1] == 2);
+    CHECK(plan.probes[0].charge == .3 && plan.probes[1].rows == 3);
+    CHECK(plan.tasks[0].n_uses == 2 && plan.tasks[0].reveal == .7);
+    CHECK(plan.tasks[1].rows == 3 && plan.tasks[1].command[2] == 1 &&
+          plan.tasks[1].command[1] == 0);
+    pf_plan_free(&plan);
+}
+
+void test_plan(void)
+{
+    PF_CASE("defaults of a kit for use");
+    check_defaults();
+    PF_CASE("given probes and tasks");
+    check_given();
+    PF_CASE("refusals name the place and the thing");
+    refused("probes: [{name: p, pulse: {mechanism: c, amplitude: 1}}]", "'c'");
+    refused("probes: [{name: p, pulse: {mechanism: base, amplitude: 1}}]", "'base'");
+    refused("probes: [{name: p, pulse: {mechanism: a, amplitude: 2}}]", "limits");
+    refused("probes: [{name: p, command: [[0,0,0]]}]", "moves no candidate");
+    refused("probes: [{name: p, command: [[0,1]]}]", "columns");
+    refused("probes: [{name: p, command: [[0,1,0]], targets: [a, a]}]", "twice");
+    refused("probes: [{name: p, command: [[0,1,0]], targets: [z]}]", "'z'");
+    refused("probes: [{name: p, pulse: {mechanism: a, amplitude: 1}}]", "'b'");
+    refused("tasks: [{name: t, mechanisms: [a], policy: fly}]", "'fly'");
+    refused("tasks: [{name: t, mechanisms: [a], command: [[0,.1,.1]]}]", "does not list");
+    refused("tasks: [{name: t, mechanisms: [a, b], command: [[0,.1,0]]}]", "never moves");
+    refused("tasks: [{name: t, mechanisms: [a, b]}]", "command");
+    refused("tasks: [{name: t, mechanisms: [q]}]", "'");
+    refused("tasks: [{name: t, mechanisms: [a], command: [[0,7,0]]}]", "limits");
+    refused("prior: [.5, .5]", "hypotheses");
+    pf_plan plan;
+    pf_error error;
+    CHECK(pf_plan_from_config(&plan, NULL, "x.yaml", "g_cal: .3", 9, NULL, 0, &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "mechanisms");
+    const char *unbounded = "mechanisms: [{name: a}, {name: b}]\nchannels: [{name: x}]\n";
+    CHECK(pf_plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
+                              &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "limits");
+}
