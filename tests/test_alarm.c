@@ -85,6 +85,7 @@ void test_alarm(void)
         plan.prior = prior;
         plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
         plan.require_probe = false;
+        plan.every_severity = false;
         plan.budget1 = 8;
         plan.reveal_first = 35;
         plan.reveal_last = 45;

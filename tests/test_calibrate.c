@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/fit.h"
 #include "calibrate/observe.h"
+#include "check/flight.h"
 #include "preflight/calibrate.h"
 #include "test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,37 +102,105 @@ static void check_bytes(void)
     release(&other);
 }
 
+// What 140 checks of one kind of machine came to.
+typedef struct tally {
+    int ready, alarmed, located, blamed, deployed, violated, false_ready;
+} tally;
+
+// One machine per seed; gain on mechanism 1 + seed % 7, or healthy. Tasks that are go are flown.
+static tally check_many(bench *b, double gain)
+{
+    tally t = {0};
+    for (uint64_t seed = 0; seed < 140; seed++) {
+        double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1}, corrections[8];
+        int j = 1 + (int)(seed % 7);
+        gains[j] = gain;
+        pf_session *session = check_once(b, gains, seed);
+        t.ready += all_go(b, session);
+        t.alarmed += pf_session_alarm(session);
+        t.located += pf_session_mechanism(session, j)->changed > .5;
+        for (int i = 0; i < 8; i++) {
+            corrections[i] = pf_session_mechanism(session, i)->correction;
+            t.blamed += i > 0 && i != j && pf_session_mechanism(session, i)->changed > .5;
+        }
+        for (int task = 0; task < b->kit.n_tasks; task++) {
+            const pf_task_readiness *r = pf_session_task(session, task);
+            double flown = 0;
+            if (r->decision != PF_GO) {
+                continue;
+            }
+            pf_key key = pf_key_stream(seed, "attitude", 0, PF_PURPOSE_TASK, 0);
+            CHECK(pf_fly(b->plant, &b->kit, task, key, gains, corrections, &flown, NULL) == PF_OK);
+            t.deployed++;
+            t.violated += flown < r->lower;
+            t.false_ready += flown < b->kit.j_min;
+        }
+    }
+    return t;
+}
+
 static void check_use(void)
 {
+    static const double gains[] = {1, .8, .65, .5, .35, .2};
     pf_plan plan;
     bench b = {0};
     CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
     if (calibrated(&b, &plan, 0)) {
-        int ready = 0, found = 0, located = 0, blamed = 0;
-        for (uint64_t seed = 0; seed < 200; seed++) {
-            pf_session *session = check_once(&b, NULL, seed);
-            ready += all_go(&b, session);
-            double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-            int j = 1 + (int)(seed % 7);
-            gains[j] = .35;
-            session = check_once(&b, gains, seed);
-            found += pf_session_alarm(session);
-            located += pf_session_mechanism(session, j)->changed > .9;
-            for (int i = 1; i < 8; i++) {
-                blamed += i != j && pf_session_mechanism(session, i)->changed > .5;
-            }
+        printf("gain  all-ready alarmed located blamed | tasks flown, below bound, below j_min\n");
+        for (size_t i = 0; i < sizeof gains / sizeof gains[0]; i++) {
+            tally t = check_many(&b, gains[i]);
+            printf("%.2f  %9d %7d %7d %6d | %d %d %d\n", gains[i], t.ready, t.alarmed, t.located,
+                   t.blamed, t.deployed, t.violated, t.false_ready);
+            CHECK(t.blamed <= 3);
+            CHECK(t.false_ready * 50 <= t.deployed);
+            CHECK(gains[i] < .3 || t.ready >= 126);
+            CHECK(gains[i] > .6 || (t.alarmed >= 133 && t.located >= 126));
+            CHECK(gains[i] != 1 || t.alarmed <= 14);
         }
-        printf("attitude kit: healthy all ready %d/200, loss to .35 alarmed %d/200, located "
-               "%d/200, others blamed %d\n",
-               ready, found, located, blamed);
-        CHECK(ready >= 180);
-        CHECK(found >= 180);
-        CHECK(located >= 170);
-        CHECK(blamed <= 5);
     }
     pf_plan_free(&plan);
     release(&b);
+}
+
+static double information(int n0, const double *a, int n1, const double *c, int bins,
+                          const double *edges)
+{
+    double p0[8], p1[8], sum = 0;
+    pf_fit_row(n0, a, bins, edges, p0);
+    pf_fit_row(n1, c, bins, edges, p1);
+    for (int k = 0; k < bins; k++) {
+        double mean = .5 * (p0[k] + p1[k]);
+        sum += .5 * (p0[k] * log(p0[k] / mean) + p1[k] * log(p1[k] / mean));
+    }
+    return sum;
+}
+
+// The dynamic programme against every choice of two cuts.
+static void check_information(void)
+{
+    double a[14], c[10], edges[2], scratch[4096];
+    CHECK(pf_fit_information_scratch(14, 10, 3) <= 4096);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        pf_rng rng;
+        double all[26], best = -1;
+        pf_rng_init(&rng, seed);
+        for (int i = 0; i < 24; i++) {
+            double score = round(8 * (pf_rng_normal(&rng) + (i < 14 ? 0 : .1 * (double)seed))) / 8;
+            *(i < 14 ? &a[i] : &c[i - 14]) = all[i] = score;
+        }
+        all[24] = -100;
+        all[25] = 100;
+        for (int i = 0; i < 26; i++) {
+            for (int j = 0; j < 26; j++) {
+                double cuts[2] = {fmin(all[i], all[j]), fmax(all[i], all[j])};
+                best = fmax(best, information(14, a, 10, c, 3, cuts));
+            }
+        }
+        pf_fit_edges_information(14, a, 10, c, 3, edges, scratch);
+        CHECK(edges[0] <= edges[1]);
+        CHECK_NEAR(information(14, a, 10, c, 3, edges), best, 1e-12);
+    }
 }
 
 static void check_methods(void)
@@ -201,6 +272,8 @@ void test_calibrate(void)
     check_bytes();
     PF_CASE("healthy machines are ready, losses are found");
     check_use();
+    PF_CASE("edges that maximise mutual information");
+    check_information();
     PF_CASE("every method calibrates and checks");
     check_methods();
     PF_CASE("refusals");

@@ -348,8 +348,14 @@ static void test_sessions(void)
     r.nominal = 200;
     m = recording_kit(NULL, &r);
     if (m.status == PF_OK) {
-        CHECK_NEAR(m.kit.changed[4], (double)(.4 * 10 + 1) / (10 + 5), .07);
-        CHECK_NEAR(m.kit.nominal[0], (double)(.4 * 100 + 1) / (100 + 5), .02);
+        // unequal classes do not move the edges: healthy responses share one category, few
+        // weakened ones fall into it
+        int home = 0;
+        for (int c = 1; c < m.kit.n_bins; c++) {
+            home = m.kit.nominal[c] > m.kit.nominal[home] ? c : home;
+        }
+        CHECK(m.kit.nominal[home] > .85);
+        CHECK(m.kit.changed[home] < .2);
         check_sessions(&m.kit, &r.w);
     }
     free(m.bytes);

@@ -74,7 +74,7 @@ static void make_plan(planned *p)
                         .members = 16};
 }
 
-static void test_plan(void)
+static void test_with_plan(void)
 {
     PF_CASE("a kit after a configuration, with and without u columns");
     planned p;
@@ -404,7 +404,7 @@ void test_recordings_refused(void)
 {
     test_csv();
     test_csv_sizes();
-    test_plan();
+    test_with_plan();
     test_plan_refusals();
     test_rows_refused();
     test_data_refused();

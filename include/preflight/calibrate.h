@@ -49,6 +49,10 @@ typedef struct pf_plan {
     const double *grid;
     int n_bins;
     int episodes;
+    // The channel is calibrated at several gains, mixed evenly, with edges that maximise mutual
+    // information, so that a mild loss has a category that speaks for it; false: at g_cal alone
+    // with pooled quantiles, as in the paper.
+    bool every_severity;
     const double *prior; // n_mech
     double hazard;       // per opportunity
     int budget1, budget2;

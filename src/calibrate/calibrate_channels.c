@@ -84,7 +84,12 @@ pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error)
 
 // --- channels
 
-// Slots of all episodes: per probe, class (0 nominal, t + 1 target t weak), episode, target.
+// Gains that the channel for every severity is calibrated at, mixed evenly.
+static const double severities[] = {.2, .35, .5, .65, .8};
+enum { N_SEVERITIES = sizeof severities / sizeof severities[0] };
+
+// Slots of all episodes: per probe, class, episode, target. Class 0 is nominal, t + 1 is target t
+// at g_cal (centres, and the paper's channel), n_targets + 1 + t is target t at mixed severities.
 typedef struct episodes {
     pf_calibration *c;
     pf_match *matches;
@@ -112,12 +117,19 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     int episode = (int)(item % (size_t)plan->episodes);
     int q = e->probe_of[unit], class = e->class_of[unit];
     const pf_plan_probe *probe = &plan->probes[q];
+    bool mixed = class > probe->n_targets;
     for (int j = 0; j < plan->n_mech; j++) {
-        w->gains[j] = class > 0 && probe->targets[class - 1] == j ? plan->g_cal : 1;
+        w->gains[j] = 1;
+    }
+    if (class > 0) {
+        w->gains[probe->targets[(class - 1) % probe->n_targets]] =
+            mixed ? severities[episode % N_SEVERITIES] : plan->g_cal;
     }
     pf_rig rig = {w->plant, &c->build.kit, w->gains, w->start, w->response};
     pf_key key = pf_key_stream(plan->seed, plan->plant, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
-                               class > 0);
+                               mixed       ? 2
+                               : class > 0 ? 1
+                                           : 0);
     pf_status status = pf_rig_run(&rig, q, key, error);
     pf_twin twin = {w->plant, &c->build.kit};
     pf_predictor predictor = pf_twin_predictor(&twin);
@@ -188,46 +200,90 @@ typedef struct fit_buffers {
     double *score[2], *coefficient[2], *remaining, *scratch;
 } fit_buffers;
 
-// Bins, rows, centres and dispersion of one target (protocol section 2).
+// Class of the episodes that speak for the change of a target in its channel.
+static int channel_class(const pf_plan *plan, int probe, int target)
+{
+    return 1 + target + (plan->every_severity ? plan->probes[probe].n_targets : 0);
+}
+
+// Scores and coefficients of one class into buffer `into`; refused where too few are usable.
+static pf_status collect_class(episodes *e, int probe, int class, int target, fit_buffers *f,
+                               int into, int *n, pf_error *error)
+{
+    const pf_plan *plan = e->c->plan;
+    *n = collect(e, probe, class, target, f->score[into], f->coefficient[into], f->remaining);
+    double median = pf_fit_median(plan->episodes, f->remaining, f->scratch);
+    if (median < PF_REMAINING_CALIBRATION && plan->probes[probe].n_targets > 1) {
+        return refuse_collinear(plan, probe, target, error);
+    }
+    if (*n < 2 || 2 * *n < plan->episodes) {
+        return refuse(plan, probe, target, "the model predicts no effect of a loss", error);
+    }
+    return PF_OK;
+}
+
+static bool all_zero(int n, const double *values)
+{
+    for (int i = 0; i < n; i++) {
+        if (values[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Centres and dispersion of one target from its nominal and g_cal episodes.
+static pf_status fit_centres(episodes *e, int probe, int target, fit_buffers *f, pf_error *error)
+{
+    const pf_plan *plan = e->c->plan;
+    pf_kit_build *b = &e->c->build;
+    int at = b->probe_target[probe] + target, n0 = 0, n1 = 0;
+    pf_status status = collect_class(e, probe, 0, target, f, 0, &n0, error);
+    if (status == PF_OK) {
+        status = collect_class(e, probe, target + 1, target, f, 1, &n1, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    b->m0[at] = pf_fit_median(n0, f->coefficient[0], f->scratch);
+    b->m1[at] = pf_fit_median(n1, f->coefficient[1], f->scratch);
+    double apart = b->m1[at] - b->m0[at];
+    if (!(fabs(apart) > 1e-9)) {
+        return refuse(plan, probe, target, "the responses at gain 1 and g_cal coincide", error);
+    }
+    double sigma = pf_fit_dispersion(n1, f->coefficient[1], f->scratch) / fabs(apart);
+    b->sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(sigma, .02);
+    return PF_OK;
+}
+
+// Bins and the two rows of one target (protocol sections 2 and 8).
 static pf_status fit_target(episodes *e, int probe, int target, fit_buffers *f, pf_error *error)
 {
-    pf_calibration *c = e->c;
-    const pf_plan *plan = c->plan;
-    pf_kit_build *b = &c->build;
-    int at = b->probe_target[probe] + target, bins = plan->n_bins, n[2];
-    for (int class = 0; class < 2; class ++) {
-        n[class] = collect(e, probe, class == 0 ? 0 : target + 1, target, f->score[class],
-                           f->coefficient[class], f->remaining);
-        double median = pf_fit_median(plan->episodes, f->remaining, f->scratch);
-        if (median < PF_REMAINING_CALIBRATION && plan->probes[probe].n_targets > 1) {
-            return refuse_collinear(plan, probe, target, error);
-        }
-        if (n[class] < 2 || 2 * n[class] < plan->episodes) {
-            return refuse(plan, probe, target, "the model predicts no effect of a loss", error);
-        }
+    const pf_plan *plan = e->c->plan;
+    pf_kit_build *b = &e->c->build;
+    int at = b->probe_target[probe] + target, bins = plan->n_bins, n0 = 0, n1 = 0;
+    pf_status status = fit_centres(e, probe, target, f, error);
+    if (status == PF_OK) {
+        status = collect_class(e, probe, 0, target, f, 0, &n0, error);
     }
-    bool silent = true;
-    for (int i = 0; i < n[0]; i++) {
-        silent = silent && f->score[0][i] == 0;
+    if (status == PF_OK) {
+        status =
+            collect_class(e, probe, channel_class(plan, probe, target), target, f, 1, &n1, error);
     }
-    if (silent) {
+    if (status != PF_OK) {
+        return status;
+    }
+    if (all_zero(n0, f->score[0])) {
         return refuse(plan, probe, target,
                       "nominal responses equal the prediction to the last bit: there is no noise "
                       "to calibrate against; set sensor_noise (for example .25)",
                       error);
     }
     double *edges = b->edges + (size_t)at * (size_t)(bins - 1);
-    pf_fit_edges(n[0], f->score[0], n[1], f->score[1], bins, edges, f->scratch);
-    pf_fit_row(n[0], f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
-    pf_fit_row(n[1], f->score[1], bins, edges, b->changed + (size_t)at * (size_t)bins);
-    b->m0[at] = pf_fit_median(n[0], f->coefficient[0], f->scratch);
-    b->m1[at] = pf_fit_median(n[1], f->coefficient[1], f->scratch);
-    double apart = b->m1[at] - b->m0[at];
-    if (!(fabs(apart) > 1e-9)) {
-        return refuse(plan, probe, target, "the responses at gain 1 and g_cal coincide", error);
-    }
-    double sigma = pf_fit_dispersion(n[1], f->coefficient[1], f->scratch) / fabs(apart);
-    b->sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(sigma, .02);
+    (plan->every_severity ? pf_fit_edges_information : pf_fit_edges)(
+        n0, f->score[0], n1, f->score[1], bins, edges, f->scratch);
+    pf_fit_row(n0, f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
+    pf_fit_row(n1, f->score[1], bins, edges, b->changed + (size_t)at * (size_t)bins);
     return PF_OK;
 }
 
@@ -244,7 +300,8 @@ static double fit_cross(episodes *e, int probe, fit_buffers *f, double *cross)
         const double *nominal = c->build.nominal + (size_t)at * (size_t)bins;
         for (int other = 0; other < n_targets; other++) {
             double *row = cross + ((size_t)t * (size_t)n_targets + (size_t)other) * (size_t)bins;
-            int n = collect(e, probe, other + 1, t, f->score[0], f->coefficient[0], f->remaining);
+            int n = collect(e, probe, channel_class(plan, probe, other), t, f->score[0],
+                            f->coefficient[0], f->remaining);
             pf_fit_row(n, f->score[0], bins, edges, row);
             for (int k = 0; k < bins && other != t; k++) {
                 double ratio = row[k] / nominal[k];
@@ -298,7 +355,9 @@ static pf_status fit_all(episodes *e, pf_error *error)
         f.coefficient[i] = pf_arena_take(arena, n, sizeof(double));
     }
     f.remaining = pf_arena_take(arena, n, sizeof(double));
-    f.scratch = pf_arena_take(arena, 2 * n, sizeof(double));
+    f.scratch = pf_arena_take(
+        arena, pf_fit_information_scratch(plan->episodes, plan->episodes, plan->n_bins),
+        sizeof(double));
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes", plan->episodes);
     }
@@ -321,9 +380,10 @@ pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error)
     e.first = pf_arena_take(&c->arena, n_probes, sizeof *e.first);
     for (size_t q = 0; q < n_probes && e.first; q++) {
         size_t t = (size_t)plan->probes[q].n_targets;
+        size_t classes = 1 + t * (plan->every_severity ? 2 : 1);
         e.first[q] = slots;
-        units += 1 + t;
-        slots += (1 + t) * (size_t)plan->episodes * t;
+        units += classes;
+        slots += classes * (size_t)plan->episodes * t;
     }
     e.matches = pf_arena_take(&c->arena, slots, sizeof *e.matches);
     e.probe_of = pf_arena_take(&c->arena, units, sizeof(int));
@@ -334,7 +394,8 @@ pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error)
     }
     int unit = 0;
     for (int q = 0; q < plan->n_probes; q++) {
-        for (int class = 0; class <= plan->probes[q].n_targets; class ++) {
+        int classes = 1 + plan->probes[q].n_targets * (plan->every_severity ? 2 : 1);
+        for (int class = 0; class < classes; class ++) {
             e.probe_of[unit] = q;
             e.class_of[unit++] = class;
         }

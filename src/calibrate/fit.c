@@ -35,6 +35,96 @@ void pf_fit_edges(int n0, const double *nominal, int n1, const double *fault, in
     }
 }
 
+// Cuts that the search considers at most; between them lie equally many scores.
+enum { CUTS_MAX = 256 };
+
+size_t pf_fit_information_scratch(int n0, int n1, int n_bins)
+{
+    // sorted scores with their class, then per cut: position, counts below, best value and origin
+    size_t cuts = CUTS_MAX + 2;
+    return 2 * ((size_t)n0 + (size_t)n1) + cuts * (3 + 2 * (size_t)n_bins);
+}
+
+typedef struct labelled {
+    double score, label; // label 1: changed
+} labelled;
+
+static int by_score(const void *a, const void *b)
+{
+    const labelled *x = a, *y = b;
+    int order = (x->score > y->score) - (x->score < y->score);
+    return order ? order : (x->label > y->label) - (x->label < y->label);
+}
+
+// What a bin with these counts adds to the mutual information.
+static double bin_information(double count0, double count1, int n0, int n1, int n_bins)
+{
+    double p0 = (count0 + 1) / (n0 + n_bins), p1 = (count1 + 1) / (n1 + n_bins);
+    double mean = .5 * (p0 + p1);
+    return .5 * (p0 * log(p0 / mean) + p1 * log(p1 / mean));
+}
+
+// Positions between different scores, the ends included, with the counts below them.
+static int find_cuts(const labelled *sorted, int n, double *cut, double *below0, double *below1)
+{
+    int m = 0, stride = n / CUTS_MAX + 1;
+    double count0 = 0, count1 = 0, next = 0;
+    for (int i = 0; i <= n; i++) {
+        bool end = i == 0 || i == n;
+        if (end || (i >= next && sorted[i - 1].score < sorted[i].score)) {
+            cut[m] = i;
+            below0[m] = count0;
+            below1[m++] = count1;
+            next = i + stride;
+        }
+        if (i < n) {
+            count0 += sorted[i].label == 0;
+            count1 += sorted[i].label == 1;
+        }
+    }
+    return m;
+}
+
+void pf_fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
+                              int n_bins, double *edges, double *scratch)
+{
+    int n = n0 + n1, width = CUTS_MAX + 2;
+    labelled *sorted = (labelled *)scratch;
+    double *cut = scratch + 2 * (size_t)n, *below0 = cut + width, *below1 = below0 + width;
+    double *best = below1 + width, *from = best + (size_t)width * (size_t)n_bins;
+    for (int i = 0; i < n; i++) {
+        sorted[i] = i < n0 ? (labelled){nominal[i], 0} : (labelled){changed[i - n0], 1};
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_score);
+    int m = find_cuts(sorted, n, cut, below0, below1);
+    // best[k][i]: everything below cut i in k + 1 bins
+    for (int k = 0; k < n_bins; k++) {
+        for (int i = 0; i < m; i++) {
+            double value =
+                k == 0 ? bin_information(below0[i], below1[i], n0, n1, n_bins) : -INFINITY;
+            int origin = 0;
+            for (int j = 0; j <= i && k > 0; j++) {
+                double sum =
+                    best[(k - 1) * width + j] +
+                    bin_information(below0[i] - below0[j], below1[i] - below1[j], n0, n1, n_bins);
+                origin = sum > value ? j : origin;
+                value = sum > value ? sum : value;
+            }
+            best[k * width + i] = value;
+            from[k * width + i] = origin;
+        }
+    }
+    // walk back; a cut at an end leaves an empty bin
+    int at = m - 1;
+    for (int k = n_bins - 1; k > 0; k--) {
+        at = (int)from[k * width + at];
+        int i = (int)cut[at];
+        edges[k - 1] = i == 0   ? sorted[0].score - 1
+                       : i == n ? sorted[n - 1].score + 1
+                                : .5 * (sorted[i - 1].score + sorted[i].score);
+    }
+}
+
 void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, double *row)
 {
     pf_channel_row channel = {n_bins, edges, row, row};

@@ -12,6 +12,13 @@
 void pf_fit_edges(int n0, const double *nominal, int n1, const double *fault, int n_bins,
                   double *edges, double *scratch);
 
+// K - 1 edges that maximise the mutual information of class (equally likely) and category on these
+// scores, with the rows smoothed as pf_fit_row smooths them; by dynamic programming over contiguous
+// bins. Bins may be empty: equal edges. scratch needs pf_fit_information_scratch doubles.
+void pf_fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
+                              int n_bins, double *edges, double *scratch);
+size_t pf_fit_information_scratch(int n0, int n1, int n_bins);
+
 // Smoothed category frequencies, (count + 1)/(n + K).
 void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, double *row);
 

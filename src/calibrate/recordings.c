@@ -225,12 +225,16 @@ static void spread(int n, const double *values, int m, double *out)
 static pf_status fit_rows(job *b, int probe, int target, int n0)
 {
     int at = b->build.probe_target[probe] + target, bins = b->plan.n_bins;
-    int each = (int)(b->most_episodes / 2), most = each * N_SEVERITIES;
+    // the paper's channel knows g_cal alone
+    bool every = b->plan.every_severity;
+    const double *gains = every ? severities : &b->plan.g_cal;
+    int each = (int)(b->most_episodes / 2), n_gains = every ? N_SEVERITIES : 1;
+    int most = each * n_gains;
     double *edges = b->build.edges + (size_t)at * (size_t)(bins - 1);
     double *changed = b->build.changed + (size_t)at * (size_t)bins, row[64];
     for (int pass = 0; pass < 2; pass++) {
-        for (int s = 0; s < N_SEVERITIES; s++) {
-            int n = severity_scores(b, probe, target, severities[s], b->score[1]);
+        for (int s = 0; s < n_gains; s++) {
+            int n = severity_scores(b, probe, target, gains[s], b->score[1]);
             if (n < 0) {
                 return refuse(b, probe, target, "a score is not finite; check the units");
             }
@@ -241,12 +245,13 @@ static pf_status fit_rows(job *b, int probe, int target, int n0)
             // rows are smoothed one by one: moved episodes are no more episodes than recorded
             pf_fit_row(n, b->score[1], bins, edges, row);
             for (int k = 0; k < bins; k++) {
-                changed[k] += row[k] / N_SEVERITIES;
+                changed[k] += row[k] / n_gains;
             }
         }
         if (pass == 0) {
             spread(n0, b->score[0], most, b->pooled[0]);
-            pf_fit_edges(most, b->pooled[0], most, b->pooled[1], bins, edges, b->scratch);
+            (every ? pf_fit_edges_information
+                   : pf_fit_edges)(most, b->pooled[0], most, b->pooled[1], bins, edges, b->scratch);
         }
     }
     pf_fit_row(n0, b->score[0], bins, edges, b->build.nominal + (size_t)at * (size_t)bins);
@@ -435,7 +440,8 @@ static pf_status make_room(job *b)
     size_t pooled = b->most_episodes / 2 * N_SEVERITIES;
     b->shift = pf_arena_take(&b->arena, 2 * b->most_window, d);
     b->points = pf_arena_take(&b->arena, (size_t)b->rec->n_groups + 1, sizeof *b->points);
-    b->scratch = pf_arena_take(&b->arena, 2 * pooled, d);
+    b->scratch = pf_arena_take(
+        &b->arena, pf_fit_information_scratch((int)pooled, (int)pooled, b->plan.n_bins), d);
     size_t matches = targets * (b->most_episodes / 2);
     b->matches = pf_arena_take(&b->arena, matches * (targets + 1), sizeof *b->matches);
     b->spare = pf_arena_take(&b->arena, matches, sizeof *b->spare);

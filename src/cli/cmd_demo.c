@@ -20,8 +20,9 @@ typedef struct story {
     pf_arena arena;
     pf_rig rig;
     double *gains;
-    double *before; // belief before a response
-    int fault;      // 0: healthy
+    int fault;   // 0: healthy
+    int chapter; // of the story
+    bool recovering, told_severity;
     uint64_t seed;
 } story;
 
@@ -30,9 +31,9 @@ static const char *plant_mechanism(const void *info, int j)
     return ((const pf_plant_info *)info)->mechanisms[j].name;
 }
 
-static void heading(const char *text)
+static void heading(story *s, const char *text)
 {
-    printf("\n%s%s%s\n", cli_paint(CLI_BOLD), text, cli_paint(NULL));
+    printf("\n%s%d. %s%s\n", cli_paint(CLI_BOLD), ++s->chapter, text, cli_paint(NULL));
 }
 
 // A bar of at most 24 cells for a probability.
@@ -87,7 +88,7 @@ static pf_status show_passive(story *s, pf_error *error)
             largest = fmax(largest, fabs(one[i] - other[i]));
         }
     }
-    heading("1. What the logs show");
+    heading(s, "What the logs show");
     printf("Today's controller fires thruster 0 only. Twenty logged runs of this machine and of a\n"
            "healthy one, same disturbances and noise: largest difference in any sample %g.\n"
            "Whatever is wrong with an idle thruster, the logs cannot show it.\n",
@@ -124,9 +125,9 @@ static void print_severity(const story *s, int mechanism)
 static void after_ask(void *self, const pf_ask *ask)
 {
     story *s = self;
-    if (ask->kind == PF_ASK_PROBE && ask->stage == 2 && s->before[0] >= 0) {
-        heading("3. How much is left: recovery probes");
-        s->before[0] = -1;
+    if (ask->kind == PF_ASK_PROBE && ask->stage == 2 && !s->recovering) {
+        heading(s, "How much is left: recovery probes");
+        s->recovering = true;
     }
 }
 
@@ -160,8 +161,11 @@ static void after_tell(void *self, const pf_ask *ask)
         printf("      the category speaks for a loss, so the gate lets the amplitude z = %.2f "
                "through\n",
                r->coordinate);
-        print_belief(s);
-        print_severity(s, r->mechanism);
+        if (!s->told_severity) {
+            print_belief(s);
+            print_severity(s, r->mechanism);
+            s->told_severity = true;
+        }
     }
     if (pf_session_alarm(s->session) &&
         pf_session_alarm_opportunity(s->session) == pf_session_opportunities(s->session) - 1) {
@@ -175,12 +179,11 @@ static void after_tell(void *self, const pf_ask *ask)
 
 static pf_status probe(story *s, pf_error *error)
 {
-    heading("2. Whether and where: probes, chosen one by one");
+    heading(s, "Whether and where: probes, chosen one by one");
     printf(
-        "Each probe is a %d-step pulse on one idle thruster. Its response is compared with what\n"
-        "a healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
+        "Each probe pulses one idle thruster for %d steps. Its response is compared with what a\n"
+        "healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
         pf_kit_probe_rows(&s->kit, 0));
-    s->before[0] = 0;
     pf_drive drive = {.seed = s->seed,
                       .purpose = PF_PURPOSE_EVALUATION,
                       .stop = &cli_interrupted,
@@ -201,7 +204,7 @@ static pf_status fly(story *s, pf_error *error)
 {
     const pf_kit *k = &s->kit;
     double *corrections = pf_arena_take(&s->arena, (size_t)k->n_mech, sizeof(double));
-    heading("5. What really happens when each task is flown");
+    heading(s, "What really happens when each task is flown");
     printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
            "uncorrected");
     int broken = 0, saved = 0;
@@ -243,7 +246,6 @@ static pf_status start(story *s, pf_error *error)
     const pf_kit *k = &s->kit;
     size_t bytes = pf_session_size(k);
     void *memory = pf_arena_take(&s->arena, bytes, 1);
-    s->before = pf_arena_take(&s->arena, (size_t)k->n_mech, sizeof(double));
     double *begin = pf_arena_take(&s->arena, (size_t)k->n_state + 1, sizeof(double));
     double *response =
         pf_arena_take(&s->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, sizeof(double));
@@ -280,7 +282,7 @@ static pf_status tell_story(story *s, pf_error *error)
         status = probe(s, error);
     }
     if (status == PF_OK) {
-        heading("4. The verdict for every task that may come");
+        heading(s, "The verdict for every task that may come");
         cli_print_readiness(s->session);
         status = fly(s, error);
     }
@@ -314,7 +316,7 @@ int cmd_demo(int argc, char **argv)
         gains[j] = 1;
     }
     s.gains = gains;
-    fault = fault ? fault : "5:0.35";
+    fault = fault ? fault : "5:0.20";
     bool good = strcmp(fault, "none") == 0 ||
                 cli_fault("demo", fault, info->n_mech, plant_mechanism, info, gains);
     for (int j = 1; j < info->n_mech; j++) {

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -317,6 +318,7 @@ int cmd_serve(int argc, char **argv)
         return status;
     }
     c.seed = (uint64_t)seed;
+    signal(SIGPIPE, SIG_IGN); // a client that leaves ends its session, not the server
     status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, 0);
     cli_kit_close(&c.kit);
     return status;

@@ -13,7 +13,7 @@ static const cli_command commands[] = {
      "Calibrates a kit for the eight-thruster attitude plant, weakens one thruster in secret, "
      "shows\n"
      "that passive data look the same, then probes, locates, corrects, certifies and flies.\n\n"
-     "  --fault J:G   the secret fault (default 5:0.35); --fault none for a healthy machine\n"
+     "  --fault J:G   the secret fault (default 5:0.20); --fault none for a healthy machine\n"
      "  --seed N      another machine, another day (default 7)\n\n"
      "Example: preflight demo --fault 3:0.2\n",
      cmd_demo},
@@ -135,7 +135,6 @@ int main(int argc, char **argv)
         struct sigaction action = {.sa_handler = on_interrupt};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
-        signal(SIGPIPE, SIG_IGN);
         int status = commands[i].run(argc - 2, argv + 2);
         if (fflush(stdout) != 0 && status == EXIT_YES) {
             fprintf(stderr, "preflight %s: standard output could not be written\n",

@@ -213,6 +213,8 @@ static const pf_schema_row config_rows[] = {
      "what an alarm does to stage 1"},
     {"require_probe", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, require_probe), NULL,
      "whether an unprobed mechanism blocks its tasks"},
+    {"every_severity", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, every_severity), NULL,
+     "whether the channel is calibrated at gains from .2 to .8, not at g_cal alone"},
     {"sensor_noise", PF_KIND_NUMBER, 0, 0, 1e6, offsetof(pf_config, sensor_noise), NULL,
      "noise added to what is measured"},
     {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, offsetof(pf_config, seed), NULL,
