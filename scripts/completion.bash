@@ -1,0 +1,46 @@
+# bash completion for preflight
+_preflight()
+{
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+    local commands="demo list calibrate check serve replay explain rollout kit"
+    if [ "$COMP_CWORD" = 1 ]; then
+        COMPREPLY=($(compgen -W "$commands --help --version" -- "$current"))
+        return
+    fi
+    case $previous in
+    --config|--journal|--certificate|--recordings|--commands|--state|--socket|-o)
+        COMPREPLY=($(compgen -f -- "$current"))
+        return ;;
+    --method)
+        COMPREPLY=($(compgen -W "$(preflight list methods 2>/dev/null | cut -d' ' -f1)" -- "$current"))
+        return ;;
+    --plant)
+        COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current"))
+        return ;;
+    --what)
+        COMPREPLY=($(compgen -W "output state" -- "$current"))
+        return ;;
+    esac
+    local options=
+    case $command in
+    demo) options="--fault --seed" ;;
+    list) options="plants methods suites --json" ;;
+    calibrate) options="-o --config --set --predictor --probes --method --seed --threads --recordings --json" ;;
+    check) options="--plant --fault --seed --method --journal --certificate --json" ;;
+    serve) options="--journal --socket --plant --method --seed" ;;
+    replay) options="--json" ;;
+    rollout) options="--commands --fault --seed --mean-reset --no-noise --state --what" ;;
+    kit) options="show --json" ;;
+    esac
+    case $current in
+    -*) COMPREPLY=($(compgen -W "$options --help" -- "$current")) ;;
+    *)
+        case $command in
+        list|kit) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
+        calibrate|rollout)
+            COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current")) ;;
+        *) COMPREPLY=($(compgen -f -- "$current")) ;;
+        esac ;;
+    esac
+}
+complete -F _preflight preflight

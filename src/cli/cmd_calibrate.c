@@ -211,17 +211,21 @@ int cmd_calibrate(int argc, char **argv)
     if (status != EXIT_YES) {
         return status;
     }
+    pf_error error = {PF_OK, ""};
+    pf_status result = pf_file_writable(c.output, &error);
+    if (result != PF_OK) {
+        return cli_fail("calibrate", result, &error);
+    }
     status = read_config(&c, &t, &threads);
     if (status != EXIT_YES) {
         return status;
     }
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, (int)threads);
-    pf_error error = {PF_OK, ""};
     void *bytes = NULL;
     size_t n_bytes = 0;
-    pf_status result = c.recordings ? from_recordings(&c, &t, &effort, &bytes, &n_bytes, &error)
-                                    : from_plant(&c, &t, &effort, &bytes, &n_bytes, &error);
+    result = c.recordings ? from_recordings(&c, &t, &effort, &bytes, &n_bytes, &error)
+                          : from_plant(&c, &t, &effort, &bytes, &n_bytes, &error);
     cli_progress_end(&progress);
     status = result == PF_OK ? save_kit(&c, bytes, n_bytes) : cli_fail("calibrate", result, &error);
     free(bytes);

@@ -122,3 +122,22 @@ pf_status pf_file_write(const char *path, const void *data, size_t size, pf_erro
     }
     return PF_OK;
 }
+
+pf_status pf_file_writable(const char *path, pf_error *error)
+{
+    struct stat info;
+    if (strcmp(path, "-") == 0) {
+        return PF_OK;
+    }
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        return pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path);
+    }
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    int n = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
+    snprintf(folder, sizeof folder, "%.*s", n, slash ? path : ".");
+    if (access(folder, W_OK) != 0) {
+        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+    }
+    return PF_OK;
+}

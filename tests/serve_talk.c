@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_talk.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
+{
+    pf_error error = {PF_OK, ""};
+    memset(t, 0, sizeof *t);
+    attitude_machine_open(&t->machine, weak, .35);
+    pf_dialogue_config config = {.twin = twin ? t->machine.plant : NULL,
+                                 .twin_error = "the twin is at the cleaner's"};
+    CHECK(pf_dialogue_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
+    CHECK_STR(error.text, "");
+    t->session = pf_dialogue_session(t->dialogue);
+    t->kit = pf_session_kit(t->session);
+}
+
+void close_talk(talk *t)
+{
+    pf_dialogue_destroy(t->dialogue);
+    attitude_machine_close(&t->machine);
+    pf_text_free(&t->request);
+    pf_text_free(&t->reply);
+}
+
+const char *say(talk *t, const char *line)
+{
+    // a copy of exactly the line's size, so that a read beyond its end is seen
+    size_t n = strlen(line);
+    char *exact = malloc(n > 0 ? n : 1);
+    memcpy(exact, line, n);
+    pf_dialogue_line(t->dialogue, exact, n, &t->reply, NULL);
+    free(exact);
+    return t->reply.data;
+}
+
+json_t *parsed(const char *text)
+{
+    json_error_t problem;
+    json_t *json = json_loads(text ? text : "", JSON_REJECT_DUPLICATES, &problem);
+    CHECK(json != NULL);
+    return json;
+}
+
+bool step(talk *t, bool state)
+{
+    pf_ask ask;
+    say(t, "{\"op\":\"ask\"}");
+    if (!pf_session_outstanding(t->session, &ask)) {
+        return false;
+    }
+    attitude_machine_probe(&t->machine, t->kit, ask.probe);
+    attitude_machine_tell(&t->machine, t->kit, ask.probe, ask.stage, state, &t->request);
+    CHECK_CONTAINS(say(t, t->request.data), "{\"ok\":true,");
+    return true;
+}

@@ -1,0 +1,490 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _DEFAULT_SOURCE // usleep
+#include "test.h"
+
+#include "check/reply.h"
+#include "host/file.h"
+#include "predict/twin.h"
+#include "serve_talk.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// --- fields of the replies
+
+// Checks that an object has these keys with these kinds: b bool, i whole, n number, s text, l list,
+// z number or null.
+static void has(json_t *object, const char *const *keys)
+{
+    CHECK(json_is_object(object));
+    for (int i = 0; keys[i]; i++) {
+        json_t *v = json_object_get(object, keys[i] + 2);
+        bool good = v != NULL;
+        switch (keys[i][0]) {
+        case 'b':
+            good = json_is_boolean(v);
+            break;
+        case 'i':
+            good = json_is_integer(v);
+            break;
+        case 'n':
+            good = json_is_number(v);
+            break;
+        case 's':
+            good = json_is_string(v);
+            break;
+        case 'l':
+            good = json_is_array(v);
+            break;
+        case 'z':
+            good = json_is_number(v) || json_is_null(v);
+            break;
+        }
+        if (!CHECK(good)) {
+            printf("    key %s\n", keys[i]);
+        }
+    }
+}
+
+static json_t *get(talk *t, const char *line, const char *const *keys)
+{
+    json_t *reply = parsed(say(t, line));
+    CHECK(json_is_true(json_object_get(reply, "ok")));
+    has(reply, keys);
+    return reply;
+}
+
+static void check_hello(talk *t)
+{
+    static const char *const keys[] = {"i protocol", "s preflight",  "s kit",
+                                       "s plant",    "l mechanisms", "l tasks",
+                                       "l window",   "i state_size", NULL};
+    char sha[65];
+    json_t *hello = get(t, "{\"op\":\"hello\"}", keys), *window = json_object_get(hello, "window");
+    pf_sha256_text(t->kit->sha256, sha);
+    CHECK(json_integer_value(json_object_get(hello, "protocol")) == 1);
+    CHECK_STR(json_string_value(json_object_get(hello, "kit")), sha);
+    CHECK_STR(json_string_value(json_object_get(hello, "plant")), "attitude");
+    CHECK(json_integer_value(json_array_get(window, 0)) == pf_kit_most_rows(t->kit));
+    CHECK(json_integer_value(json_array_get(window, 1)) == t->kit->n_chan);
+    CHECK(json_integer_value(json_object_get(hello, "state_size")) == ATTITUDE_STATE);
+    CHECK(json_array_size(json_object_get(hello, "mechanisms")) == ATTITUDE_MECH);
+    CHECK_STR(json_string_value(json_array_get(json_object_get(hello, "tasks"), 1)), "tilt");
+    json_decref(hello);
+}
+
+static void check_ask(talk *t, int stage)
+{
+    static const char *const keys[] = {"s ask",     "i stage", "i probe",  "s name",  "l targets",
+                                       "l command", "i rows",  "n charge", "n value", NULL};
+    json_t *ask = get(t, "{\"op\":\"ask\"}", keys), *command = json_object_get(ask, "command");
+    pf_ask now = {0};
+    CHECK(pf_session_outstanding(t->session, &now));
+    CHECK_STR(json_string_value(json_object_get(ask, "ask")), "probe");
+    CHECK(json_integer_value(json_object_get(ask, "stage")) == stage);
+    CHECK(json_integer_value(json_object_get(ask, "probe")) == now.probe);
+    CHECK(json_integer_value(json_object_get(ask, "rows")) == now.rows);
+    CHECK_STR(json_string_value(json_object_get(ask, "name")),
+              pf_kit_probe_name(t->kit, now.probe));
+    CHECK(json_number_value(json_object_get(ask, "charge")) == t->kit->charge[now.probe]);
+    CHECK(json_number_value(json_object_get(ask, "value")) == now.value);
+    CHECK(json_array_size(command) == (size_t)now.rows);
+    CHECK(json_array_size(json_array_get(command, 0)) == ATTITUDE_MECH);
+    CHECK(json_array_size(json_object_get(ask, "targets")) ==
+          (size_t)pf_kit_probe_targets(t->kit, now.probe, NULL));
+    json_t *again = parsed(say(t, "{\"op\":\"ask\"}"));
+    CHECK(json_equal(ask, again)); // asking again gives the same answer
+    json_decref(again);
+    json_decref(ask);
+}
+
+static void check_tell(talk *t, int stage)
+{
+    static const char *const first[] = {"l targets", "l belief", "n change", "b alarm", NULL};
+    static const char *const second[] = {"l belief", "l joint", "l mean_gain", NULL};
+    static const char *const reading[] = {"i mechanism",  "n score", "i category",
+                                          "z coordinate", "b gate",  NULL};
+    json_t *tell = parsed(t->reply.data), *belief = json_object_get(tell, "belief");
+    has(tell, stage == 1 ? first : second);
+    CHECK(json_array_size(belief) == ATTITUDE_MECH);
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(tell, "targets"), i, item)
+    {
+        has(item, reading);
+    }
+    if (stage == 1) {
+        double change = json_number_value(json_object_get(tell, "change"));
+        CHECK_NEAR(change, 1 - json_number_value(json_array_get(belief, 0)), 1e-12);
+        for (i = 0; i < ATTITUDE_MECH; i++) {
+            CHECK(json_number_value(json_array_get(belief, i)) == pf_session_belief(t->session)[i]);
+        }
+    } else {
+        json_t *joint = json_object_get(tell, "joint");
+        CHECK(json_array_size(joint) == ATTITUDE_MECH - 1);
+        CHECK(json_array_size(json_array_get(joint, 0)) == (size_t)t->kit->n_grid);
+        CHECK(json_array_size(json_object_get(tell, "mean_gain")) == ATTITUDE_MECH - 1);
+    }
+    json_decref(tell);
+}
+
+static void check_readiness(talk *t)
+{
+    static const char *const keys[] = {"b alarm", "n charge", "l mechanisms", "l tasks", NULL};
+    static const char *const mechanism[] = {"i mechanism", "n p_changed", "n mean_gain",
+                                            "l interval",  "b probed",    NULL};
+    static const char *const task[] = {"s name",  "l correction", "n mean", "n sd",
+                                       "n lower", "s decision",   "s why",  NULL};
+    json_t *ready = get(t, "{\"op\":\"readiness\"}", keys), *item;
+    json_t *mechanisms = json_object_get(ready, "mechanisms"),
+           *tasks = json_object_get(ready, "tasks");
+    size_t i;
+    CHECK(json_array_size(mechanisms) == ATTITUDE_MECH - 1);
+    CHECK(json_array_size(tasks) == (size_t)t->kit->n_tasks);
+    json_array_foreach(mechanisms, i, item)
+    {
+        has(item, mechanism);
+        CHECK(json_integer_value(json_object_get(item, "mechanism")) == (int)i + 1);
+        CHECK(json_array_size(json_object_get(item, "interval")) == 2);
+    }
+    json_array_foreach(tasks, i, item)
+    {
+        has(item, task);
+        const char *decision = json_string_value(json_object_get(item, "decision"));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        bool go = strcmp(decision, "go") == 0;
+        CHECK(go || strcmp(decision, "no-go") == 0);
+        CHECK(go == (strcmp(why, "certified") == 0));
+        CHECK(go || strcmp(why, "bound") == 0 || strcmp(why, "not-probed") == 0);
+        CHECK(json_array_size(json_object_get(item, "correction")) ==
+              (size_t)(t->kit->task_use[i + 1] - t->kit->task_use[i]));
+    }
+    json_decref(ready);
+}
+
+static void test_fields(void)
+{
+    static const char *const done[] = {"s ask", "s why", NULL};
+    size_t n = 0;
+    const void *bytes = attitude_small_kit_bytes(&n);
+    talk t;
+    open_talk(&t, bytes, n, 2, true);
+    PF_CASE("serve: the fields of hello, ask, tell, readiness in stage 1");
+    check_hello(&t);
+    check_readiness(&t);
+    CHECK_CONTAINS(say(&t, "{\"op\":\"readiness\"}"), "\"why\":\"not-probed\"");
+    CHECK(!strstr(t.reply.data, "\"go\"")); // nobody looked yet
+    check_ask(&t, 1);
+    CHECK(step(&t, true));
+    check_tell(&t, 1);
+    PF_CASE("serve: skip costs nothing, counts, and the probe is not asked for again");
+    double charge = pf_session_charge(t.session);
+    pf_ask skipped = {0}, next = {0};
+    check_ask(&t, 1);
+    CHECK(pf_session_outstanding(t.session, &skipped));
+    CHECK_STR(say(&t, "{\"op\":\"skip\"}"), "{\"ok\":true}");
+    CHECK(pf_session_charge(t.session) == charge && pf_session_opportunities(t.session) == 2);
+    check_ask(&t, 1);
+    CHECK(pf_session_outstanding(t.session, &next) && next.probe != skipped.probe);
+    PF_CASE("serve: reset is a fresh session");
+    CHECK_STR(say(&t, "{\"op\":\"reset\"}"), "{\"ok\":true}");
+    CHECK(memcmp(pf_session_belief(t.session), t.kit->prior, sizeof(double) * ATTITUDE_MECH) == 0);
+    CHECK(pf_session_charge(t.session) == 0 && !pf_session_outstanding(t.session, NULL));
+    PF_CASE("serve: the fields of stage 2, and done");
+    while (!pf_session_alarm(t.session) && step(&t, true)) {
+    }
+    say(&t, "{\"op\":\"ask\"}");
+    CHECK_STR(say(&t, "{\"op\":\"stage2\"}"), "{\"ok\":true}");
+    CHECK(!pf_session_outstanding(t.session, NULL)); // withdrawn
+    check_ask(&t, 2);
+    CHECK(step(&t, true));
+    check_tell(&t, 2);
+    check_readiness(&t);
+    while (step(&t, true)) {
+    }
+    json_decref(get(&t, "{\"op\":\"ask\"}", done));
+    CHECK(strstr(t.reply.data, "\"budget\"") || strstr(t.reply.data, "\"ready\""));
+    check_readiness(&t);
+    PF_CASE("serve: without an alarm stage 2 is done no-alarm");
+    say(&t, "{\"op\":\"reset\"}");
+    CHECK_STR(say(&t, "{\"op\":\"stage2\"}"), "{\"ok\":true}");
+    CHECK_STR(say(&t, "{\"op\":\"ask\"}"), "{\"ok\":true,\"ask\":\"done\",\"why\":\"no-alarm\"}");
+    close_talk(&t);
+}
+
+// --- state, own predictions and the library agree to the bit
+
+static void test_equal(const void *bytes, size_t n, int weak)
+{
+    talk a, b;
+    pf_session *s = NULL;
+    pf_error error = {PF_OK, ""};
+    open_talk(&a, bytes, n, weak, true);
+    open_talk(&b, bytes, n, weak, false);
+    size_t size = pf_session_size(a.kit);
+    void *memory = aligned_alloc(16, (size + 15) & ~(size_t)15);
+    CHECK(pf_session_init(&s, a.kit, NULL, memory, size, &error) == PF_OK);
+    pf_twin twin = {a.machine.plant, a.kit};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    int steps = 0;
+    while (step(&a, true)) {
+        pf_ask ask = pf_session_ask(s);
+        pf_tell tell = {ask.probe,     a.machine.response, ask.rows,
+                        ATTITUDE_CHAN, a.machine.start,    ATTITUDE_STATE};
+        CHECK(step(&b, false));
+        CHECK(pf_session_tell(s, &tell, &predictor, &error) == PF_OK);
+        CHECK_STR(b.reply.data, a.reply.data);
+        size_t row = sizeof(double) * ATTITUDE_MECH;
+        CHECK(memcmp(pf_session_belief(s), pf_session_belief(a.session), row) == 0);
+        pf_joint x = pf_session_joint(s), y = pf_session_joint(a.session);
+        CHECK(memcmp(x.mass, y.mass, sizeof(double) * (size_t)(x.m * x.n_grid)) == 0);
+        pf_text direct = {0};
+        pf_text_add(&direct, "{\"ok\":true");
+        pf_reply_readiness(&direct, s);
+        pf_text_add(&direct, "}");
+        CHECK_STR(say(&a, "{\"op\":\"readiness\"}"), direct.data);
+        CHECK_STR(say(&b, "{\"op\":\"readiness\"}"), direct.data);
+        pf_text_free(&direct);
+        steps++;
+    }
+    CHECK(!step(&b, false) && pf_session_ask(s).kind == PF_ASK_DONE);
+    CHECK(steps >= 3);
+    free(memory);
+    close_talk(&a);
+    close_talk(&b);
+}
+
+// --- the real program
+
+// A conversation with a server that is another process.
+typedef struct server {
+    pid_t pid;
+    int in, out; // our ends; the same descriptor for a socket
+    char *buffer;
+    size_t used, room;
+} server;
+
+static bool send_all(int fd, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t did = write(fd, data, n);
+        if (did <= 0) {
+            return false;
+        }
+        data += did;
+        n -= (size_t)did;
+    }
+    return true;
+}
+
+// The next line without its newline, or NULL at the end or after 30 s of silence.
+static const char *next_reply(server *s, pf_text *line)
+{
+    pf_text_clear(line);
+    for (;;) {
+        char *end = s->used > 0 ? memchr(s->buffer, '\n', s->used) : NULL;
+        if (end) {
+            size_t n = (size_t)(end - s->buffer);
+            pf_text_add_n(line, s->buffer, n);
+            memmove(s->buffer, end + 1, s->used - n - 1);
+            s->used -= n + 1;
+            return line->data;
+        }
+        if (s->used == s->room) {
+            s->room = s->room ? 2 * s->room : 65536;
+            s->buffer = realloc(s->buffer, s->room);
+        }
+        struct pollfd wait = {s->out, POLLIN, 0};
+        ssize_t got =
+            poll(&wait, 1, 30000) > 0 ? read(s->out, s->buffer + s->used, s->room - s->used) : -1;
+        if (got <= 0) {
+            return NULL;
+        }
+        s->used += (size_t)got;
+    }
+}
+
+static pid_t start_program(const char *const *arguments, int in, int out)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(in, 0);
+        dup2(out, 1);
+        for (int fd = 3; fd < 64; fd++) {
+            close(fd);
+        }
+        execv(PF_PROGRAM, (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void start_server(server *s, const char *kit)
+{
+    int to[2], from[2];
+    const char *const arguments[] = {"preflight", "serve", kit, NULL};
+    memset(s, 0, sizeof *s);
+    CHECK(pipe(to) == 0 && pipe(from) == 0);
+    s->pid = start_program(arguments, to[0], from[1]);
+    close(to[0]);
+    close(from[1]);
+    s->in = to[1];
+    s->out = from[0];
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// The program must answer as the dialogue in this process does.
+static void both(server *s, talk *t, const char *line, const char *ending)
+{
+    pf_text reply = {0};
+    send_all(s->in, line, strlen(line));
+    send_all(s->in, ending, strlen(ending));
+    const char *expected = say(t, line);
+    CHECK_STR(next_reply(s, &reply), expected);
+    pf_text_free(&reply);
+}
+
+// One probe of a session; false when it is done.
+static bool both_step(server *s, talk *t, bool state, const char *ending)
+{
+    pf_ask ask;
+    both(s, t, "{\"op\":\"ask\"}", ending);
+    if (!pf_session_outstanding(t->session, &ask)) {
+        return false;
+    }
+    attitude_machine_probe(&t->machine, t->kit, ask.probe);
+    attitude_machine_tell(&t->machine, t->kit, ask.probe, ask.stage, state, &t->request);
+    both(s, t, t->request.data, ending);
+    return true;
+}
+
+static void test_pipes(const char *kit)
+{
+    size_t n = 0;
+    const void *bytes = attitude_kit_bytes(&n);
+    server s;
+    talk t;
+    pf_text reply = {0};
+    PF_CASE("serve, the program: a whole session of a weak machine; blank lines, CRLF");
+    open_talk(&t, bytes, n, 5, true);
+    start_server(&s, kit);
+    both(&s, &t, "{\"op\":\"hello\"}", "\n");
+    static const char blank[] = "\n\r\n   \t \n";
+    send_all(s.in, blank, sizeof blank - 1);
+    for (int i = 0; both_step(&s, &t, i % 2 == 0, i % 3 ? "\n" : "\r\n\n"); i++) {
+        both(&s, &t, "{\"op\":\"readiness\"}", "\n");
+    }
+    both(&s, &t, "{\"op\":\"skip\"}", "\n");
+    CHECK_CONTAINS(t.reply.data, "wrong-stage");
+    both(&s, &t, "{\"op\":\"reset\"}", "\n");
+    PF_CASE("serve, the program: a line of 17 MiB is refused and the next one answered");
+    char *flood = malloc((size_t)17 << 20);
+    memset(flood, '[', (size_t)17 << 20);
+    send_all(s.in, flood, (size_t)17 << 20);
+    free(flood);
+    send_all(s.in, "\n", 1);
+    CHECK_CONTAINS(next_reply(&s, &reply), "\"code\":\"too-long\"");
+    both(&s, &t, "{\"op\":\"ask\"}", "\n");
+    PF_CASE("serve, the program: a last line without newline is answered, exit status 0");
+    send_all(s.in, "{\"op\":\"readiness\"}", 18);
+    close(s.in);
+    CHECK_STR(next_reply(&s, &reply), say(&t, "{\"op\":\"readiness\"}"));
+    CHECK(!next_reply(&s, &reply) && s.used == 0);
+    CHECK(wait_for(s.pid) == 0);
+    close(s.out);
+    free(s.buffer);
+    pf_text_free(&reply);
+    close_talk(&t);
+}
+
+static bool connect_to(server *s, const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memset(s, 0, sizeof *s);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    s->in = s->out = socket(AF_UNIX, SOCK_STREAM, 0);
+    for (int i = 0; i < 500; i++) {
+        if (connect(s->in, (struct sockaddr *)&address, sizeof address) == 0) {
+            return true;
+        }
+        usleep(20000); // not listening yet
+    }
+    return false;
+}
+
+static void test_socket(const char *kit)
+{
+    char path[100];
+    size_t n = 0;
+    const void *bytes = attitude_kit_bytes(&n);
+    server a, b;
+    talk t, u;
+    pf_text reply = {0};
+    PF_CASE("serve, the program: two sessions at once over a socket");
+    snprintf(path, sizeof path, "%s/socket", pf_scratch_dir());
+    const char *const arguments[] = {"preflight", "serve", kit, "--socket", path, NULL};
+    pid_t pid = start_program(arguments, 0, 1);
+    open_talk(&t, bytes, n, 5, true);
+    open_talk(&u, bytes, n, 3, true);
+    CHECK(connect_to(&a, path) && connect_to(&b, path));
+    bool one = true, other = true;
+    while (one || other) {
+        one = one && both_step(&a, &t, true, "\n");
+        other = other && both_step(&b, &u, false, "\r\n");
+    }
+    both(&a, &t, "{\"op\":\"readiness\"}", "\n");
+    both(&b, &u, "{\"op\":\"readiness\"}", "\n");
+    CHECK(strcmp(t.reply.data, u.reply.data) != 0); // sessions do not mix
+    PF_CASE("serve, the program: a closed connection ends its session only");
+    close(a.in);
+    both(&b, &u, "{\"op\":\"reset\"}", "\n");
+    send_all(b.in, "{\"op\":\"ask\"}", 12);
+    shutdown(b.in, SHUT_WR);
+    CHECK_STR(next_reply(&b, &reply), say(&u, "{\"op\":\"ask\"}"));
+    CHECK(!next_reply(&b, &reply));
+    close(b.in);
+    PF_CASE("serve, the program: ends on a signal, takes its socket away");
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 0);
+    CHECK(access(path, F_OK) != 0);
+    free(a.buffer);
+    free(b.buffer);
+    pf_text_free(&reply);
+    close_talk(&t);
+    close_talk(&u);
+}
+
+void test_serve(void)
+{
+    size_t n = 0, n_small = 0;
+    const void *bytes = attitude_kit_bytes(&n), *small = attitude_small_kit_bytes(&n_small);
+    char kit[200];
+    pf_error error;
+    test_fields();
+    check_refusals();
+    PF_CASE("serve: state given, predictions given and the library agree to the bit");
+    test_equal(bytes, n, 5);
+    test_equal(bytes, n, 0);
+    PF_CASE("serve: the same with a group probe");
+    test_equal(small, n_small, 2);
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(kit, sizeof kit, "%s/serve.kit", pf_scratch_dir());
+    PF_CASE("serve: a kit file");
+    CHECK(pf_file_write(kit, bytes, n, &error) == PF_OK);
+    test_pipes(kit);
+    test_socket(kit);
+}
