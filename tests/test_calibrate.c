@@ -105,6 +105,7 @@ static void check_bytes(void)
 // What 140 checks of one kind of machine came to.
 typedef struct tally {
     int ready, alarmed, located, blamed, deployed, violated, false_ready;
+    int changed_deployed, changed_violated; // on the task of the changed mechanism alone
 } tally;
 
 // One machine per seed; gain on mechanism 1 + seed % 7, or healthy. Tasks that are go are flown.
@@ -134,6 +135,8 @@ static tally check_many(bench *b, double gain)
             t.deployed++;
             t.violated += flown < r->lower;
             t.false_ready += flown < b->kit.j_min;
+            t.changed_deployed += task == j - 1;
+            t.changed_violated += task == j - 1 && flown < r->lower;
         }
     }
     return t;
@@ -147,11 +150,13 @@ static void check_use(void)
     CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
     if (calibrated(&b, &plan, 0)) {
-        printf("gain  all-ready alarmed located blamed | tasks flown, below bound, below j_min\n");
+        printf("gain  all-ready alarmed located blamed | tasks flown, below bound, below j_min | "
+               "changed task flown, below bound\n");
         for (size_t i = 0; i < sizeof gains / sizeof gains[0]; i++) {
             tally t = check_many(&b, gains[i]);
-            printf("%.2f  %9d %7d %7d %6d | %d %d %d\n", gains[i], t.ready, t.alarmed, t.located,
-                   t.blamed, t.deployed, t.violated, t.false_ready);
+            printf("%.2f  %9d %7d %7d %6d | %d %d %d | %d %d\n", gains[i], t.ready, t.alarmed,
+                   t.located, t.blamed, t.deployed, t.violated, t.false_ready, t.changed_deployed,
+                   t.changed_violated);
             CHECK(t.blamed <= 3);
             CHECK(t.false_ready * 50 <= t.deployed);
             CHECK(gains[i] < .3 || t.ready >= 126);
