@@ -35,6 +35,7 @@ typedef struct problem {
     double *response; // m x variants x window: what the machine answers
     pf_session *session;
     void *memory;
+    size_t window_bytes; // of one response; a predictor does not know it at compile time
     int probe[ROUND + 1];
 } problem;
 
@@ -170,6 +171,7 @@ static void start(problem *p, int m, bool require_probe)
     pf_rng_init(&rng, pf_key_root((uint64_t)m));
     memset(p, 0, sizeof *p);
     p->m = m;
+    p->window_bytes = sizeof(double) * WINDOW;
     lay_out(p, require_probe);
     fill_kit(p, &rng);
     fill_responses(p, &rng);
@@ -198,7 +200,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
     (void)error;
     const problem *p = self;
     memcpy(out, (h->mechanism == 0 ? p->nominal : p->changed) + (size_t)h->probe * WINDOW,
-           sizeof(double) * WINDOW);
+           p->window_bytes);
     return PF_OK;
 }
 

@@ -31,8 +31,8 @@ finish() {
 # all that the library may ask for; whatever else turns up fails
 libm='ceil|exp|fabs|floor|fmax|fmin|isfinite|isnan|log|log10|pow|round|sqrt|trunc'
 libc='memchr|memcmp|memcpy|memmove|memset|strchr|strcmp|strlen|strncmp'
-# the compiler's own: stack guard, position-independent code, arithmetic of small processors
-compiler='__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__aeabi_[a-z0-9]+|__[a-z0-9]+[sdt][if][2-4]'
+# the compiler's own: stack guard, kind of processor, addresses, arithmetic of small processors
+compiler='__stack_chk_fail|__cpu_model|_GLOBAL_OFFSET_TABLE_|__aeabi_[a-z0-9]+|__[a-z0-9]+[sdt][if][2-4]'
 
 if [ ! -f "$archive" ]; then
     verdict 1 "$archive is not there: cmake --build $build first"

@@ -163,7 +163,10 @@ static void test_updates(void)
         }
         CHECK_NEAR(total(m + 1, once), 1, 1e-14);
     }
+}
 
+static void test_categories(void)
+{
     PF_CASE("categories: edges strictly below the score, ties go down");
     const double edges[4] = {-1, 0, 0, 2.5}, p0[5] = {.4, .3, .1, .1, .1};
     const double p1[5] = {.1, .3, .1, .2, .3};
@@ -275,6 +278,16 @@ static void test_severity(void)
         CHECK(severity[0] > .99 || !(extreme[i] > 2 && extreme[i] < 1e12));
         CHECK(severity[GRID - 1] > .99 || !(extreme[i] < -2 && extreme[i] > -1e12));
     }
+    // a gain without mass may explain z best and still gets none
+    for (size_t i = 0; i < sizeof extreme / sizeof extreme[0]; i++) {
+        memset(severity, 0, sizeof severity);
+        severity[8] = .25;
+        severity[9] = .75;
+        pf_severity_update(GRID, severity, line, extreme[i], .06);
+        if (!CHECK_NEAR(severity[8] + severity[9], 1, 1e-12)) {
+            printf("  coordinate %g\n", extreme[i]);
+        }
+    }
     for (int round = 0; round < 500; round++) {
         pf_severity_reset(GRID, severity);
         for (int step = 0; step < 20; step++) {
@@ -348,7 +361,10 @@ static void test_joint_update(void)
         }
         check_joint(&joint);
     }
+}
 
+static void test_joint_extremes(void)
+{
     PF_CASE("joint update: a best hypothesis without mass, and huge distances");
     int target = 1;
     pf_joint joint = random_joint(2, 4);
@@ -363,6 +379,12 @@ static void test_joint_update(void)
         const double some[4] = {huge[i], .5 * huge[i], huge[i], huge[i]};
         joint = random_joint(2, 4);
         pf_joint_update(&joint, 1, &target, huge[i], some, .05 * huge[i]);
+        check_joint(&joint);
+        // the best has no mass, all others are equally far
+        joint = random_joint(2, 4);
+        mass[1] = 0;
+        const double far[4] = {huge[i], 0, huge[i], huge[i]};
+        pf_joint_update(&joint, 1, &target, huge[i], far, 1e-12);
         check_joint(&joint);
         // all the same: nothing is learned, even at the smallest temperature
         const double same[4] = {huge[i], huge[i], huge[i], huge[i]};
@@ -405,8 +427,20 @@ static void test_summaries(void)
         CHECK(got[0] == lo && got[1] == hi);
         CHECK_NEAR(pf_joint_crps(&joint, j, truth), crps, 4 * step);
     }
+    // cumulative masses of exactly .05 and .95 count as reached, just below does not
+    double ends[2], five[5] = {.05, .2, .7, .05, 0}, gains[5] = {.2, .3, .4, .5, .6};
+    pf_joint edge = {1, 5, gains, 0, five};
+    pf_joint_interval(&edge, 1, &ends[0], &ends[1]);
+    CHECK(ends[0] == .2 && ends[1] == .4);
+    five[0] -= 1e-9;
+    edge.nominal = 1e-9;
+    pf_joint_interval(&edge, 1, &ends[0], &ends[1]);
+    CHECK(ends[0] == .3 && ends[1] == .5);
     CHECK(pf_interval_covers(.3, .5, .3 - 5e-10) && !pf_interval_covers(.3, .5, .5 + 2e-9));
+}
 
+static void test_correction(void)
+{
     PF_CASE("correction minimises the mismatch, the residual risk is its minimum");
     for (int round = 0; round < 300; round++) {
         int m = 1 + (int)pf_rng_below(&rng, 4), n_grid = 5, j = m;
@@ -495,9 +529,12 @@ void test_belief(void)
     pf_rng_init(&rng, pf_key_root(31));
     test_risk();
     test_updates();
+    test_categories();
     test_acquisitions();
     test_severity();
     test_joint_update();
+    test_joint_extremes();
     test_summaries();
+    test_correction();
     test_certificate();
 }

@@ -223,7 +223,11 @@ static void test_distributions(void)
     pf_rng before = rng;
     CHECK(before.has_spare && pf_rng_normal(&rng) == before.spare && !rng.has_spare);
     CHECK(memcmp(before.s, rng.s, sizeof rng.s) == 0);
+}
 
+static void test_below(void)
+{
+    pf_rng rng;
     PF_CASE("below: every value equally likely");
     for (uint32_t n = 1; n <= 17; n++) {
         int count[17] = {0};
@@ -237,6 +241,12 @@ static void test_distributions(void)
             chi += pow(count[v] - 60000.0 / n, 2) / (60000.0 / n);
         }
         CHECK(chi < n - 1 + 4 * sqrt(2.0 * n) + 4);
+    }
+    // a draw in the last, incomplete block is thrown away: this state gives 2^64 - 1 first
+    for (uint32_t n = 2; n < 100; n++) {
+        pf_rng edge = {{0, 1, 2, UINT64_MAX}, 0, false}, twin = edge;
+        CHECK(pf_rng_bits(&twin) == UINT64_MAX);
+        CHECK(pf_rng_below(&edge, n) == pf_rng_bits(&twin) % n);
     }
     pf_rng_init(&rng, 14);
     bool low = false, high = false;
@@ -344,7 +354,11 @@ static void test_messages(void)
     char expected[100];
     snprintf(expected, sizeof expected, "%d %d 0 %zu", INT_MIN, INT_MAX, SIZE_MAX);
     CHECK_STR(error.text, expected);
+}
 
+static void test_numbers(void)
+{
+    pf_error error;
     PF_CASE("pf_fail: numbers");
     static const struct {
         double value;
@@ -383,7 +397,11 @@ static void test_messages(void)
         check_double(-9.9999949 * pow(10, e - 1));
         check_double(1.2345678 * pow(10, e - 1));
     }
+}
 
+static void test_cut_and_names(void)
+{
+    pf_error error;
     PF_CASE("pf_fail cuts a long text and ends it");
     char *text = malloc(1001);
     memset(text, 'x', 1000);
@@ -418,6 +436,9 @@ void test_rng(void)
     test_vectors();
     test_keys();
     test_distributions();
+    test_below();
     test_sha256();
     test_messages();
+    test_numbers();
+    test_cut_and_names();
 }

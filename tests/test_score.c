@@ -210,12 +210,17 @@ static void test_closed_forms(void)
             CHECK_NEAR(plain[t].score, alone.score, 1e-13);
         }
     }
+}
 
+static void test_recovered_coefficients(void)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_root(25));
     PF_CASE("a residual made of the signatures gives its own coefficients");
     for (int round = 0; round < 200; round++) {
         int targets = 1 + (int)pf_rng_below(&rng, TARGETS);
         double beta[TARGETS];
-        n = 3 * TARGETS;
+        int n = 3 * TARGETS;
         draw(&rng, targets * n, 1, signature);
         draw(&rng, targets, 1, beta);
         memset(residual, 0, sizeof residual);
@@ -291,5 +296,6 @@ void test_score(void)
     test_deficient();
     test_one_target();
     test_closed_forms();
+    test_recovered_coefficients();
     test_small();
 }

@@ -234,7 +234,7 @@ static void test_equal(const void *bytes, size_t n, int weak)
     CHECK(pf_session_init(&s, a.kit, NULL, memory, size, &error) == PF_OK);
     pf_twin twin = {a.machine.plant, a.kit};
     pf_predictor predictor = pf_twin_predictor(&twin);
-    int steps = 0;
+    int steps = 0, recoveries = 0;
     while (step(&a, true)) {
         pf_ask ask = pf_session_ask(s);
         pf_tell tell = {ask.probe,     a.machine.response, ask.rows,
@@ -254,9 +254,14 @@ static void test_equal(const void *bytes, size_t n, int weak)
         CHECK_STR(say(&b, "{\"op\":\"readiness\"}"), direct.data);
         pf_text_free(&direct);
         steps++;
+        recoveries += ask.stage == 2;
+        if (pf_session_stage(s) == 1 && pf_session_alarm(s)) {
+            CHECK(pf_session_stage2(s, &error) == PF_OK);
+            CHECK_STR(say(&a, "{\"op\":\"stage2\"}"), say(&b, "{\"op\":\"stage2\"}"));
+        }
     }
     CHECK(!step(&b, false) && pf_session_ask(s).kind == PF_ASK_DONE);
-    CHECK(steps >= 3);
+    CHECK(steps >= 2 && (recoveries > 0) == (weak > 0));
     free(memory);
     close_talk(&a);
     close_talk(&b);

@@ -376,8 +376,14 @@ static void test_ready(void)
     CHECK((why == PF_DONE_READY) == all);
     free(s);
     pf_fixture_free(f);
+}
 
+static void test_unlooked_first(void)
+{
     PF_CASE("after an alarm with require_probe, what was not looked at comes first");
+    pf_fixture_config config = pf_fixture_config_default();
+    config.require_probe = true;
+    config.disorder = 0;
     int alarms = 0;
     for (int round = 0; round < 100; round++) {
         config.seed = (uint64_t)round;
@@ -385,8 +391,9 @@ static void test_ready(void)
         config.targets = 1 + below(2);
         config.budget1 = 2 * config.m;
         config.threshold = .5;
-        f = pf_fixture_create(&config);
-        s = pf_fixture_session(f, round % 3 ? "eg-mpt" : "eg-mpt:uniform", (uint64_t)round);
+        pf_fixture *f = pf_fixture_create(&config);
+        pf_session *s =
+            pf_fixture_session(f, round % 3 ? "eg-mpt" : "eg-mpt:uniform", (uint64_t)round);
         for (pf_ask ask; (ask = pf_session_ask(s)).kind == PF_ASK_PROBE && ask.stage == 1;) {
             bool any = false, hits = false;
             for (int q = 0; q < f->kit.n_probes; q++) {
@@ -536,6 +543,7 @@ void test_session(void)
     test_refusals();
     test_stages();
     test_ready();
+    test_unlooked_first();
     test_readiness();
     test_session_evidence();
     test_repeat();

@@ -301,9 +301,53 @@ static void check_reading(const pf_fixture *f, const pf_session *s, const pf_tel
     }
 }
 
+// One recovery response by hand: the probe of the largest residual risk per charge, then
+// exp(-(d - d_min)/2T).
+static void check_recovery(const pf_fixture *f, const pf_session *s, const pf_tell *tell,
+                           const pf_joint *before)
+{
+    const pf_kit *k = &f->kit;
+    int j = k->target_mech[k->probe_target[tell->probe]], n = tell->rows * k->n_chan;
+    double d[64], mean = 0, sd = 0, least = INFINITY, best = -1, sum, nominal;
+    for (int q = 0; q < k->n_probes; q++) {
+        pf_moments moments = pf_joint_moments(before, k->target_mech[q]);
+        double value = k->weight[k->target_mech[q] - 1] *
+                       (1 - moments.mean * moments.mean / moments.mean_square) / k->charge[q];
+        best = fmax(best, pf_tie_round(value));
+    }
+    CHECK(s->ask.value == best);
+    for (int g = 0; g <= k->n_grid; g++) { // the last is nominal
+        pf_hypothesis h = {tell->probe, g < k->n_grid ? j : 0, g < k->n_grid ? k->grid[g] : 1};
+        double predicted[64];
+        pf_fixture_response(f, &h, 0, NULL, predicted);
+        d[g] = 0;
+        for (int i = 0; i < n; i++) {
+            double scale = k->scale[i % (k->n_scale * k->n_chan)];
+            d[g] += pow((tell->response[i] - predicted[i]) / scale, 2) / n;
+        }
+        mean += d[g] / (k->n_grid + 1);
+        least = fmin(least, d[g]);
+    }
+    for (int g = 0; g <= k->n_grid; g++) {
+        sd += pow(d[g] - mean, 2) / (k->n_grid + 1);
+    }
+    double t = .05 * sqrt(sd), weight[64];
+    sum = nominal = before->nominal * exp(-(d[k->n_grid] - least) / (2 * t));
+    for (int i = 0; i < s->m * k->n_grid; i++) {
+        double seen = i / k->n_grid == j - 1 ? d[i % k->n_grid] : d[k->n_grid];
+        weight[i] = before->mass[i] * exp(-(seen - least) / (2 * t));
+        sum += weight[i];
+    }
+    CHECK_NEAR(s->joint.nominal, nominal / sum, 1e-9);
+    for (int i = 0; i < s->m * k->n_grid; i++) {
+        CHECK_NEAR(s->joint.mass[i], weight[i] / sum, 1e-9);
+    }
+}
+
 static void test_readings(void)
 {
     PF_CASE("score, category, coordinate and severity come from the one response told");
+    int recoveries = 0;
     for (int round = 0; round < 60; round++) {
         pf_fixture_config config = pf_fixture_config_default();
         config.seed = (uint64_t)round;
@@ -312,8 +356,11 @@ static void test_readings(void)
         pf_session *s = pf_fixture_session(f, "eg-mpt", 0);
         pf_predictor counted = {f, predict_counted};
         for (pf_ask ask; (ask = pf_session_ask(s)).kind == PF_ASK_PROBE;) {
-            double response[64], before[64];
-            memcpy(before, s->severity, sizeof(double) * (size_t)(s->m * s->n_grid));
+            double response[64], before[64], mass[64];
+            size_t bytes = sizeof(double) * (size_t)(s->m * s->n_grid);
+            pf_joint joint = pf_session_joint(s);
+            joint.mass = memcpy(mass, joint.mass, bytes);
+            memcpy(before, s->severity, bytes);
             pf_hypothesis truth = {ask.probe, 2, .6};
             pf_fixture_response(f, &truth, .1, &rng, response);
             pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
@@ -322,11 +369,15 @@ static void test_readings(void)
             CHECK(calls == (ask.stage == 1 ? 2 : 1 + f->kit.n_grid));
             if (ask.stage == 1) {
                 check_reading(f, s, &tell, before);
+            } else {
+                check_recovery(f, s, &tell, &joint);
+                recoveries++;
             }
         }
         free(s);
         pf_fixture_free(f);
     }
+    CHECK(recoveries > 20);
 }
 
 static void test_one_state(void)
@@ -365,6 +416,48 @@ static void test_one_state(void)
     CHECK(s[0]->stage == 3 && memcmp(s[0]->joint.mass, s[1]->joint.mass, bytes) == 0);
     free(s[0]);
     free(s[1]);
+    pf_fixture_free(f);
+}
+
+static pf_status predict_nominal(void *self, const pf_hypothesis *hypothesis, const double *start,
+                                 int n_start, double *response, pf_error *error)
+{
+    pf_hypothesis nothing = {hypothesis->probe, 0, 1};
+    return pf_fixture_predictor(self).predict(self, &nothing, start, n_start, response, error);
+}
+
+static void test_silent_recovery(void)
+{
+    PF_CASE("a recovery response that tells no hypotheses apart changes no belief");
+    pf_fixture_config config = pf_fixture_config_default();
+    config.disorder = 0;
+    config.stop = PF_STOP_BREAK;
+    pf_fixture *f = pf_fixture_create(&config);
+    for (double off = 1; off <= 1e6; off *= 10) {
+        pf_session *s = pf_fixture_session(f, "eg-mpt", 0);
+        while (pf_session_ask(s).stage == 1) {
+            pf_fixture_tell(f, s, 2, .35, 0, NULL);
+        }
+        pf_ask ask = pf_session_ask(s);
+        double before[64], response[64];
+        pf_joint joint = pf_session_joint(s);
+        memcpy(before, joint.mass, sizeof(double) * (size_t)(joint.m * joint.n_grid));
+        // the model says the same whatever changed, and the machine answers something else
+        pf_hypothesis nothing = {ask.probe, 0, 1};
+        pf_fixture_response(f, &nothing, 0, NULL, response);
+        response[0] += off * f->kit.scale[0];
+        pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+        pf_predictor flat = {f, predict_nominal};
+        CHECK(ask.stage == 2 && pf_session_tell(s, &tell, &flat, NULL) == PF_OK);
+        double most = fabs(joint.nominal - pf_session_joint(s).nominal);
+        for (int i = 0; i < joint.m * joint.n_grid; i++) {
+            most = fmax(most, fabs(before[i] - s->joint.mass[i]));
+        }
+        if (!CHECK(most < 1e-9)) {
+            printf("  response off by %g scales: a mass moved by %g\n", off, most);
+        }
+        free(s);
+    }
     pf_fixture_free(f);
 }
 
@@ -407,5 +500,6 @@ void test_session_evidence(void)
     test_full_rows();
     test_readings();
     test_one_state();
+    test_silent_recovery();
     test_nonsense();
 }

@@ -158,6 +158,9 @@ pf_status pf_fail(pf_error *error, pf_status code, const char *format, ...)
         case 'g':
             put_double(&w, va_arg(list, double));
             break;
+        case 0: // a lone % at the end
+            f--;
+            break;
         default:
             put_char(&w, *f);
             break;

@@ -65,6 +65,7 @@ const char *pf_why_name(pf_why why)
 
 pf_decision pf_decide(double lower, double j_min, bool probed, pf_why *why)
 {
-    *why = !probed ? PF_WHY_NOT_PROBED : lower >= j_min ? PF_WHY_CERTIFIED : PF_WHY_BOUND;
-    return *why == PF_WHY_CERTIFIED && isfinite(lower) ? PF_GO : PF_NO_GO;
+    bool reached = isfinite(lower) && isfinite(j_min) && lower >= j_min;
+    *why = !probed ? PF_WHY_NOT_PROBED : reached ? PF_WHY_CERTIFIED : PF_WHY_BOUND;
+    return *why == PF_WHY_CERTIFIED ? PF_GO : PF_NO_GO;
 }

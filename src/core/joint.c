@@ -82,21 +82,45 @@ static double cost_of(double mass, double d, double temperature)
     return mass > 0 ? d / (2 * temperature) - log(mass) : INFINITY;
 }
 
+// Discrepancies of mechanism i: its own row where it is a target, else NULL (the nominal one).
+static const double *row_seen(int i, int n_targets, const int *targets, const double *d, int n_grid)
+{
+    for (int t = 0; t < n_targets; t++) {
+        if (targets[t] == i) {
+            return d + t * n_grid;
+        }
+    }
+    return NULL;
+}
+
+// The smallest discrepancy among the hypotheses that have any mass.
+static double nearest(const pf_joint *joint, int n_targets, const int *targets, double d_nominal,
+                      const double *d)
+{
+    double least = joint->nominal > 0 ? d_nominal : INFINITY;
+    for (int i = 1; i <= joint->m; i++) {
+        const double *mass = row_of(joint, i);
+        const double *seen = row_seen(i, n_targets, targets, d, joint->n_grid);
+        for (int k = 0; k < joint->n_grid; k++) {
+            double one = seen ? seen[k] : d_nominal;
+            least = mass[k] > 0 && one < least ? one : least;
+        }
+    }
+    return least;
+}
+
 void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
                      const double *d, double temperature)
 {
     int n_grid = joint->n_grid, n = joint->m * n_grid;
+    double d_min = nearest(joint, n_targets, targets, d_nominal, d);
     // costs in place of masses; the smallest is subtracted, so the sum can never vanish
-    double nominal = cost_of(joint->nominal, d_nominal, temperature), least = nominal;
+    double nominal = cost_of(joint->nominal, d_nominal - d_min, temperature), least = nominal;
     for (int i = 1; i <= joint->m; i++) {
-        int target = -1;
-        for (int t = 0; t < n_targets; t++) {
-            target = targets[t] == i ? t : target;
-        }
         double *mass = row_of(joint, i);
+        const double *seen = row_seen(i, n_targets, targets, d, n_grid);
         for (int k = 0; k < n_grid; k++) {
-            double seen = target < 0 ? d_nominal : d[target * n_grid + k];
-            mass[k] = cost_of(mass[k], seen, temperature);
+            mass[k] = cost_of(mass[k], (seen ? seen[k] : d_nominal) - d_min, temperature);
             least = mass[k] < least ? mass[k] : least;
         }
     }

@@ -41,6 +41,7 @@ static pf_status dims_check(const pf_kit *k, pf_error *error)
     } rules[] = {
         {"n_mech", k->n_mech, 2, MECH_MAX},
         {"n_chan", k->n_chan, 1, 4096},
+        {"n_state", k->n_state, 0, 65536},
         {"n_grid", k->n_grid, 2, GRID_MAX},
         {"n_bins", k->n_bins, 2, BINS_MAX},
         {"n_probes", k->n_probes, 1, 4096},
@@ -280,20 +281,44 @@ static pf_status probes_check(const pf_kit *k, pf_error *error)
     return PF_OK;
 }
 
+// Length of the UTF-8 character at p (n bytes left), 0 if there is none: replies quote names.
+static int character(const unsigned char *p, int n)
+{
+    int length = p[0] < 0x80                   ? 1
+                 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+                 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                               : 0;
+    if (length > n) {
+        return 0;
+    }
+    for (int i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    // no overlong forms, no surrogates, nothing beyond U+10FFFF
+    bool bad = length > 2 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+                              (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f));
+    return bad ? 0 : length;
+}
+
 static pf_status text_check(const pf_kit *k, pf_error *error)
 {
     if (k->text[k->n_text - 1] != 0) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: text is not terminated");
     }
     for (int i = 0; i < k->n_names; i++) {
-        if (k->name[i] >= (uint32_t)k->n_text) {
-            return pf_fail(error, PF_ERR_FORMAT, "kit: name %d is outside the text", i);
+        if (k->name[i] >= (uint32_t)k->n_text || (k->name[i] > 0 && k->text[k->name[i] - 1])) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: name %d does not start a string", i);
         }
     }
-    for (int i = 0; i < k->n_text; i++) {
-        unsigned char c = (unsigned char)k->text[i];
-        if ((c < 32 && c != 0) || c == 127) {
-            return pf_fail(error, PF_ERR_FORMAT, "kit: a name holds a control character");
+    for (int i = 0, length = 0; i < k->n_text; i += length) {
+        const unsigned char *c = (const unsigned char *)k->text + i;
+        length = character(c, k->n_text - i);
+        if ((*c < 32 && *c != 0) || *c == 127 || length == 0) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: a name holds a control character or is not UTF-8");
         }
     }
     for (int i = 0; i < k->n_methods; i++) {

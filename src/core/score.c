@@ -51,7 +51,7 @@ static void match_one(int n, const double *h, const double *r, pf_match *out)
 {
     double energy = pf_dot(n, h, h);
     double product = pf_dot(n, r, h);
-    if (!(energy > 0)) {
+    if (!(energy > 0 && energy < INFINITY)) {
         *out = match_nothing();
         return;
     }
@@ -170,6 +170,7 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
     for (int i = 0; i < t; i++) {
         const double *h = signatures + (size_t)i * (size_t)n;
         norm[i] = sqrt(pf_dot(n, h, h));
+        norm[i] = isfinite(norm[i]) ? norm[i] : 0;
         bool alive = norm[i] > 0;
         product[i] = alive ? pf_dot(n, residual, h) / norm[i] : 0;
         corr[i * t + i] = alive ? 1 : 0;

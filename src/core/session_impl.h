@@ -78,6 +78,13 @@ void pf__session_full_rows(pf_session *s, int probe, int target);
 // After every response or skip: ends the stage if it is over.
 void pf__session_advance(pf_session *s);
 
+// Tells the outstanding probe by what was computed from its response before: the matches of its
+// targets, or its discrepancies (targets x gains). For experiments that share one response among
+// methods; everything after these numbers is the same code.
+pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_error *error);
+pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
+                                         pf_error *error);
+
 // The joint belief as if stage 1 ended now; in later stages the present one.
 pf_joint *pf__session_joint_now(pf_session *s);
 

@@ -188,19 +188,25 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
     }
 }
 
+// Reads s->matches and accepts them.
+static pf_status take_matches(pf_session *s, int probe, pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(s->kit, probe, &targets);
+    pf_status status = read_matches(s, probe, targets, n_targets, error);
+    if (status == PF_OK) {
+        accept_readings(s, probe, n_targets);
+    }
+    return status;
+}
+
 static pf_status tell_stage1(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                              pf_error *error)
 {
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(s->kit, tell->probe, &targets);
     pf_status status = match_response(s, tell, predictor, targets, n_targets, error);
-    if (status == PF_OK) {
-        status = read_matches(s, tell->probe, targets, n_targets, error);
-    }
-    if (status == PF_OK) {
-        accept_readings(s, tell->probe, n_targets);
-    }
-    return status;
+    return status == PF_OK ? take_matches(s, tell->probe, error) : status;
 }
 
 static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
@@ -223,6 +229,38 @@ static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predic
     return PF_OK;
 }
 
+// Updates the joint belief from d_nominal and s->discrepancy, in scratch first.
+static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n_grid = s->n_grid;
+    double temperature =
+        pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, s->kit->temperature);
+    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
+    s->boundary.nominal = s->joint.nominal;
+    memcpy(s->boundary.mass, s->joint.mass, bytes);
+    pf_joint_update(&s->boundary, n_targets, (const int *)targets, d_nominal, s->discrepancy,
+                    temperature);
+    double sum = s->boundary.nominal;
+    for (int i = 0; i < s->m * n_grid; i++) {
+        sum += s->boundary.mass[i];
+    }
+    if (!(fabs(sum - 1) < 1e-6)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "response: the joint belief would not be finite");
+    }
+    s->joint.nominal = s->boundary.nominal;
+    memcpy(s->joint.mass, s->boundary.mass, bytes);
+    // a target whose counterfactuals all equal the nominal one was not looked at
+    for (int t = 0; t < n_targets; t++) {
+        for (int g = 0; g < n_grid; g++) {
+            bool differs = s->discrepancy[t * n_grid + g] != d_nominal;
+            s->probed[targets[t]] = s->probed[targets[t]] || differs;
+        }
+    }
+    s->n_readings = 0;
+    return PF_OK;
+}
+
 // One counterfactual at a time, so a board needs room for one prediction only.
 static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                              pf_error *error)
@@ -238,30 +276,44 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
                                  &s->discrepancy[t * n_grid + g], error);
         }
     }
-    if (status != PF_OK) {
-        return status;
+    return status == PF_OK ? take_discrepancies(s, tell->probe, d_nominal, error) : status;
+}
+
+static void close_probe(pf_session *s)
+{
+    s->charge += s->kit->charge[s->ask.probe];
+    s->told++;
+    s->outstanding = false;
+    pf__session_advance(s);
+}
+
+pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_error *error)
+{
+    if (s->stage != 1 || !s->outstanding) {
+        return pf_fail(error, PF_ERR_STAGE, "no probe of stage 1 is outstanding");
     }
-    double temperature =
-        pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, k->temperature);
-    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
-    s->boundary.nominal = s->joint.nominal;
-    memcpy(s->boundary.mass, s->joint.mass, bytes);
-    pf_joint_update(&s->boundary, n_targets, (const int *)targets, d_nominal, s->discrepancy,
-                    temperature);
-    double sum = s->boundary.nominal;
-    for (int i = 0; i < s->m * n_grid; i++) {
-        sum += s->boundary.mass[i];
+    memcpy(s->matches, matches,
+           sizeof *matches * (size_t)pf_kit_probe_targets(s->kit, s->ask.probe, NULL));
+    pf_status status = take_matches(s, s->ask.probe, error);
+    if (status == PF_OK) {
+        close_probe(s);
     }
-    if (!(fabs(sum - 1) < 1e-6)) {
-        return pf_fail(error, PF_ERR_NONFINITE, "response: the joint belief would not be finite");
+    return status;
+}
+
+pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
+                                         pf_error *error)
+{
+    if (s->stage != 2 || !s->outstanding) {
+        return pf_fail(error, PF_ERR_STAGE, "no probe of stage 2 is outstanding");
     }
-    s->joint.nominal = s->boundary.nominal;
-    memcpy(s->joint.mass, s->boundary.mass, bytes);
-    for (int t = 0; t < n_targets; t++) {
-        s->probed[targets[t]] = true;
+    int n_targets = pf_kit_probe_targets(s->kit, s->ask.probe, NULL);
+    memcpy(s->discrepancy, d, sizeof *d * (size_t)n_targets * (size_t)s->n_grid);
+    pf_status status = take_discrepancies(s, s->ask.probe, d_nominal, error);
+    if (status == PF_OK) {
+        close_probe(s);
     }
-    s->n_readings = 0;
-    return PF_OK;
+    return status;
 }
 
 pf_status pf_session_tell(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
@@ -275,9 +327,6 @@ pf_status pf_session_tell(pf_session *s, const pf_tell *tell, const pf_predictor
     if (status != PF_OK) {
         return status;
     }
-    s->charge += s->kit->charge[tell->probe];
-    s->told++;
-    s->outstanding = false;
-    pf__session_advance(s);
+    close_probe(s);
     return PF_OK;
 }

@@ -16,21 +16,37 @@ double pf_severity_line(double gain, double g_cal)
     return (1 - gain) / (1 - g_cal);
 }
 
+// How much farther z is from a than from b, squared and halved: (|z - a|^2 - |z - b|^2)/2 without
+// the squares, which a wild z would overflow.
+static double farther(double z, double a, double b)
+{
+    return (z - .5 * (a + b)) * (b - a);
+}
+
 void pf_severity_update(int n_grid, double *severity, const double *expected, double z,
                         double sigma)
 {
-    // the gain that explains z best gets exponent 0, so the sum can never vanish altogether
-    double nearest = INFINITY;
+    // exponents count from the gain that explains z best, so the sum can never vanish
+    int best = -1;
     for (int k = 0; k < n_grid; k++) {
-        double away = (z - expected[k]) / sigma;
-        double cost = severity[k] > 0 ? .5 * away * away - log(severity[k]) : INFINITY;
-        nearest = cost < nearest ? cost : nearest;
+        bool better = best < 0 || farther(z, expected[k], expected[best]) < 0;
+        best = severity[k] > 0 && better ? k : best;
     }
-    double sum = 0;
-    for (int k = 0; k < n_grid; k++) {
-        double away = (z - expected[k]) / sigma;
-        severity[k] = severity[k] > 0 ? exp(nearest - (.5 * away * away - log(severity[k]))) : 0;
-        sum += severity[k];
+    if (best < 0) {
+        return;
+    }
+    double least = INFINITY, sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < n_grid; k++) {
+            double away = farther(z, expected[k], expected[best]) / sigma / sigma;
+            double cost = severity[k] > 0 ? away - log(severity[k]) : INFINITY;
+            if (pass == 0) {
+                least = cost < least ? cost : least;
+            } else {
+                severity[k] = exp(least - cost);
+                sum += severity[k];
+            }
+        }
     }
     for (int k = 0; k < n_grid; k++) {
         severity[k] /= sum;

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs all speed programs in one go and prints what matters as ratios of the same run.
+
+Appends every figure to bench/results/<processor>.csv. Judges nothing: speed is no test.
+
+Example: cmake --build build/release --target bench_programs && bench/run.py --build build/release
+"""
+
+import argparse
+import csv
+import datetime
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIZES = (4, 8, 16, 32, 64)
+
+
+def processor():
+    """The processor's name as a file name."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(r"^(?:model name|Processor|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+    name = found.group(1) if found else "unknown processor"
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def version():
+    text = (ROOT / "include/preflight/base.h").read_text(encoding="utf-8")
+    return re.search(r'define PF_VERSION "(.+?)"', text).group(1)
+
+
+def commit():
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"],
+            capture_output=True, text=True, check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def numpy_python(build):
+    """An interpreter that has NumPy, or None."""
+    for path in (build.parent / "venv/bin/python", ROOT / "build/venv/bin/python", sys.executable):
+        try:
+            if subprocess.run([str(path), "-c", "import numpy"], capture_output=True).returncode == 0:
+                return str(path)
+        except OSError:
+            continue
+    return None
+
+
+def run(rows, command):
+    """Adds the lines `name,value,unit` that a program prints."""
+    print("running", " ".join(pathlib.Path(c).name for c in command[:2]), file=sys.stderr)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bench/run.py: {command[0]} failed with status {done.returncode}")
+    for line in done.stdout.splitlines():
+        name, value, unit = line.split(",")
+        rows[name] = (value, unit)
+
+
+def time_program(rows, program, repeats=10):
+    """The whole command `preflight check` on a kit file, from start to exit."""
+    with tempfile.TemporaryDirectory() as folder:
+        kit = pathlib.Path(folder) / "attitude.kit"
+        done = subprocess.run([str(program), "calibrate", "attitude", "-o", str(kit)],
+                              capture_output=True)
+        if done.returncode != 0:
+            sys.exit(f"bench/run.py: {program} calibrate failed")
+        best = float("inf")
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            subprocess.run([str(program), "check", str(kit), "--fault", "5:0.35"],
+                           capture_output=True)
+            best = min(best, time.perf_counter() - begin)
+    rows["check_program"] = (f"{1e3 * best:.6g}", "ms")
+
+
+def table(rows):
+    def value(name):
+        return float(rows[name][0])
+
+    c = {m: value(f"stage1_opportunity_{m}_candidates") for m in SIZES}
+    yield "one opportunity, 16 candidates", f"{c[16]:.0f} ns", ""
+    if "numpy_opportunity_16_candidates" in rows:
+        for name, what in (("", "NumPy, same formula"), ("_posteriors", "NumPy, all posteriors")):
+            slow = value("numpy_opportunity_16_candidates" + name)
+            yield f"  {what} / C", f"{slow / c[16]:.1f} x", "60, aim 100"
+    slope = (c[64] - c[4]) / 60
+    yield "  per candidate more", f"{slope:.1f} ns", "constant"
+    for m in (8, 16, 32):
+        yield f"  {m} candidates / straight line", f"{c[m] / (c[4] + slope * (m - 4)):.2f}", "about 1"
+    kib = value("session_16_candidates_17_gains") / 1024
+    yield "session, 16 candidates, 17 gains", f"{kib:.1f} KiB", "below 64"
+    one, two = value("calibrate_attitude_1_thread"), value("calibrate_attitude_2_threads")
+    yield "attitude kit, 2,000 alarm trials", f"{one:.2f} s", "seconds"
+    yield "  1 thread / 2 threads", f"{one / two:.2f} x", "1.8"
+    yield "check on a loaded kit, slowest", f"{value('check_attitude_most'):.2f} ms", "50"
+    yield "  as a program", f"{value('check_program'):.2f} ms", ""
+
+
+def save(rows):
+    """Adds the figures to the processor's file; what was there stays."""
+    path = ROOT / "bench/results" / (processor() + ".csv")
+    path.parent.mkdir(exist_ok=True)
+    new = not path.exists()
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with open(path, "a", newline="", encoding="ascii") as file:
+        out = csv.writer(file, lineterminator="\n")
+        if new:
+            out.writerow(["time", "version", "commit", "what", "value", "unit"])
+        for name, (value, unit) in rows.items():
+            out.writerow([now, version(), commit(), name, value, unit])
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release",
+                        help="build folder with the programs (default build/release)")
+    parser.add_argument("--no-save", action="store_true", help="print only")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    programs = [build / "bench/bench_stage1", build / "bench/bench_calibrate", build / "preflight"]
+    for program in programs:
+        if not program.exists():
+            sys.exit(f"bench/run.py: {program} is not there; build it with\n"
+                     f"  cmake --build {build} --target bench_programs preflight_cli")
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder:
+        problem = pathlib.Path(folder) / "problem"
+        run(rows, [programs[0], problem])
+        python = numpy_python(build)
+        if python:
+            run(rows, [python, ROOT / "bench/bench_stage1.py", problem])
+        else:
+            print("no NumPy here, so no ratio to it (make deps)", file=sys.stderr)
+    run(rows, [programs[1]])
+    time_program(rows, programs[2])
+    print(f"{'':36}{'this run':>12}   wanted")
+    for what, measured, wanted in table(rows):
+        print(f"{what:36}{measured:>12}   {wanted}")
+    if not arguments.no_save:
+        print(f"\nadded to {save(rows).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

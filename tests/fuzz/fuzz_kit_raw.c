@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The kit reader behind its checksum: the input is made as long as its header says and sealed, so
+// that what is wrong with it must be found by the rules.
+#include "fuzz_kit.h"
+
+#include "preflight/kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { IMAGE_MAX = 1 << 18 };
+
+// Bytes that the dimensions in the header ask for; 0 if they make no sense.
+static size_t wanted(const uint8_t *data, size_t size)
+{
+    pf_kit kit;
+    memset(&kit, 0, sizeof kit);
+    const uint8_t *at = data + 16;
+#define X(field) +sizeof kit.field
+    if (size < 16 PF_KIT_DIMS(X)) {
+        return 0;
+    }
+#undef X
+#define X(field)                                                                                   \
+    memcpy(&kit.field, at, sizeof kit.field);                                                      \
+    at += sizeof kit.field;
+    PF_KIT_DIMS(X)
+#undef X
+    return pf_kit_size(&kit);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t n = wanted(data, size);
+    if (n == 0 || n > IMAGE_MAX) {
+        n = size;
+    }
+    if (n < 32) {
+        return 0;
+    }
+    uint8_t *image = calloc(1, n);
+    if (!image) {
+        return 0;
+    }
+    memcpy(image, data, size < n ? size : n);
+    pf_sha256 sha;
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, image, n - 32);
+    pf_sha256_final(&sha, image + n - 32);
+    fuzz_kit_run(image, n);
+    free(image);
+    return 0;
+}

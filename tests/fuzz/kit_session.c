@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz_kit.h"
+
+#include "check/reply.h"
+#include "preflight/session.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// More than a session on any kit worth checking takes.
+enum { SESSION_MAX = 1 << 24, TELLS_MAX = 40 };
+
+static void demand(bool good)
+{
+    if (!good) {
+        abort();
+    }
+}
+
+// A model that is linear in the lost gain: each mechanism has a direction of its own.
+typedef struct linear_model {
+    const pf_kit *kit;
+} linear_model;
+
+static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                         double *response, pf_error *error)
+{
+    const pf_kit *k = ((linear_model *)self)->kit;
+    (void)start;
+    (void)n_start;
+    (void)error;
+    int rows = pf_kit_probe_rows(k, h->probe);
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(pf_key_root((uint64_t)h->mechanism), (uint64_t)h->probe));
+    for (int i = 0; i < rows * k->n_chan; i++) {
+        response[i] = h->mechanism > 0 ? (1 - h->gain) * pf_rng_normal(&rng) : 0;
+    }
+    return PF_OK;
+}
+
+static void check_belief(const pf_session *s)
+{
+    const pf_kit *k = pf_session_kit(s);
+    const double *belief = pf_session_belief(s);
+    double sum = 0;
+    for (int i = 0; i < k->n_mech; i++) {
+        demand(belief[i] >= 0 && belief[i] <= 1 + 1e-9);
+        sum += belief[i];
+    }
+    demand(fabs(sum - 1) < 1e-5);
+}
+
+static void check_readiness(pf_session *s)
+{
+    const pf_kit *k = pf_session_kit(s);
+    pf_session_certify(s);
+    for (int t = 0; t < k->n_tasks; t++) {
+        const pf_task_readiness *r = pf_session_task(s, t);
+        bool go = r->decision == PF_GO;
+        demand(go == (r->why == PF_WHY_CERTIFIED));
+        demand(!go || (isfinite(r->lower) && r->lower >= k->j_min));
+        for (int u = k->task_use[t]; u < k->task_use[t + 1] && go && k->require_probe; u++) {
+            demand(k->use_mech[u] == 0 || pf_session_probed(s, k->use_mech[u]));
+        }
+    }
+}
+
+static void run_session(pf_session *s, double *response, pf_rng *rng)
+{
+    const pf_kit *k = pf_session_kit(s);
+    linear_model model = {k};
+    pf_predictor linear = {&model, predict};
+    pf_error error = {PF_OK, ""};
+    check_readiness(s);
+    for (int i = 0; i < TELLS_MAX; i++) {
+        pf_ask ask = pf_session_ask(s);
+        check_belief(s);
+        if (ask.kind == PF_ASK_DONE) {
+            break;
+        }
+        demand(ask.probe >= 0 && ask.probe < k->n_probes && ask.rows > 0);
+        double size = pf_rng_below(rng, 8) == 0 ? pow(10, 600 * pf_rng_uniform(rng) - 300) : 1;
+        for (int j = 0; j < ask.rows * k->n_chan; j++) {
+            response[j] = fmax(-1e300, fmin(1e300, size * pf_rng_normal(rng)));
+        }
+        pf_tell tell = {ask.probe, response, ask.rows, k->n_chan, NULL, 0};
+        pf_status status =
+            pf_rng_below(rng, 10) == 0
+                ? pf_session_skip(s, &error)
+                : pf_session_tell(s, &tell, k->n_response > 0 ? NULL : &linear, &error);
+        demand(status == PF_OK || error.text[0]);
+        if (status != PF_OK) {
+            demand(pf_session_skip(s, &error) == PF_OK);
+        }
+        check_belief(s);
+        check_readiness(s);
+    }
+    check_readiness(s);
+}
+
+static void check_json(const pf_kit *kit)
+{
+    pf_text text = {0};
+    pf_kit_json(&text, kit);
+    json_t *json = json_loadb(text.data, text.size, 0, NULL);
+    demand(json != NULL);
+    json_decref(json);
+    pf_text_free(&text);
+}
+
+static void run_kit(const pf_kit *kit, uint64_t seed)
+{
+    size_t size = pf_session_size(kit);
+    size_t window = (size_t)pf_kit_most_rows(kit) * (size_t)kit->n_chan;
+    check_json(kit);
+    demand(size > 0);
+    if (size > SESSION_MAX) {
+        return;
+    }
+    void *memory = aligned_alloc(16, (size + 15) & ~(size_t)15);
+    double *response = calloc(window, sizeof(double));
+    pf_session *session = NULL;
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_root(seed));
+    for (int i = 0; memory && response && i < kit->n_methods; i++) {
+        pf_session_config config = {pf_kit_method_id(kit, i), seed};
+        demand(pf_session_init(&session, kit, &config, memory, size, NULL) == PF_OK);
+        run_session(session, response, &rng);
+    }
+    free(memory);
+    free(response);
+}
+
+void fuzz_kit_run(const uint8_t *bytes, size_t n)
+{
+    uint8_t *image = malloc(n > 0 ? n : 1);
+    if (!image) {
+        return;
+    }
+    if (n > 0) {
+        memcpy(image, bytes, n);
+    }
+    pf_kit kit;
+    pf_error error = {PF_OK, ""};
+    pf_status status = pf_kit_load(&kit, image, n, &error);
+    if (status == PF_OK) {
+        demand(pf_kit_size(&kit) == n);
+        run_kit(&kit, n + kit.sha256[0]);
+    } else {
+        demand(error.code == status && error.text[0] && !strchr(error.text, '\n'));
+    }
+    free(image);
+}

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TEST_PROGRAM_H
+#define PF_TEST_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Runs the real program with arguments as a shell reads them (redirections too; output and errors
+// are caught). True if it ends with the status and its output holds the part; else what it did is
+// printed.
+bool program(const char *arguments, int status, const char *part);
+
+// A fresh folder of that name in this run's scratch folder.
+bool program_folder(char *path, size_t n, const char *name);
+
+// Exit status and messages of every command for bad calls and bad files. The folder holds
+// attitude.kit, run (a journal), certificate and garbage.
+void check_exit_status(const char *folder);
+
+#endif
