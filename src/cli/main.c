@@ -108,7 +108,20 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-int main(int argc, char **argv)
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+    if (wants_help(argc, argv)) {
+        printf("preflight %s: %s\n\nusage: preflight %s %s\n\n%s", command->name, command->line,
+               command->name, command->usage, command->help);
+        return EXIT_YES;
+    }
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return command->run(argc, argv);
+}
+
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         return overview(stderr);
@@ -124,28 +137,25 @@ int main(int argc, char **argv)
     const char *names[N_COMMANDS];
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i].name;
-        if (strcmp(argv[1], commands[i].name) != 0) {
-            continue;
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return run_command(&commands[i], argc - 2, argv + 2);
         }
-        if (wants_help(argc - 2, argv + 2)) {
-            printf("preflight %s: %s\n\nusage: preflight %s %s\n\n%s", commands[i].name,
-                   commands[i].line, commands[i].name, commands[i].usage, commands[i].help);
-            return EXIT_YES;
-        }
-        struct sigaction action = {.sa_handler = on_interrupt};
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        int status = commands[i].run(argc - 2, argv + 2);
-        if (fflush(stdout) != 0 && status == EXIT_YES) {
-            fprintf(stderr, "preflight %s: standard output could not be written\n",
-                    commands[i].name);
-            status = EXIT_BAD_INPUT;
-        }
-        return status;
     }
     const char *near = pf_nearest_word(argv[1], names, N_COMMANDS);
     fprintf(stderr, "preflight: there is no command '%s'%s%s%s\n", argv[1],
             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     fprintf(stderr, "Try `preflight --help`.\n");
     return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    int status = dispatch(argc, argv);
+    // an answer that could not be written is no answer
+    bool unwritten = ferror(stdout) || fflush(stdout) != 0;
+    if (unwritten && (status == EXIT_YES || status == EXIT_NO)) {
+        fprintf(stderr, "preflight: standard output could not be written\n");
+        return EXIT_BAD_INPUT;
+    }
+    return status;
 }
