@@ -51,49 +51,67 @@ static double *numbers(size_t n)
 
 // --- a plan of m single-target probes and tasks, just enough to lay out a kit
 
-static void lay_out(problem *p, bool require_probe)
+typedef struct lists {
+    pf_mechanism mechanisms[MOST + 1];
+    pf_channel channels[CHANNELS];
+    pf_plan_probe probes[MOST];
+    pf_plan_task tasks[MOST];
+    int target[MOST];
+    double command[ROWS * (MOST + 1)]; // one for all: its values play no part here
+    double grid[GAINS], prior[MOST + 1];
+} lists;
+
+static void fill_lists(lists *l, int m)
 {
-    static const char *const one_name = "x";
-    static pf_mechanism mechanisms[MOST + 1];
-    static pf_channel channels[CHANNELS];
-    static pf_plan_probe probes[MOST];
-    static pf_plan_task tasks[MOST];
-    static int target[MOST];
-    static double command[ROWS * (MOST + 1)], grid[GAINS], prior[MOST + 1];
-    int m = p->m;
-    prior[0] = .95;
-    mechanisms[0] = (pf_mechanism){one_name, -1, 1};
-    command[0] = 1; // one command for all: its values play no part here
+    memset(l, 0, sizeof *l);
+    l->prior[0] = .95;
+    l->command[0] = 1;
+    l->mechanisms[0] = (pf_mechanism){"x", -1, 1};
     for (int j = 1; j <= m; j++) {
-        mechanisms[j] = (pf_mechanism){one_name, -1, 1};
-        target[j - 1] = j;
-        prior[j] = .05 / m;
-        probes[j - 1] = (pf_plan_probe){one_name, ROWS, command, .08 + .001 * j, 1, &target[j - 1]};
-        tasks[j - 1] = (pf_plan_task){one_name, 1,       &target[j - 1],  ROWS, command, "",
-                                      -1,       1.0 / m, 1 + .1 * (j % 7)};
+        int *target = &l->target[j - 1];
+        *target = j;
+        l->mechanisms[j] = (pf_mechanism){"x", -1, 1};
+        l->prior[j] = .05 / m;
+        l->probes[j - 1] = (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target};
+        l->tasks[j - 1] = (pf_plan_task){.name = "x",
+                                         .n_uses = 1,
+                                         .uses = target,
+                                         .rows = ROWS,
+                                         .command = l->command,
+                                         .policy = "",
+                                         .policy_index = -1,
+                                         .reveal = 1.0 / m,
+                                         .importance = 1 + .1 * (j % 7)};
     }
     for (int c = 0; c < CHANNELS; c++) {
-        channels[c] = (pf_channel){one_name, 0, 1};
+        l->channels[c] = (pf_channel){"x", 0, 1};
     }
     for (int g = 0; g < GAINS; g++) {
-        grid[g] = .1 + .05 * g;
+        l->grid[g] = .1 + .05 * g;
     }
+}
+
+static void lay_out(problem *p, bool require_probe)
+{
+    static lists l;
+    int m = p->m;
+    fill_lists(&l, m);
     pf_plan plan = {.plant = "bench",
                     .n_mech = m + 1,
                     .n_chan = CHANNELS,
-                    .mechanisms = mechanisms,
-                    .channels = channels,
+                    .mechanisms = l.mechanisms,
+                    .channels = l.channels,
                     .n_probes = m,
                     .n_tasks = m,
-                    .probes = probes,
-                    .tasks = tasks,
+                    .probes = l.probes,
+                    .tasks = l.tasks,
                     .method = "eg-mpt",
                     .g_cal = .35,
                     .n_grid = GAINS,
-                    .grid = grid,
+                    .grid = l.grid,
                     .n_bins = BINS,
                     .episodes = 60,
-                    .prior = prior,
+                    .prior = l.prior,
                     .hazard = .01,
                     .budget1 = 2 * ROUND,
                     .alpha = .1,
@@ -101,7 +119,11 @@ static void lay_out(problem *p, bool require_probe)
                     .temperature = .05,
                     .stop = PF_STOP_LATCH,
                     .require_probe = require_probe};
-    pf_kit_kind kind = {"twin", "bench", PF_STATISTIC_MATCHED, 0, 1, false, false, MEMBERS};
+    pf_kit_kind kind = {.predictor = "twin",
+                        .source = "bench",
+                        .statistic = PF_STATISTIC_MATCHED,
+                        .n_scale = 1,
+                        .n_members = MEMBERS};
     pf_error error;
     if (pf_kit_build_init(&p->build, &plan, &kind, &error) != PF_OK) {
         fprintf(stderr, "bench_stage1: %s\n", error.text);

@@ -53,7 +53,8 @@ def numpy_python(build):
     """An interpreter that has NumPy, or None."""
     for path in (build.parent / "venv/bin/python", ROOT / "build/venv/bin/python", sys.executable):
         try:
-            if subprocess.run([str(path), "-c", "import numpy"], capture_output=True).returncode == 0:
+            done = subprocess.run([str(path), "-c", "import numpy"], capture_output=True)
+            if done.returncode == 0:
                 return str(path)
         except OSError:
             continue
@@ -101,7 +102,8 @@ def table(rows):
     slope = (c[64] - c[4]) / 60
     yield "  per candidate more", f"{slope:.1f} ns", "constant"
     for m in (8, 16, 32):
-        yield f"  {m} candidates / straight line", f"{c[m] / (c[4] + slope * (m - 4)):.2f}", "about 1"
+        line = c[4] + slope * (m - 4)
+        yield f"  {m} candidates / straight line", f"{c[m] / line:.2f}", "about 1"
     kib = value("session_16_candidates_17_gains") / 1024
     yield "session, 16 candidates, 17 gains", f"{kib:.1f} KiB", "below 64"
     one, two = value("calibrate_attitude_1_thread"), value("calibrate_attitude_2_threads")

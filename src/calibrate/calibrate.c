@@ -51,26 +51,21 @@ static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *erro
     return c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for calibration") : PF_OK;
 }
 
-static void free_workers(pf_calibration *c)
+void pf__calibration_free(pf_calibration *c)
 {
     for (int i = 0; c->workers && i < c->n_workers; i++) {
         pf_plant_destroy(c->workers[i].plant);
     }
     pf_arena_free(&c->arena);
+    pf_kit_build_free(&c->build);
 }
 
-static pf_status start(pf_calibration *c, pf_plant *plant, const pf_method *method, pf_error *error)
+pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
+                                pf_error *error)
 {
-    const pf_plan *plan = c->plan;
-    pf_kit_kind kind = {.predictor = "twin",
-                        .source = pf_plant_get_info(plant)->source,
-                        .statistic = method->statistic,
-                        .n_state = plan->n_state,
-                        .n_scale = 1,
-                        .n_members = plan->members};
-    pf_status status = pf_contract_check(plan, plant, error);
+    pf_status status = pf_contract_check(c->plan, plant, error);
     if (status == PF_OK) {
-        status = pf_kit_build_init(&c->build, plan, &kind, error);
+        status = pf_kit_build_init(&c->build, c->plan, kind, error);
     }
     return status == PF_OK ? make_workers(c, plant, error) : status;
 }
@@ -111,7 +106,13 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_effort *ef
         return status;
     }
     pf_calibration c = {.plan = plan, .effort = effort};
-    status = start(&c, plant, method, error);
+    pf_kit_kind kind = {.predictor = "twin",
+                        .source = pf_plant_get_info(plant)->source,
+                        .statistic = method->statistic,
+                        .n_state = plan->n_state,
+                        .n_scale = 1,
+                        .n_members = plan->members};
+    status = pf__calibration_start(&c, plant, &kind, error);
     if (status == PF_OK) {
         status = pf__calibrate_scales(&c, error);
     }
@@ -127,7 +128,6 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_effort *ef
     if (status == PF_OK) {
         status = pf_kit_build_save(&c.build, bytes, n_bytes, error);
     }
-    free_workers(&c);
-    pf_kit_build_free(&c.build);
+    pf__calibration_free(&c);
     return status;
 }

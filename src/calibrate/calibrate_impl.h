@@ -33,6 +33,11 @@ typedef struct pf_calibration {
     pf_worker *workers;
 } pf_calibration;
 
+// Checks the contract, lays out the kit and makes the workers; free follows whatever it returned.
+pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
+                                pf_error *error);
+void pf__calibration_free(pf_calibration *c);
+
 // Channel scales where the plan leaves them open: rms of the nominal pulse responses.
 pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error);
 

@@ -31,7 +31,7 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     }
     k->n_shares = PF_SHARES;
     k->n_members = kind->n_members;
-    k->n_methods = 1;
+    k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
     k->stop = plan->stop;
     k->require_probe = plan->require_probe;
@@ -90,7 +90,12 @@ static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
     for (int t = 0; t < plan->n_tasks; t++) {
         add_name(list, plan->tasks[t].policy);
     }
-    add_name(list, plan->method);
+    for (int i = 0; i < kind->n_methods; i++) {
+        add_name(list, kind->methods[i]);
+    }
+    if (kind->n_methods == 0) {
+        add_name(list, plan->method);
+    }
 }
 
 // --- contents
@@ -179,7 +184,9 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
     }
     fill_probes(b, plan);
     fill_tasks(b, plan);
-    b->threshold[0] = 1;
+    for (int i = 0; i < k->n_methods; i++) {
+        b->threshold[i] = 1;
+    }
     names fill = {b, 0, 0};
     add_names(&fill, plan, kind);
     return PF_OK;

@@ -25,6 +25,8 @@ typedef struct pf_kit_kind {
     bool responses; // room for recorded responses
     bool curves;    // room for a curve of z per target
     int n_members;
+    int n_methods; // 0: the plan's method alone
+    const char *const *methods;
 } pf_kit_kind;
 
 // Allocates all arrays and fills in everything that comes from the plan. Thresholds start at 1 (no

@@ -51,12 +51,12 @@ static void readiness(pf_dialogue *dialogue, pf_text *out)
     json_decref(json);
 }
 
-static void one_line(pf_dialogue *dialogue, const char *line, size_t n)
+// ready holds the readiness before the line, then after it.
+static void one_line(pf_dialogue *dialogue, const char *line, size_t n, pf_text *ready)
 {
-    pf_text before = {0}, after = {0}, reply = {0}, journal = {0};
+    pf_text after = {0}, reply = {0}, journal = {0};
     double belief[ATTITUDE_MECH];
     pf_session *session = pf_dialogue_session(dialogue);
-    readiness(dialogue, &before);
     memcpy(belief, pf_session_belief(session), sizeof belief);
     int stage = pf_session_stage(session), told = pf_session_told(session);
     bool outstanding = pf_session_outstanding(session, NULL);
@@ -69,7 +69,7 @@ static void one_line(pf_dialogue *dialogue, const char *line, size_t n)
     bool accepted = json_is_true(json_object_get(json, "ok"));
     demand(accepted == (journal.size > 0));
     if (!accepted) {
-        demand(strcmp(before.data, after.data) == 0);
+        demand(strcmp(ready->data, after.data) == 0);
         demand(memcmp(belief, pf_session_belief(session), sizeof belief) == 0);
         demand(stage == pf_session_stage(session) && told == pf_session_told(session));
         demand(outstanding == pf_session_outstanding(session, NULL));
@@ -80,8 +80,8 @@ static void one_line(pf_dialogue *dialogue, const char *line, size_t n)
         json_decref(entry);
     }
     json_decref(json);
-    pf_text_free(&before);
-    pf_text_free(&after);
+    pf_text_free(ready);
+    *ready = after;
     pf_text_free(&reply);
     pf_text_free(&journal);
 }
@@ -99,13 +99,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     demand(pf_plant_create(&twin, "attitude", &error) == PF_OK);
     pf_dialogue_config config = {.twin = twin};
     demand(pf_dialogue_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
+    pf_text ready = {0};
+    readiness(dialogue, &ready);
     size_t at = 0;
     for (int i = 0; i < LINES_MAX && at < size; i++) {
         const uint8_t *end = memchr(data + at, '\n', size - at);
         size_t n = end ? (size_t)(end - data) - at : size - at;
-        one_line(dialogue, (const char *)data + at, n);
+        one_line(dialogue, (const char *)data + at, n, &ready);
         at += n + 1;
     }
+    pf_text_free(&ready);
     pf_dialogue_destroy(dialogue);
     pf_plant_destroy(twin);
     return 0;

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bank.h"
+
+#include "../calibrate/observe.h"
+#include "preflight/certificate.h"
+#include "preflight/recovery.h"
+
+#include <math.h>
+#include <string.h>
+
+static int most_task_rows(const pf_kit *k)
+{
+    int most = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        int rows = pf_kit_task_rows(k, t);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, pf_error *error)
+{
+    memset(b, 0, sizeof *b);
+    b->plant = plant;
+    b->kit = k;
+    size_t probes = (size_t)k->n_probes, tasks = (size_t)k->n_tasks, d = sizeof(double);
+    size_t task_rows = (size_t)most_task_rows(k), probe_rows = (size_t)pf_kit_most_rows(k);
+    size_t rows = task_rows > probe_rows ? task_rows : probe_rows, chan = (size_t)k->n_chan;
+    b->task_window = task_rows * chan;
+    b->evidence = pf_arena_take(&b->arena, 2 * PF_BANK_OPPORTUNITIES * probes, sizeof *b->evidence);
+    b->recovery = pf_arena_take(&b->arena, 2 * PF_BANK_RECOVERIES * probes, sizeof *b->recovery);
+    double *discrepancies =
+        pf_arena_take(&b->arena, 2 * PF_BANK_RECOVERIES * probes * (size_t)k->n_grid, d);
+    b->nte = pf_arena_take(&b->arena, tasks * PF_BANK_MEMBERS * PF_BANK_NODES, d);
+    b->fallback = pf_arena_take(&b->arena, tasks, d);
+    b->energy = pf_arena_take(&b->arena, tasks, d);
+    b->reference = pf_arena_take(&b->arena, tasks * b->task_window, d);
+    b->start = pf_arena_take(&b->arena, (size_t)k->n_state + 1, d);
+    b->gains = pf_arena_take(&b->arena, (size_t)k->n_mech, d);
+    b->begin = pf_arena_take(&b->arena, (size_t)k->n_state + 1, d);
+    b->response = pf_arena_take(&b->arena, rows * chan, d);
+    b->nominal = pf_arena_take(&b->arena, rows * chan, d);
+    b->predicted = pf_arena_take(&b->arena, rows * chan, d);
+    b->still = pf_arena_take(&b->arena, rows * (size_t)k->n_mech, d);
+    if (b->arena.failed) {
+        pf_bank_free(b);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
+    }
+    for (size_t i = 0; i < 2 * PF_BANK_RECOVERIES * probes; i++) {
+        b->recovery[i].d = discrepancies + i * (size_t)k->n_grid;
+    }
+    return PF_OK;
+}
+
+void pf_bank_free(pf_bank *b)
+{
+    pf_arena_free(&b->arena);
+}
+
+void pf_bank_start(pf_bank *b, uint64_t seed, uint64_t trial, pf_purpose purpose, int changed,
+                   double gain)
+{
+    const pf_kit *k = b->kit;
+    b->seed = seed;
+    b->trial = trial;
+    b->purpose = purpose;
+    b->changed = changed;
+    b->gain = gain;
+    b->started = false;
+    for (int i = 0; i < 2 * PF_BANK_OPPORTUNITIES * k->n_probes; i++) {
+        b->evidence[i].known = false;
+    }
+    for (int i = 0; i < 2 * PF_BANK_RECOVERIES * k->n_probes; i++) {
+        b->recovery[i].known = false;
+    }
+}
+
+static const double *set_gains(pf_bank *b, int mechanism, double gain)
+{
+    for (int j = 0; j < b->kit->n_mech; j++) {
+        b->gains[j] = 1;
+    }
+    b->gains[mechanism] = mechanism > 0 ? gain : 1;
+    return b->gains;
+}
+
+static pf_key stream(const pf_bank *b, pf_purpose purpose, int index)
+{
+    return pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, b->trial, purpose,
+                         (uint64_t)index);
+}
+
+// The physical response to a probe into b->response, its start into b->begin.
+static pf_status observe(pf_bank *b, int probe, pf_key key, bool faulty, pf_error *error)
+{
+    pf_rig rig = {b->plant, b->kit, set_gains(b, faulty ? b->changed : 0, b->gain), b->begin,
+                  b->response};
+    b->rolls++;
+    return pf_rig_run(&rig, probe, key, error);
+}
+
+static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, double *out,
+                         pf_error *error)
+{
+    pf_twin twin = {b->plant, b->kit};
+    pf_hypothesis h = {probe, mechanism, gain};
+    b->rolls++;
+    return pf_twin_predictor(&twin).predict(&twin, &h, b->begin, b->kit->n_state, out, error);
+}
+
+pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
+                         const pf_evidence **out, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    if (opportunity >= PF_BANK_OPPORTUNITIES) {
+        return pf_fail(error, PF_ERR_INTERNAL, "more opportunities than a trial has room for");
+    }
+    pf_evidence *e = &b->evidence[(opportunity * k->n_probes + probe) * 2 + faulty];
+    *out = e;
+    if (e->known) {
+        return PF_OK;
+    }
+    int rows = pf_kit_probe_rows(k, probe), n = rows * k->n_chan;
+    int target = k->target_mech[k->probe_target[probe]];
+    pf_status status = observe(b, probe, stream(b, b->purpose, opportunity), faulty, error);
+    if (status == PF_OK) {
+        status = predict(b, probe, 0, 1, b->nominal, error);
+    }
+    if (status == PF_OK) {
+        status = predict(b, probe, target, k->g_cal, b->predicted, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_scaled_difference(rows, k->n_chan, b->response, b->nominal, k->scale, k->n_scale,
+                         b->response);
+    pf_scaled_difference(rows, k->n_chan, b->predicted, b->nominal, k->scale, k->n_scale,
+                         b->predicted);
+    pf_match_targets(1, n, b->predicted, b->response, NULL, &e->match);
+    e->norm = pf_residual_norm(n, b->response);
+    e->known = true;
+    return PF_OK;
+}
+
+static double discrepancy(pf_bank *b, int rows)
+{
+    const pf_kit *k = b->kit;
+    pf_scaled_difference(rows, k->n_chan, b->response, b->predicted, k->scale, k->n_scale,
+                         b->predicted);
+    return pf_discrepancy(rows * k->n_chan, b->predicted);
+}
+
+pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
+                         const pf_recovery_evidence **out, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    if (index >= PF_BANK_RECOVERIES) {
+        return pf_fail(error, PF_ERR_INTERNAL, "more recovery probes than a trial has room for");
+    }
+    pf_recovery_evidence *e = &b->recovery[(index * k->n_probes + probe) * 2 + faulty];
+    *out = e;
+    if (e->known) {
+        return PF_OK;
+    }
+    int rows = pf_kit_probe_rows(k, probe), target = k->target_mech[k->probe_target[probe]];
+    pf_status status = observe(b, probe, stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
+    if (status == PF_OK) {
+        status = predict(b, probe, 0, 1, b->predicted, error);
+        e->d_nominal = discrepancy(b, rows);
+    }
+    for (int g = 0; g < k->n_grid && status == PF_OK; g++) {
+        status = predict(b, probe, target, k->grid[g], b->predicted, error);
+        e->d[g] = discrepancy(b, rows);
+    }
+    e->known = status == PF_OK;
+    return status;
+}
+
+// --- tasks
+
+static double distance(const pf_kit *k, int rows, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int i = 0; i < rows * k->n_chan; i++) {
+        double d = (a[i] - b[i]) / k->return_scale[i % k->n_chan];
+        sum += d * d;
+    }
+    return sum;
+}
+
+static pf_status roll_task(pf_bank *b, int task, pf_roll *roll, double *out, pf_error *error)
+{
+    roll->rows = pf_kit_task_rows(b->kit, task);
+    b->rolls++;
+    return pf_plant_roll(b->plant, roll, &(pf_trace){.output = out}, error);
+}
+
+static const double *task_command(const pf_kit *k, int task)
+{
+    return k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
+}
+
+// One start for all tasks of the trial, and the undisturbed reference of each.
+static pf_status start_tasks(pf_bank *b, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    pf_roll reset = pf_roll_default();
+    reset.key = stream(b, PF_PURPOSE_TASK, 0);
+    reset.command = b->still;
+    pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = b->start}, error);
+    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
+        double *reference = b->reference + (size_t)t * b->task_window;
+        pf_roll roll = pf_roll_default();
+        roll.start = b->start;
+        roll.command = b->still;
+        status = roll_task(b, t, &roll, b->nominal, error);
+        if (status == PF_OK) {
+            roll.command = task_command(k, t);
+            status = roll_task(b, t, &roll, reference, error);
+        }
+        b->energy[t] = distance(k, pf_kit_task_rows(k, t), reference, b->nominal);
+        b->fallback[t] = NAN;
+        if (status == PF_OK && !(b->energy[t] > 0)) {
+            status = pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel",
+                             pf_kit_task_name(k, t));
+        }
+    }
+    for (int i = 0; i < k->n_tasks * PF_BANK_MEMBERS * PF_BANK_NODES; i++) {
+        b->nte[i] = NAN;
+    }
+    b->started = status == PF_OK;
+    return status;
+}
+
+static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    double *nte = &b->nte[(task * PF_BANK_MEMBERS + member) * PF_BANK_NODES + n];
+    *value = *nte;
+    if (!isnan(*nte)) {
+        return PF_OK;
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = b->start;
+    roll.key = stream(b, PF_PURPOSE_MEMBER, member);
+    roll.gains = set_gains(b, k->use_mech[k->task_use[task]], n / 8.0);
+    roll.command = task_command(k, task);
+    roll.disturbance = true;
+    pf_status status = roll_task(b, task, &roll, b->response, error);
+    const double *reference = b->reference + (size_t)task * b->task_window;
+    *nte = distance(k, roll.rows, b->response, reference) / b->energy[task];
+    *value = *nte;
+    return status;
+}
+
+pf_status pf_bank_nte(pf_bank *b, int task, int member, double share, double *nte, pf_error *error)
+{
+    pf_status status = b->started ? PF_OK : start_tasks(b, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    // the parabola through the three nodes around the share; nodes are hit exactly
+    double at = fmin(fmax(8 * share, 0), PF_BANK_NODES - 1);
+    int middle = (int)lround(at);
+    middle = middle < 1 ? 1 : middle > PF_BANK_NODES - 2 ? PF_BANK_NODES - 2 : middle;
+    double x = at - middle, y[3];
+    if (x == 0) {
+        return node(b, task, member, middle, nte, error);
+    }
+    for (int i = 0; i < 3 && status == PF_OK; i++) {
+        status = node(b, task, member, middle - 1 + i, &y[i], error);
+    }
+    double parabola = y[1] + .5 * x * (y[2] - y[0]) + .5 * x * x * (y[2] - 2 * y[1] + y[0]);
+    *nte = fmax(parabola, 0);
+    return status;
+}
+
+pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    pf_status status = b->started ? PF_OK : start_tasks(b, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (correction == 1 && !isnan(b->fallback[task])) {
+        *ret = b->fallback[task];
+        return PF_OK;
+    }
+    int j = k->use_mech[k->task_use[task]], rows = pf_kit_task_rows(k, task);
+    const double *command = task_command(k, task);
+    for (int i = 0; i < rows * k->n_mech; i++) {
+        int mechanism = i % k->n_mech;
+        b->still[i] = mechanism == j
+                          ? pf_corrected_command(command[i], correction, k->lo[j], k->hi[j])
+                          : command[i];
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = b->start;
+    roll.key = stream(b, PF_PURPOSE_TASK, 1);
+    roll.gains = set_gains(b, b->changed, b->gain);
+    roll.command = b->still;
+    roll.disturbance = true;
+    status = roll_task(b, task, &roll, b->response, error);
+    memset(b->still, 0, sizeof(double) * (size_t)rows * (size_t)k->n_mech);
+    const double *reference = b->reference + (size_t)task * b->task_window;
+    *ret = pf_return(distance(k, rows, b->response, reference) / b->energy[task]);
+    if (correction == 1) {
+        b->fallback[task] = *ret;
+    }
+    return status;
+}

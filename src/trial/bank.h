@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_BANK_H
+#define PF_BANK_H
+
+#include "../host/arena.h"
+#include "preflight/kit.h"
+#include "preflight/plant.h"
+#include "preflight/session.h"
+
+// Physical responses of one trial, each computed when first asked for and then shared by all
+// methods: what a response says does not depend on who asked.
+
+// Most opportunities and recovery probes of a trial.
+enum { PF_BANK_OPPORTUNITIES = 32, PF_BANK_RECOVERIES = 8, PF_BANK_MEMBERS = 8 };
+
+// The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
+enum { PF_BANK_NODES = 65 };
+
+typedef struct pf_evidence {
+    bool known;
+    pf_match match; // of the probe's one target
+    double norm;
+} pf_evidence;
+
+typedef struct pf_recovery_evidence {
+    bool known;
+    double d_nominal;
+    double *d; // n_grid
+} pf_recovery_evidence;
+
+typedef struct pf_bank {
+    pf_plant *plant;   // not owned
+    const pf_kit *kit; // probes, tasks, scales; single targets
+    uint64_t seed, trial;
+    pf_purpose purpose;
+    int changed; // mechanism, 0: nominal trial
+    double gain;
+    long rolls; // trajectories run, for statistics
+
+    pf_arena arena;
+    pf_evidence *evidence;          // opportunities x probes x (healthy, faulty)
+    pf_recovery_evidence *recovery; // recoveries x probes x (healthy, faulty)
+    double *nte;                    // tasks x members x nodes, NaN: not yet
+    double *fallback;               // tasks: realised return uncorrected, NaN: not yet
+    double *energy;                 // tasks: of reference minus free response
+    double *reference;              // tasks x longest window
+    double *start;                  // of the tasks
+    bool started;
+    size_t task_window;
+
+    double *gains, *begin, *response, *nominal, *predicted, *still; // work space
+} pf_bank;
+
+// Memory for trials of a plant and kit; both must outlive it.
+pf_status pf_bank_init(pf_bank *bank, pf_plant *plant, const pf_kit *kit, pf_error *error);
+void pf_bank_free(pf_bank *bank);
+
+// Forgets everything and starts another trial.
+void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int changed,
+                   double gain);
+
+// What the response to a probe at an opportunity says; faulty: the fault is present.
+pf_status pf_bank_stage1(pf_bank *bank, int opportunity, int probe, bool faulty,
+                         const pf_evidence **out, pf_error *error);
+// Discrepancies of the recovery probe number `index`.
+pf_status pf_bank_stage2(pf_bank *bank, int index, int probe, bool faulty,
+                         const pf_recovery_evidence **out, pf_error *error);
+
+// Predicted NTE of a task when its mechanism delivers the share, for a member: local parabola
+// through the nearest nodes.
+pf_status pf_bank_nte(pf_bank *bank, int task, int member, double share, double *nte,
+                      pf_error *error);
+
+// Realised return of a task under a correction of its mechanism.
+pf_status pf_bank_fly(pf_bank *bank, int task, double correction, double *ret, pf_error *error);
+
+#endif

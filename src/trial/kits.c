@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kits.h"
+
+#include "../calibrate/calibrate_impl.h"
+#include "../calibrate/fit.h"
+#include "../core/session_impl.h"
+#include "../host/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pf_kits_key(const pf_kits_request *r, char key[65])
+{
+    pf_text text = {0};
+    pf_text_addf(&text, "%s|%s|%llu|%d|%d|%d|%d", PF_VERSION, pf_plant_get_info(r->plant)->name,
+                 (unsigned long long)r->seed, r->grid, r->bins, r->episodes, r->alarm_trials);
+    const double numbers[] = {r->g_cal, r->sigma, r->hazard};
+    pf_json_numbers(&text, 3, numbers);
+    for (int i = 0; i < r->n_methods; i++) {
+        pf_text_addf(&text, "|%s", r->methods[i]);
+    }
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, text.data ? text.data : "", text.size);
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, key);
+    pf_text_free(&text);
+}
+
+// The plan of the paper's suites: everything on "nothing changed", a hazard, the paper's channel.
+static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prior, double *grid,
+                           pf_error *error)
+{
+    pf_status status = pf_plan_default(plan, pf_plant_get_info(r->plant), error);
+    if (status != PF_OK) {
+        return status;
+    }
+    memset(prior, 0, sizeof(double) * (size_t)plan->n_mech);
+    prior[0] = 1;
+    int n = 0;
+    bool has_g_cal = false;
+    for (int k = 0; k < r->grid; k++) {
+        double g = .15 + .8 * k / (r->grid - 1);
+        if (!has_g_cal && g > r->g_cal - 1e-9) {
+            // g_cal in its place, instead of a point that is the same or before the next one
+            grid[n++] = r->g_cal;
+            has_g_cal = true;
+            if (fabs(g - r->g_cal) < 1e-9) {
+                continue;
+            }
+        }
+        grid[n++] = g;
+    }
+    if (!has_g_cal) {
+        grid[n++] = r->g_cal;
+    }
+    plan->prior = prior;
+    plan->grid = grid;
+    plan->n_grid = n;
+    plan->g_cal = r->g_cal;
+    plan->seed = r->seed;
+    plan->hazard = 1 - pow(1 - r->hazard, PF_LAW_PERIOD);
+    plan->n_bins = r->bins;
+    plan->episodes = r->episodes;
+    plan->every_severity = false;
+    plan->require_probe = false;
+    plan->stop = PF_STOP_LATCH;
+    plan->budget1 = PF_BANK_OPPORTUNITIES;
+    plan->sigma_fixed = isnan(r->sigma) ? 0 : r->sigma;
+    plan->members = 1;
+    plan->alarm_trials = r->alarm_trials;
+    return PF_OK;
+}
+
+// Channels of one statistic, thresholds still at 1.
+static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, const pf_plan *plan,
+                              pf_statistic statistic, pf_error *error)
+{
+    const char *methods[64];
+    int n = 0;
+    for (int i = 0; i < r->n_methods && n < 64; i++) {
+        if (pf_method_find(r->methods[i])->statistic == statistic) {
+            methods[n++] = r->methods[i];
+        }
+    }
+    if (n == 0) {
+        return PF_OK;
+    }
+    pf_kit_kind kind = {.predictor = "twin",
+                        .source = pf_plant_get_info(r->plant)->source,
+                        .statistic = statistic,
+                        .n_state = plan->n_state,
+                        .n_scale = 1,
+                        .n_members = 1,
+                        .n_methods = n,
+                        .methods = methods};
+    pf_effort one = {.threads = 1};
+    pf_calibration c = {.plan = plan, .effort = &one};
+    pf_status status = pf__calibration_start(&c, r->plant, &kind, error);
+    if (status == PF_OK) {
+        status = pf__calibrate_scales(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_channels(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf_kit_build_save(&c.build, &kits->bytes[statistic], &kits->n[statistic], error);
+    }
+    pf__calibration_free(&c);
+    return status;
+}
+
+// --- thresholds: nominal trials that all methods share
+
+typedef struct alarm_work {
+    const pf_kits_request *request;
+    pf_trial_kits *kits;
+    pf_bank bank;
+    void *memory;
+    size_t bytes;
+    double *maxima; // methods x trials
+} alarm_work;
+
+static int opportunities(const pf_kits_request *r, int trial)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, (uint64_t)trial,
+                                    PF_PURPOSE_LAW, 2));
+    int reveal =
+        PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
+    return (reveal - 1) / PF_LAW_PERIOD;
+}
+
+static pf_status nominal_peak(alarm_work *w, const char *method, int trial, double *peak,
+                              pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    pf_statistic statistic = pf_method_find(method)->statistic;
+    pf_session_config config = {method, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name,
+                                                      (uint64_t)trial, PF_PURPOSE_METHOD, 1)};
+    pf_session *session = NULL;
+    pf_status status =
+        pf_session_init(&session, &w->kits->kit[statistic], &config, w->memory, w->bytes, error);
+    int n = opportunities(r, trial);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        pf_ask ask = pf_session_ask(session);
+        const pf_evidence *e = NULL;
+        status = pf_bank_stage1(&w->bank, i, ask.probe, false, &e, error);
+        if (status == PF_OK) {
+            pf_match match = e->match;
+            if (statistic == PF_STATISTIC_NORM) {
+                match = (pf_match){e->norm, NAN, 1, true};
+            }
+            status = pf__session_tell_matches(session, &match, error);
+        }
+    }
+    *peak = status == PF_OK ? pf_session_peak(session) : 0;
+    return status;
+}
+
+static pf_status run_alarms(alarm_work *w, pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    for (int trial = 0; trial < r->alarm_trials; trial++) {
+        pf_bank_start(&w->bank, r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, 1);
+        for (int i = 0; i < r->n_methods; i++) {
+            pf_status status = nominal_peak(w, r->methods[i], trial,
+                                            &w->maxima[i * r->alarm_trials + trial], error);
+            if (status != PF_OK) {
+                return status;
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// Writes a method's threshold into its kit's file image and seals it again.
+static pf_status set_threshold(pf_trial_kits *kits, const char *method, double threshold,
+                               pf_error *error)
+{
+    pf_statistic s = pf_method_find(method)->statistic;
+    pf_kit *kit = &kits->kit[s];
+    for (int i = 0; i < kit->n_methods; i++) {
+        if (strcmp(pf_kit_method_id(kit, i), method) == 0) {
+            size_t at = (size_t)((const uint8_t *)&kit->threshold[i] - (uint8_t *)kits->bytes[s]);
+            memcpy((uint8_t *)kits->bytes[s] + at, &threshold, sizeof threshold);
+            return PF_OK;
+        }
+    }
+    return pf_fail(error, PF_ERR_INTERNAL, "method '%s' has no place in its kit", method);
+}
+
+static pf_status seal(pf_trial_kits *kits, pf_error *error)
+{
+    for (int s = 0; s < 2; s++) {
+        if (!kits->bytes[s]) {
+            continue;
+        }
+        pf_sha256 sha;
+        pf_sha256_init(&sha);
+        pf_sha256_update(&sha, kits->bytes[s], kits->n[s] - 32);
+        pf_sha256_final(&sha, (uint8_t *)kits->bytes[s] + kits->n[s] - 32);
+    }
+    return pf_kits_load(kits, error);
+}
+
+static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    const pf_kit *any = kits->bytes[0] ? &kits->kit[0] : &kits->kit[1];
+    alarm_work w = {.request = r, .kits = kits, .bytes = pf_session_size(any)};
+    w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
+    w.maxima = calloc((size_t)r->n_methods * (size_t)r->alarm_trials, sizeof(double));
+    pf_status status = w.memory && w.maxima
+                           ? pf_bank_init(&w.bank, r->plant, any, error)
+                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
+    if (status == PF_OK) {
+        status = run_alarms(&w, error);
+        pf_bank_free(&w.bank);
+    }
+    for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
+        double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);
+        status = set_threshold(kits, r->methods[i], t, error);
+    }
+    free(w.memory);
+    free(w.maxima);
+    return status == PF_OK ? seal(kits, error) : status;
+}
+
+pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    memset(kits, 0, sizeof *kits);
+    pf_plan plan;
+    double prior[PF_MECH_MAX], grid[260];
+    pf_status status = make_plan(&plan, r, prior, grid, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    for (int s = 0; s < 2 && status == PF_OK; s++) {
+        status = fit_channels(kits, r, &plan, (pf_statistic)s, error);
+    }
+    pf_plan_free(&plan);
+    if (status == PF_OK) {
+        status = pf_kits_load(kits, error);
+    }
+    if (status == PF_OK) {
+        status = fit_thresholds(kits, r, error);
+    }
+    if (status != PF_OK) {
+        pf_kits_free(kits);
+    }
+    return status;
+}
+
+pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
+{
+    for (int s = 0; s < 2; s++) {
+        pf_status status =
+            kits->bytes[s] ? pf_kit_load(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return PF_OK;
+}
+
+void pf_kits_free(pf_trial_kits *kits)
+{
+    free(kits->bytes[0]);
+    free(kits->bytes[1]);
+    memset(kits, 0, sizeof *kits);
+}

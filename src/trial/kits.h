@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TRIAL_KITS_H
+#define PF_TRIAL_KITS_H
+
+#include "suite.h"
+#include "trial.h"
+
+// The kits of one (environment, seed, calibration setting): one per statistic that the methods
+// need, with the alarm threshold of every method.
+typedef struct pf_trial_kits {
+    void *bytes[2]; // by statistic; NULL: no method needs it
+    size_t n[2];
+    pf_kit kit[2];
+} pf_trial_kits;
+
+typedef struct pf_kits_request {
+    pf_plant *plant;
+    uint64_t seed;
+    double g_cal, sigma, hazard; // hazard per round
+    int grid, bins, episodes, alarm_trials;
+    int n_methods;
+    const char *const *methods;
+} pf_kits_request;
+
+// Names everything that the kits depend on, for caches.
+void pf_kits_key(const pf_kits_request *request, char key[65]);
+
+pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *request, pf_error *error);
+
+// Points the views into bytes that were stored before.
+pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error);
+void pf_kits_free(pf_trial_kits *kits);
+
+#endif

@@ -1,0 +1,574 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "store.h"
+
+#include "../host/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
+
+struct pf_store {
+    sqlite3 *db;
+    char *path;
+    char owner[64];
+    pthread_mutex_t lock; // one statement at a time within the process
+};
+
+static pf_status fail(pf_store *s, const char *what, pf_error *error)
+{
+    int code = sqlite3_errcode(s->db);
+    const char *advice = code == SQLITE_FULL       ? "; the disk is full"
+                         : code == SQLITE_BUSY     ? "; another process holds it"
+                         : code == SQLITE_READONLY ? "; it cannot be written"
+                         : code == SQLITE_NOTADB   ? "; name another file with --db"
+                                                   : "";
+    return pf_fail(error, PF_ERR_FILE, "%s: %s: %s%s", s->path, what, sqlite3_errmsg(s->db),
+                   advice);
+}
+
+static pf_status run(pf_store *s, const char *sql, pf_error *error)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? PF_OK
+                                                                   : fail(s, "database", error);
+}
+
+static pf_status prepare(pf_store *s, const char *sql, sqlite3_stmt **statement, pf_error *error)
+{
+    return sqlite3_prepare_v2(s->db, sql, -1, statement, NULL) == SQLITE_OK
+               ? PF_OK
+               : fail(s, "database", error);
+}
+
+// --- schema
+
+static void create_sql(pf_text *sql)
+{
+    pf_text_add(
+        sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
+             " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
+             " settings TEXT NOT NULL);"
+             "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
+             " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
+             " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
+             " reason TEXT, UNIQUE(hash, environment, setting, seed, trial));"
+             "CREATE INDEX IF NOT EXISTS unit_state ON unit(hash, state, id);"
+             "CREATE TABLE IF NOT EXISTS kit(key TEXT NOT NULL, statistic INTEGER NOT NULL,"
+             " bytes BLOB NOT NULL, PRIMARY KEY(key, statistic));"
+             "CREATE TABLE IF NOT EXISTS result(unit INTEGER NOT NULL, method TEXT NOT NULL");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(sql, ", %s REAL", pf_metric_name(i));
+    }
+    pf_text_add(sql, ", PRIMARY KEY(unit, method)) WITHOUT ROWID;"
+                     "CREATE VIEW IF NOT EXISTS trial_metric(suite, environment, setting, method,"
+                     " seed, trial, metric, value, profile, config_hash) AS ");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(sql,
+                     "%sSELECT e.suite, u.environment, u.setting, r.method, u.seed, u.trial, '%s',"
+                     " r.%s, e.profile, e.hash FROM result r JOIN unit u ON u.id = r.unit JOIN"
+                     " experiment e ON e.hash = u.hash WHERE u.state = 2 AND r.%s IS NOT NULL",
+                     i ? " UNION ALL " : "", pf_metric_name(i), pf_metric_name(i),
+                     pf_metric_name(i));
+    }
+    pf_text_add(sql, ";");
+}
+
+static pf_status create(pf_store *s, pf_error *error)
+{
+    pf_text sql = {0};
+    create_sql(&sql);
+    pf_status status = run(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", error);
+    if (status == PF_OK) {
+        status = run(s, "BEGIN IMMEDIATE", error);
+    }
+    if (status == PF_OK) {
+        status =
+            sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : run(s, sql.data, error);
+        sqlite3_exec(s->db, status == PF_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
+    }
+    pf_text_free(&sql);
+    return status;
+}
+
+// Whose claim it is: this process and when it started, so that a reused number is not mistaken.
+static void owner_of(pid_t pid, char out[64])
+{
+    char path[64], line[1024];
+    unsigned long long started = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        size_t n = fread(line, 1, sizeof line - 1, f);
+        line[n] = 0;
+        // the 22nd field; the second may hold spaces but ends at the last bracket
+        char *at = strrchr(line, ')');
+        for (int field = 2; at && field < 22; field++) {
+            at = strchr(at + 1, ' ');
+        }
+        started = at ? strtoull(at, NULL, 10) : 0;
+        fclose(f);
+    }
+    snprintf(out, 64, "%ld-%llu", (long)pid, started);
+}
+
+static bool owner_alive(const char *owner)
+{
+    char now[64];
+    pid_t pid = (pid_t)strtol(owner, NULL, 10);
+    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) {
+        return false;
+    }
+    owner_of(pid, now);
+    return strcmp(now, owner) == 0;
+}
+
+pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
+{
+    *store = NULL;
+    pf_store *s = calloc(1, sizeof *s);
+    if (s) {
+        s->path = malloc(strlen(path) + 1);
+    }
+    if (!s || !s->path) {
+        free(s);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    strcpy(s->path, path);
+    pthread_mutex_init(&s->lock, NULL);
+    owner_of(getpid(), s->owner);
+    int flags =
+        mode == PF_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    pf_status status = PF_OK;
+    if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
+        status =
+            mode == PF_STORE_READ && access(path, F_OK) != 0
+                ? pf_fail(error, PF_ERR_FILE,
+                          "%s: there is no such database; `preflight bench run` makes it", path)
+                : fail(s, "cannot open", error);
+    }
+    if (status == PF_OK) {
+        sqlite3_busy_timeout(s->db, 30000);
+        status = mode == PF_STORE_WRITE ? create(s, error)
+                                        : run(s, "SELECT count(*) FROM experiment", error);
+    }
+    if (status != PF_OK) {
+        pf_store_close(s);
+        return status;
+    }
+    *store = s;
+    return PF_OK;
+}
+
+void pf_store_close(pf_store *s)
+{
+    if (s) {
+        sqlite3_close(s->db);
+        pthread_mutex_destroy(&s->lock);
+        free(s->path);
+        free(s);
+    }
+}
+
+pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
+    return run(s, sql, error);
+}
+
+// --- statements with a few bound values
+
+typedef struct bound {
+    const char *text; // NULL: the number
+    int64_t number;
+} bound;
+
+static void bind(sqlite3_stmt *statement, int n, const bound *values)
+{
+    for (int i = 0; i < n; i++) {
+        if (values[i].text) {
+            sqlite3_bind_text(statement, i + 1, values[i].text, -1, SQLITE_TRANSIENT);
+        } else {
+            sqlite3_bind_int64(statement, i + 1, values[i].number);
+        }
+    }
+}
+
+static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *values,
+                           pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    pf_status status = prepare(s, sql, &statement, error);
+    if (status == PF_OK) {
+        bind(statement, n, values);
+        int code = sqlite3_step(statement);
+        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK : fail(s, "database", error);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static pf_status begin(pf_store *s, pf_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    pf_status status = run(s, "BEGIN IMMEDIATE", error);
+    if (status != PF_OK) {
+        pthread_mutex_unlock(&s->lock);
+    }
+    return status;
+}
+
+// Commits if all went well, else rolls back; nothing half stays.
+static pf_status end(pf_store *s, pf_status status, pf_error *error)
+{
+    if (status == PF_OK) {
+        status = run(s, "COMMIT", error);
+    }
+    if (status != PF_OK) {
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
+                         const char *settings, const pf_unit *units, size_t n, pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
+    status = run_bound(s,
+                       "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
+                       " VALUES(?, ?, ?, ?, ?)",
+                       5, row, error);
+    sqlite3_stmt *statement = NULL;
+    if (status == PF_OK) {
+        status = prepare(s,
+                         "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
+                         " VALUES(?, ?, ?, ?, ?)",
+                         &statement, error);
+    }
+    for (size_t i = 0; i < n && status == PF_OK; i++) {
+        const bound values[] = {{hash, 0},
+                                {units[i].environment, 0},
+                                {units[i].setting, 0},
+                                {NULL, units[i].seed},
+                                {NULL, units[i].trial}};
+        bind(statement, 5, values);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "database", error);
+        sqlite3_reset(statement);
+    }
+    sqlite3_finalize(statement);
+    return end(s, status, error);
+}
+
+pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, char hash[65],
+                          pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    hash[0] = 0;
+    pf_status status = prepare(s,
+                               "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                               " ORDER BY ordinal DESC LIMIT 1",
+                               &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{suite, 0}, {profile, 0}};
+        bind(statement, 2, values);
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            snprintf(hash, 65, "%s", (const char *)sqlite3_column_text(statement, 0));
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
+{
+    char dead[64][64];
+    int n = 0;
+    sqlite3_stmt *statement = NULL;
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1", &statement,
+                     error);
+    if (status == PF_OK) {
+        const bound values[] = {{hash, 0}};
+        bind(statement, 1, values);
+        while (sqlite3_step(statement) == SQLITE_ROW && n < 64) {
+            const char *owner = (const char *)sqlite3_column_text(statement, 0);
+            if (!owner || !owner_alive(owner)) {
+                snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
+            }
+        }
+    }
+    sqlite3_finalize(statement);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        const bound values[] = {{hash, 0}, {dead[i], 0}};
+        status = run_bound(s,
+                           "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
+                           " AND owner = ?",
+                           2, values, error);
+    }
+    return end(s, status, error);
+}
+
+static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
+{
+    unit->id = sqlite3_column_int64(statement, 0);
+    snprintf(unit->environment, sizeof unit->environment, "%s",
+             (const char *)sqlite3_column_text(statement, 1));
+    snprintf(unit->setting, sizeof unit->setting, "%s",
+             (const char *)sqlite3_column_text(statement, 2));
+    unit->seed = sqlite3_column_int(statement, 3);
+    unit->trial = sqlite3_column_int(statement, 4);
+}
+
+pf_status pf_store_claim(pf_store *s, const char *hash,
+                         bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                         pf_unit *unit, bool *found, pf_error *error)
+{
+    *found = false;
+    sqlite3_stmt *statement = NULL;
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = prepare(s,
+                     "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+                     " state = 0 ORDER BY id",
+                     &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{hash, 0}};
+        bind(statement, 1, values);
+        while (!*found && sqlite3_step(statement) == SQLITE_ROW) {
+            read_unit(statement, unit);
+            *found = !wanted || wanted(self, unit);
+        }
+    }
+    sqlite3_finalize(statement);
+    if (status == PF_OK && *found) {
+        const bound values[] = {{s->owner, 0}, {NULL, unit->id}};
+        status =
+            run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
+    }
+    return end(s, status, error);
+}
+
+pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const bound values[] = {{NULL, unit->id}};
+    status = run_bound(s, "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1", 1,
+                       values, error);
+    return end(s, status, error);
+}
+
+static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
+                                const char *const *methods, const pf_trial_result *results,
+                                pf_error *error)
+{
+    pf_text sql = {0};
+    sqlite3_stmt *statement = NULL;
+    pf_text_add(&sql, "INSERT INTO result(unit, method");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(&sql, ", %s", pf_metric_name(i));
+    }
+    pf_text_add(&sql, ") VALUES(?, ?");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_add(&sql, ", ?");
+    }
+    pf_text_add(&sql, ")");
+    pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                                  : prepare(s, sql.data, &statement, error);
+    for (int m = 0; m < n_methods && status == PF_OK; m++) {
+        sqlite3_bind_int64(statement, 1, unit->id);
+        sqlite3_bind_text(statement, 2, methods[m], -1, SQLITE_STATIC);
+        for (int i = 0; i < PF_METRIC_COUNT; i++) {
+            if (isnan(results[m].value[i])) {
+                sqlite3_bind_null(statement, i + 3);
+            } else {
+                sqlite3_bind_double(statement, i + 3, results[m].value[i]);
+            }
+        }
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "results", error);
+        sqlite3_reset(statement);
+    }
+    sqlite3_finalize(statement);
+    pf_text_free(&sql);
+    return status;
+}
+
+pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
+                          const char *const *methods, const pf_trial_result *results,
+                          pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    // only the claim's own holder may finish it, so a unit cannot count twice
+    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    status = run_bound(s,
+                       "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
+                       " state = 1 AND owner = ?",
+                       2, values, error);
+    if (status == PF_OK && sqlite3_changes(s->db) != 1) {
+        status = pf_fail(error, PF_ERR_INTERNAL, "%s: unit %d is not this process's", s->path,
+                         (int)unit->id);
+    }
+    if (status == PF_OK) {
+        status = insert_results(s, unit, n_methods, methods, results, error);
+    }
+    return end(s, status, error);
+}
+
+pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const bound values[] = {{reason, 0}, {NULL, unit->id}};
+    status = run_bound(s, "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ?", 2,
+                       values, error);
+    return end(s, status, error);
+}
+
+pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    memset(counts, 0, sizeof *counts);
+    pf_status status = prepare(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state",
+                               &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{hash, 0}};
+        bind(statement, 1, values);
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            int64_t n = sqlite3_column_int64(statement, 1);
+            int state = sqlite3_column_int(statement, 0);
+            counts->total += n;
+            counts->done += state == DONE ? n : 0;
+            counts->failed += state == FAILED ? n : 0;
+            counts->running += state == RUNNING ? n : 0;
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_failures(pf_store *s, const char *hash,
+                            void (*each)(void *self, const pf_unit *unit, const char *reason),
+                            void *self, pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    pf_status status = prepare(s,
+                               "SELECT id, environment, setting, seed, trial, reason FROM unit"
+                               " WHERE hash = ? AND state = 3 ORDER BY id",
+                               &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{hash, 0}};
+        bind(statement, 1, values);
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            pf_unit unit;
+            read_unit(statement, &unit);
+            each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
+{
+    pf_text sql = {0};
+    sqlite3_stmt *statement = NULL;
+    pf_text_add(&sql, "SELECT u.id, u.environment, u.setting, u.seed, u.trial, r.method");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(&sql, ", r.%s", pf_metric_name(i));
+    }
+    pf_text_add(&sql, " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
+                      " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
+    pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                                  : prepare(s, sql.data, &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{hash, 0}};
+        bind(statement, 1, values);
+    }
+    while (status == PF_OK && sqlite3_step(statement) == SQLITE_ROW) {
+        pf_unit unit;
+        pf_trial_result result;
+        read_unit(statement, &unit);
+        for (int i = 0; i < PF_METRIC_COUNT; i++) {
+            result.value[i] = sqlite3_column_type(statement, 6 + i) == SQLITE_NULL
+                                  ? NAN
+                                  : sqlite3_column_double(statement, 6 + i);
+        }
+        status = each(self, &unit, (const char *)sqlite3_column_text(statement, 5), &result, error);
+    }
+    sqlite3_finalize(statement);
+    pf_text_free(&sql);
+    return status;
+}
+
+pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **bytes, size_t *n,
+                           pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    *bytes = NULL;
+    *n = 0;
+    pthread_mutex_lock(&s->lock);
+    pf_status status =
+        prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{key, 0}, {NULL, statistic}};
+        bind(statement, 2, values);
+        if (sqlite3_step(statement) == SQLITE_ROW) {
+            *n = (size_t)sqlite3_column_bytes(statement, 0);
+            *bytes = malloc(*n + 1);
+            if (*bytes) {
+                memcpy(*bytes, sqlite3_column_blob(statement, 0), *n);
+            } else {
+                status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
+            }
+        }
+    }
+    sqlite3_finalize(statement);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const void *bytes, size_t n,
+                           pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = prepare(s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)",
+                     &statement, error);
+    if (status == PF_OK) {
+        const bound values[] = {{key, 0}, {NULL, statistic}};
+        bind(statement, 2, values);
+        sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "kit", error);
+    }
+    sqlite3_finalize(statement);
+    return end(s, status, error);
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_STORE_H
+#define PF_STORE_H
+
+#include "trial.h"
+
+// Results in SQLite: units of work that any number of threads and processes may share, and one row
+// per unit and method. A killed run loses at most the trials in progress; none counts twice.
+typedef struct pf_store pf_store;
+
+typedef enum pf_store_mode { PF_STORE_WRITE, PF_STORE_READ } pf_store_mode;
+
+// A unit of work: one trial of one cell, all methods.
+typedef struct pf_unit {
+    int64_t id;
+    char environment[64];
+    char setting[96];
+    int seed, trial;
+} pf_unit;
+
+// Opens or creates; waits up to 30 s for other writers. Reading never creates.
+pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error);
+void pf_store_close(pf_store *store); // Nullable.
+// For tests: refuse to grow beyond so many pages.
+pf_status pf_store_limit(pf_store *store, int pages, pf_error *error);
+
+// Registers an experiment and its units; a second time nothing changes.
+pf_status pf_store_begin(pf_store *store, const char *hash, const char *suite, const char *profile,
+                         const char *settings, const pf_unit *units, size_t n, pf_error *error);
+
+// The newest experiment of a suite and profile that has a result or unit; hash is empty if none.
+pf_status pf_store_newest(pf_store *store, const char *suite, const char *profile, char hash[65],
+                          pf_error *error);
+
+// Gives back what dead processes had claimed.
+pf_status pf_store_recover(pf_store *store, const char *hash, pf_error *error);
+
+// Claims the next pending unit that `wanted` (Nullable) accepts. *found is false when none is left.
+pf_status pf_store_claim(pf_store *store, const char *hash,
+                         bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                         pf_unit *unit, bool *found, pf_error *error);
+// Gives a claimed unit back (interrupted).
+pf_status pf_store_unclaim(pf_store *store, const pf_unit *unit, pf_error *error);
+
+// Writes a unit's results and marks it done, in one transaction.
+pf_status pf_store_finish(pf_store *store, const pf_unit *unit, int n_methods,
+                          const char *const *methods, const pf_trial_result *results,
+                          pf_error *error);
+// Marks a unit failed with a reason.
+pf_status pf_store_fail(pf_store *store, const pf_unit *unit, const char *reason, pf_error *error);
+
+typedef struct pf_store_counts {
+    int64_t total, done, failed, running;
+} pf_store_counts;
+pf_status pf_store_count(pf_store *store, const char *hash, pf_store_counts *counts,
+                         pf_error *error);
+
+// Calls back for every failed unit.
+pf_status pf_store_failures(pf_store *store, const char *hash,
+                            void (*each)(void *self, const pf_unit *unit, const char *reason),
+                            void *self, pf_error *error);
+
+// Calls back for every done (unit, method), ordered by environment, setting, method, seed, trial.
+typedef pf_status (*pf_row_fn)(void *self, const pf_unit *unit, const char *method,
+                               const pf_trial_result *result, pf_error *error);
+pf_status pf_store_rows(pf_store *store, const char *hash, pf_row_fn each, void *self,
+                        pf_error *error);
+
+// Calibrated kits, kept so that a resumed run need not calibrate again. *bytes (free with free())
+// is NULL where there is none.
+pf_status pf_store_kit_get(pf_store *store, const char *key, int statistic, void **bytes, size_t *n,
+                           pf_error *error);
+pf_status pf_store_kit_put(pf_store *store, const char *key, int statistic, const void *bytes,
+                           size_t n, pf_error *error);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SUITE_H
+#define PF_SUITE_H
+
+#include "../config/config.h"
+#include "preflight/kit.h"
+
+// An experiment: ids with settings, environments, methods, explicit seeds. Read from suites/*.yaml
+// against a schema; everything that varies is a list.
+typedef struct pf_suite {
+    char *id, *title, *paper;
+    char *kind;  // "readiness" or "mechanism"
+    char *needs; // what it needs beyond the program, for `bench list`. Nullable.
+    char *cost;  // what it costs at paper scale, for `bench list`. Nullable.
+    pf_config_refs environments, methods;
+    pf_config_refs metrics;                          // what its table shows first
+    pf_config_numbers gains, stage2, bins, episodes; // axes
+    int seeds, trials;
+    double nominal; // share of nominal trials
+    double g_cal;
+    double sigma; // dispersion of the coordinate; NaN: from the data
+    int grid, alarm_trials, stop;
+    double hazard; // per round
+    double alpha, j_min;
+} pf_suite;
+
+// Reads and checks; overrides as in pf_config_read. Methods and plants must exist, numbers must
+// make sense, or it is refused before any work.
+pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
+                        const char *const *overrides, int n_overrides, pf_error *error);
+void pf_suite_free(pf_suite *suite);
+
+// How much of a suite is run.
+typedef struct pf_profile {
+    const char *name;
+    int seeds, trials;          // 0: the suite's
+    int episodes, alarm_trials; // 0: the suite's
+} pf_profile;
+
+// NULL if there is none of that name (quick, standard, paper).
+const pf_profile *pf_profile_find(const char *name);
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TRIAL_H
+#define PF_TRIAL_H
+
+#include "bank.h"
+
+// One trial of the paper's protocol: a change at round tau, opportunities every five rounds, a
+// reveal at round R, run with several methods on the same draws.
+
+// What does not depend on a method: drawn from (seed, environment, trial) alone.
+typedef struct pf_law {
+    bool nominal;
+    int mechanism; // the changed one, 0 in a nominal trial
+    int tau, reveal;
+} pf_law;
+
+enum { PF_LAW_PERIOD = 5, PF_LAW_REVEAL_FIRST = 35, PF_LAW_REVEAL_LAST = 45 };
+
+// Exactly round(share * trials) of the trials of a seed are nominal.
+pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials, double share,
+                   int candidates);
+
+// Numbers of one method on one trial. Names are the metric ids.
+#define PF_METRICS(X)                                                                              \
+    X(detection)   /* first alarm at or after tau and before R */                                  \
+    X(early)       /* first alarm before tau */                                                    \
+    X(delay)       /* rounds from tau to the alarm, R - tau without one */                         \
+    X(false_alarm) /* nominal trials: any alarm */                                                 \
+    X(located)     /* the changed mechanism is the likeliest hypothesis */                         \
+    X(gain_mae)                                                                                    \
+    X(crps)                                                                                        \
+    X(compensation_error)                                                                          \
+    X(worst_error)                                                                                 \
+    X(selective_return)                                                                            \
+    X(changed_task_return)                                                                         \
+    X(regret)                                                                                      \
+    X(regret_selective)                                                                            \
+    X(coverage)                                                                                    \
+    X(abstention)                                                                                  \
+    X(deployed) /* counts over tasks, pooled within a seed */                                      \
+    X(violated)                                                                                    \
+    X(false_ready)                                                                                 \
+    X(changed_deployed) /* the same on the changed task alone */                                   \
+    X(changed_violated)                                                                            \
+    X(changed_false_ready)                                                                         \
+    X(probes) /* both stages */                                                                    \
+    X(recovery_probes)                                                                             \
+    X(cost)          /* charge of both stages */                                                   \
+    X(fault_looks)   /* looks at the changed mechanism while the fault was present */              \
+    X(mute_looks)    /* of these, in a category with ratio 1: the gate stays shut */               \
+    X(gate_openings) /* of these, with an open gate */                                             \
+    X(clipped)       /* changed task asks for more than the limits allow */
+
+typedef enum pf_metric {
+#define X(name) PF_METRIC_##name,
+    PF_METRICS(X)
+#undef X
+        PF_METRIC_COUNT
+} pf_metric;
+
+const char *pf_metric_name(int metric);
+int pf_metric_find(const char *name); // -1: none
+
+typedef struct pf_trial_result {
+    double value[PF_METRIC_COUNT]; // NaN: not defined on this trial
+} pf_trial_result;
+
+// What a cell of an experiment sets beyond the kit.
+typedef struct pf_trial_setup {
+    double gain;
+    int budget2;
+    pf_stop stop;
+    double alpha, j_min;
+} pf_trial_setup;
+
+// Runs one method. kit: of the method's statistic; memory: of a session on it.
+pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, const pf_law *law,
+                       const pf_trial_setup *setup, void *memory, size_t bytes,
+                       pf_trial_result *result, pf_error *error);
+
+#endif
