@@ -51,7 +51,8 @@ static double check(rig *r, uint64_t seed)
     size_t bytes = pf_session_size(&r->kit);
     void *memory = malloc(bytes);
     must(pf_session_init(&session, &r->kit, NULL, memory, bytes, &error), &error);
-    pf_rig machine = {r->plant, &r->kit, gains, start, response};
+    pf_rig machine = {
+        .plant = r->plant, .kit = &r->kit, .gains = gains, .start = start, .response = response};
     pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
     must(pf_drive_session(session, &machine, &drive, &error), &error);
     pf_session_certify(session);

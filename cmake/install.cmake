@@ -1,9 +1,11 @@
-# Public headers, both libraries, the program, man page, completions and package files.
+# Public headers, both libraries, the program, its suites, man page, completions, package files.
 include(CMakePackageConfigHelpers)
 install(TARGETS preflight preflight_lab EXPORT preflight-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS preflight_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/preflight DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight)
+install(DIRECTORY data DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight OPTIONAL)
 install(FILES docs/preflight.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES scripts/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME preflight)

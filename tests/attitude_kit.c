@@ -15,10 +15,12 @@ static const char small_config[] =
     "  - {name: single, pulse: {mechanism: 1, amplitude: .26, steps: 6}}\n"
     "  - name: pair\n"
     "    command:\n"
-    "      - [0, 0, .3, .3, 0, 0, 0, 0]\n"
-    "      - [0, 0, .3, .3, 0, 0, 0, 0]\n"
-    "      - [0, 0, .3, 0, 0, 0, 0, 0]\n"
-    "      - [0, 0, .3, 0, 0, 0, 0, 0]\n"
+    "      - [0, 0, .6, .9, 0, 0, 0, 0]\n"
+    "      - [0, 0, .6, .9, 0, 0, 0, 0]\n"
+    "      - [0, 0, .6, .9, 0, 0, 0, 0]\n"
+    "      - [0, 0, .9, 0, 0, 0, 0, 0]\n"
+    "      - [0, 0, .9, 0, 0, 0, 0, 0]\n"
+    "      - [0, 0, .9, 0, 0, 0, 0, 0]\n"
     "    targets: [2, 3]\n"
     "tasks:\n"
     "  - {name: turn, mechanisms: [1], command: [[0, .25, 0, 0, 0, 0, 0, 0],\n"
@@ -113,7 +115,11 @@ void attitude_machine_close(attitude_machine *machine)
 void attitude_machine_probe(attitude_machine *machine, const pf_kit *kit, int probe)
 {
     pf_error error = {PF_OK, ""};
-    pf_rig rig = {machine->plant, kit, machine->gains, machine->start, machine->response};
+    pf_rig rig = {.plant = machine->plant,
+                  .kit = kit,
+                  .gains = machine->gains,
+                  .start = machine->start,
+                  .response = machine->response};
     pf_key key = pf_key_stream(11, "attitude", 0, PF_PURPOSE_EVALUATION, machine->runs++);
     must(pf_rig_run(&rig, probe, key, &error), &error);
 }

@@ -218,6 +218,7 @@ static void fill_probes(pf_fixture *f, pf_rng *rng)
         f->at.probe_row[q + 1] = f->at.probe_row[q] + probe_rows(c, q);
         f->at.probe_target[q + 1] = first + c->targets;
         f->at.probe_cross[q] = c->cross ? first * c->targets * c->n_bins : -1;
+        f->at.off_limit[q] = 1e300; // nothing is implausible
         f->at.charge[q] = .01 * (2 + (double)pf_rng_below(rng, 8));
         for (int t = 0; t < c->targets; t++) {
             f->at.target_mech[first + t] = (q + t) % c->m + 1;

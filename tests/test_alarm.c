@@ -27,7 +27,7 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     double start[8], response[64];
     pf_rng rng;
     pf_rng_init(&rng, pf_key_stream(w->seed, "attitude", trial, PF_PURPOSE_LAW, 0));
-    pf_rig rig = {w->plant[worker], w->kit, NULL, start, response};
+    pf_rig rig = {.plant = w->plant[worker], .kit = w->kit, .start = start, .response = response};
     pf_drive drive = {.seed = w->seed,
                       .trial = trial,
                       .purpose = PF_PURPOSE_EVALUATION,

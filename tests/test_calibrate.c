@@ -47,7 +47,11 @@ static pf_session *check_once(bench *b, const double *gains, uint64_t seed)
 {
     pf_session *session = NULL;
     pf_error error = {PF_OK, ""};
-    pf_rig rig = {b->plant, &b->kit, gains, b->start, b->response};
+    pf_rig rig = {.plant = b->plant,
+                  .kit = &b->kit,
+                  .gains = gains,
+                  .start = b->start,
+                  .response = b->response};
     pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
     CHECK(pf_session_init(&session, &b->kit, NULL, b->memory, pf_session_size(&b->kit), &error) ==
           PF_OK);

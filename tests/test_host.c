@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 // SIGXFSZ
 #include "test.h"
 
 #include "host/arena.h"
@@ -13,9 +13,11 @@
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 // --- numbers and text
@@ -190,6 +192,21 @@ static void test_write(const char *folder)
     wide[sizeof wide - 1] = 0;
     CHECK(pf_file_write(wide, "x", 1, &error) == PF_ERR_FILE);
     CHECK(strlen(error.text) > 0 && !strchr(error.text, '\n'));
+    CHECK(file_is(path, "old") && files_in(folder) == 2);
+    PF_CASE("file: a write that fails half way leaves the old content and no temporary");
+    struct rlimit limit, small;
+    char *large = calloc(1, 5000);
+    fflush(stdout); // the limit holds for every file of this process
+    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    small = (struct rlimit){1000, limit.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    pf_status status = pf_file_write(path, large, 5000, &error);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, handler);
+    free(large);
+    CHECK(status == PF_ERR_FILE);
+    CHECK_CONTAINS(error.text, path);
     CHECK(file_is(path, "old") && files_in(folder) == 2);
     PF_CASE("file: a full device is a failure");
     CHECK(pf_file_write("/dev/full", "x", 1, &error) == PF_ERR_FILE);

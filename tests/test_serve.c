@@ -431,6 +431,41 @@ static bool connect_to(server *s, const char *path)
     return false;
 }
 
+// Memory areas of a process.
+static int mappings(pid_t pid)
+{
+    char path[64];
+    int lines = 0;
+    snprintf(path, sizeof path, "/proc/%ld/maps", (long)pid);
+    FILE *f = fopen(path, "r");
+    for (int c = f ? getc(f) : EOF; c != EOF; c = getc(f)) {
+        lines += c == '\n';
+    }
+    if (f) {
+        fclose(f);
+    }
+    return lines;
+}
+
+// Connections that come and go; each leaked thread would keep its stack, two areas.
+static void test_many(const char *path, pid_t pid)
+{
+    pf_text reply = {0};
+    int before = mappings(pid);
+    for (int i = 0; i < 150; i++) {
+        server s;
+        CHECK(connect_to(&s, path));
+        send_all(s.in, "{\"op\":\"ask\"}\n", 13);
+        CHECK_CONTAINS(next_reply(&s, &reply), "{\"ok\":true,\"ask\":\"probe\"");
+        shutdown(s.in, SHUT_WR);
+        CHECK(!next_reply(&s, &reply));
+        close(s.in);
+        free(s.buffer);
+    }
+    CHECK(mappings(pid) - before < 100);
+    pf_text_free(&reply);
+}
+
 static void test_socket(const char *kit)
 {
     char path[100];
@@ -462,9 +497,11 @@ static void test_socket(const char *kit)
     CHECK_STR(next_reply(&b, &reply), say(&u, "{\"op\":\"ask\"}"));
     CHECK(!next_reply(&b, &reply));
     close(b.in);
+    PF_CASE("serve, the program: connections that ended leave nothing behind");
+    test_many(path, pid);
     PF_CASE("serve, the program: ends on a signal, takes its socket away");
     kill(pid, SIGTERM);
-    CHECK(wait_for(pid) == 0);
+    CHECK(wait_for(pid) == 130);
     CHECK(access(path, F_OK) != 0);
     free(a.buffer);
     free(b.buffer);

@@ -43,6 +43,12 @@ PF_API void pf_risk_prepare(int m, const double *belief, const double *weight,
 PF_API double pf_risk_reduction(int m, const double *belief, const pf_risk_terms *terms,
                                 int mechanism, const pf_channel_row *row);
 
+// The same for n targets at once: mechanisms (n), nominal and changed (n x n_bins) as a kit holds
+// them.
+PF_API void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
+                               const pf_risk_terms *terms, int n_bins, const double *nominal,
+                               const double *changed, double *out);
+
 // The same by enumerating categories and posteriors, for any channel: rows holds the m + 1 rows
 // p(c | i), K each; scratch needs m + 1 doubles. The plain reference, and the rule for full rows.
 PF_API double pf_risk_reduction_plain(int m, const double *belief, const double *weight, int n_bins,

@@ -38,6 +38,8 @@ typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;
 
 #define PF_WHY_LIST(X)                                                                             \
     X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
+    X(PF_WHY_CONFLICT, "conflict") /* own evidence of a loss, explained away by another's */       \
+    X(PF_WHY_OFF_GRID, "off-grid") /* weaker than the weakest gain of the model */                 \
     X(PF_WHY_BOUND, "bound")                                                                       \
     X(PF_WHY_CERTIFIED, "certified")
 

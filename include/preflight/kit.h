@@ -97,7 +97,9 @@ extern "C" {
     X(double, shares, k->n_shares)                                                                 \
     X(double, nte, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)                   \
     X(double, threshold, k->n_methods)                                                             \
-    X(uint32_t, name, k->n_names) /* offset in `text` of each string */                            \
+    X(double, off_limit, k->n_probes)  /* largest plausible rms off the signatures */              \
+    X(double, signature, k->n_targets) /* typical |h|; a tenth of it is no look. 0: unknown */     \
+    X(uint32_t, name, k->n_names)      /* offset in `text` of each string */                       \
     X(char, text, k->n_text)
 
 // When stage 1 ends on an alarm.

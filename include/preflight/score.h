@@ -15,6 +15,8 @@ typedef struct pf_match {
     double coefficient; // <r, h'>/<h', h>, the least-squares amplitude of the signature.
     double remaining;   // |h'|/|h|: what decorrelation left of the signature, 1 for one target.
     bool usable;        // False: h = 0 or remaining < PF_REMAINING_ONLINE; the target is skipped.
+    double size;        // |h|
+    double off;         // rms of what no signature explains of the residual; 0 where unknown
 } pf_match;
 
 // Online, a target whose signature is nearly in the span of the others says nothing about itself.
@@ -45,6 +47,15 @@ PF_API void pf_match_targets(int n_targets, int n, const double *signatures, con
 // scratch needs (n_targets + 1) x n doubles.
 PF_API void pf_match_targets_plain(int n_targets, int n, const double *signatures,
                                    const double *residual, double *scratch, pf_match *out);
+
+// The same for one target straight from the responses, in one pass: residual (response - nominal)
+// and signature (changed - nominal), both times inverse = 1/scale (n entries). False when a sum is
+// not finite, which any value that is not finite makes it.
+PF_API bool pf_match_window(int n, const double *response, const double *nominal,
+                            const double *changed, const double *inverse, pf_match *out);
+
+// The reading of the norm statistic: a score without direction.
+PF_API pf_match pf_match_norm(double norm);
 
 // z = (coefficient - m0)/(m1 - m0) (Eq. matched_coordinate): 0 nominal, 1 at g_cal.
 PF_API double pf_coordinate(double coefficient, double m0, double m1);

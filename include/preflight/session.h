@@ -77,6 +77,7 @@ typedef struct pf_reading {
     double coordinate; // NaN where the statistic has none
     bool gate;         // the coordinate was admitted
     double ratio;      // p(c | changed)/p(c | nominal), 1 when not usable
+    bool plausible;    // false: no healthy or weakened machine of the model answers like this
 } pf_reading;
 
 typedef struct pf_tell {
@@ -134,8 +135,9 @@ typedef struct pf_mechanism_readiness {
 } pf_mechanism_readiness;
 
 // Answers as if the session ended now, from the kit's return table, and changes nothing of it. The
-// results are read with the two getters below until the next call on the session. (A simulation
-// that knows the task's start predicts its own returns: pf_session_joint, pf_predict_return.)
+// results are read with the two getters below; any call that changes the session turns every task
+// back to no-go. (A simulation that knows the task's start predicts its own returns:
+// pf_session_joint, pf_predict_return.)
 PF_API void pf_session_certify(pf_session *session);
 PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int task);
 // mechanism 1..m

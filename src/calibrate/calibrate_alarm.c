@@ -3,7 +3,7 @@
 #include "calibrate_impl.h"
 #include "fit.h"
 
-#include <stdlib.h>
+#include <math.h>
 
 typedef struct alarm_work {
     pf_calibration *c;
@@ -40,7 +40,7 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     if (status != PF_OK) {
         return status;
     }
-    pf_rig rig = {w->plant, &work->kit, NULL, w->start, w->response};
+    pf_rig rig = {.plant = w->plant, .kit = &work->kit, .start = w->start, .response = w->response};
     pf_drive drive = {.seed = c->plan->seed,
                       .trial = trial,
                       .purpose = PF_PURPOSE_THRESHOLD,
@@ -72,7 +72,8 @@ pf_status pf__calibrate_alarm(pf_calibration *c, pf_error *error)
     pf_status status =
         pf_parallel(c->effort, (size_t)plan->alarm_trials, run_trial, &work, "alarm trials", error);
     if (status == PF_OK) {
-        c->build.threshold[0] = pf_fit_threshold(plan->alarm_trials, work.maxima, plan->alarm_rate);
+        c->build.threshold[0] =
+            fmin(1, pf_fit_threshold(plan->alarm_trials, work.maxima, plan->alarm_rate));
     }
     return status;
 }

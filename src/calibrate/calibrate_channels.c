@@ -125,7 +125,11 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
         w->gains[probe->targets[(class - 1) % probe->n_targets]] =
             mixed ? severities[episode % N_SEVERITIES] : plan->g_cal;
     }
-    pf_rig rig = {w->plant, &c->build.kit, w->gains, w->start, w->response};
+    pf_rig rig = {.plant = w->plant,
+                  .kit = &c->build.kit,
+                  .gains = w->gains,
+                  .start = w->start,
+                  .response = w->response};
     pf_key key = pf_key_stream(plan->seed, plan->plant, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
                                mixed       ? 2
                                : class > 0 ? 1
@@ -252,8 +256,35 @@ static pf_status fit_centres(episodes *e, int probe, int target, fit_buffers *f,
         return refuse(plan, probe, target, "the responses at gain 1 and g_cal coincide", error);
     }
     double sigma = pf_fit_dispersion(n1, f->coefficient[1], f->scratch) / fabs(apart);
+    double spread = pf_fit_dispersion(n0, f->coefficient[0], f->scratch) / fabs(apart);
+    if (plan->require_probe && fmax(sigma, spread) > 1.0 / 3) {
+        return refuse(plan, probe, target,
+                      "healthy and weakened responses lie less than 3 dispersions apart; use a "
+                      "stronger or longer probe",
+                      error);
+    }
     b->sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(sigma, .02);
     return PF_OK;
+}
+
+// What is plausible of a probe's response: twice the largest rms off the signatures that any
+// calibration episode showed. And the typical size of a target's signature.
+static void fit_plausible(episodes *e, int probe, int target, fit_buffers *f)
+{
+    const pf_plan *plan = e->c->plan;
+    pf_kit_build *b = &e->c->build;
+    int classes = 1 + plan->probes[probe].n_targets * (plan->every_severity ? 2 : 1);
+    double largest = 1e-12;
+    for (int class = 0; class < classes; class ++) {
+        for (int i = 0; i < plan->episodes; i++) {
+            const pf_match *m = slot(e, probe, class, i) + target;
+            largest = m->usable && m->off > largest ? m->off : largest;
+            f->remaining[i] = m->usable ? m->size : 0;
+        }
+    }
+    b->off_limit[probe] = fmax(b->off_limit[probe], 2 * largest);
+    b->signature[b->probe_target[probe] + target] =
+        pf_fit_median(plan->episodes, f->remaining, f->scratch);
 }
 
 // Bins and the two rows of one target (protocol sections 2 and 8).
@@ -279,6 +310,7 @@ static pf_status fit_target(episodes *e, int probe, int target, fit_buffers *f, 
                       "to calibrate against; set sensor_noise (for example .25)",
                       error);
     }
+    fit_plausible(e, probe, target, f);
     double *edges = b->edges + (size_t)at * (size_t)(bins - 1);
     (plan->every_severity ? pf_fit_edges_information : pf_fit_edges)(
         n0, f->score[0], n1, f->score[1], bins, edges, f->scratch);

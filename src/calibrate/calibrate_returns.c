@@ -5,6 +5,7 @@
 #include "preflight/certificate.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct return_work {
     pf_calibration *c;
@@ -72,6 +73,51 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     return status;
 }
 
+// Whether the errors of a use stand still to the bit from share 1 on but not before it: the plant
+// clamped the gain. A plant that saturates stands still earlier.
+static bool stops_at_one(const pf_calibration *c, size_t use)
+{
+    const double *shares = c->build.shares;
+    int one = 1;
+    while (one < PF_SHARES - 1 && shares[one] < 1) {
+        one++;
+    }
+    bool moved = false;
+    for (int member = 0; member < c->plan->members; member++) {
+        const double *nte =
+            c->build.nte + (use * (size_t)c->plan->members + (size_t)member) * PF_SHARES;
+        moved = moved || nte[one - 1] != nte[one];
+        for (int s = one + 1; s < PF_SHARES; s++) {
+            if (nte[s] != nte[one]) {
+                return false;
+            }
+        }
+    }
+    return moved;
+}
+
+// Shares above 1 stand for a correction that sends too much; a table that is flat there would call
+// that harmless. Only a process can get it wrong: native plants saturate where they say so.
+static pf_status check_shares(const return_work *work, pf_error *error)
+{
+    const pf_calibration *c = work->c;
+    const double most = 1e6; // a correction that only the limits hold back
+    if (strncmp(pf_plant_get_info(c->workers[0].plant)->name, "exec:", 5) != 0) {
+        return PF_OK;
+    }
+    for (int use = 0; use < c->build.kit.n_uses; use++) {
+        int task = work->task_of[use], j = c->build.use_mech[use];
+        bool reachable = pf_kit_delivered_share(&c->build.kit, task, j, most, 1) > 1;
+        if (reachable && stops_at_one(c, (size_t)use)) {
+            return pf_fail(error, PF_ERR_PLANT,
+                           "task '%s', mechanism '%s': a gain above 1 does what 1 does; the plant "
+                           "must honour `gains` above 1 (only commands have limits)",
+                           c->plan->tasks[task].name, c->plan->mechanisms[j].name);
+        }
+    }
+    return PF_OK;
+}
+
 pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
@@ -85,6 +131,7 @@ pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
             work.task_of[use++] = t;
         }
     }
-    return pf_parallel(c->effort, uses * (size_t)plan->members, run_member, &work, "returns",
-                       error);
+    pf_status status =
+        pf_parallel(c->effort, uses * (size_t)plan->members, run_member, &work, "returns", error);
+    return status == PF_OK ? check_shares(&work, error) : status;
 }

@@ -13,7 +13,7 @@ pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, 
     noisy.disturbance = true;
     noisy.sensor_noise = sensor_noise;
     pf_status status = pf_plant_roll(plant, &noisy, trace, error);
-    if (status != PF_OK || sensor_noise == 0 || !trace->output) {
+    if (status != PF_OK || sensor_noise == 0 || !scale || !trace->output) {
         return status;
     }
     pf_rng rng;
@@ -39,7 +39,8 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     roll.rows = pf_kit_probe_rows(k, probe);
     roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
     pf_trace trace = {.start = rig->start, .output = rig->response};
-    return pf_observe(rig->plant, &roll, k->sensor_noise, k->scale, k->n_scale, &trace, error);
+    return pf_observe(rig->plant, &roll, k->sensor_noise, rig->own_noise ? NULL : k->scale,
+                      k->n_scale, &trace, error);
 }
 
 // One probe on the rig and its response into the session.
@@ -47,7 +48,7 @@ static pf_status run_and_tell(pf_session *session, pf_rig *rig, const pf_drive *
                               const pf_ask *ask, pf_key key, pf_error *error)
 {
     const pf_kit *k = rig->kit;
-    pf_twin twin = {rig->plant, k};
+    pf_twin twin = {rig->twin ? rig->twin : rig->plant, k};
     pf_predictor inner = pf_twin_predictor(&twin), watched = inner;
     pf_status status = pf_rig_run(rig, ask->probe, key, error);
     if (status != PF_OK) {

@@ -16,14 +16,16 @@ typedef struct pf_rig {
     const double *gains; // n_mech, Nullable: healthy
     double *start;       // n_state: where the last probe began
     double *response;    // rows x n_chan of the last probe
+    pf_plant *twin;      // predicts; not owned, Nullable: the plant itself (pure simulation)
+    bool own_noise;      // the machine's sensors are its own affair: no noise is added here
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
-// rig->response.
+// rig->response. Where the plant declares no sensor noise it is added, unless own_noise.
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
 
 // One command sequence with disturbance and with sensor noise of `sensor_noise` times the plant's
-// own, or times scale[c] where the plant declares none.
+// own, or times scale[c] where the plant declares none. scale is Nullable: none is added then.
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
                      int n_scale, const pf_trace *trace, pf_error *error);
 
@@ -43,7 +45,7 @@ typedef struct pf_drive {
 } pf_drive;
 
 // Asks, runs and tells until the session is done, or until stage 1 ends with `only_stage1`. Kits
-// with recorded responses predict by themselves, others through a twin on the rig's plant.
+// with recorded responses predict by themselves, others through the rig's twin.
 pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive,
                            pf_error *error);
 

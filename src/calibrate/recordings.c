@@ -258,6 +258,24 @@ static pf_status fit_rows(job *b, int probe, int target, int n0)
     return PF_OK;
 }
 
+// What is plausible of a probe's response: twice the largest rms off the signatures that an
+// episode showed. And the size of a target's signature, which recordings fix.
+static void fit_plausible(job *b, int probe, int target)
+{
+    int n_targets = b->plan.probes[probe].n_targets;
+    double largest = 1e-12, size = 0;
+    for (int class = 0; class <= n_targets; class ++) {
+        int n = half(class_group(b, probe, class)->n, 1);
+        for (int i = 0; i < n; i++) {
+            const pf_match *m = &class_matches(b, class)[i * n_targets + target];
+            largest = fmax(largest, m->off);
+            size = m->size;
+        }
+    }
+    b->build.off_limit[probe] = fmax(b->build.off_limit[probe], 2 * largest);
+    b->build.signature[b->build.probe_target[probe] + target] = size;
+}
+
 // Bins, rows, centres and dispersion of one target (protocol section 2).
 static pf_status fit_target(job *b, int probe, int target)
 {
@@ -286,6 +304,7 @@ static pf_status fit_target(job *b, int probe, int target)
     b->build.m0[at] = m0;
     b->build.m1[at] = m1;
     b->build.sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(.02, dispersion / apart);
+    fit_plausible(b, probe, target);
     return fit_rows(b, probe, target, n[0]);
 }
 

@@ -26,7 +26,8 @@ struct pf_dialogue {
     double *fault; // targets x window
     double *grid;  // targets x gains x window
     double *state;
-    bool given; // the predictions above are to be used
+    bool given;   // the predictions above are to be used
+    bool weighty; // of the last accepted request
 };
 
 bool pf_dialogue_supported(void)
@@ -92,6 +93,11 @@ void pf_dialogue_destroy(pf_dialogue *d)
 pf_session *pf_dialogue_session(pf_dialogue *d)
 {
     return d->session;
+}
+
+bool pf_dialogue_weighty(const pf_dialogue *d)
+{
+    return d->weighty;
 }
 
 // --- refusals
@@ -416,19 +422,20 @@ static bool do_reset(pf_dialogue *d, json_t *request, json_t *predictions, pf_te
     return true;
 }
 
-// One row per request; keys besides "op".
+// One row per request; keys besides "op". Weighty: evidence or a verdict.
 static const struct {
     const char *op;
+    bool weighty;
     const char *keys[7];
     bool (*run)(pf_dialogue *, json_t *, json_t *, pf_text *, pf_refusal *);
 } operations[] = {
-    {"hello", {NULL}, do_hello},
-    {"ask", {NULL}, do_ask},
-    {"tell", {"probe", "response", "state", "nominal", "fault", "grid", NULL}, do_tell},
-    {"skip", {NULL}, do_skip},
-    {"stage2", {NULL}, do_stage2},
-    {"readiness", {NULL}, do_readiness},
-    {"reset", {NULL}, do_reset},
+    {"hello", false, {NULL}, do_hello},
+    {"ask", false, {NULL}, do_ask},
+    {"tell", true, {"probe", "response", "state", "nominal", "fault", "grid", NULL}, do_tell},
+    {"skip", false, {NULL}, do_skip},
+    {"stage2", false, {NULL}, do_stage2},
+    {"readiness", true, {NULL}, do_readiness},
+    {"reset", false, {NULL}, do_reset},
 };
 
 enum { N_OPERATIONS = sizeof operations / sizeof operations[0] };
@@ -494,7 +501,11 @@ static bool run_request(pf_dialogue *d, json_t *request, json_t *predictions, pf
                       json_string_value(op), near ? " (did you mean '" : "", near ? near : "",
                       near ? "'?)" : "");
     }
-    return check_keys(request, i, r) && operations[i].run(d, request, predictions, reply, r);
+    if (!check_keys(request, i, r) || !operations[i].run(d, request, predictions, reply, r)) {
+        return false;
+    }
+    d->weighty = operations[i].weighty;
+    return true;
 }
 
 bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
@@ -513,8 +524,12 @@ bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, 
     pf_text_add(reply, "}");
     if (journal) {
         char *echo = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
-        pf_journal_entry(journal, echo ? echo : "null", &d->witness, reply->data);
-        pf_text_add(journal, "\n");
+        if (echo && !reply->failed && !d->witness.nominal.failed && !d->witness.targets.failed) {
+            pf_journal_entry(journal, echo, &d->witness, reply->data);
+            pf_text_add(journal, "\n");
+        } else {
+            journal->failed = true; // no half of an entry
+        }
         free(echo);
     }
     return true;

@@ -33,6 +33,10 @@ void pf_dialogue_destroy(pf_dialogue *dialogue); // Nullable.
 void pf_dialogue_line(pf_dialogue *dialogue, const char *line, size_t n, pf_text *reply,
                       pf_text *journal);
 
+// Whether the last accepted request gave evidence or a verdict (tell, readiness): its journal line
+// is worth a sync.
+bool pf_dialogue_weighty(const pf_dialogue *dialogue);
+
 // The reply to a line that was longer than PF_LINE_MAX.
 void pf_dialogue_too_long(pf_text *reply);
 
@@ -43,13 +47,14 @@ pf_session *pf_dialogue_session(pf_dialogue *dialogue);
 typedef struct pf_replay {
     int events;          // lines recomputed
     bool cut;            // the last line was incomplete and left out
+    bool open;           // the journal ends before the session was done
     bool differs;        // a reply was not the recorded one
     char where[320];     // the first difference
     pf_text explanation; // when asked for; free with pf_text_free
 } pf_replay;
 
 // Recomputes a journal. A difference is not an error: see result->differs. explain: also put the
-// story in words into result->explanation.
+// story in words into result->explanation, which stays empty where the journal does not replay.
 pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
                             pf_error *error);
 

@@ -36,6 +36,13 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
 {
     const pf_kit *k = pf_session_kit(session);
     const char *name = pf_kit_mechanism_name(k, r->mechanism);
+    if (!r->plausible) {
+        pf_text_addf(out,
+                     "   %s: the response is none that a healthy or weakened machine would give "
+                     "(score %.3g); nothing learned. Check the sensors.\n",
+                     name, r->score);
+        return;
+    }
     if (!r->usable) {
         pf_text_addf(out,
                      "   %s: its effect could not be told from the other targets' here; nothing "
@@ -171,7 +178,15 @@ static void explain_task(pf_text *out, pf_session *session, int task)
                          pf_kit_mechanism_name(k, k->use_mech[u]), mech->correction);
         }
     }
-    if (r->decision != PF_GO) {
+    if (r->why == PF_WHY_CONFLICT) {
+        pf_text_add(out, " But its own probes speak for a loss while another mechanism is blamed: "
+                         "more than one may have changed. Use the fallback.");
+    } else if (r->why == PF_WHY_OFF_GRID) {
+        pf_text_addf(out,
+                     " But its probes answer as if less than a gain of %.2f were left. Use the "
+                     "fallback.",
+                     k->grid[0]);
+    } else if (r->decision != PF_GO) {
         explain_bound(out, session, task);
         pf_text_add(out, " Use the fallback.");
     }

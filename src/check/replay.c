@@ -207,7 +207,13 @@ pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay 
         status = run_line(&w, text + at, size, ++line, !end, error);
         at += size + 1;
     }
-    if (status == PF_OK && explain && w.dialogue) {
+    if (status == PF_OK && w.dialogue) {
+        result->open = pf_session_stage(pf_dialogue_session(w.dialogue)) != 3;
+    }
+    // words about a journal that does not replay would be words about something else
+    if (result->differs) {
+        pf_text_clear(&result->explanation);
+    } else if (status == PF_OK && explain && w.dialogue) {
         pf_text_add(&result->explanation, "\n");
         pf_explain_readiness(&result->explanation, pf_dialogue_session(w.dialogue));
     }
@@ -268,6 +274,10 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
         pf_text_add(out, go                               ? "The bound meets the requirement.\n"
                          : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
                                                             "at. Use the fallback.\n"
+                         : strcmp(why, "conflict") == 0   ? "More than one mechanism seems to have "
+                                                            "changed. Use the fallback.\n"
+                         : strcmp(why, "off-grid") == 0   ? "Less is left than the model can say. "
+                                                            "Use the fallback.\n"
                                                           : "The bound is too low. Use the "
                                                             "fallback.\n");
     }

@@ -103,6 +103,7 @@ static void add_reading(pf_text *out, const pf_reading *r)
     pf_text_addf(out, r->category < 0 ? "null" : "%d", r->category);
     add_number(out, "coordinate", r->coordinate);
     add_bool(out, "gate", r->gate);
+    add_bool(out, "plausible", r->plausible);
     pf_text_add(out, "}");
 }
 
@@ -283,6 +284,7 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     add_number(out, "m0", k->m0[t]);
     add_number(out, "m1", k->m1[t]);
     add_number(out, "sigma", k->sigma[t]);
+    add_number(out, "signature", k->signature[t]);
     if (k->n_curve > 0) {
         add_numbers(out, "curve", k->n_grid, k->curve + (size_t)t * (size_t)k->n_grid);
     }

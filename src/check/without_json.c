@@ -43,6 +43,12 @@ void pf_dialogue_line(pf_dialogue *dialogue, const char *line, size_t n, pf_text
     (void)journal;
 }
 
+bool pf_dialogue_weighty(const pf_dialogue *dialogue)
+{
+    (void)dialogue;
+    return false;
+}
+
 void pf_dialogue_too_long(pf_text *reply)
 {
     (void)reply;

@@ -280,6 +280,26 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
     return PF_OK;
 }
 
+pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error)
+{
+    pf_status status = cli_plant_for_kit(twin, kit, name, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const char *was = pf_kit_get_string(kit, PF_KIT_SOURCE);
+    const char *is = pf_plant_get_info(*twin)->source;
+    if (strcmp(was, is) != 0) {
+        pf_fail(error, PF_ERR_MISMATCH,
+                "the simulator has changed since calibration (it was '%s', it is '%s'); calibrate "
+                "again",
+                was, is);
+        pf_plant_destroy(*twin);
+        *twin = NULL;
+        return PF_ERR_MISMATCH;
+    }
+    return PF_OK;
+}
+
 int cli_write(const char *command, const char *path, const pf_text *text)
 {
     pf_error error = {PF_OK, ""};
@@ -289,6 +309,20 @@ int cli_write(const char *command, const char *path, const pf_text *text)
     }
     pf_status status = pf_file_write(path, text->data ? text->data : "", text->size, &error);
     return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
+}
+
+static const char *reason_of(pf_why why)
+{
+    switch (why) {
+    case PF_WHY_NOT_PROBED:
+        return "  (a mechanism it needs was not looked at)";
+    case PF_WHY_CONFLICT:
+        return "  (more than one mechanism seems to have changed)";
+    case PF_WHY_OFF_GRID:
+        return "  (less is left than the model can say)";
+    default:
+        return "  (the bound is below the requirement)";
+    }
 }
 
 bool cli_print_readiness(pf_session *session)
@@ -313,10 +347,7 @@ bool cli_print_readiness(pf_session *session)
         all = all && go;
         printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(k, t), correction,
                r->mean, r->lower, cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO",
-               cli_paint(NULL),
-               go                            ? ""
-               : r->why == PF_WHY_NOT_PROBED ? "  (a mechanism it needs was not looked at)"
-                                             : "  (the bound is below the requirement)");
+               cli_paint(NULL), go ? "" : reason_of(r->why));
     }
     return all;
 }

@@ -103,6 +103,9 @@ void cli_kit_close(cli_kit *kit);
 // The plant a kit speaks of, or the one named; refused if it is another machine than the kit's.
 pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error);
 
+// The simulator a kit predicts with (or the one named), as it was when the kit was calibrated.
+pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error);
+
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 

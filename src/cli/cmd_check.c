@@ -20,7 +20,8 @@ typedef struct call {
 typedef struct run {
     cli_kit *file;
     pf_session *session;
-    pf_plant *plant;
+    pf_plant *twin;  // the kit's simulator. NULL with a kit from recordings
+    pf_plant *other; // the machine that --plant names. NULL: the twin is the machine
     pf_rig rig;
     pf_witness witness;
     pf_arena arena;
@@ -121,7 +122,7 @@ static void certificate(run *r, pf_text *out)
     pf_json_key(out, "kit");
     pf_json_string(out, sha);
     pf_json_key(out, "plant");
-    pf_json_string(out, pf_plant_get_info(r->plant)->name);
+    pf_json_string(out, pf_plant_get_info(r->rig.plant)->name);
     pf_json_key(out, "preflight");
     pf_json_string(out, PF_VERSION);
     pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
@@ -162,16 +163,40 @@ static int report(run *r, const call *c)
     return status != EXIT_YES ? status : all ? EXIT_YES : EXIT_NO;
 }
 
+// The kit's simulator predicts; the machine is what --plant names, else the simulator as well.
+static pf_status open_plants(run *r, const call *c, pf_error *error)
+{
+    const pf_kit *k = &r->file->kit;
+    const char *own = pf_kit_get_string(k, PF_KIT_PLANT);
+    bool recordings = k->n_response > 0;
+    bool other = c->plant && (recordings || strcmp(c->plant, own) != 0);
+    pf_status status = PF_OK;
+    // the machine first: a name that is no plant is the commoner mistake
+    if (other || recordings) {
+        status = cli_plant_for_kit(&r->other, k, c->plant, error);
+    }
+    if (status == PF_OK && !recordings) {
+        status = cli_twin_for_kit(&r->twin, k, NULL, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    r->rig.plant = r->other ? r->other : r->twin;
+    r->rig.twin = r->twin;
+    r->rig.own_noise = r->other != NULL;
+    return PF_OK;
+}
+
 static pf_status start(run *r, const call *c, pf_error *error)
 {
     const pf_kit *k = &r->file->kit;
-    pf_status status = cli_plant_for_kit(&r->plant, k, c->plant, error);
+    pf_status status = open_plants(r, c, error);
     if (status != PF_OK) {
         return status;
     }
     size_t bytes = pf_session_size(k);
     size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
-    int n_state = pf_plant_get_info(r->plant)->n_state;
+    int n_state = pf_plant_get_info(r->rig.plant)->n_state;
     void *memory = pf_arena_take(&r->arena, bytes, 1);
     double *gains = pf_arena_take(&r->arena, (size_t)k->n_mech, sizeof(double));
     double *begin = pf_arena_take(&r->arena, (size_t)n_state + 1, sizeof(double));
@@ -182,7 +207,10 @@ static pf_status start(run *r, const call *c, pf_error *error)
     for (int j = 0; j < k->n_mech; j++) {
         gains[j] = 1;
     }
-    r->rig = (pf_rig){r->plant, k, gains, begin, response};
+    r->rig.kit = k;
+    r->rig.gains = gains;
+    r->rig.start = begin;
+    r->rig.response = response;
     for (int i = 0; i < c->fault.n; i++) {
         if (!cli_fault("check", c->fault.item[i], k->n_mech, kit_mechanism, k, gains)) {
             return PF_ERR_ARGUMENT;
@@ -194,6 +222,25 @@ static pf_status start(run *r, const call *c, pf_error *error)
         pf_journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
                           pf_session_method(r->session)->id, r->seed);
         pf_text_add(&r->journal, "\n");
+    }
+    return status;
+}
+
+// The check did not come to its end. What was observed until then is evidence all the same.
+static int give_up(run *r, const call *c, pf_status result, const pf_error *error)
+{
+    if (!c->journal || r->journal.size == 0) {
+        return cli_fail("check", result, error);
+    }
+    bool kept = cli_write("check", c->journal, &r->journal) == EXIT_YES;
+    int status = EXIT_INTERRUPTED;
+    if (result == PF_ERR_INTERRUPTED) {
+        fprintf(stderr, "preflight check: interrupted\n");
+    } else {
+        status = cli_fail("check", result, error);
+    }
+    if (kept) {
+        fprintf(stderr, "preflight check: the journal up to there is in %s\n", c->journal);
     }
     return status;
 }
@@ -239,9 +286,10 @@ int cmd_check(int argc, char **argv)
         status = report(&r, &c);
     } else {
         // a fault that could not be read was reported where it was found
-        status = error.text[0] ? cli_fail("check", result, &error) : EXIT_USAGE;
+        status = error.text[0] ? give_up(&r, &c, result, &error) : EXIT_USAGE;
     }
-    pf_plant_destroy(r.plant);
+    pf_plant_destroy(r.twin);
+    pf_plant_destroy(r.other);
     pf_arena_free(&r.arena);
     pf_witness_free(&r.witness);
     pf_text_free(&r.journal);

@@ -252,7 +252,8 @@ static pf_status start(story *s, pf_error *error)
     if (s->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
-    s->rig = (pf_rig){s->plant, k, s->gains, begin, response};
+    s->rig = (pf_rig){
+        .plant = s->plant, .kit = k, .gains = s->gains, .start = begin, .response = response};
     return pf_session_init(&s->session, k, NULL, memory, bytes, error);
 }
 

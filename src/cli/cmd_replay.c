@@ -44,11 +44,14 @@ static void print_replay(const pf_replay *r, bool json)
         if (r->cut) {
             printf("the journal is cut off in its last line; everything before it was replayed\n");
         }
+        if (r->open) {
+            printf("the journal ends before the session was done\n");
+        }
         return;
     }
     pf_text out = {0};
     pf_text_addf(&out, "{\"events\":%d,\"equal\":%s,\"cut\":%s,\"difference\":", r->events,
-                 r->differs ? "false" : "true", r->cut ? "true" : "false");
+                 r->differs ? "false" : "true", r->cut || r->open ? "true" : "false");
     if (r->differs) {
         pf_json_string(&out, r->where);
     } else {
@@ -101,16 +104,20 @@ int cmd_explain(int argc, char **argv)
     status = EXIT_YES;
     if (result != PF_OK) {
         status = fail_in("explain", files.item[0], result, &error);
+    } else if (replay.differs) {
+        printf("Warning: the journal does not replay (%s).\nWhat it says is not what this program "
+               "finds in it, so there is no verdict to explain.\n",
+               replay.where);
+        status = EXIT_NO;
     } else {
         const pf_text *out = journal ? &replay.explanation : &words;
         fputs(out->data ? out->data : "", stdout);
-    }
-    if (result == PF_OK && replay.cut) {
-        printf("\nThe journal is cut off: this is how things stood at its last whole line.\n");
-    }
-    if (result == PF_OK && replay.differs) {
-        printf("\nWarning: the journal does not replay (%s).\n", replay.where);
-        status = EXIT_NO;
+        if (replay.cut) {
+            printf("\nThe journal is cut off: this is how things stood at its last whole line.\n");
+        }
+        if (replay.open) {
+            printf("\nThe journal ends before the session was done.\n");
+        }
     }
     free(text);
     pf_text_free(&words);

@@ -5,15 +5,19 @@
 
 #include "check/dialogue.h"
 #include "check/journal.h"
+#include "check/reply.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -121,6 +125,20 @@ static bool blank(const char *line, size_t n)
     return true;
 }
 
+// Appends to the journal; what must not be lost goes down to the disk. Pipes and devices have none.
+static bool record(const pf_dialogue *dialogue, const line_io *io, const pf_text *journal)
+{
+    if (journal->failed) {
+        errno = ENOMEM;
+        return false;
+    }
+    if (!put(io->journal, journal->data, journal->size)) {
+        return false;
+    }
+    return !pf_dialogue_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
+           errno == ENOTSUP;
+}
+
 static bool answer(pf_dialogue *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
                    pf_text *journal)
 {
@@ -133,8 +151,8 @@ static bool answer(pf_dialogue *dialogue, line_io *io, size_t n, bool too_long, 
     }
     pf_text_add(reply, "\n");
     // evidence first: what was answered is always in the journal
-    if (journal->size > 0) {
-        if (journal->failed || !put(io->journal, journal->data, journal->size)) {
+    if (journal->size > 0 || journal->failed) {
+        if (!record(dialogue, io, journal)) {
             fprintf(stderr, "preflight serve: the journal could not be written: %s\n",
                     strerror(errno));
             return false;
@@ -158,16 +176,61 @@ static bool converse(pf_dialogue *dialogue, line_io *io)
     return good;
 }
 
+// A journal is evidence: none is ever overwritten. An empty file, a pipe or a device may be used.
+static int open_new(const char *path)
+{
+    struct stat info;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) {
+        return fd;
+    }
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+        close(fd);
+        errno = EEXIST;
+        return -1;
+    }
+    return fd;
+}
+
+// FILE, or for a connection the first FILE.N from its number on that does not exist.
+static int open_path(const call *c, int connection, char *path, size_t n)
+{
+    int fd = -1;
+    if (connection == 0) {
+        snprintf(path, n, "%s", c->journal);
+        fd = open_new(path);
+    }
+    for (int i = connection; i > 0 && i < INT_MAX; i++) {
+        snprintf(path, n, "%s.%d", c->journal, i);
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) {
+            break;
+        }
+    }
+    if (fd < 0 && errno == EEXIST) {
+        fprintf(stderr,
+                "preflight serve: %s: holds a journal already and is not overwritten; move it "
+                "away or name another file\n",
+                path);
+    } else if (fd < 0) {
+        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+    }
+    return fd;
+}
+
 static int open_journal(const call *c, const pf_session *session, int connection)
 {
     char path[4096];
     if (!c->journal) {
         return -1;
     }
-    snprintf(path, sizeof path, connection > 0 ? "%s.%d" : "%s", c->journal, connection);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (strlen(c->journal) + 16 > sizeof path) {
+        fprintf(stderr, "preflight serve: --journal: the path is too long\n");
+        return -2;
+    }
+    int fd = open_path(c, connection, path, sizeof path);
     if (fd < 0) {
-        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
         return -2;
     }
     pf_text header = {0};
@@ -191,7 +254,7 @@ static int serve(const call *c, int in, int out, int connection)
     pf_plant *twin = NULL;
     const char *predictor = pf_kit_get_string(&c->kit.kit, PF_KIT_PREDICTOR);
     if (strcmp(predictor, "twin") == 0 &&
-        cli_plant_for_kit(&twin, &c->kit.kit, c->plant, &no_twin) != PF_OK) {
+        cli_twin_for_kit(&twin, &c->kit.kit, c->plant, &no_twin) != PF_OK) {
         if (c->plant) {
             return cli_fail("serve", no_twin.code, &no_twin);
         }
@@ -220,10 +283,14 @@ static int serve(const call *c, int in, int out, int connection)
 
 // --- socket
 
+// Connections at the same time; one more is turned away.
+enum { MOST_CONNECTIONS = 64 };
+
 typedef struct connection {
     const call *c;
     int fd, number;
     pthread_t thread;
+    atomic_bool ended; // the thread has nothing left to do
     struct connection *next;
 } connection;
 
@@ -233,6 +300,7 @@ static void *serve_connection(void *self)
     serve(one->c, one->fd, one->fd, one->number);
     shutdown(one->fd, SHUT_RDWR);
     close(one->fd);
+    atomic_store(&one->ended, true);
     return NULL;
 }
 
@@ -245,15 +313,76 @@ static int listen_on(const char *path)
     }
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
         listen(fd, 16) != 0) {
-        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        if (errno == EADDRINUSE) {
+            fprintf(stderr,
+                    "preflight serve: %s: exists already. If another server listens there, stop it "
+                    "or choose another path; if one was killed, remove the file yourself\n",
+                    path);
+        } else {
+            fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        }
         if (fd >= 0) {
             close(fd);
         }
         return -1;
     }
     return fd;
+}
+
+// Joins the threads that have ended, or all of them; gives the number that is left.
+static int join(connection **all, bool every)
+{
+    int left = 0;
+    while (*all) {
+        connection *one = *all;
+        if (!every && !atomic_load(&one->ended)) {
+            left++;
+            all = &one->next;
+            continue;
+        }
+        *all = one->next;
+        pthread_join(one->thread, NULL);
+        free(one);
+    }
+    return left;
+}
+
+static void turn_away(int fd)
+{
+    pf_text reply = {0};
+    pf_reply_refusal(&reply, "busy", "all 64 connections are taken; try again later");
+    pf_text_add(&reply, "\n");
+    if (!reply.failed) {
+        put(fd, reply.data, reply.size);
+    }
+    pf_text_free(&reply);
+    shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+// Starts a thread for an accepted connection. False: there was no room for it.
+static bool admit(const call *c, int fd, int number, connection **all)
+{
+    connection *one = calloc(1, sizeof *one);
+    if (!one) {
+        return false;
+    }
+    one->c = c;
+    one->fd = fd;
+    one->number = number;
+    one->next = *all;
+    atomic_init(&one->ended, false);
+    if (pthread_create(&one->thread, NULL, serve_connection, one) != 0) {
+        free(one);
+        return false;
+    }
+    *all = one;
+    return true;
 }
 
 static int serve_socket(const call *c)
@@ -267,30 +396,19 @@ static int serve_socket(const call *c)
     while (!cli_interrupted) {
         struct pollfd wait = {fd, POLLIN, 0};
         int accepted = poll(&wait, 1, 200) > 0 ? accept(fd, NULL, NULL) : -1;
-        connection *one = accepted >= 0 ? calloc(1, sizeof *one) : NULL;
-        if (!one) {
-            if (accepted >= 0) {
-                close(accepted);
-            }
+        int open = join(&all, false);
+        if (accepted < 0) {
             continue;
         }
-        *one = (connection){.c = c, .fd = accepted, .number = ++number, .next = all};
-        if (pthread_create(&one->thread, NULL, serve_connection, one) != 0) {
-            close(accepted);
-            free(one);
-            continue;
+        fcntl(accepted, F_SETFD, FD_CLOEXEC);
+        if (open >= MOST_CONNECTIONS || !admit(c, accepted, ++number, &all)) {
+            turn_away(accepted);
         }
-        all = one;
     }
     close(fd);
     unlink(c->socket);
-    while (all) {
-        connection *next = all->next;
-        pthread_join(all->thread, NULL);
-        free(all);
-        all = next;
-    }
-    return EXIT_YES;
+    join(&all, true);
+    return EXIT_INTERRUPTED;
 }
 
 int cmd_serve(int argc, char **argv)

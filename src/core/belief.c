@@ -92,6 +92,25 @@ double pf_risk_reduction(int m, const double *belief, const pf_risk_terms *terms
     return own - after;
 }
 
+void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
+                        const pf_risk_terms *terms, int n_bins, const double *nominal,
+                        const double *changed, double *out)
+{
+    for (int t = 0; t < n; t++) {
+        int j = mechanisms[t];
+        double b = belief[j], own = terms->own[j - 1], others = b * terms->others[j - 1];
+        double after = 0;
+        for (int c = 0; c < n_bins; c++) {
+            double p0 = nominal[c], p1 = changed[c];
+            double total = p0 * (1 - b) + p1 * b;
+            after += p0 * ((p1 - p0) * others + p1 * own) / total;
+        }
+        out[t] = own - after;
+        nominal += n_bins;
+        changed += n_bins;
+    }
+}
+
 double pf_risk_reduction_plain(int m, const double *belief, const double *weight, int n_bins,
                                const double *const *rows, double *scratch)
 {

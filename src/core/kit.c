@@ -7,6 +7,7 @@
 
 // Largest dimensions that are believed. Together they keep every product below 2^62.
 #define DIM_MAX (1 << 26)
+#define WINDOW_MAX (1 << 24)
 #define MECH_MAX 256
 #define BINS_MAX 64
 #define GRID_MAX 256
@@ -51,7 +52,7 @@ static pf_status dims_check(const pf_kit *k, pf_error *error)
         {"n_uses", k->n_uses, k->n_tasks, 65536},
         {"n_task_rows", k->n_task_rows, 0, 1 << 20},
         {"n_shares", k->n_shares, 2, 4096},
-        {"n_members", k->n_members, 1, 65536},
+        {"n_members", k->n_members, 1, 4096},
         {"n_methods", k->n_methods, 1, 64},
         {"n_text", k->n_text, 1, 1 << 24},
         {"statistic", k->statistic, 0, 1},
@@ -72,6 +73,14 @@ static pf_status dims_check(const pf_kit *k, pf_error *error)
     if (k->n_names != names) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_names is %d, must be %d", (int)k->n_names,
                        names);
+    }
+    // what is multiplied later must stay within an int, also on a 32-bit board
+    if ((int64_t)k->n_rows * k->n_chan > WINDOW_MAX ||
+        (int64_t)k->n_rows * k->n_mech > WINDOW_MAX ||
+        (int64_t)k->n_task_rows * k->n_mech > WINDOW_MAX ||
+        (int64_t)k->n_uses * k->n_grid * k->n_members > WINDOW_MAX ||
+        (int64_t)k->n_uses * k->n_shares * k->n_members > 4 * (int64_t)WINDOW_MAX) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: rows, channels, members or tasks are too many");
     }
     if (k->n_curve != 0 && k->n_curve != k->n_targets) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_curve must be 0 or the number of targets");
@@ -96,7 +105,7 @@ size_t pf_kit_size(const pf_kit *k)
 #define X(type, field, count)                                                                      \
     {                                                                                              \
         size_t n = (size_t)(count);                                                                \
-        if (n > ((size_t)1 << 40)) {                                                               \
+        if (n > (SIZE_MAX / 4 - bytes) / sizeof(type)) {                                           \
             return 0;                                                                              \
         }                                                                                          \
         bytes += padded(n * sizeof(type));                                                         \
@@ -148,6 +157,8 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"shares", k->shares, (size_t)k->n_shares, 0, 1e6},
         {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, 0, 1e300},
         {"threshold", k->threshold, (size_t)k->n_methods, 0, 1},
+        {"off_limit", k->off_limit, (size_t)k->n_probes, 1e-300, 1e300},
+        {"signature", k->signature, (size_t)k->n_targets, 0, 1e300},
         {"g_cal", &k->g_cal, 1, 1e-9, 1 - 1e-9},
         {"hazard", &k->hazard, 1, 0, 1 - 1e-9},
         {"temperature", &k->temperature, 1, 1e-12, 1e12},
@@ -303,6 +314,40 @@ static int character(const unsigned char *p, int n)
     return bad ? 0 : length;
 }
 
+// Every candidate that a command moves must be among the task's uses, each once, and something must
+// be known about it: a prior of zero without hazard could never be overcome.
+static pf_status task_check(const pf_kit *k, int task, pf_error *error)
+{
+    int first = k->task_use[task], last = k->task_use[task + 1];
+    bool listed[MECH_MAX] = {false};
+    for (int u = first; u < last; u++) {
+        int j = k->use_mech[u];
+        if (listed[j]) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: task %d lists mechanism %d twice", task, j);
+        }
+        listed[j] = true;
+        if (j > 0 && k->prior[j] == 0 && k->hazard == 0) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: prior: mechanism %d has probability 0 and there is no hazard, so "
+                           "its loss could never be found",
+                           j);
+        }
+    }
+    if (pf_kit_task_rows(k, task) == 0 && pf_kit_task_policy(k, task)[0] == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: task %d has neither command nor policy", task);
+    }
+    for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
+        for (int j = 1; j < k->n_mech; j++) {
+            double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)j];
+            if (u != 0 && !listed[j]) {
+                return pf_fail(error, PF_ERR_FORMAT,
+                               "kit: task %d moves mechanism %d without listing it", task, j);
+            }
+        }
+    }
+    return PF_OK;
+}
+
 static pf_status text_check(const pf_kit *k, pf_error *error)
 {
     if (k->text[k->n_text - 1] != 0) {
@@ -342,11 +387,21 @@ pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
         return s;
     }
     for (int j = 0; j < kit->n_mech; j++) {
-        if (!(kit->lo[j] <= kit->hi[j])) {
+        if (!(kit->lo[j] <= kit->hi[j]) || kit->lo[j] == INFINITY || kit->hi[j] == -INFINITY) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: limits of mechanism %d are not ordered", j);
         }
     }
-    return PF_OK;
+    bool on_grid = kit->n_response == 0;
+    for (int g = 0; g < kit->n_grid; g++) {
+        on_grid = on_grid || fabs(kit->grid[g] - kit->g_cal) < 1e-9;
+    }
+    if (!on_grid) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: g_cal is not on the grid");
+    }
+    for (int t = 0; t < kit->n_tasks && s == PF_OK; t++) {
+        s = task_check(kit, t, error);
+    }
+    return s;
 }
 
 // --- file image

@@ -3,6 +3,7 @@
 #include "preflight/score.h"
 
 #include <math.h>
+#include <string.h>
 
 double pf_dot(int n, const double *a, const double *b)
 {
@@ -37,6 +38,11 @@ double pf_residual_norm(int n, const double *residual)
     return sqrt(pf_dot(n, residual, residual));
 }
 
+pf_match pf_match_norm(double norm)
+{
+    return (pf_match){norm, NAN, 1, true, 0, 0};
+}
+
 double pf_coordinate(double coefficient, double m0, double m1)
 {
     return (coefficient - m0) / (m1 - m0);
@@ -44,18 +50,65 @@ double pf_coordinate(double coefficient, double m0, double m1)
 
 static pf_match match_nothing(void)
 {
-    return (pf_match){NAN, NAN, 0, false};
+    return (pf_match){NAN, NAN, 0, false, 0, 0};
+}
+
+// From <h,h>, <r,h> and <r,r> of one target.
+static pf_match match_sums(int n, double energy, double product, double whole)
+{
+    if (!(energy > 0 && energy < INFINITY)) {
+        return match_nothing();
+    }
+    double left = whole - product / energy * product;
+    return (pf_match){product / sqrt(energy),       product / energy, 1, true, sqrt(energy),
+                      sqrt(left > 0 ? left / n : 0)};
 }
 
 static void match_one(int n, const double *h, const double *r, pf_match *out)
 {
-    double energy = pf_dot(n, h, h);
-    double product = pf_dot(n, r, h);
-    if (!(energy > 0 && energy < INFINITY)) {
-        *out = match_nothing();
-        return;
+    *out = match_sums(n, pf_dot(n, h, h), pf_dot(n, r, h), pf_dot(n, r, r));
+}
+
+// Four doubles side by side, because compilers do not find this by themselves: the same four
+// partial sums as pf_dot, and so the same bits, on any machine.
+#if defined(__GNUC__)
+typedef double four __attribute__((vector_size(32)));
+#define LANES 4
+#endif
+
+bool pf_match_window(int n, const double *response, const double *nominal, const double *changed,
+                     const double *inverse, pf_match *out)
+{
+    double e[4] = {0}, p[4] = {0}, q[4] = {0};
+    int i = 0;
+#ifdef LANES
+    four ve = {0}, vp = {0}, vq = {0};
+    for (; i + 4 <= n; i += 4) {
+        four y, b, c, w;
+        memcpy(&y, response + i, sizeof y);
+        memcpy(&b, nominal + i, sizeof b);
+        memcpy(&c, changed + i, sizeof c);
+        memcpy(&w, inverse + i, sizeof w);
+        four h = (c - b) * w, r = (y - b) * w;
+        ve += h * h;
+        vp += r * h;
+        vq += r * r;
     }
-    *out = (pf_match){product / sqrt(energy), product / energy, 1, true};
+    memcpy(e, &ve, sizeof e);
+    memcpy(p, &vp, sizeof p);
+    memcpy(q, &vq, sizeof q);
+#endif
+    for (; i < n; i++) {
+        double h = (changed[i] - nominal[i]) * inverse[i];
+        double r = (response[i] - nominal[i]) * inverse[i];
+        e[0] += h * h;
+        p[0] += r * h;
+        q[0] += r * r;
+    }
+    double energy = (e[0] + e[1]) + (e[2] + e[3]), product = (p[0] + p[1]) + (p[2] + p[3]);
+    double whole = (q[0] + q[1]) + (q[2] + q[3]);
+    *out = match_sums(n, energy, product, whole);
+    return isfinite(energy) && isfinite(product) && isfinite(whole);
 }
 
 size_t pf_match_scratch(int n_targets)
@@ -71,7 +124,7 @@ static void accept(pf_match *out, double score, double remaining, double norm)
         out->remaining = remaining;
         return;
     }
-    *out = (pf_match){score, score / (remaining * norm), remaining, true};
+    *out = (pf_match){score, score / (remaining * norm), remaining, true, norm, 0};
 }
 
 // A pivot below this share of the unit diagonal sends us the careful way.
@@ -111,15 +164,18 @@ static bool invert_factor(int t, double *c)
     return true;
 }
 
-// All targets at once from the inverse factor: (C^-1)_jj = 1/remaining_j^2.
-static void match_all(int t, const double *inverse, const double *norm, const double *product,
-                      double *work, pf_match *out)
+// All targets at once from the inverse factor: (C^-1)_jj = 1/remaining_j^2. What the signatures
+// explain of the residual together is |L^-1 y|^2; the rest of `whole` is off all of them.
+static void match_all(int t, int n, double whole, const double *inverse, const double *norm,
+                      const double *product, double *work, pf_match *out)
 {
+    double left = whole;
     for (int i = 0; i < t; i++) {
         work[i] = 0;
         for (int k = 0; k <= i; k++) {
             work[i] += inverse[i * t + k] * product[k];
         }
+        left -= work[i] * work[i];
     }
     for (int j = 0; j < t; j++) {
         double diagonal = 0, solution = 0;
@@ -129,6 +185,7 @@ static void match_all(int t, const double *inverse, const double *norm, const do
         }
         double remaining = 1 / sqrt(diagonal);
         accept(&out[j], solution * remaining, remaining, norm[j]);
+        out[j].off = sqrt(left > 0 ? left / n : 0);
     }
 }
 
@@ -184,7 +241,7 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
         work[i] = corr[i];
     }
     if (invert_factor(t, work)) {
-        match_all(t, work, norm, product, y, out);
+        match_all(t, n, pf_dot(n, residual, residual), work, norm, product, y, out);
         return;
     }
     for (int j = 0; j < t; j++) {

@@ -13,6 +13,11 @@ typedef struct layout {
 
 static void *take(layout *l, size_t count, size_t size)
 {
+    // a size that does not fit saturates, so that it can never look small
+    if (l->used > SIZE_MAX / 2 || count > SIZE_MAX / 4 / size) {
+        l->used = SIZE_MAX;
+        return NULL;
+    }
     l->used = (l->used + 15) & ~(size_t)15;
     void *at = l->base ? l->base + l->used : NULL;
     l->used += count * size;
@@ -39,9 +44,12 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->severity = take(l, m * grid, d);
     s->joint.mass = take(l, m * grid, d);
     s->bandit_w = take(l, m, d);
+    s->beyond = take(l, m, d);
+    s->admitted = take(l, m, sizeof(int));
     s->bandit_count = take(l, m, sizeof(int));
     s->probed = take(l, m + 1, sizeof(bool));
     s->skipped = take(l, probes, sizeof(bool));
+    s->implausible = take(l, probes, sizeof(int));
     s->eligible = take(l, probes, sizeof(bool));
     s->schedule = take(l, probes, sizeof(int));
     s->readings = take(l, targets, sizeof(pf_reading));
@@ -50,6 +58,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->boundary.mass = take(l, m * grid, d);
     s->next = take(l, targets, sizeof(pf_reading));
     s->matches = take(l, targets, sizeof(pf_match));
+    s->inverse = take(l, window, d);
     s->nominal = take(l, window, d);
     s->predicted = take(l, window, d);
     s->residual = take(l, window, d);
@@ -61,10 +70,12 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->discrepancy = take(l, targets * grid, d);
     s->terms.own = take(l, m, d);
     s->terms.others = take(l, m, d);
+    s->value = take(l, (size_t)k->n_targets, d);
     s->probability = take(l, hypotheses, d);
     s->returns = take(l, hypotheses * (size_t)k->n_members, d);
     s->expected = take(l, grid, d);
     s->share = take(l, m + 1, d);
+    s->spill = take(l, m + 1, d);
 }
 
 size_t pf_session_size(const pf_kit *kit)
@@ -76,7 +87,7 @@ size_t pf_session_size(const pf_kit *kit)
     pf_session nowhere;
     take(&measure, 1, sizeof nowhere);
     lay_out(&nowhere, &measure, kit);
-    return measure.used;
+    return measure.used <= SIZE_MAX / 2 ? measure.used : 0;
 }
 
 pf_session_config pf_session_config_default(void)
@@ -133,6 +144,9 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     if (l.used > bytes) {
         return pf_fail(error, PF_ERR_INTERNAL, "session layout used %z of %z bytes", l.used, bytes);
     }
+    for (int i = 0; i < s->window; i++) {
+        s->inverse[i] = 1 / kit->scale[kit->n_scale > 1 ? i : i % kit->n_chan];
+    }
     pf_session_reset(s);
     *session = s;
     return PF_OK;
@@ -153,16 +167,20 @@ void pf_session_reset(pf_session *s)
     for (int i = 0; i < s->m; i++) {
         pf_severity_reset(s->n_grid, s->severity + (size_t)i * (size_t)s->n_grid);
         s->bandit_w[i] = 0;
+        s->beyond[i] = 0;
+        s->admitted[i] = 0;
         s->bandit_count[i] = 0;
     }
     memset(s->probed, 0, sizeof(bool) * (size_t)(s->m + 1));
     memset(s->skipped, 0, sizeof(bool) * (size_t)k->n_probes);
+    memset(s->implausible, 0, sizeof(int) * (size_t)k->n_probes);
     for (int g = 0; g < s->n_grid; g++) {
         s->expected[g] = pf_severity_line(k->grid[g], k->g_cal);
     }
     if (s->method->rule == PF_RULE_SCHEDULE) {
         pf__session_make_schedule(s);
     }
+    pf__session_forget_answers(s);
 }
 
 pf_ask pf_session_ask(pf_session *s)
@@ -171,6 +189,7 @@ pf_ask pf_session_ask(pf_session *s)
         return (pf_ask){PF_ASK_DONE, 0, -1, 0, false, 0, s->done};
     }
     if (!s->outstanding) {
+        pf__session_forget_answers(s);
         if (s->stage == 1) {
             pf__session_open_opportunity(s);
         } else {
@@ -244,6 +263,7 @@ pf_status pf_session_skip(pf_session *s, pf_error *error)
     if (!s->outstanding) {
         return pf_fail(error, PF_ERR_PROBE, "skip: no probe is outstanding; ask first");
     }
+    pf__session_forget_answers(s);
     s->skipped[s->ask.probe] = true;
     s->outstanding = false;
     pf__session_advance(s);
@@ -255,6 +275,7 @@ pf_status pf_session_stage2(pf_session *s, pf_error *error)
     if (s->stage != 1) {
         return pf_fail(error, PF_ERR_STAGE, "stage2: stage 1 has ended already");
     }
+    pf__session_forget_answers(s);
     s->outstanding = false;
     enter_stage2(s);
     return PF_OK;

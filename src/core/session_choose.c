@@ -49,9 +49,21 @@ static double probe_value(pf_session *s, int probe)
 }
 
 // Value per charge as it is compared; an arm never tried stands above all, whatever it costs.
+static double per_charge_exact(double value, double charge)
+{
+    return value >= PF_BANDIT_UNVISITED ? PF_BANDIT_UNVISITED : value / charge;
+}
+
 static double per_charge(double value, double charge)
 {
-    return value >= PF_BANDIT_UNVISITED ? PF_BANDIT_UNVISITED : pf_tie_round(value / charge);
+    return pf_tie_round(per_charge_exact(value, charge));
+}
+
+// Whether a value beats the best so far once both are rounded. Rounding keeps the order, so it is
+// needed only where the two are close.
+static bool beats(double value, double best)
+{
+    return value > best + 2e-12 || (value > best && pf_tie_round(value) > pf_tie_round(best));
 }
 
 int pf__session_available(const pf_session *s)
@@ -81,11 +93,11 @@ static int mark_eligible(pf_session *s)
 {
     int n_new = 0, n = 0;
     bool new_first = s->stage == 1 && s->alarm && s->kit->require_probe;
-    for (int q = 0; q < s->kit->n_probes; q++) {
+    for (int q = 0; new_first && q < s->kit->n_probes; q++) {
         n_new += !s->skipped[q] && looks_at_new(s, q);
     }
     for (int q = 0; q < s->kit->n_probes; q++) {
-        s->eligible[q] = !s->skipped[q] && (!new_first || n_new == 0 || looks_at_new(s, q));
+        s->eligible[q] = !s->skipped[q] && (n_new == 0 || looks_at_new(s, q));
         n += s->eligible[q];
     }
     return n;
@@ -117,17 +129,56 @@ static int choose_scheduled(pf_session *s)
 static int choose_best(pf_session *s, double (*value_of)(pf_session *, int), double *best_value)
 {
     int best = -1;
+    double top = 0;
     mark_eligible(s);
     for (int q = 0; q < s->kit->n_probes; q++) {
         if (!s->eligible[q]) {
             continue;
         }
-        double value = per_charge(value_of(s, q), s->kit->charge[q]);
-        if (best < 0 || value > *best_value) {
+        double value = per_charge_exact(value_of(s, q), s->kit->charge[q]);
+        if (best < 0 || beats(value, top)) {
             best = q;
-            *best_value = value;
+            top = value;
         }
     }
+    *best_value = pf_tie_round(top);
+    return best;
+}
+
+// probe_value of the risk-driven methods, from the reductions in s->value.
+static double risk_value(pf_session *s, int probe)
+{
+    const pf_kit *k = s->kit;
+    if (k->probe_cross[probe] >= 0) {
+        return probe_value(s, probe);
+    }
+    double value = 0;
+    for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
+        value += s->value[t];
+    }
+    return value;
+}
+
+static int choose_by_risk(pf_session *s, double *best_value)
+{
+    const pf_kit *k = s->kit;
+    pf_risk_reductions(k->n_targets, k->target_mech, s->belief, &s->terms, k->n_bins, k->nominal,
+                       k->changed, s->value);
+    if (k->n_targets != k->n_probes || k->n_cross > 0) {
+        return choose_best(s, risk_value, best_value);
+    }
+    // one target each: its reduction is the probe's value
+    int best = -1;
+    double top = 0;
+    mark_eligible(s);
+    for (int q = 0; q < k->n_probes; q++) {
+        double value = s->value[q] / k->charge[q];
+        if (s->eligible[q] && (best < 0 || beats(value, top))) {
+            best = q;
+            top = value;
+        }
+    }
+    *best_value = pf_tie_round(top);
     return best;
 }
 
@@ -176,7 +227,9 @@ void pf__session_open_opportunity(pf_session *s)
         s->ask.has_value = true;
         break;
     case PF_RULE_BEST:
-        s->ask.probe = choose_best(s, probe_value, &s->ask.value);
+        s->ask.probe = s->method->value == pf_value_bayes_risk
+                           ? choose_by_risk(s, &s->ask.value)
+                           : choose_best(s, probe_value, &s->ask.value);
         s->ask.has_value = true;
         break;
     }

@@ -33,12 +33,15 @@ struct pf_session {
     double *belief;   // m + 1
     double *severity; // m x n_grid; nothing in stage 1 reads it
     pf_joint joint;   // from stage 2 on
-    double *bandit_w; // m
+    double *bandit_w; // m: own evidence of a mechanism, whatever the others say
+    double *beyond;   // m: sum of admitted amplitudes beyond the grid's weakest gain, in sigmas
+    int *admitted;    // m: how many were admitted
     int *bandit_count;
-    bool *probed;   // m + 1
-    bool *skipped;  // n_probes
-    bool *eligible; // n_probes, for the choice at hand
-    int *schedule;  // n_probes, for PF_RULE_SCHEDULE
+    bool *probed;     // m + 1
+    bool *skipped;    // n_probes
+    int *implausible; // n_probes: responses that no machine of the model gives
+    bool *eligible;   // n_probes, for the choice at hand
+    int *schedule;    // n_probes, for PF_RULE_SCHEDULE
     pf_reading *readings;
     int n_readings;
 
@@ -50,6 +53,7 @@ struct pf_session {
     pf_joint boundary;     // stage 1's joint as if it ended now; stage 2's next one
     pf_reading *next;      // readings of a tell before it is accepted
     pf_match *matches;     // most_targets
+    double *inverse;       // window: 1/scale, set at init
     double *nominal;       // window
     double *predicted;     // window
     double *residual;      // window
@@ -60,10 +64,12 @@ struct pf_session {
     const double **rows;   // m + 1
     double *discrepancy;   // most_targets x n_grid
     pf_risk_terms terms;   // m each
+    double *value;         // n_targets: risk reductions of the opportunity at hand
     double *probability;   // hypotheses of the largest task
     double *returns;       // members x hypotheses of the largest task
     double *expected;      // n_grid: the straight line of z
     double *share;         // m + 1: what a healthy mechanism delivers of the task at hand
+    double *spill;         // m + 1: and what it sends beside the asked shape (recordings)
 };
 
 // The next probe of stage 1 (with its hazard) or of stage 2, into s->ask.
@@ -74,6 +80,9 @@ int pf__session_available(const pf_session *s); // probes not skipped
 
 // Points s->rows[i] at the row p(c_target | i) for every hypothesis i of a probe with full rows.
 void pf__session_full_rows(pf_session *s, int probe, int target);
+
+// No verdict outlives what it was based on: every task is no-go until asked again.
+void pf__session_forget_answers(pf_session *s);
 
 // After every response or skip: ends the stage if it is over.
 void pf__session_advance(pf_session *s);

@@ -22,22 +22,41 @@ pf_joint pf_session_joint(pf_session *s)
     return *pf__session_joint_now(s);
 }
 
+// What the corrected, clipped command of a mechanism is of the asked one: the share along it, and
+// what is sent beside it (a command of varying amplitude that is clipped in part), both at gain 1.
+static void deliver(const pf_kit *k, int task, int mechanism, double correction, double *share,
+                    double *spill)
+{
+    double asked = 0, along = 0, sent = 0;
+    for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
+        double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
+        double v = pf_corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
+        asked += u * u;
+        along += u * v;
+        sent += v * v;
+    }
+    *share = asked > 0 ? along / asked : correction;
+    *spill = asked > 0 ? fmax(0, sent / asked - *share * *share) : 0;
+}
+
 double pf_kit_delivered_share(const pf_kit *k, int task, int mechanism, double correction,
                               double gain)
 {
-    double asked = 0, sent = 0;
-    for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
-        double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
-        asked += u * u;
-        sent += u * pf_corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
-    }
-    return asked > 0 ? gain * (sent / asked) : gain * correction;
+    double share, spill;
+    deliver(k, task, mechanism, correction, &share, &spill);
+    return gain * share;
 }
 
-static double table_nte(const pf_kit *k, int use, int member, double share)
+// NTE of one use at a gain. Recordings know the command only, so what is sent beside it counts as
+// error there: sum (u - g clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 spill.
+static double use_nte(const pf_session *s, int use, int member, double gain)
 {
+    const pf_kit *k = s->kit;
+    int j = k->use_mech[use];
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
-    return pf_nte_interpolate(k->n_shares, k->shares, k->nte + row * (size_t)k->n_shares, share);
+    double nte = pf_nte_interpolate(k->n_shares, k->shares, k->nte + row * (size_t)k->n_shares,
+                                    gain * s->share[j]);
+    return nte + (k->n_response > 0 ? gain * gain * s->spill[j] : 0);
 }
 
 // Moments of one mechanism; the current one is nominal by definition.
@@ -65,72 +84,100 @@ static int task_returns(pf_session *s, const pf_joint *joint, int task)
     for (int e = 0; e < k->n_members; e++) {
         double *ret = s->returns + e * n, healthy = 0;
         for (int u = first; u < last; u++) {
-            healthy += table_nte(k, u, e, s->share[k->use_mech[u]]);
+            healthy += use_nte(s, u, e, 1);
         }
         ret[0] = pf_return(healthy);
         for (int u = first; u < last; u++) {
-            double share = s->share[k->use_mech[u]];
-            double others = healthy - table_nte(k, u, e, share);
+            double others = 0;
+            for (int v = first; v < last; v++) {
+                others += v != u ? use_nte(s, v, e, 1) : 0;
+            }
             for (int g = 0; g < s->n_grid; g++) {
                 ret[1 + (u - first) * s->n_grid + g] =
-                    pf_return(others + table_nte(k, u, e, k->grid[g] * share));
+                    pf_return(others + use_nte(s, u, e, k->grid[g]));
             }
         }
     }
     return n;
 }
 
-static bool task_probed(const pf_session *s, int task)
+// What speaks against a task before any bound is computed. A mechanism's own evidence must not be
+// explained away by another's (the model knows one change at a time), and an amplitude beyond the
+// weakest gain of the grid means less is left than the model can say.
+static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, pf_why *why)
 {
     const pf_kit *k = s->kit;
+    bool conflict = false, off_grid = false;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-        if (k->use_mech[u] > 0 && !s->probed[k->use_mech[u]]) {
-            return false;
+        int j = k->use_mech[u];
+        if (j == 0) {
+            continue;
         }
+        if (!s->probed[j]) {
+            *why = PF_WHY_NOT_PROBED;
+            return true;
+        }
+        double changed = pf_joint_moments(joint, j).changed;
+        conflict = conflict || (s->bandit_w[j - 1] > log(19) && changed < .5);
+        int n = s->admitted[j - 1];
+        off_grid = off_grid || (n > 0 && changed > .01 && s->beyond[j - 1] > 2 * sqrt(n));
     }
-    return true;
+    *why = conflict ? PF_WHY_CONFLICT : PF_WHY_OFF_GRID;
+    return conflict || off_grid;
 }
 
-static void certify_task(pf_session *s, const pf_joint *joint, int task)
+static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int task)
 {
     const pf_kit *k = s->kit;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         int j = k->use_mech[u];
         pf_moments moments = moments_of(joint, j);
-        s->share[j] = pf_kit_delivered_share(k, task, j, pf_correction(&moments), 1);
+        deliver(k, task, j, pf_correction(&moments), &s->share[j], &s->spill[j]);
     }
     int n = task_returns(s, joint, task);
     pf_prediction p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
-    pf_task_readiness *out = &s->tasks[task];
-    out->mean = p.mean;
-    out->sd = sqrt(p.variance);
-    out->lower = p.lower;
-    out->decision =
-        pf_decide(p.lower, k->j_min, !k->require_probe || task_probed(s, task), &out->why);
+    pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
+    if (!k->require_probe || !task_blocked(s, joint, task, &out.why)) {
+        out.decision = pf_decide(p.lower, k->j_min, true, &out.why);
+    }
+    return out;
 }
 
 bool pf__session_all_go(pf_session *s)
 {
+    const pf_joint *joint = NULL;
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        if (s->kit->require_probe && !task_probed(s, task)) {
-            return false;
+        for (int u = s->kit->task_use[task]; u < s->kit->task_use[task + 1]; u++) {
+            int j = s->kit->use_mech[u];
+            if (j > 0 && s->kit->require_probe && !s->probed[j]) {
+                return false;
+            }
         }
     }
-    const pf_joint *joint = pf__session_joint_now(s);
+    joint = pf__session_joint_now(s);
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        certify_task(s, joint, task);
-        if (s->tasks[task].decision != PF_GO) {
+        if (certify_task(s, joint, task).decision != PF_GO) {
             return false;
         }
     }
     return true;
+}
+
+void pf__session_forget_answers(pf_session *s)
+{
+    for (int task = 0; task < s->kit->n_tasks; task++) {
+        s->tasks[task] = (pf_task_readiness){NAN, NAN, NAN, PF_NO_GO, PF_WHY_NOT_PROBED};
+    }
+    for (int j = 0; j <= s->m; j++) {
+        s->mechanisms[j] = (pf_mechanism_readiness){NAN, NAN, {NAN, NAN}, 1, false};
+    }
 }
 
 void pf_session_certify(pf_session *s)
 {
     const pf_joint *joint = pf__session_joint_now(s);
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        certify_task(s, joint, task);
+        s->tasks[task] = certify_task(s, joint, task);
     }
     for (int j = 0; j <= s->m; j++) {
         pf_mechanism_readiness *out = &s->mechanisms[j];
@@ -148,10 +195,12 @@ void pf_session_certify(pf_session *s)
 
 const pf_task_readiness *pf_session_task(const pf_session *s, int task)
 {
-    return &s->tasks[task];
+    static const pf_task_readiness none = {0, 0, 0, PF_NO_GO, PF_WHY_NOT_PROBED};
+    return task >= 0 && task < s->kit->n_tasks ? &s->tasks[task] : &none;
 }
 
 const pf_mechanism_readiness *pf_session_mechanism(const pf_session *s, int mechanism)
 {
-    return &s->mechanisms[mechanism];
+    static const pf_mechanism_readiness none = {0, 1, {0, 1}, 1, false};
+    return mechanism >= 0 && mechanism <= s->m ? &s->mechanisms[mechanism] : &none;
 }

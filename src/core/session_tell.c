@@ -36,7 +36,7 @@ static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *
         return pf_fail(error, PF_ERR_SHAPE, "response: %d rows of %d channels, expected %d of %d",
                        tell->rows, tell->channels, s->ask.rows, (int)s->kit->n_chan);
     }
-    return all_finite("response", tell->rows, tell->channels, tell->response, error);
+    return PF_OK;
 }
 
 // The kit's own recorded responses as a predictor.
@@ -71,15 +71,45 @@ static pf_status predict_recorded(const pf_session *s, const pf_hypothesis *h, d
     return pf_fail(error, PF_ERR_PREDICTION, "the kit holds no response at gain %g", h->gain);
 }
 
+static pf_status predict_unchecked(pf_session *s, const pf_tell *tell,
+                                   const pf_predictor *predictor, int mechanism, double gain,
+                                   double *out, pf_error *error)
+{
+    pf_hypothesis h = {tell->probe, mechanism, gain};
+    return predictor
+               ? predictor->predict(predictor->self, &h, tell->start, tell->n_start, out, error)
+               : predict_recorded(s, &h, out, error);
+}
+
 static pf_status predict(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                          int mechanism, double gain, double *out, pf_error *error)
 {
-    pf_hypothesis h = {tell->probe, mechanism, gain};
-    pf_status status =
-        predictor ? predictor->predict(predictor->self, &h, tell->start, tell->n_start, out, error)
-                  : predict_recorded(s, &h, out, error);
+    pf_status status = predict_unchecked(s, tell, predictor, mechanism, gain, out, error);
     return status != PF_OK ? status
                            : all_finite("prediction", tell->rows, s->kit->n_chan, out, error);
+}
+
+// Score of a probe with one target. Values that are not finite show in the sums, so the response
+// and the predictions are searched for them only then.
+static pf_status match_single(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                              int target, pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    int rows = tell->rows, n_chan = k->n_chan;
+    pf_status status = predict_unchecked(s, tell, predictor, 0, 1, s->nominal, error);
+    if (status == PF_OK) {
+        status = predict_unchecked(s, tell, predictor, target, k->g_cal, s->predicted, error);
+    }
+    if (status != PF_OK || pf_match_window(rows * n_chan, tell->response, s->nominal, s->predicted,
+                                           s->inverse, s->matches)) {
+        return status;
+    }
+    if ((status = all_finite("response", rows, n_chan, tell->response, error)) ||
+        (status = all_finite("prediction", rows, n_chan, s->nominal, error)) ||
+        (status = all_finite("prediction", rows, n_chan, s->predicted, error))) {
+        return status;
+    }
+    return PF_OK; // too large a signature is no look, too large a score is refused by its reader
 }
 
 // Scores of one response into s->matches.
@@ -88,14 +118,20 @@ static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_pre
 {
     const pf_kit *k = s->kit;
     int n = tell->rows * k->n_chan;
-    pf_status status = predict(s, tell, predictor, 0, 1, s->nominal, error);
+    if (n_targets == 1 && k->statistic == PF_STATISTIC_MATCHED) {
+        return match_single(s, tell, predictor, targets[0], error);
+    }
+    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
+    if (status == PF_OK) {
+        status = predict(s, tell, predictor, 0, 1, s->nominal, error);
+    }
     if (status != PF_OK) {
         return status;
     }
     pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->nominal, k->scale, k->n_scale,
                          s->residual);
     if (k->statistic == PF_STATISTIC_NORM) {
-        s->matches[0] = (pf_match){pf_residual_norm(n, s->residual), NAN, 1, true};
+        s->matches[0] = pf_match_norm(pf_residual_norm(n, s->residual));
         return PF_OK;
     }
     for (int t = 0; t < n_targets; t++) {
@@ -110,6 +146,21 @@ static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_pre
     return PF_OK;
 }
 
+// Whether some machine of the model could have answered like this: a signature of the usual size,
+// little that no signature explains, and an amplitude between healthy and dead, each with a wide
+// margin. A frozen or wild sensor fails here instead of counting as healthy. Kits of the paper's
+// suites set no limits.
+static bool plausible(const pf_kit *k, int probe, int target, const pf_match *match)
+{
+    if (k->statistic == PF_STATISTIC_NORM || !k->require_probe) {
+        return true;
+    }
+    double z = pf_coordinate(match->coefficient, k->m0[target], k->m1[target]);
+    double slack = .5 + 8 * k->sigma[target], dead = pf_severity_line(0, k->g_cal);
+    return match->size >= .1 * k->signature[target] && match->off <= k->off_limit[probe] &&
+           z >= -slack && z <= dead + slack;
+}
+
 // Turns matches into readings (category, coordinate, gate) and the new belief, all in scratch.
 static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, int n_targets,
                               pf_error *error)
@@ -122,7 +173,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         int at = k->probe_target[probe] + t;
         const pf_match *match = &s->matches[t];
         pf_reading *out = &s->next[t];
-        *out = (pf_reading){targets[t], match->usable, NAN, -1, NAN, false, 1};
+        *out = (pf_reading){targets[t], match->usable, NAN, -1, NAN, false, 1, true};
         if (!match->usable) {
             continue;
         }
@@ -133,6 +184,11 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         }
         pf_channel_row row = pf_kit_channel(k, at);
         out->score = match->score;
+        out->plausible = plausible(k, probe, at, match);
+        if (!out->plausible) {
+            out->usable = false;
+            continue;
+        }
         out->category = pf_channel_category(&row, match->score);
         out->coordinate = pf_coordinate(match->coefficient, k->m0[at], k->m1[at]);
         out->gate = pf_gate_open(&row, out->category) || !s->method->gate;
@@ -157,6 +213,14 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
     return PF_OK;
 }
 
+// A probe that twice gave what no machine of the model gives is not asked again in this session, so
+// that the others still get their turn.
+static void give_up_probe(pf_session *s, int probe)
+{
+    s->implausible[probe]++;
+    s->skipped[probe] = s->skipped[probe] || s->implausible[probe] >= 2;
+}
+
 // Accepts the readings in scratch. The severity is written here and read nowhere in stage 1.
 static void accept_readings(pf_session *s, int probe, int n_targets)
 {
@@ -170,7 +234,8 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
         if (!r->usable) {
             continue;
         }
-        s->probed[r->mechanism] = true;
+        // an answer as likely from a weak as from a healthy machine is no look
+        s->probed[r->mechanism] = s->probed[r->mechanism] || fabs(log(r->ratio)) > .1;
         s->bandit_w[j] = fmax(0, s->bandit_w[j] + log(r->ratio));
         s->bandit_count[j]++;
         if (r->gate) {
@@ -178,7 +243,20 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
                 k->n_curve > 0 ? k->curve + (size_t)at * (size_t)s->n_grid : s->expected;
             pf_severity_update(s->n_grid, s->severity + (size_t)j * (size_t)s->n_grid, expected,
                                r->coordinate, k->sigma[at]);
+            s->beyond[j] += (r->coordinate - expected[0]) / k->sigma[at];
+            s->admitted[j]++;
         }
+    }
+    bool learned = false;
+    for (int t = 0; t < n_targets; t++) {
+        learned = learned || s->readings[t].usable;
+        if (!s->readings[t].plausible) {
+            give_up_probe(s, probe);
+            break;
+        }
+    }
+    if (!learned) {
+        return;
     }
     double change = pf_belief_change(s->m, s->belief);
     s->peak = change > s->peak ? change : s->peak;
@@ -236,6 +314,19 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n_grid = s->n_grid;
     double temperature =
         pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, s->kit->temperature);
+    if (!isfinite(temperature)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
+    }
+    // even the nearest hypothesis is farther than any calibration episode was: nothing is learned
+    double least = d_nominal;
+    for (int i = 0; i < n_targets * n_grid; i++) {
+        least = s->discrepancy[i] < least ? s->discrepancy[i] : least;
+    }
+    if (s->kit->require_probe && sqrt(least) > s->kit->off_limit[probe]) {
+        s->n_readings = 0;
+        give_up_probe(s, probe);
+        return PF_OK;
+    }
     size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
     s->boundary.nominal = s->joint.nominal;
     memcpy(s->boundary.mass, s->joint.mass, bytes);
@@ -250,10 +341,10 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     }
     s->joint.nominal = s->boundary.nominal;
     memcpy(s->joint.mass, s->boundary.mass, bytes);
-    // a target whose counterfactuals all equal the nominal one was not looked at
+    // a target whose counterfactuals hardly differ was not looked at
     for (int t = 0; t < n_targets; t++) {
         for (int g = 0; g < n_grid; g++) {
-            bool differs = s->discrepancy[t * n_grid + g] != d_nominal;
+            bool differs = fabs(s->discrepancy[t * n_grid + g] - d_nominal) >= temperature;
             s->probed[targets[t]] = s->probed[targets[t]] || differs;
         }
     }
@@ -269,7 +360,10 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n_grid = s->n_grid;
     double d_nominal = 0;
-    pf_status status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
+    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
+    if (status == PF_OK) {
+        status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
+    }
     for (int t = 0; t < n_targets && status == PF_OK; t++) {
         for (int g = 0; g < n_grid && status == PF_OK; g++) {
             status = discrepancy(s, tell, predictor, targets[t], k->grid[g],
@@ -281,6 +375,7 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
 
 static void close_probe(pf_session *s)
 {
+    pf__session_forget_answers(s);
     s->charge += s->kit->charge[s->ask.probe];
     s->told++;
     s->outstanding = false;

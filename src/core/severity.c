@@ -23,19 +23,11 @@ static double farther(double z, double a, double b)
     return (z - .5 * (a + b)) * (b - a);
 }
 
-void pf_severity_update(int n_grid, double *severity, const double *expected, double z,
-                        double sigma)
+// By way of logarithms, for a likeliest gain that z all but excludes.
+static void weigh_careful(int n_grid, double *severity, const double *expected, int best, double z,
+                          double sigma)
 {
-    // exponents count from the gain that explains z best, so the sum can never vanish
-    int best = -1;
-    for (int k = 0; k < n_grid; k++) {
-        bool better = best < 0 || farther(z, expected[k], expected[best]) < 0;
-        best = severity[k] > 0 && better ? k : best;
-    }
-    if (best < 0) {
-        return;
-    }
-    double least = INFINITY, sum = 0;
+    double least = INFINITY;
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < n_grid; k++) {
             double away = farther(z, expected[k], expected[best]) / sigma / sigma;
@@ -44,9 +36,36 @@ void pf_severity_update(int n_grid, double *severity, const double *expected, do
                 least = cost < least ? cost : least;
             } else {
                 severity[k] = exp(least - cost);
-                sum += severity[k];
             }
         }
+    }
+}
+
+void pf_severity_update(int n_grid, double *severity, const double *expected, double z,
+                        double sigma)
+{
+    // exponents count from the gain that explains z best, so the sum can never vanish
+    int best = -1, likely = 0;
+    for (int k = 0; k < n_grid; k++) {
+        bool better = best < 0 || farther(z, expected[k], expected[best]) < 0;
+        best = severity[k] > 0 && better ? k : best;
+        likely = severity[k] > severity[likely] ? k : likely;
+    }
+    if (best < 0) {
+        return;
+    }
+    // where the likeliest gain keeps more than e^-600 of its weight no logarithm is needed
+    if (farther(z, expected[likely], expected[best]) / sigma / sigma < 600) {
+        for (int k = 0; k < n_grid; k++) {
+            double away = farther(z, expected[k], expected[best]) / sigma / sigma;
+            severity[k] = severity[k] > 0 ? severity[k] * exp(-away) : 0;
+        }
+    } else {
+        weigh_careful(n_grid, severity, expected, best, z, sigma);
+    }
+    double sum = 0;
+    for (int k = 0; k < n_grid; k++) {
+        sum += severity[k];
     }
     for (int k = 0; k < n_grid; k++) {
         severity[k] /= sum;

@@ -21,7 +21,22 @@ void pf__native_output(const pf_plant_class *c, const double *knob, const double
 pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_roll *roll,
                           const pf_trace *trace, pf_error *error);
 
-// The native plants, one file each.
-extern const pf_plant_class pf_plant_attitude;
+// The native plants: one file that defines pf_plant_NAME and one row here each.
+#define PF_NATIVE_PLANTS(X)                                                                        \
+    X(attitude)                                                                                    \
+    X(aircraft)                                                                                    \
+    X(battery)                                                                                     \
+    X(building)                                                                                    \
+    X(dc_servo)                                                                                    \
+    X(pump_tank)                                                                                   \
+    X(quad_tank)                                                                                   \
+    X(quadrotor)                                                                                   \
+    X(reaction_wheel)                                                                              \
+    X(wind_pitch)                                                                                  \
+    X(wood_berry)
+
+#define X(name) extern const pf_plant_class pf_plant_##name;
+PF_NATIVE_PLANTS(X)
+#undef X
 
 #endif

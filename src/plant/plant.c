@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One row per native plant.
-static const pf_plant_class *const registry[] = {
-    &pf_plant_attitude,
-};
+#define X(name) &pf_plant_##name,
+static const pf_plant_class *const registry[] = {PF_NATIVE_PLANTS(X)};
+#undef X
 
 int pf_plant_count(void)
 {
@@ -60,6 +59,11 @@ static pf_status class_check(const pf_plant_class *c, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "plant %s: name, mechanisms, channels, reset, output, derivative or advance "
                        "and the disturbance law must be set",
+                       name);
+    }
+    if (info->n_policies > 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "plant %s: native plants have no policies; closed loops need an exec: plant",
                        name);
     }
     if (!c->advance && (c->substeps < 1 || !(info->dt_s > 0))) {
@@ -150,6 +154,10 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
     if (roll->policy >= info->n_policies) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s offers no policy %d", info->name,
                        roll->policy);
+    }
+    if (roll->policy < 0 && roll->rows > 0 && !roll->command) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: %d rows, but no command", info->name,
+                       roll->rows);
     }
     for (int i = 0; roll->policy < 0 && i < roll->rows * info->n_mech; i++) {
         if (!isfinite(roll->command[i])) {

@@ -94,8 +94,11 @@ static pf_key stream(const pf_bank *b, pf_purpose purpose, int index)
 // The physical response to a probe into b->response, its start into b->begin.
 static pf_status observe(pf_bank *b, int probe, pf_key key, bool faulty, pf_error *error)
 {
-    pf_rig rig = {b->plant, b->kit, set_gains(b, faulty ? b->changed : 0, b->gain), b->begin,
-                  b->response};
+    pf_rig rig = {.plant = b->plant,
+                  .kit = b->kit,
+                  .gains = set_gains(b, faulty ? b->changed : 0, b->gain),
+                  .start = b->begin,
+                  .response = b->response};
     b->rolls++;
     return pf_rig_run(&rig, probe, key, error);
 }

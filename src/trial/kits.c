@@ -152,7 +152,7 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
         if (status == PF_OK) {
             pf_match match = e->match;
             if (statistic == PF_STATISTIC_NORM) {
-                match = (pf_match){e->norm, NAN, 1, true};
+                match = pf_match_norm(e->norm);
             }
             status = pf__session_tell_matches(session, &match, error);
         }

@@ -51,8 +51,9 @@ static const pf_schema_row rows[] = {
     {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness or mechanism"},
     {"needs", PF_KIND_TEXT, 0, 1, 120, AT(needs), NULL, "what it needs"},
     {"cost", PF_KIND_TEXT, 0, 1, 120, AT(cost), NULL, "what it costs"},
-    {"environments", PF_KIND_REFS, PF_ROW_REQUIRED, 1, 64, AT(environments), &names_shape,
-     "plants"},
+    {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
+    {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
+    {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
     {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
     {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), &names_shape, "metrics the table shows"},
     {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains), &gains_shape, "true gains"},
@@ -111,15 +112,40 @@ static pf_status set_defaults(pf_suite *s, pf_error *error)
     return status;
 }
 
-static pf_status check_names(const pf_suite *s, const char *file, pf_error *error)
+static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error)
 {
-    bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0;
+    static const char *const tables[] = {"metrics", "ranks", "ladder"};
+    bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0, table = !s->table;
     if (s->kind && !mechanism && strcmp(s->kind, "readiness") != 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: kind: '%s' is neither readiness nor mechanism",
                        file, s->kind);
     }
-    if (!mechanism && s->methods.n == 0) {
+    for (int i = 0; i < 3; i++) {
+        table = table || strcmp(s->table, tables[i]) == 0;
+    }
+    if (!table) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: table: '%s' is not metrics, ranks or ladder",
+                       file, s->table);
+    }
+    if (s->from && (s->environments.n > 0 || s->methods.n > 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: from: environments and methods are those of '%s', leave them out", file,
+                       s->from);
+    }
+    if (!s->from && s->environments.n == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: environments: is missing", file);
+    }
+    if (!s->from && !mechanism && s->methods.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);
+    }
+    return PF_OK;
+}
+
+static pf_status check_names(const pf_suite *s, const char *file, pf_error *error)
+{
+    pf_status status = check_kind(s, file, error);
+    if (status != PF_OK) {
+        return status;
     }
     for (int i = 0; i < s->methods.n; i++) {
         if (!pf_method_find(s->methods.text[i])) {

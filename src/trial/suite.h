@@ -13,6 +13,8 @@ typedef struct pf_suite {
     char *kind;  // "readiness" or "mechanism"
     char *needs; // what it needs beyond the program, for `bench list`. Nullable.
     char *cost;  // what it costs at paper scale, for `bench list`. Nullable.
+    char *from;  // the suite whose units it shows; it then has none of its own. Nullable.
+    char *table; // "metrics", "ranks" or "ladder"
     pf_config_refs environments, methods;
     pf_config_refs metrics;                          // what its table shows first
     pf_config_numbers gains, stage2, bins, episodes; // axes

@@ -106,7 +106,7 @@ static pf_status diagnose(play *p, pf_error *error)
         }
         pf_match match = e->match;
         if (norm) {
-            match = (pf_match){e->norm, NAN, 1, true};
+            match = pf_match_norm(e->norm);
         }
         status = pf__session_tell_matches(s, &match, error);
         if (status != PF_OK) {

@@ -1,0 +1,402 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "experiment.h"
+
+#include "../host/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// More units than this are a mistake in a suite.
+enum { UNITS_MAX = 4000000 };
+
+// --- axes
+
+static pf_status check_axis(const char *name, int n, const double *value, pf_error *error)
+{
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) {
+            if (value[i] == value[k]) {
+                return pf_fail(error, PF_ERR_FORMAT, "%s: %g is listed twice", name, value[i]);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// A setting is stored as text; a gain must come back from it as the same double.
+static pf_status check_gains(const pf_suite *s, pf_error *error)
+{
+    for (int i = 0; i < s->gains.n; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.2f", s->gains.value[i]);
+        if (strtod(text, NULL) != s->gains.value[i]) {
+            return pf_fail(error, PF_ERR_FORMAT, "gains: %g has more than two decimals",
+                           s->gains.value[i]);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status check_axes(const pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = check_gains(s, error);
+    status = status ? status : check_axis("gains", s->gains.n, s->gains.value, error);
+    status = status ? status : check_axis("stage2", s->stage2.n, s->stage2.value, error);
+    status = status ? status : check_axis("bins", s->bins.n, s->bins.value, error);
+    status = status ? status : check_axis("episodes", e->n_episodes, e->episodes, error);
+    for (int i = 0; i < s->stage2.n && status == PF_OK; i++) {
+        if (s->stage2.value[i] > PF_BANK_RECOVERIES) {
+            status = pf_fail(error, PF_ERR_FORMAT, "stage2: %g is more than %d recovery probes",
+                             s->stage2.value[i], PF_BANK_RECOVERIES);
+        }
+    }
+    for (int i = 0; i < s->environments.n && status == PF_OK; i++) {
+        if (strlen(s->environments.text[i]) >= sizeof e->units->environment) {
+            status = pf_fail(error, PF_ERR_FORMAT, "environments: '%s' is longer than %d bytes",
+                             s->environments.text[i], (int)sizeof e->units->environment - 1);
+        }
+        for (int k = 0; k < i && status == PF_OK; k++) {
+            if (strcmp(s->environments.text[i], s->environments.text[k]) == 0) {
+                status = pf_fail(error, PF_ERR_FORMAT, "environments: '%s' is listed twice",
+                                 s->environments.text[i]);
+            }
+        }
+    }
+    return status;
+}
+
+// Keys in the order of their bytes: B2, K, N, g.
+static void name_cell(const pf_experiment *e, pf_cell *c)
+{
+    char bins[32] = "", episodes[32] = "";
+    if (e->suite->bins.n > 1) {
+        snprintf(bins, sizeof bins, ";K=%d", c->bins);
+    }
+    if (e->n_episodes > 1) {
+        snprintf(episodes, sizeof episodes, ";N=%d", c->episodes);
+    }
+    snprintf(c->text, sizeof c->text, "B2=%d%s%s;g=%.2f", c->budget2, bins, episodes, c->gain);
+}
+
+static pf_status make_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n;
+    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    if (!e->cells) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    // calibration outermost, so that units that share kits come together
+    for (int i = 0; i < e->n_cells; i++) {
+        int rest = i;
+        pf_cell *c = &e->cells[i];
+        c->gain = s->gains.value[rest % s->gains.n];
+        rest /= s->gains.n;
+        c->budget2 = (int)s->stage2.value[rest % s->stage2.n];
+        rest /= s->stage2.n;
+        c->episodes = (int)e->episodes[rest % e->n_episodes];
+        c->bins = (int)s->bins.value[rest / e->n_episodes];
+        name_cell(e, c);
+    }
+    return PF_OK;
+}
+
+static pf_status make_units(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    double n = (double)s->environments.n * e->seeds * e->n_cells * e->trials;
+    if (n > UNITS_MAX) {
+        return pf_fail(error, PF_ERR_FORMAT, "%g trials are more than %d", n, UNITS_MAX);
+    }
+    e->n_units = (size_t)n;
+    e->units = calloc(e->n_units, sizeof *e->units);
+    if (!e->units) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %z trials", e->n_units);
+    }
+    for (size_t i = 0; i < e->n_units; i++) {
+        pf_unit *u = &e->units[i];
+        size_t rest = i / (size_t)e->trials;
+        u->trial = (int)(i % (size_t)e->trials);
+        memcpy(u->setting, e->cells[rest % (size_t)e->n_cells].text, sizeof u->setting);
+        rest /= (size_t)e->n_cells;
+        u->seed = (int)(rest % (size_t)e->seeds);
+        snprintf(u->environment, sizeof u->environment, "%s",
+                 s->environments.text[rest / (size_t)e->seeds]);
+    }
+    return PF_OK;
+}
+
+// --- the canonical settings
+
+static void add_names(pf_text *out, const char *key, const pf_config_refs *names)
+{
+    pf_json_key(out, key);
+    pf_text_add(out, "[");
+    for (int i = 0; i < names->n; i++) {
+        pf_json_comma(out);
+        pf_json_string(out, names->text[i]);
+    }
+    pf_text_add(out, "]");
+}
+
+static void add_number(pf_text *out, const char *key, double value)
+{
+    pf_json_key(out, key);
+    pf_json_number(out, value);
+}
+
+static void add_list(pf_text *out, const char *key, int n, const double *values)
+{
+    pf_json_key(out, key);
+    pf_json_numbers(out, n, values);
+}
+
+static void add_string(pf_text *out, const char *key, const char *value)
+{
+    pf_json_key(out, key);
+    pf_json_string(out, value);
+}
+
+static pf_status make_settings(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_text out = {0};
+    pf_text_add(&out, "{");
+    add_string(&out, "suite", s->id);
+    add_string(&out, "profile", e->profile->name);
+    add_string(&out, "preflight", PF_VERSION);
+    add_names(&out, "environments", &s->environments);
+    add_names(&out, "methods", &s->methods);
+    add_list(&out, "gains", s->gains.n, s->gains.value);
+    add_list(&out, "stage2", s->stage2.n, s->stage2.value);
+    add_list(&out, "bins", s->bins.n, s->bins.value);
+    add_list(&out, "episodes", e->n_episodes, e->episodes);
+    add_number(&out, "seeds", e->seeds);
+    add_number(&out, "trials", e->trials);
+    add_number(&out, "alarm_trials", e->alarm_trials);
+    add_number(&out, "nominal", s->nominal);
+    add_number(&out, "g_cal", s->g_cal);
+    add_number(&out, "sigma", s->sigma);
+    add_number(&out, "grid", s->grid);
+    add_string(&out, "stop", s->stop == PF_STOP_BREAK ? "break" : "latch");
+    add_number(&out, "hazard", s->hazard);
+    add_number(&out, "alpha", s->alpha);
+    add_number(&out, "j_min", s->j_min);
+    pf_text_add(&out, "}");
+    if (out.failed) {
+        pf_text_free(&out);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings of a suite");
+    }
+    pf_sha256 sha;
+    uint8_t digest[32];
+    char hash[65];
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, out.data, out.size);
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, hash);
+    memcpy(e->hash, hash, PF_HASH_TEXT - 1);
+    e->settings = out.data;
+    return PF_OK;
+}
+
+// The profile's number of episodes replaces the suite's, unless it is what the suite varies.
+static pf_status take_profile(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    const pf_profile *p = e->profile;
+    e->seeds = p->seeds > 0 ? p->seeds : s->seeds;
+    e->trials = p->trials > 0 ? p->trials : s->trials;
+    e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
+    e->n_episodes = s->episodes.n;
+    e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
+    if (!e->episodes) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    }
+    for (int i = 0; i < e->n_episodes; i++) {
+        bool own = e->n_episodes > 1 || p->episodes == 0;
+        e->episodes[i] = own ? s->episodes.value[i] : p->episodes;
+    }
+    return PF_OK;
+}
+
+pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                             pf_error *error)
+{
+    memset(e, 0, sizeof *e);
+    e->suite = suite;
+    e->profile = profile;
+    if (suite->from || (suite->kind && strcmp(suite->kind, "readiness") != 0)) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "suite '%s' has no trials of its own", suite->id);
+    }
+    pf_status status = take_profile(e, error);
+    status = status ? status : check_axes(e, error);
+    status = status ? status : make_cells(e, error);
+    status = status ? status : make_units(e, error);
+    status = status ? status : make_settings(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+void pf_experiment_free(pf_experiment *e)
+{
+    free(e->episodes);
+    free(e->cells);
+    free(e->units);
+    free(e->settings);
+    memset(e, 0, sizeof *e);
+}
+
+// --- from stored names back
+
+int pf_experiment_environment(const pf_experiment *e, const char *name)
+{
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        if (strcmp(e->suite->environments.text[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
+{
+    for (int i = 0; i < e->n_cells; i++) {
+        if (strcmp(e->cells[i].text, setting) == 0) {
+            return &e->cells[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
+{
+    int environment = pf_experiment_environment(e, unit->environment);
+    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
+    if (environment < 0 || !cell || unit->seed < 0 || unit->seed >= e->seeds || unit->trial < 0 ||
+        unit->trial >= e->trials) {
+        return -1;
+    }
+    int64_t at = (int64_t)environment * e->seeds + unit->seed;
+    return (at * e->n_cells + (cell - e->cells)) * e->trials + unit->trial;
+}
+
+pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
+{
+    return (pf_trial_setup){.gain = cell->gain,
+                            .budget2 = cell->budget2,
+                            .stop = (pf_stop)e->suite->stop,
+                            .alpha = e->suite->alpha,
+                            .j_min = e->suite->j_min};
+}
+
+// --- a part of it
+
+static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "K", "N"};
+enum { FILTER_KEYS = sizeof filter_keys / sizeof filter_keys[0] };
+
+// The key of a clause and where its values start; -1: none of ours.
+static int clause_key(const char *clause, const char **values)
+{
+    const char *equals = strchr(clause, '=');
+    *values = equals ? equals + 1 : NULL;
+    for (int i = 0; equals && i < FILTER_KEYS; i++) {
+        size_t n = strlen(filter_keys[i]);
+        if (n == (size_t)(equals - clause) && strncmp(filter_keys[i], clause, n) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool value_matches(const pf_filter *f, int key, const char *value, size_t n,
+                          const pf_unit *u)
+{
+    if (key == 0) {
+        return strlen(u->environment) == n && strncmp(u->environment, value, n) == 0;
+    }
+    const pf_cell *c = pf_experiment_cell(f->experiment, u->setting);
+    char text[32], *end = NULL;
+    if (!c || n == 0 || n >= sizeof text) {
+        return false;
+    }
+    memcpy(text, value, n);
+    text[n] = 0;
+    double number = strtod(text, &end);
+    const double have[] = {0, u->seed, c->gain, c->budget2, c->bins, c->episodes};
+    return *end == 0 && number == have[key];
+}
+
+static bool clause_matches(const pf_filter *f, int key, const char *values, const pf_unit *u)
+{
+    for (const char *at = values; at;) {
+        const char *comma = strchr(at, ',');
+        size_t n = comma ? (size_t)(comma - at) : strlen(at);
+        if (value_matches(f, key, at, n, u)) {
+            return true;
+        }
+        at = comma ? comma + 1 : NULL;
+    }
+    return false;
+}
+
+bool pf_filter_wants(const void *self, const pf_unit *unit)
+{
+    const pf_filter *f = self;
+    bool named[FILTER_KEYS] = {false}, met[FILTER_KEYS] = {false};
+    for (int i = 0; i < f->n; i++) {
+        const char *values = NULL;
+        int key = clause_key(f->clause[i], &values);
+        if (key >= 0) {
+            named[key] = true;
+            met[key] = met[key] || clause_matches(f, key, values, unit);
+        }
+    }
+    for (int k = 0; k < FILTER_KEYS; k++) {
+        if (named[k] && !met[k]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pf_status check_value(const pf_filter *f, int i, int key, const char *value, size_t n,
+                             pf_error *error)
+{
+    const pf_experiment *e = f->experiment;
+    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
+        if (value_matches(f, key, value, n, &e->units[u])) {
+            return PF_OK;
+        }
+    }
+    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has that %s",
+                   f->clause[i], filter_keys[key]);
+}
+
+pf_status pf_filter_check(const pf_filter *f, pf_error *error)
+{
+    for (int i = 0; i < f->n; i++) {
+        const char *values = NULL;
+        int key = clause_key(f->clause[i], &values);
+        if (key < 0) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, K or N",
+                           f->clause[i]);
+        }
+        for (const char *at = values; at;) {
+            const char *comma = strchr(at, ',');
+            size_t n = comma ? (size_t)(comma - at) : strlen(at);
+            pf_status status = check_value(f, i, key, at, n, error);
+            if (status != PF_OK) {
+                return status;
+            }
+            at = comma ? comma + 1 : NULL;
+        }
+    }
+    return PF_OK;
+}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_EXPERIMENT_H
+#define PF_EXPERIMENT_H
+
+#include "store.h"
+#include "suite.h"
+
+// A suite at a profile, everything resolved: what is run, under which hash, in which order.
+
+enum { PF_SETTING_TEXT = 96, PF_HASH_TEXT = 17 };
+
+// One point of the axes.
+typedef struct pf_cell {
+    double gain;
+    int budget2, bins, episodes;
+    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", K and N where they vary
+} pf_cell;
+
+typedef struct pf_experiment {
+    const pf_suite *suite; // not owned
+    const pf_profile *profile;
+    int seeds, trials, alarm_trials;
+    int n_episodes;
+    double *episodes; // of the profile, or the suite's axis
+    int n_cells;
+    pf_cell *cells;
+    size_t n_units;
+    pf_unit *units;          // by environment, seed, cell, trial
+    char *settings;          // canonical JSON of all that a result depends on
+    char hash[PF_HASH_TEXT]; // of the settings
+} pf_experiment;
+
+// The suite must outlive it and run units of its own (no `from`).
+pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
+                             const pf_profile *profile, pf_error *error);
+void pf_experiment_free(pf_experiment *experiment);
+
+// Index of an environment and the cell of a setting; -1 and NULL if it has none such.
+int pf_experiment_environment(const pf_experiment *experiment, const char *name);
+const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *setting);
+// Index of a unit in `units`, -1 if it is none of them.
+int64_t pf_experiment_find(const pf_experiment *experiment, const pf_unit *unit);
+
+// What a cell sets for a trial.
+pf_trial_setup pf_experiment_setup(const pf_experiment *experiment, const pf_cell *cell);
+
+// A part of the units: clauses "key=a,b" with keys environment, seed, g, B2, K, N. Clauses of one
+// key add up, different keys narrow.
+typedef struct pf_filter {
+    int n;
+    const char *const *clause;
+    const pf_experiment *experiment;
+} pf_filter;
+
+// Unknown keys and values that select nothing are refused.
+pf_status pf_filter_check(const pf_filter *filter, pf_error *error);
+// For pf_store_claim; self is a pf_filter.
+bool pf_filter_wants(const void *self, const pf_unit *unit);
+
+#endif

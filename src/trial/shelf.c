@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "runner_impl.h"
+
+#include "../host/parallel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- kits
+
+pf_status pf__shelves_init(pf_shelves *s, const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    memset(s, 0, sizeof *s);
+    s->experiment = e;
+    s->store = store;
+    int n_bins = e->suite->bins.n;
+    s->n = (size_t)e->suite->environments.n * (size_t)e->seeds * (size_t)n_bins *
+           (size_t)e->n_episodes;
+    s->shelf = calloc(s->n, sizeof *s->shelf);
+    s->needed = calloc(s->n, sizeof *s->needed);
+    if (!s->shelf || !s->needed) {
+        pf__shelves_free(s);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for kits");
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        size_t rest = i / (size_t)e->n_episodes;
+        s->shelf[i].episodes = (int)e->episodes[i % (size_t)e->n_episodes];
+        s->shelf[i].bins = (int)e->suite->bins.value[rest % (size_t)n_bins];
+        rest /= (size_t)n_bins;
+        s->shelf[i].seed = (int)(rest % (size_t)e->seeds);
+        s->shelf[i].environment = (int)(rest / (size_t)e->seeds);
+    }
+    return PF_OK;
+}
+
+void pf__shelves_free(pf_shelves *s)
+{
+    for (size_t i = 0; s->shelf && i < s->n; i++) {
+        pf_kits_free(&s->shelf[i].kits);
+    }
+    free(s->shelf);
+    free(s->needed);
+    memset(s, 0, sizeof *s);
+}
+
+pf_shelf *pf__shelves_find(const pf_shelves *s, const pf_unit *unit)
+{
+    const pf_experiment *e = s->experiment;
+    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
+    int environment = pf_experiment_environment(e, unit->environment);
+    if (!cell || environment < 0 || unit->seed < 0 || unit->seed >= e->seeds) {
+        return NULL;
+    }
+    size_t per_seed = (size_t)e->suite->bins.n * (size_t)e->n_episodes;
+    size_t at = ((size_t)environment * (size_t)e->seeds + (size_t)unit->seed) * per_seed;
+    for (size_t i = at; i < at + per_seed; i++) {
+        if (s->shelf[i].bins == cell->bins && s->shelf[i].episodes == cell->episodes) {
+            return &s->shelf[i];
+        }
+    }
+    return NULL;
+}
+
+static bool uses_statistic(const pf_suite *suite, int statistic)
+{
+    for (int i = 0; i < suite->methods.n; i++) {
+        if ((int)pf_method_find(suite->methods.text[i])->statistic == statistic) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Kits from the store; *found only if all of them are there and whole.
+static pf_status fetch(pf_shelves *s, pf_shelf *shelf, const char *key, bool *found,
+                       pf_error *error)
+{
+    *found = true;
+    for (int i = 0; i < 2 && *found; i++) {
+        if (!uses_statistic(s->experiment->suite, i)) {
+            continue;
+        }
+        pf_status status = pf_store_kit_get(s->store, key, i, &shelf->kits.bytes[i],
+                                            &shelf->kits.n[i], error);
+        if (status != PF_OK) {
+            return status;
+        }
+        *found = shelf->kits.bytes[i] != NULL;
+    }
+    *found = *found && pf_kits_load(&shelf->kits, NULL) == PF_OK;
+    if (!*found) {
+        pf_kits_free(&shelf->kits);
+    }
+    return PF_OK;
+}
+
+static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < 2 && status == PF_OK; i++) {
+        if (shelf->kits.bytes[i]) {
+            status = pf_store_kit_put(s->store, key, i, shelf->kits.bytes[i], shelf->kits.n[i],
+                                      error);
+        }
+    }
+    return status;
+}
+
+// One shelf. What the plant or the data refuse stays on the shelf, what the store refuses ends the
+// run.
+static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
+{
+    (void)worker;
+    pf_shelves *s = self;
+    const pf_experiment *e = s->experiment;
+    const pf_suite *suite = e->suite;
+    pf_shelf *shelf = &s->shelf[s->needed[item]];
+    pf_plant *plant = NULL;
+    shelf->status = pf_plant_create(&plant, suite->environments.text[shelf->environment],
+                                    &shelf->error);
+    if (shelf->status != PF_OK) {
+        return PF_OK;
+    }
+    pf_kits_request request = {.plant = plant,
+                               .seed = (uint64_t)shelf->seed,
+                               .g_cal = suite->g_cal,
+                               .sigma = suite->sigma,
+                               .hazard = suite->hazard,
+                               .grid = suite->grid,
+                               .bins = shelf->bins,
+                               .episodes = shelf->episodes,
+                               .alarm_trials = e->alarm_trials,
+                               .n_methods = suite->methods.n,
+                               .methods = (const char *const *)suite->methods.text};
+    char key[65];
+    bool found = false;
+    pf_kits_key(&request, key);
+    pf_status status = fetch(s, shelf, key, &found, error);
+    if (status == PF_OK && !found) {
+        shelf->status = pf_kits_calibrate(&shelf->kits, &request, &shelf->error);
+        shelf->made = shelf->status == PF_OK;
+        if (shelf->made && s->keep) {
+            status = keep(s, shelf, key, error);
+        }
+    }
+    pf_plant_destroy(plant);
+    return status;
+}
+
+pf_status pf__shelves_fill(pf_shelves *s, const pf_effort *effort, pf_error *error)
+{
+    s->n_needed = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->shelf[i].needed) {
+            s->needed[s->n_needed++] = i;
+        }
+    }
+    return pf_parallel(effort, s->n_needed, fill_one, s, "calibrating", error);
+}
+
+// --- one worker
+
+pf_status pf__desk_init(pf_desk *d, const pf_experiment *e, pf_error *error)
+{
+    memset(d, 0, sizeof *d);
+    d->experiment = e;
+    d->environment = -1;
+    d->results = calloc((size_t)e->suite->methods.n, sizeof *d->results);
+    return d->results ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
+}
+
+static void clear_bank(pf_desk *d)
+{
+    if (d->shelf) {
+        d->rolls += d->bank.rolls;
+        pf_bank_free(&d->bank);
+        free(d->memory);
+    }
+    d->shelf = NULL;
+    d->memory = NULL;
+}
+
+void pf__desk_free(pf_desk *d)
+{
+    clear_bank(d);
+    pf_plant_destroy(d->plant);
+    free(d->results);
+    d->plant = NULL;
+    d->results = NULL;
+}
+
+static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
+{
+    if (d->shelf == shelf) {
+        return PF_OK;
+    }
+    clear_bank(d);
+    pf_status status = PF_OK;
+    if (d->environment != shelf->environment) {
+        pf_plant_destroy(d->plant);
+        d->plant = NULL;
+        d->environment = -1;
+        const char *name = d->experiment->suite->environments.text[shelf->environment];
+        status = pf_plant_create(&d->plant, name, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        d->environment = shelf->environment;
+    }
+    const pf_trial_kits *kits = &shelf->kits;
+    size_t bytes[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        bytes[i] = kits->bytes[i] ? pf_session_size(&kits->kit[i]) : 0;
+    }
+    d->bytes = ((bytes[0] > bytes[1] ? bytes[0] : bytes[1]) + 15) & ~(size_t)15;
+    d->memory = aligned_alloc(16, d->bytes);
+    status = d->memory ? pf_bank_init(&d->bank, d->plant, &kits->kit[kits->bytes[0] ? 0 : 1], error)
+                       : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    if (status != PF_OK) {
+        free(d->memory);
+        d->memory = NULL;
+        return status;
+    }
+    d->shelf = shelf;
+    return PF_OK;
+}
+
+pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, pf_error *error)
+{
+    const pf_suite *suite = d->experiment->suite;
+    if (shelf->status != PF_OK) {
+        return pf_fail(error, shelf->status, "calibration: %s", shelf->error.text);
+    }
+    pf_status status = take_shelf(d, shelf, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const pf_plant_info *info = pf_plant_get_info(d->plant);
+    const pf_cell *cell = pf_experiment_cell(d->experiment, unit->setting);
+    pf_trial_setup setup = pf_experiment_setup(d->experiment, cell);
+    uint64_t seed = (uint64_t)unit->seed;
+    pf_law law = pf_law_draw(seed, info->name, unit->trial, d->experiment->trials, suite->nominal,
+                             info->n_mech - 1);
+    pf_bank_start(&d->bank, seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION, law.mechanism,
+                  setup.gain);
+    for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
+        const char *method = suite->methods.text[i];
+        const pf_kit *kit = &shelf->kits.kit[pf_method_find(method)->statistic];
+        pf_error why = {PF_OK, ""};
+        status = pf_trial_run(&d->bank, kit, method, &law, &setup, d->memory, d->bytes,
+                              &d->results[i], &why);
+        if (status != PF_OK) {
+            pf_fail(error, status, "%s: %s", method, why.text);
+        }
+    }
+    return status;
+}

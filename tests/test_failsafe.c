@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "attitude_kit.h"
+#include "calibrate/observe.h"
+#include "preflight/calibrate.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Machines and sensors that no kit has seen: whatever they answer, a task that would fail is never
+// go.
+
+typedef struct rig {
+    pf_plant *plant;
+    const pf_kit *kit;
+    pf_session *session;
+    void *memory;
+    double start[8], response[64];
+} rig;
+
+static rig open_rig(const pf_kit *kit)
+{
+    rig r = {.kit = kit};
+    size_t bytes = pf_session_size(kit);
+    r.memory = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    CHECK(pf_plant_create(&r.plant, "attitude", NULL) == PF_OK);
+    CHECK(pf_session_init(&r.session, kit, NULL, r.memory, bytes, NULL) == PF_OK);
+    return r;
+}
+
+static void close_rig(rig *r)
+{
+    pf_plant_destroy(r->plant);
+    free(r->memory);
+}
+
+static int count_go(rig *r)
+{
+    int n = 0;
+    pf_session_certify(r->session);
+    for (int t = 0; t < r->kit->n_tasks; t++) {
+        n += pf_session_task(r->session, t)->decision == PF_GO;
+    }
+    return n;
+}
+
+// A whole session in which every probe is answered by `answer`.
+static int told(rig *r, void (*answer)(pf_rng *rng, double *response, int n), uint64_t seed)
+{
+    pf_twin twin = {r->plant, r->kit};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_rng rng;
+    pf_rng_init(&rng, seed);
+    memset(r->start, 0, sizeof r->start);
+    pf_session_reset(r->session);
+    for (pf_ask ask = pf_session_ask(r->session); ask.kind == PF_ASK_PROBE;
+         ask = pf_session_ask(r->session)) {
+        answer(&rng, r->response, ask.rows * r->kit->n_chan);
+        pf_tell tell = {ask.probe,      r->response, ask.rows,
+                        r->kit->n_chan, r->start,    r->kit->n_state};
+        if (pf_session_tell(r->session, &tell, &predictor, NULL) != PF_OK) {
+            pf_session_skip(r->session, NULL);
+        }
+    }
+    return count_go(r);
+}
+
+static void answer_zero(pf_rng *rng, double *response, int n)
+{
+    (void)rng;
+    memset(response, 0, sizeof *response * (size_t)n);
+}
+
+static void answer_frozen(pf_rng *rng, double *response, int n)
+{
+    (void)rng;
+    for (int i = 0; i < n; i++) {
+        response[i] = .001;
+    }
+}
+
+static void answer_constant(pf_rng *rng, double *response, int n)
+{
+    (void)rng;
+    for (int i = 0; i < n; i++) {
+        response[i] = 21;
+    }
+}
+
+static void answer_huge(pf_rng *rng, double *response, int n)
+{
+    for (int i = 0; i < n; i++) {
+        response[i] = pf_rng_uniform(rng) < .5 ? 1e100 : -1e100;
+    }
+}
+
+static void answer_noise(pf_rng *rng, double *response, int n)
+{
+    for (int i = 0; i < n; i++) {
+        response[i] = 1e6 * pf_rng_normal(rng);
+    }
+}
+
+static void answer_wild(pf_rng *rng, double *response, int n)
+{
+    double size = pow(10, 12 * pf_rng_uniform(rng) - 3);
+    for (int i = 0; i < n; i++) {
+        response[i] = size * pf_rng_normal(rng);
+    }
+}
+
+static void check_garbage(void)
+{
+    static const struct {
+        const char *name;
+        void (*answer)(pf_rng *, double *, int);
+    } kinds[] = {{"all zero, every thruster dead", answer_zero},
+                 {"a frozen sensor", answer_frozen},
+                 {"a constant 21", answer_constant},
+                 {"1e100 either way", answer_huge},
+                 {"noise of a million", answer_noise},
+                 {"noise of any size", answer_wild}};
+    rig r = open_rig(attitude_kit());
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        PF_CASE(kinds[k].name);
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            CHECK(told(&r, kinds[k].answer, seed) == 0);
+        }
+    }
+    close_rig(&r);
+}
+
+// A real simulated machine with these gains; the mechanisms in `lost` must not be go.
+static void check_machine(rig *r, const double *gains, const int *lost, int n_lost, uint64_t seed)
+{
+    pf_rig machine = {.plant = r->plant,
+                      .kit = r->kit,
+                      .gains = gains,
+                      .start = r->start,
+                      .response = r->response};
+    pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
+    pf_session_reset(r->session);
+    CHECK(pf_drive_session(r->session, &machine, &drive, NULL) == PF_OK);
+    pf_session_certify(r->session);
+    for (int i = 0; i < n_lost; i++) {
+        CHECK(pf_session_task(r->session, lost[i] - 1)->decision == PF_NO_GO);
+    }
+}
+
+static void check_machines(void)
+{
+    rig r = open_rig(attitude_kit());
+    PF_CASE("a dead actuator is never go");
+    for (int j = 1; j < 8; j++) {
+        double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        gains[j] = 0;
+        check_machine(&r, gains, &j, 1, (uint64_t)j);
+    }
+    PF_CASE("all actuators dead");
+    const double dead[8] = {1};
+    const int all[7] = {1, 2, 3, 4, 5, 6, 7};
+    check_machine(&r, dead, all, 7, 3);
+    PF_CASE("of two losses neither is go without its correction");
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        double gains[8] = {1, 1, 1, .3, 1, .3, 1, 1};
+        check_machine(&r, gains, NULL, 0, seed);
+        for (int j = 3; j <= 5; j += 2) {
+            bool go = pf_session_task(r.session, j - 1)->decision == PF_GO;
+            CHECK(!go || pf_session_mechanism(r.session, j)->correction > 2);
+        }
+    }
+    close_rig(&r);
+}
+
+// A small task leaves room for a sixfold correction: only the amplitude tells that nothing is left.
+static void check_small_task(void)
+{
+    const char *set[] = {"tasks=[{name: t, mechanisms: 1, command: [[0,.1,0,0,0,0,0,0],"
+                         "[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0]]}]"};
+    pf_plant *plant = NULL;
+    pf_plan plan;
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_kit kit;
+    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
+    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
+          PF_OK);
+    plan.alarm_trials = 200;
+    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, NULL) == PF_OK);
+    if (CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
+        rig r = open_rig(&kit);
+        const double gains[8] = {1, 0, 1, 1, 1, 1, 1, 1};
+        const int lost = 1;
+        for (uint64_t seed = 0; seed < 10; seed++) {
+            check_machine(&r, gains, &lost, 1, seed);
+            CHECK(pf_session_task(r.session, 0)->why == PF_WHY_OFF_GRID);
+        }
+        close_rig(&r);
+    }
+    free(bytes);
+    pf_plan_free(&plan);
+    pf_plant_destroy(plant);
+}
+
+static void check_stale(void)
+{
+    rig r = open_rig(attitude_kit());
+    check_machine(&r, NULL, NULL, 0, 1);
+    CHECK(count_go(&r) == 7);
+    pf_session_reset(r.session);
+    CHECK(pf_session_task(r.session, 0)->decision == PF_NO_GO);
+    check_machine(&r, NULL, NULL, 0, 1);
+    CHECK(count_go(&r) == 7);
+    CHECK(pf_session_task(r.session, 7)->decision == PF_NO_GO);
+    CHECK(pf_session_task(r.session, -1)->decision == PF_NO_GO);
+    close_rig(&r);
+}
+
+static void check_kits(void)
+{
+    pf_kit kit = *attitude_kit();
+    pf_error error = {PF_OK, ""};
+    const double certain[8] = {1};
+    kit.prior = certain;
+    CHECK(pf_kit_check(&kit, &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "prior");
+    kit.hazard = .05;
+    CHECK(pf_kit_check(&kit, &error) == PF_OK);
+    // a prior that all but excludes a loss cannot outvote the probes
+    const double stubborn[8] = {1 - 7e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9};
+    kit = *attitude_kit();
+    kit.prior = stubborn;
+    rig r = open_rig(&kit);
+    double gains[8] = {1, 1, 1, .2, 1, 1, 1, 1};
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        check_machine(&r, gains, NULL, 0, seed);
+        CHECK(pf_session_task(r.session, 2)->decision == PF_NO_GO ||
+              pf_session_mechanism(r.session, 3)->correction > 3);
+    }
+    close_rig(&r);
+}
+
+static void check_blind(void)
+{
+    pf_plant *plant = NULL;
+    pf_plan plan;
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_error error = {PF_OK, ""};
+    const char *set[] = {"g_cal=.99"};
+    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
+    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
+          PF_OK);
+    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
+    CHECK_CONTAINS(error.text, "dispersions");
+    pf_plan_free(&plan);
+    pf_plant_destroy(plant);
+}
+
+void test_failsafe(void)
+{
+    check_garbage();
+    check_machines();
+    PF_CASE("less left than the grid can say");
+    check_small_task();
+    PF_CASE("no verdict outlives its session");
+    check_stale();
+    PF_CASE("priors that exclude a loss");
+    check_kits();
+    PF_CASE("probes that cannot tell weak from healthy are refused");
+    check_blind();
+}
