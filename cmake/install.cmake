@@ -20,5 +20,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/preflight-config-version.
 install(FILES ${PROJECT_BINARY_DIR}/preflight-config.cmake
               ${PROJECT_BINARY_DIR}/preflight-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/preflight)
+# relative to the .pc file, so that any --prefix works
+file(RELATIVE_PATH PF_PC_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
 configure_file(cmake/preflight.pc.in ${PROJECT_BINARY_DIR}/preflight.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/preflight.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

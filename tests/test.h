@@ -51,7 +51,9 @@ const char *pf_scratch_dir(void);
     X(alarm, false)                                                                                \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
-    X(host, true)
+    X(machine, true)                                                                               \
+    X(host, true)                                                                                  \
+    X(bench, false)
 
 #define X(name, asan) void test_##name(void);
 GROUPS(X)

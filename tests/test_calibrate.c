@@ -233,6 +233,24 @@ static void check_methods(void)
     }
 }
 
+// Beliefs that add up to one but for rounding: the threshold must not end above it.
+static void check_threshold(void)
+{
+    static const double prior[8] = {0, .1, .2, .1, .2, .1, .2, .1};
+    pf_plan plan;
+    bench b = {0};
+    CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
+    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
+    plan.prior = prior;
+    plan.episodes = 20;
+    plan.alarm_trials = 200;
+    if (calibrated(&b, &plan, 0)) {
+        CHECK(b.kit.threshold[0] == 1);
+    }
+    pf_plan_free(&plan);
+    release(&b);
+}
+
 static void check_refusals(void)
 {
     pf_plant *plant = NULL;
@@ -285,6 +303,8 @@ void test_calibrate(void)
     check_information();
     PF_CASE("every method calibrates and checks");
     check_methods();
+    PF_CASE("a certain change: the threshold is a probability");
+    check_threshold();
     PF_CASE("refusals");
     check_refusals();
 }

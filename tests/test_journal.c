@@ -41,14 +41,14 @@ static pf_status replay(const char *text, size_t n, pf_replay *result, pf_error 
     return status;
 }
 
-static void replays(const journal *j, int events)
+static void replays(const journal *j, int events, bool done)
 {
     pf_replay result;
     pf_error error;
     CHECK(replay(j->text, j->n, &result, &error) == PF_OK);
     CHECK_STR(error.text, "");
     CHECK_STR(result.where, "");
-    CHECK(!result.differs && !result.cut && result.events == events);
+    CHECK(!result.differs && !result.cut && result.open == !done && result.events == events);
 }
 
 // Whole lines before byte n, the header among them.
@@ -107,7 +107,7 @@ static void test_differences(const journal *j, const char *folder)
     tamper(j, "{\"request\":{\"op\":\"readiness\"",
            "\"mean_gain\":", "reply.mechanisms[0].mean_gain");
     PF_CASE("replay: the program names it and exits 1");
-    char path[256], command[600];
+    char path[256], command[1200];
     snprintf(path, sizeof path, "%s/changed", folder);
     char *text = malloc(j->n + 1), *digit;
     pf_error error;
@@ -122,6 +122,12 @@ static void test_differences(const journal *j, const char *folder)
     CHECK(program(command, 1, "\"equal\":false"));
     snprintf(command, sizeof command, "explain '%s'", path);
     CHECK(program(command, 1, "does not replay"));
+    PF_CASE("explain: no verdict in words for a journal that does not replay");
+    snprintf(command, sizeof command,
+             "explain '%s' >'%s/words'; head -1 '%s/words' | grep -q Warning && ! grep -q "
+             "'GO\\|is go\\|eady' '%s/words'",
+             path, folder, folder, folder);
+    CHECK(program(command, 0, ""));
     free(text);
 }
 
@@ -183,6 +189,40 @@ static void cut_at(const journal *j, size_t n)
         printf("    cut at %zu: status %d, %d events, expected %d\n", n, (int)status, result.events,
                events);
     }
+}
+
+// The first n bytes in a file, and what the program says of them.
+static void test_end(const journal *j, size_t n, const char *path, bool done)
+{
+    char command[900];
+    pf_error error;
+    CHECK(pf_file_write(path, j->text, n, &error) == PF_OK);
+    snprintf(command, sizeof command, "replay '%s' --json", path);
+    CHECK(program(command, 0, done ? "\"cut\":false" : "\"cut\":true"));
+    snprintf(command, sizeof command, "replay '%s' >'%s.said'; %s grep -q '%s' '%s.said'", path,
+             path, done ? "!" : "", "the journal ends before the session was done", path);
+    CHECK(program(command, 0, ""));
+    snprintf(command, sizeof command, "explain '%s' >'%s.said'; %s grep -q '%s' '%s.said'", path,
+             path, done ? "!" : "", "The journal ends before the session was done", path);
+    CHECK(program(command, 0, ""));
+}
+
+// Journals that end where a line does: whole or not, that is what the session says.
+static void test_ends(const journal *j, const char *folder)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/end", folder);
+    PF_CASE("replay: a whole journal is done, also without its last newline");
+    test_end(j, j->n, path, true);
+    test_end(j, j->n - 1, path, true);
+    PF_CASE("replay: a journal that ends at a line end before the session was done says so");
+    // the last three lines are the tell that ended it, the ask that said so, and the readiness
+    size_t n = j->n;
+    for (int lines = 0; lines < 4; n--) {
+        lines += j->text[n - 1] == '\n';
+    }
+    test_end(j, n + 1, path, false);
+    test_end(j, n, path, false);
 }
 
 static void test_cuts(const journal *whole, const journal *small, const char *folder)
@@ -297,7 +337,7 @@ static journal test_serve_journal(const char *folder)
     snprintf(command, sizeof command, "serve '%s' --journal '%s' <'%s'", kit, path, requests);
     CHECK(program(command, 0, "\"ok\":true"));
     journal j = read_journal(path);
-    replays(&j, accepted);
+    replays(&j, accepted, true);
     snprintf(command, sizeof command, "replay '%s'", path);
     CHECK(program(command, 0, "equal to the last bit"));
     PF_CASE("explain: a served journal in words");
@@ -345,7 +385,7 @@ static journal test_check(const char *folder)
     CHECK(program(command, 0, "all ready"));
     snprintf(path, sizeof path, "%s/run", folder);
     journal j = read_journal(path);
-    replays(&j, lines_before(&j, j.n) - 1);
+    replays(&j, lines_before(&j, j.n) - 1, true);
     snprintf(command, sizeof command, "replay '%s'", path);
     CHECK(program(command, 0, "every reply equal to the last bit"));
     PF_CASE("explain: the weak mechanism and every task in words");
@@ -446,6 +486,7 @@ void test_journal(void)
     test_differences(&checked, folder);
     test_header(&checked);
     test_cuts(&checked, &served, folder);
+    test_ends(&checked, folder);
     check_exit_status(folder);
     free(checked.text);
     free(served.text);

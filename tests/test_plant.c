@@ -389,6 +389,10 @@ static void check_refusals(void)
     roll.gains = gains;
     CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = out}, &error) == PF_ERR_ARGUMENT);
     roll.gains = NULL;
+    roll.command = NULL;
+    CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = out}, &error) == PF_ERR_ARGUMENT);
+    CHECK_CONTAINS(error.text, "no command");
+    roll.command = command;
     roll.rows = -1;
     CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = out}, &error) == PF_ERR_ARGUMENT);
     roll.rows = 1;
@@ -400,6 +404,11 @@ static void check_refusals(void)
     roll.start = wild;
     CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = out}, &error) == PF_ERR_PLANT);
     pf_plant_destroy(plant);
+    // nobody would run the policies of a native class
+    pf_plant_class with_policy = *pf_plant_at(0);
+    with_policy.info.n_policies = 1;
+    CHECK(pf_plant_from_class(&plant, &with_policy, &error) == PF_ERR_ARGUMENT && !plant);
+    CHECK_CONTAINS(error.text, "policies");
 }
 
 void test_plant(void)

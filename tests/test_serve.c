@@ -466,9 +466,50 @@ static void test_many(const char *path, pid_t pid)
     pf_text_free(&reply);
 }
 
+// As many connections as there may be, and one more.
+static void test_crowd(const char *path)
+{
+    enum { MOST = 64 };
+    server s[MOST + 1];
+    pf_text reply = {0};
+    for (int i = 0; i < MOST; i++) {
+        CHECK(connect_to(&s[i], path));
+        send_all(s[i].in, "{\"op\":\"ask\"}\n", 13);
+        CHECK_CONTAINS(next_reply(&s[i], &reply), "{\"ok\":true");
+    }
+    CHECK(connect_to(&s[MOST], path));
+    CHECK_CONTAINS(next_reply(&s[MOST], &reply), "\"code\":\"busy\"");
+    CHECK(!next_reply(&s[MOST], &reply));
+    for (int i = 0; i <= MOST; i++) {
+        close(s[i].in);
+        free(s[i].buffer);
+    }
+    pf_text_free(&reply);
+}
+
+// A journal of an earlier run is in the way of the first connection.
+static void test_numbers(const char *journal)
+{
+    char path[120];
+    void *data = NULL;
+    size_t n = 0;
+    pf_error error = {PF_OK, ""};
+    snprintf(path, sizeof path, "%s.1", journal);
+    CHECK(pf_file_read(path, 1 << 20, &data, &n, &error) == PF_OK);
+    CHECK_STR(data, "evidence\n");
+    free(data);
+    for (int i = 2; i <= 3; i++) {
+        snprintf(path, sizeof path, "%s.%d", journal, i);
+        CHECK(pf_file_read(path, 1 << 28, &data, &n, &error) == PF_OK);
+        CHECK_CONTAINS(data, "\"op\":\"tell\"");
+        free(data);
+    }
+}
+
 static void test_socket(const char *kit)
 {
-    char path[100];
+    char path[100], journal[100], first[104];
+    pf_error error = {PF_OK, ""};
     size_t n = 0;
     const void *bytes = attitude_kit_bytes(&n);
     server a, b;
@@ -476,7 +517,11 @@ static void test_socket(const char *kit)
     pf_text reply = {0};
     PF_CASE("serve, the program: two sessions at once over a socket");
     snprintf(path, sizeof path, "%s/socket", pf_scratch_dir());
-    const char *const arguments[] = {"preflight", "serve", kit, "--socket", path, NULL};
+    snprintf(journal, sizeof journal, "%s/talk", pf_scratch_dir());
+    snprintf(first, sizeof first, "%s.1", journal);
+    CHECK(pf_file_write(first, "evidence\n", 9, &error) == PF_OK);
+    const char *const arguments[] = {"preflight", "serve",     kit,     "--socket",
+                                     path,        "--journal", journal, NULL};
     pid_t pid = start_program(arguments, 0, 1);
     open_talk(&t, bytes, n, 5, true);
     open_talk(&u, bytes, n, 3, true);
@@ -499,6 +544,10 @@ static void test_socket(const char *kit)
     close(b.in);
     PF_CASE("serve, the program: connections that ended leave nothing behind");
     test_many(path, pid);
+    PF_CASE("serve, the program: one connection too many is turned away");
+    test_crowd(path);
+    PF_CASE("serve, the program: journals get numbers that are free");
+    test_numbers(journal);
     PF_CASE("serve, the program: ends on a signal, takes its socket away");
     kill(pid, SIGTERM);
     CHECK(wait_for(pid) == 130);

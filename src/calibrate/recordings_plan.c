@@ -171,12 +171,28 @@ static pf_status choose_g_cal(const pf_recordings *rec, pf_plan *plan, double wa
     return PF_OK;
 }
 
+static bool moves(const pf_plan *plan, const pf_plan_probe *probe, int mechanism)
+{
+    for (int r = 0; r < probe->rows; r++) {
+        if (probe->command[(size_t)r * (size_t)plan->n_mech + (size_t)mechanism] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error *error)
 {
     plan->episodes = rec->n_episodes;
     for (int q = 0; q < plan->n_probes; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         for (int t = 0; t < p->n_targets; t++) {
+            if (!moves(plan, p, p->targets[t])) {
+                return pf_fail(error, PF_ERR_FORMAT,
+                               "%s: probe '%s' never moves mechanism '%s', so its rows cannot show "
+                               "a loss of it; check the mechanism column",
+                               rec->file, p->name, mechanism_name(plan, p->targets[t]));
+            }
             for (int class = 0; class < 2; class ++) {
                 const pf_group *group =
                     class == 0 ? pf_recordings_find(rec, q, 0, 1)

@@ -121,5 +121,9 @@ int cmd_replay(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_rollout(int argc, char **argv);
 int cmd_kit(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_bench_table(int argc, char **argv);
+int cmd_bench_figure(int argc, char **argv);
+int bench_list_suites(bool json); // `list suites`
 
 #endif

@@ -174,6 +174,10 @@ static int check_call(const call *c)
                          "the config",
                          c->probes);
     }
+    if ((c->recordings && pf_file_same(c->output, c->recordings)) ||
+        (c->config && pf_file_same(c->output, c->config))) {
+        return cli_usage("calibrate", "-o %s would overwrite an input", c->output);
+    }
     if (c->method && !pf_method_find(c->method)) {
         return cli_usage("calibrate", "--method %s: unknown; see `preflight list methods`",
                          c->method);

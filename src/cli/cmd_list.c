@@ -82,7 +82,7 @@ int cmd_list(int argc, char **argv)
     } else if (strcmp(what.item[0], "methods") == 0) {
         list_methods(json);
     } else if (strcmp(what.item[0], "suites") == 0) {
-        printf(json ? "[]\n" : "no suites in this version\n");
+        return bench_list_suites(json);
     } else {
         return cli_usage("list", "'%s' cannot be listed: plants, methods or suites", what.item[0]);
     }

@@ -74,6 +74,26 @@ static const cli_command commands[] = {
      cmd_rollout},
     {"kit", "shows a kit", "show KIT [--json]", "Example: preflight kit show attitude.kit --json\n",
      cmd_kit},
+    {"bench", "the paper's experiments: run, resume, tables, figures, verify",
+     "list|run|status|table|figure|verify [SUITE] [options]",
+     "  list                 suites with trials, environments, what each needs and costs\n"
+     "  run SUITE...         fills the database; go on after Ctrl-C or a crash by running again\n"
+     "  status SUITE         done / total, failures with their reasons\n"
+     "  table SUITE          --format md|csv|tex: our numbers beside the paper's\n"
+     "  figure SUITE -o DIR  SVG and PNG\n"
+     "  verify SUITE         recomputes a sample of stored trials to the last bit\n\n"
+     "  --profile quick|standard|paper   how much of it (default standard)\n"
+     "  --db FILE            the database (default preflight.db)\n"
+     "  --threads N          worker threads (default: all processors); same bits for any\n"
+     "  --only KEY=A,B       run: a part, by environment, seed, g or B2; may be repeated\n"
+     "  --set a.b=v          another setting of the suite; gets its own config hash\n"
+     "  --config HASH        status, table, figure, verify: another run than the newest\n"
+     "  --sample N           verify: how many trials (default 50)\n"
+     "  --data DIR           folder with suites/ and data/ (default: installed, else source)\n"
+     "  --json               list and status as JSON\n\n"
+     "Exit status 1 if a trial failed or verify found a difference.\n"
+     "Example: preflight bench run compact-plants --profile quick\n",
+     cmd_bench},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -118,6 +138,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); // a file size limit is an error like a full disk
     return command->run(argc, argv);
 }
 

@@ -141,3 +141,10 @@ pf_status pf_file_writable(const char *path, pf_error *error)
     }
     return PF_OK;
 }
+
+bool pf_file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+                                 x.st_ino == y.st_ino && S_ISREG(x.st_mode));
+}

@@ -36,8 +36,7 @@ double pf_beta_share(double a, double b, double x)
     if (!(x > 0) || !(x < 1)) {
         return x >= 1 ? 1 : 0;
     }
-    double front =
-        exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
     return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
                                      : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }

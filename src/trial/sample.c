@@ -275,8 +275,8 @@ static pf_status resample(pf_sample *s, const table *t, pf_key key, pf_error *er
 {
     size_t per_method = (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES;
     uint16_t *seen = calloc(per_method * (size_t)s->n_methods, sizeof *seen);
-    uint32_t *draws = malloc((size_t)(t->n_clusters ? t->n_clusters : 1) * PF_RESAMPLES *
-                             sizeof *draws);
+    uint32_t *draws =
+        malloc((size_t)(t->n_clusters ? t->n_clusters : 1) * PF_RESAMPLES * sizeof *draws);
     if (!seen || !draws) {
         free(seen);
         free(draws);
@@ -355,10 +355,9 @@ static void rank_all(pf_sample *s, int reference, const bool *ranked)
             double means[1024];
             int n = s->n_seeds < 1024 ? s->n_seeds : 1024;
             for (int seed = 0; seed < n; seed++) {
-                means[seed] =
-                    s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) *
-                                     PF_STATISTIC_COUNT +
-                                 metric];
+                means[seed] = s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) *
+                                               PF_STATISTIC_COUNT +
+                                           metric];
             }
             pf_mean_sd(means, n, &values[m], &unused);
         }

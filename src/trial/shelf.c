@@ -81,8 +81,8 @@ static pf_status fetch(pf_shelves *s, pf_shelf *shelf, const char *key, bool *fo
         if (!uses_statistic(s->experiment->suite, i)) {
             continue;
         }
-        pf_status status = pf_store_kit_get(s->store, key, i, &shelf->kits.bytes[i],
-                                            &shelf->kits.n[i], error);
+        pf_status status =
+            pf_store_kit_get(s->store, key, i, &shelf->kits.bytes[i], &shelf->kits.n[i], error);
         if (status != PF_OK) {
             return status;
         }
@@ -100,8 +100,8 @@ static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_
     pf_status status = PF_OK;
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         if (shelf->kits.bytes[i]) {
-            status = pf_store_kit_put(s->store, key, i, shelf->kits.bytes[i], shelf->kits.n[i],
-                                      error);
+            status =
+                pf_store_kit_put(s->store, key, i, shelf->kits.bytes[i], shelf->kits.n[i], error);
         }
     }
     return status;
@@ -117,8 +117,8 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
     const pf_suite *suite = e->suite;
     pf_shelf *shelf = &s->shelf[s->needed[item]];
     pf_plant *plant = NULL;
-    shelf->status = pf_plant_create(&plant, suite->environments.text[shelf->environment],
-                                    &shelf->error);
+    shelf->status =
+        pf_plant_create(&plant, suite->environments.text[shelf->environment], &shelf->error);
     if (shelf->status != PF_OK) {
         return PF_OK;
     }

@@ -50,7 +50,8 @@ pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials
     X(fault_looks)   /* looks at the changed mechanism while the fault was present */              \
     X(mute_looks)    /* of these, in a category with ratio 1: the gate stays shut */               \
     X(gate_openings) /* of these, with an open gate */                                             \
-    X(clipped)       /* changed task asks for more than the limits allow */
+    X(clipped)       /* changed task asks for more than the limits allow */                        \
+    X(log_score)     /* mechanism study: bits of the gain recovered */
 
 typedef enum pf_metric {
 #define X(name) PF_METRIC_##name,

@@ -126,7 +126,7 @@ static pf_status recompute(void *self, int worker, size_t item, pf_error *error)
     const pf_unit *unit = &c->experiment->units[c->sample[item]];
     pf_error why = {PF_OK, ""};
     if (pf__desk_run(desk, pf__shelves_find(&c->shelves, unit), unit, &why) != PF_OK) {
-        snprintf(c->difference[item], 320, "%s %s seed %d trial %d: now fails: %.180s",
+        snprintf(c->difference[item], 320, "%s %s seed %d trial %d: now fails: %.90s",
                  unit->environment, unit->setting, unit->seed, unit->trial, why.text);
     } else {
         compare(c, item, desk->results, c->difference[item]);

@@ -1,0 +1,444 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "table.h"
+
+#include "grid.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- csv
+
+static void add_number(pf_text *out, double value)
+{
+    char text[32] = "";
+    if (!isnan(value)) {
+        pf_number_text(value, text);
+    }
+    pf_text_addf(out, ",%s", text);
+}
+
+void pf_table_csv(const pf_report *r, pf_text *out)
+{
+    pf_text_add(out,
+                "suite,environment,setting,metric,method,mean,sd,lo,hi,n,paper_mean,paper_sd\n");
+    for (size_t i = 0; i < r->entries->n; i++) {
+        const pf_entry *e = &r->entries->entry[i];
+        const pf_paper_row *p =
+            pf_paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
+        pf_text_addf(out, "%s,%s,%s,%s,%s", r->suite, e->environment, e->setting, e->metric,
+                     e->method);
+        const double values[] = {e->mean, e->sd, e->lo, e->hi, e->n};
+        for (int k = 0; k < 5; k++) {
+            add_number(out, values[k]);
+        }
+        add_number(out, p ? p->mean : NAN);
+        add_number(out, p ? p->sd : NAN);
+        pf_text_add(out, "\n");
+    }
+}
+
+// --- what is shown
+
+static bool paper_has_setting(const pf_report *r, const char *setting)
+{
+    for (int i = 0; i < r->paper->n; i++) {
+        if (strcmp(r->paper->row[i].suite, r->suite) == 0 &&
+            strcmp(r->paper->row[i].setting, setting) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *pf_report_setting(const pf_report *r)
+{
+    const pf_entries *e = r->entries;
+    for (int i = 0; i < e->n_settings; i++) {
+        if (paper_has_setting(r, e->setting[i])) {
+            return e->setting[i];
+        }
+    }
+    return e->n_settings ? e->setting[e->n_settings - 1] : "";
+}
+
+// Environments in the order of columns: the paper's and their mean, then the others and the mean.
+enum { MOST_COLUMNS = 130, CHUNK = 7 };
+
+static int list_environments(const pf_report *r, const char **out)
+{
+    const char *shown[64];
+    const pf_entries *e = r->entries;
+    int n = 0, n_shown = pf_paper_shown(r->paper, r->suite, shown, 64);
+    bool part = n_shown > 0 && n_shown < e->n_environments;
+    for (int i = 0; part && i < n_shown; i++) {
+        out[n++] = shown[i];
+    }
+    if (part) {
+        out[n++] = PF_MACRO_SHOWN;
+    }
+    for (int i = 0; i < e->n_environments && n < MOST_COLUMNS - 1; i++) {
+        bool listed = false;
+        for (int k = 0; k < n; k++) {
+            listed = listed || strcmp(out[k], e->environment[i]) == 0;
+        }
+        if (!listed) {
+            out[n++] = e->environment[i];
+        }
+    }
+    if (e->n_environments > 1) {
+        out[n++] = PF_MACRO;
+    }
+    return n;
+}
+
+// --- one grid: methods in rows
+
+typedef struct sheet {
+    const pf_report *report;
+    pf_grid_format format;
+    pf_text *out;
+    const char *environment[MOST_COLUMNS];
+    int n_environments;
+} sheet;
+
+typedef struct column {
+    const char *environment, *setting, *label;
+} column;
+
+static int digits(double value)
+{
+    return fabs(value) < 10 ? 3 : 1;
+}
+
+static void put_entry(pf_grid *g, int row, int at, bool bold, const pf_entry *e,
+                      const pf_paper_row *paper)
+{
+    char beside[24] = "";
+    int d = e ? digits(e->mean) : 3;
+    if (paper) {
+        snprintf(beside, sizeof beside, " (%.*f)", digits(paper->mean), paper->mean);
+    }
+    if (e && !isnan(e->lo)) {
+        pf_grid_set(g, row, at, bold, "%.*f [%.*f, %.*f]%s", d, e->mean, d, e->lo, d, e->hi,
+                    beside);
+    } else if (e) {
+        pf_grid_set(g, row, at, bold, "%.*f%s", d, e->mean, beside);
+    } else {
+        pf_grid_set(g, row, at, false, "-%s", beside);
+    }
+}
+
+static bool is_best(const pf_entries *all, const column *c, const char *metric, const pf_entry *e)
+{
+    int direction = pf_metric_direction(metric);
+    for (int m = 0; e && direction && m < all->n_methods; m++) {
+        const pf_entry *other =
+            pf_entries_find(all, c->environment, c->setting, metric, all->method[m]);
+        if (other && direction * (other->mean - e->mean) > 1e-12) {
+            return false;
+        }
+    }
+    return e && direction;
+}
+
+// Whether zero lies outside the interval.
+static bool is_resolved(const pf_entry *e)
+{
+    return e && (e->lo > 0 || e->hi < 0);
+}
+
+static pf_status write_methods(const sheet *s, const char *metric, const column *columns, int n,
+                               const char *caption, bool difference, pf_error *error)
+{
+    const pf_entries *all = s->report->entries;
+    pf_grid g;
+    int row = 0;
+    pf_status status = pf_grid_init(&g, all->n_methods - difference, n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    snprintf(g.caption, sizeof g.caption, "%s", caption);
+    pf_grid_set(&g, 0, 0, false, "Method");
+    for (int m = 0; m < all->n_methods; m++) {
+        const char *method = all->method[m];
+        if (difference && strcmp(method, PF_REFERENCE) == 0) {
+            continue;
+        }
+        pf_grid_set(&g, ++row, 0, false, "%s", pf_label_method(method));
+        for (int c = 0; c < n; c++) {
+            const column *k = &columns[c];
+            const pf_entry *e = pf_entries_find(all, k->environment, k->setting, metric, method);
+            const pf_paper_row *p = pf_paper_find(s->report->paper, s->report->suite,
+                                                  k->environment, k->setting, metric, method);
+            pf_grid_set(&g, 0, c + 1, false, "%s", k->label);
+            put_entry(&g, row, c + 1, difference ? is_resolved(e) : is_best(all, k, metric, e), e,
+                      p);
+        }
+    }
+    pf_grid_write(&g, s->format, s->out);
+    pf_grid_free(&g);
+    return PF_OK;
+}
+
+static bool has_metric(const pf_entries *all, const char *metric)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (strcmp(all->entry[i].metric, metric) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A metric by environment, in pieces that fit a page.
+static pf_status write_metric(const sheet *s, const char *metric, const char *setting,
+                              const char *note, bool difference, pf_error *error)
+{
+    pf_status status = PF_OK;
+    char name[64], caption[256];
+    pf_label_metric(metric, name);
+    for (int first = 0; first < s->n_environments && status == PF_OK; first += CHUNK) {
+        column columns[CHUNK];
+        int n = 0;
+        for (; n < CHUNK && first + n < s->n_environments; n++) {
+            const char *e = s->environment[first + n];
+            columns[n] = (column){e, setting, pf_label_environment(e)};
+        }
+        snprintf(caption, sizeof caption, "%s%s, %s", name, note, setting);
+        status = write_methods(s, metric, columns, n, caption, difference, error);
+    }
+    return status;
+}
+
+// The mean over environments (or the only one) by setting.
+static pf_status write_settings(const sheet *s, const char *metric, const char *note,
+                                bool difference, pf_error *error)
+{
+    const pf_entries *all = s->report->entries;
+    pf_status status = PF_OK;
+    char name[64], caption[256];
+    const char *environment = all->n_environments > 1 ? PF_MACRO : all->environment[0];
+    pf_label_metric(metric, name);
+    for (int first = 0; first < all->n_raw_settings && status == PF_OK; first += CHUNK) {
+        column columns[CHUNK];
+        int n = 0;
+        for (; n < CHUNK && first + n < all->n_raw_settings; n++) {
+            columns[n] = (column){environment, all->setting[first + n], all->setting[first + n]};
+        }
+        snprintf(caption, sizeof caption, "%s%s, %s, by setting", name, note,
+                 pf_label_environment(environment));
+        status = write_methods(s, metric, columns, n, caption, difference, error);
+    }
+    return status;
+}
+
+static const char *direction_note(const char *metric)
+{
+    int direction = pf_metric_direction(metric);
+    return direction > 0 ? " (higher is better)" : direction < 0 ? " (lower is better)" : "";
+}
+
+static pf_status write_metrics(const sheet *s, const char *setting, pf_error *error)
+{
+    const pf_report *r = s->report;
+    pf_status status = PF_OK;
+    for (int i = 0; i < r->n_metrics && status == PF_OK; i++) {
+        const char *metric = r->metrics[i];
+        status = write_metric(s, metric, setting, direction_note(metric), false, error);
+        if (status == PF_OK && r->entries->n_raw_settings > 1) {
+            status = write_settings(s, metric, direction_note(metric), false, error);
+        }
+    }
+    return status;
+}
+
+static pf_status write_differences(const sheet *s, const char *setting, pf_error *error)
+{
+    const pf_report *r = s->report;
+    pf_status status = PF_OK;
+    bool headed = false;
+    for (int i = 0; i < r->n_metrics && status == PF_OK; i++) {
+        char metric[80], note[96];
+        snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, r->metrics[i]);
+        if (!has_metric(r->entries, metric)) {
+            continue;
+        }
+        if (!headed) {
+            pf_grid_heading("Paired differences to EG-MPT", s->format, s->out);
+            pf_grid_paragraph("Method minus EG-MPT on the same trials. Bold: the interval leaves "
+                              "out zero.",
+                              s->format, s->out);
+            headed = true;
+        }
+        snprintf(note, sizeof note, "%s", direction_note(r->metrics[i]));
+        status = write_metric(s, metric, setting, note, true, error);
+    }
+    return status;
+}
+
+static pf_status write_certificates(const sheet *s, const char *setting, pf_error *error)
+{
+    static const char *const metrics[][2] = {
+        {"violation", ": deployed tasks that realise less than their bound"},
+        {"violation_changed", ": the same on the changed task alone"},
+        {"false_ready_share", ": deployed tasks that realise less than required"},
+        {"false_ready_changed", ": the same on the changed task alone"},
+        {"mute_share", ": looks at the fault in a category with ratio 1"}};
+    pf_status status = PF_OK;
+    char text[200];
+    pf_grid_heading("Certificates", s->format, s->out);
+    snprintf(text, sizeof text,
+             "Shares pooled within a seed, Clopper-Pearson intervals on the pooled counts; the "
+             "certificate promises at most %g violations.",
+             s->report->alpha);
+    pf_grid_paragraph(text, s->format, s->out);
+    for (int i = 0; i < 5 && status == PF_OK; i++) {
+        if (has_metric(s->report->entries, metrics[i][0])) {
+            status = write_metric(s, metrics[i][0], setting, metrics[i][1], false, error);
+        }
+    }
+    return status;
+}
+
+// --- ranks and ladder: environments in rows
+
+static pf_status write_ranks(const sheet *s, const char *setting, pf_error *error)
+{
+    static const char *const metrics[] = {"rank_compensation_error", "rank_worst_error",
+                                          "rank_crps", "rank_probes", "rank_coverage"};
+    const pf_report *r = s->report;
+    pf_grid g;
+    pf_status status = pf_grid_init(&g, s->n_environments, 5, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    snprintf(g.caption, sizeof g.caption,
+             "Rank of EG-MPT among the eight methods, %s: ours [95 %% interval] (the paper's)",
+             setting);
+    pf_grid_set(&g, 0, 0, false, "Plant");
+    for (int k = 0; k < 5; k++) {
+        char name[64];
+        pf_label_metric(metrics[k] + strlen("rank_"), name);
+        pf_grid_set(&g, 0, k + 1, false, "%s", name);
+        for (int i = 0; i < s->n_environments; i++) {
+            const char *environment = s->environment[i];
+            const pf_entry *e =
+                pf_entries_find(r->entries, environment, setting, metrics[k], PF_REFERENCE);
+            const pf_paper_row *p =
+                pf_paper_find(r->paper, r->suite, environment, setting, metrics[k], PF_REFERENCE);
+            char beside[24] = "";
+            if (p) {
+                snprintf(beside, sizeof beside, " (%.0f)", p->mean);
+            }
+            pf_grid_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+            bool mean = strcmp(environment, PF_MACRO) == 0;
+            if (e) {
+                pf_grid_set(&g, i + 1, k + 1, e->mean == 1, "%.*f [%.*f, %.*f]%s", mean ? 1 : 0,
+                            e->mean, mean ? 1 : 0, e->lo, mean ? 1 : 0, e->hi, beside);
+            } else {
+                pf_grid_set(&g, i + 1, k + 1, false, "-%s", beside);
+            }
+        }
+    }
+    pf_grid_write(&g, s->format, s->out);
+    pf_grid_free(&g);
+    return PF_OK;
+}
+
+static pf_status write_removal(const sheet *s, const char *metric, const char *setting,
+                               pf_error *error)
+{
+    const pf_report *r = s->report;
+    const pf_entries *all = r->entries;
+    pf_grid g;
+    char name[64], difference[80];
+    int at = 0;
+    pf_status status = pf_grid_init(&g, s->n_environments, all->n_methods - 1, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_label_metric(metric, name);
+    snprintf(difference, sizeof difference, "%s" PF_DIFFERENCE, metric);
+    snprintf(g.caption, sizeof g.caption, "Removal cost, %s, %s: rung minus full; %s", name,
+             setting,
+             pf_metric_direction(metric) > 0 ? "below zero the removed part helps"
+                                             : "above zero the removed part helps");
+    pf_grid_set(&g, 0, 0, false, "Plant");
+    for (int m = 0; m < all->n_methods; m++) {
+        if (strcmp(all->method[m], PF_REFERENCE) == 0) {
+            continue;
+        }
+        const char *label = pf_label_method(all->method[m]), *comma = strstr(label, ", ");
+        pf_grid_set(&g, 0, ++at, false, "%s", comma ? comma + 2 : label);
+        for (int i = 0; i < s->n_environments; i++) {
+            // the overall row first
+            const char *environment =
+                s->environment[(i + s->n_environments - 1) % s->n_environments];
+            const pf_entry *e =
+                pf_entries_find(all, environment, setting, difference, all->method[m]);
+            pf_grid_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+            put_entry(&g, i + 1, at, is_resolved(e), e, NULL);
+        }
+    }
+    pf_grid_write(&g, s->format, s->out);
+    pf_grid_free(&g);
+    return PF_OK;
+}
+
+static pf_status write_ladder(const sheet *s, const char *setting, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < s->report->n_metrics && status == PF_OK; i++) {
+        status = write_removal(s, s->report->metrics[i], setting, error);
+    }
+    return status;
+}
+
+// --- a document
+
+static void write_head(const sheet *s)
+{
+    const pf_report *r = s->report;
+    char text[600];
+    snprintf(text, sizeof text, "%s: %s", r->suite, r->title);
+    pf_grid_heading(text, s->format, s->out);
+    snprintf(
+        text, sizeof text,
+        "Profile %s, config %s. Mean of seed means [95 %% interval] (the paper's number); bold "
+        "is best.%s",
+        r->profile, r->hash,
+        has_metric(r->entries, "compensation_error") && s->n_environments > 2 &&
+                pf_entries_find(r->entries, PF_MACRO_SHOWN, pf_report_setting(r),
+                                "compensation_error", PF_REFERENCE)
+            ? " The paper's mean is over the plants it shows: compare it with 'Mean of "
+              "these'."
+            : "");
+    pf_grid_paragraph(text, s->format, s->out);
+}
+
+pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)
+{
+    sheet s = {.report = r, .out = out};
+    s.format = strcmp(format, "tex") == 0 ? PF_GRID_TEX : PF_GRID_MD;
+    s.n_environments = list_environments(r, s.environment);
+    const char *setting = pf_report_setting(r);
+    write_head(&s);
+    if (strcmp(r->table, "ranks") == 0) {
+        return write_ranks(&s, setting, error);
+    }
+    bool ladder = strcmp(r->table, "ladder") == 0;
+    pf_status status = ladder ? write_ladder(&s, setting, error) : PF_OK;
+    if (status == PF_OK) {
+        status = write_metrics(&s, setting, error);
+    }
+    if (status == PF_OK && !ladder) {
+        status = write_differences(&s, setting, error);
+    }
+    if (status == PF_OK) {
+        status = write_certificates(&s, setting, error);
+    }
+    return status;
+}

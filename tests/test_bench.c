@@ -1,0 +1,478 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "host/file.h"
+#include "preflight/rng.h"
+#include "program.h"
+#include "trial/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+// Two quick plants and forty gains: many short trials.
+static const char suite_text[] =
+    "id: short\n"
+    "title: many short trials\n"
+    "environments: [pump_tank, wood_berry]\n"
+    "methods: [random, bayes-risk, bandit-qcd, sept, eg-mpt, \"eg-mpt:no-transport\"]\n"
+    "gains: [.11, .13, .15, .17, .19, .21, .23, .25, .27, .29, .31, .33, .35, .37, .39, .41, .43,\n"
+    "        .45, .47, .49, .51, .53, .55, .57, .59, .61, .63, .65, .67, .69, .71, .73, .75, .77,\n"
+    "        .79, .81, .83, .85, .87, .89]\n"
+    "sigma: .06\n";
+enum { UNITS = 2 * 40 * 4, METHODS = 6 };
+
+static char folder[200];
+
+static const char *in_folder(const char *name, char path[256])
+{
+    snprintf(path, 256, "%s/%s", folder, name);
+    return path;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void wait_s(double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)(1e9 * (seconds - floor(seconds)))};
+    nanosleep(&t, NULL);
+}
+
+// --- databases
+
+static sqlite3_int64 ask(const char *db, const char *other, const char *sql)
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    sqlite3_int64 answer = -1;
+    char attach[320], path[256];
+    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK) {
+        sqlite3_busy_timeout(handle, 10000);
+        if (other) {
+            snprintf(attach, sizeof attach, "ATTACH '%s' AS b", in_folder(other, path));
+            sqlite3_exec(handle, attach, NULL, NULL, NULL);
+        }
+        if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK) {
+            int code = sqlite3_step(statement);
+            answer = code == SQLITE_ROW    ? sqlite3_column_int64(statement, 0)
+                     : code == SQLITE_DONE ? 0
+                                           : -1;
+        }
+        sqlite3_finalize(statement);
+    }
+    sqlite3_close(handle);
+    return answer;
+}
+
+static bool intact(const char *db)
+{
+    return ask(db, NULL,
+               "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'") == 1;
+}
+
+// Row for row, value for value, in both directions.
+static bool same_rows(const char *a, const char *b)
+{
+    static const char except[] = "SELECT count(*) FROM (SELECT * FROM main.trial_metric EXCEPT "
+                                 "SELECT * FROM b.trial_metric)";
+    static const char count[] = "SELECT (SELECT count(*) FROM main.trial_metric) - "
+                                "(SELECT count(*) FROM b.trial_metric)";
+    return ask(a, NULL, "SELECT count(*) FROM trial_metric") > UNITS * METHODS &&
+           ask(a, b, except) == 0 && ask(b, a, except) == 0 && ask(a, b, count) == 0;
+}
+
+static bool complete(const char *db)
+{
+    return ask(db, NULL, "SELECT count(*) FROM unit WHERE state = 2") == UNITS &&
+           ask(db, NULL, "SELECT count(*) FROM unit") == UNITS &&
+           ask(db, NULL, "SELECT count(*) FROM result") == UNITS * METHODS && intact(db);
+}
+
+// --- the real program
+
+static pid_t launch(const char *db, const char *threads)
+{
+    char suite[256], path[256];
+    in_folder("short.yaml", suite);
+    in_folder(db, path);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(null, 2);
+        execl(PF_PROGRAM, PF_PROGRAM, "bench", "run", suite, "--profile", "quick", "--db", path,
+              "--threads", threads, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+// Exit status, or minus the signal.
+static int await(pid_t pid)
+{
+    int ended = 0;
+    if (waitpid(pid, &ended, 0) != pid) {
+        return -1000;
+    }
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : -WTERMSIG(ended);
+}
+
+static bool bench(const char *verb, const char *db, const char *more, int status, const char *part)
+{
+    char arguments[1200];
+    snprintf(arguments, sizeof arguments,
+             "bench %s '%s/short.yaml' --profile quick --db '%s/%s' %s", verb, folder, folder, db,
+             more);
+    return program(arguments, status, part);
+}
+
+// Kills one process after the other at moments that reach through the whole run.
+static void check_kills(double undisturbed)
+{
+    enum { KILLS = 24 };
+    PF_CASE("kill -9 at random moments: after resuming the rows are the same");
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_root((uint64_t)time(NULL)));
+    int killed = 0, trials_phase = 0, tries = 0;
+    for (; killed < KILLS && tries < 2 * KILLS; tries++) {
+        pid_t pid = launch("killed.db", "2");
+        wait_s(pf_rng_uniform(&rng) * undisturbed / 10);
+        kill(pid, SIGKILL);
+        int status = await(pid);
+        CHECK(status == -SIGKILL || status == 0);
+        killed += status == -SIGKILL;
+        sqlite3_int64 done = ask("killed.db", NULL, "SELECT count(*) FROM unit WHERE state = 2");
+        trials_phase += done > 0 && done < UNITS;
+    }
+    printf("    %d kills, %d of them among the trials\n", killed, trials_phase);
+    CHECK(killed >= 20 && trials_phase >= 3);
+    CHECK(await(launch("killed.db", "2")) == 0);
+    CHECK(complete("killed.db"));
+    CHECK(same_rows("killed.db", "calm.db"));
+}
+
+static void check_two_processes(double undisturbed)
+{
+    PF_CASE("two processes on one database: no lost or doubled unit");
+    pid_t a = launch("two.db", "1"), b = launch("two.db", "1");
+    CHECK(await(a) == 0);
+    CHECK(await(b) == 0);
+    CHECK(complete("two.db"));
+    CHECK(same_rows("two.db", "calm.db"));
+
+    PF_CASE("one of two processes is killed: the other finishes what it had claimed");
+    a = launch("widow.db", "1");
+    b = launch("widow.db", "1");
+    wait_s(.6 * undisturbed);
+    kill(a, SIGKILL);
+    await(a);
+    CHECK(await(b) == 0);
+    CHECK(complete("widow.db"));
+    CHECK(same_rows("widow.db", "calm.db"));
+}
+
+static void check_interrupt(double undisturbed)
+{
+    PF_CASE("Ctrl-C finishes the trial in progress and ends with 130; running again goes on");
+    pid_t pid = launch("stopped.db", "2");
+    wait_s(.5 * undisturbed);
+    kill(pid, SIGINT);
+    int status = await(pid);
+    CHECK(status == 130 || status == 0);
+    CHECK(ask("stopped.db", NULL, "SELECT count(*) FROM unit WHERE state = 1") == 0);
+    CHECK(bench("run", "stopped.db", "", 0, "320 of 320 trials"));
+    CHECK(bench("run", "stopped.db", "", 0, "(0 now"));
+    CHECK(same_rows("stopped.db", "calm.db"));
+}
+
+static void check_parts(void)
+{
+    PF_CASE("--only runs a part, the rest later; the rows are the same");
+    CHECK(bench("run", "part.db", "--only environment=wood_berry --only g=.11,0.89", 0,
+                "8 of 320 trials"));
+    CHECK(bench("status", "part.db", "--json", 0, "\"done\":8"));
+    CHECK(bench("run", "part.db", "--only environment=pump_tank --only seed=0", 0,
+                "168 of 320 trials"));
+    CHECK(bench("run", "part.db", "--threads 1", 0, "320 of 320 trials"));
+    CHECK(same_rows("part.db", "calm.db"));
+    CHECK(bench("run", "none.db", "--only plant=x", 2, "key environment"));
+    CHECK(bench("run", "none.db", "--only g=.12", 2, "nothing in the suite"));
+    CHECK(bench("run", "none.db", "--only g=", 2, "nothing in the suite"));
+    CHECK(bench("run", "none.db", "--only seed", 2, "--only seed"));
+    char path[256];
+    CHECK(access(in_folder("none.db", path), F_OK) != 0);
+}
+
+// --- what a disk can do
+
+typedef struct bench_run {
+    pf_suite suite;
+    pf_experiment experiment;
+} bench_run;
+
+static bool resolve(bench_run *b)
+{
+    pf_error error = {PF_OK, ""};
+    bool good =
+        pf_suite_read(&b->suite, "short", suite_text, sizeof suite_text - 1, NULL, 0, &error) ==
+            PF_OK &&
+        pf_experiment_init(&b->experiment, &b->suite, pf_profile_find("quick"), &error) == PF_OK;
+    if (!good) {
+        printf("    %s\n", error.text);
+    }
+    return good;
+}
+
+static void check_full_disk(bench_run *b)
+{
+    char path[256];
+    PF_CASE("a full disk is an error, the database stays whole and can go on");
+    sqlite3_int64 all = ask("calm.db", NULL, "PRAGMA page_count");
+    CHECK(all > 40);
+    in_folder("full.db", path);
+    for (int step = 0; step < 8; step++) {
+        pf_store *store = NULL;
+        pf_error error = {PF_OK, ""};
+        pf_run_report report;
+        pf_effort effort = {.threads = 2};
+        CHECK(pf_store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK);
+        sqlite3_int64 pages = ask("full.db", NULL, "PRAGMA page_count");
+        pages += 1 + (all - pages) * step / 10;
+        CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
+        CHECK(pf_runner_run(&b->experiment, store, NULL, &effort, &report, &error) == PF_ERR_FILE);
+        CHECK_CONTAINS(error.text, "full");
+        CHECK_CONTAINS(error.text, "full.db");
+        pf_store_close(store);
+        CHECK(intact("full.db"));
+    }
+    CHECK(bench("run", "full.db", "", 0, "320 of 320 trials, 0 failed"));
+    CHECK(complete("full.db"));
+    CHECK(same_rows("full.db", "calm.db"));
+}
+
+// In a child that is not root, because root may write anything.
+static int run_readonly(bench_run *b, const char *path, char *text, size_t n)
+{
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        pf_store *store = NULL;
+        pf_error error = {PF_OK, ""};
+        pf_run_report report;
+        pf_effort effort = {.threads = 2};
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+            _exit(99);
+        }
+        pf_status status = pf_store_open(&store, path, PF_STORE_WRITE, &error);
+        if (status == PF_OK) {
+            status = pf_runner_run(&b->experiment, store, NULL, &effort, &report, &error);
+        }
+        pf_store_close(store);
+        ssize_t written = write(ends[1], error.text, strlen(error.text));
+        _exit(written < 0 ? 98 : (int)status);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], text, n - 1);
+    text[got > 0 ? got : 0] = 0;
+    close(ends[0]);
+    return await(pid);
+}
+
+static void check_read_only(bench_run *b)
+{
+    char path[256], text[400];
+    PF_CASE("a read-only database: a clear error, and the file is as it was");
+    CHECK(bench("run", "locked.db", "--only g=.11", 0, "8 of 320 trials"));
+    in_folder("locked.db", path);
+    CHECK(chmod(pf_scratch_dir(), 0755) == 0 && chmod(folder, 0755) == 0);
+    CHECK(chmod(path, 0444) == 0 && chmod(folder, 0555) == 0);
+    CHECK(run_readonly(b, path, text, sizeof text) == PF_ERR_FILE);
+    CHECK_CONTAINS(text, "locked.db");
+    CHECK(chmod(folder, 0755) == 0);
+    CHECK(run_readonly(b, path, text, sizeof text) == PF_ERR_FILE);
+    CHECK_CONTAINS(text, "locked.db");
+    CHECK(chmod(path, 0644) == 0);
+    CHECK(intact("locked.db"));
+    CHECK(bench("run", "locked.db", "", 0, "320 of 320 trials"));
+    CHECK(same_rows("locked.db", "calm.db"));
+
+    PF_CASE("a database that is none, a folder, a place that cannot be written: 3 and named");
+    CHECK(pf_file_write(in_folder("text.db", path), "this is no database, only text\n", 31, NULL) ==
+          PF_OK);
+    CHECK(bench("run", "text.db", "", 3, "text.db"));
+    CHECK(bench("status", "text.db", "", 3, "text.db"));
+    CHECK(bench("run", "none/x.db", "", 3, "none/x.db"));
+    CHECK(bench("status", "nosuch.db", "", 3, "there is no such database"));
+    CHECK(bench("verify", "nosuch.db", "", 3, "there is no such database"));
+    CHECK(access(in_folder("nosuch.db", path), F_OK) != 0);
+}
+
+// --- verify
+
+static void tamper(const char *sql)
+{
+    CHECK(ask("tampered.db", NULL, sql) == 0);
+}
+
+static void check_verify(void)
+{
+    static const char all[] = "--sample 1000";
+    static const char one[] = "unit = (SELECT max(id) FROM unit) - 5 AND method = 'sept'";
+    char sql[400];
+    PF_CASE("verify recomputes stored trials to the last bit");
+    CHECK(bench("verify", "calm.db", all, 0, "320 of 320 stored trials recomputed, 0 differ"));
+    CHECK(bench("verify", "calm.db", "--sample 7 --threads 1", 0, "7 of 320"));
+    CHECK(bench("run", "tampered.db", "", 0, "320 of 320"));
+    PF_CASE("verify finds a tampered row and names it");
+    // one unit in the last place of a number below 1
+    snprintf(sql, sizeof sql, "UPDATE result SET cost = cost + 3e-17 WHERE %s", one);
+    tamper(sql);
+    CHECK(bench("verify", "tampered.db", all, 1, "sept, cost: stored "));
+    CHECK(bench("verify", "tampered.db", all, 1, "1 differ"));
+    snprintf(sql, sizeof sql, "UPDATE result SET cost = NULL WHERE %s", one);
+    tamper(sql);
+    CHECK(bench("verify", "tampered.db", all, 1, "sept, cost: stored none, recomputed 0."));
+    snprintf(sql, sizeof sql, "DELETE FROM result WHERE %s", one);
+    tamper(sql);
+    CHECK(bench("verify", "tampered.db", all, 1, "sept: the row is missing"));
+}
+
+static void check_config_hash(void)
+{
+    PF_CASE("a changed setting gets another hash and overwrites nothing");
+    CHECK(bench("run", "hash.db", "", 0, "320 of 320"));
+    CHECK(bench("run", "hash.db", "--set alpha=.2 --set gains=[.35,.5]", 0, "16 of 16 trials"));
+    CHECK(ask("hash.db", NULL, "SELECT count(DISTINCT config_hash) FROM trial_metric") == 2);
+    CHECK(ask("hash.db", "calm.db",
+              "SELECT count(*) FROM (SELECT * FROM b.trial_metric EXCEPT SELECT * FROM "
+              "main.trial_metric)") == 0);
+    CHECK(bench("status", "hash.db", "", 0, "16 of 16 done"));
+    CHECK(bench("verify", "hash.db", "--set alpha=.2 --set gains=[.35,.5]", 0, "0 differ"));
+    CHECK(bench("verify", "hash.db", "", 3, "repeat the --set of that run"));
+    CHECK(bench("status", "hash.db", "--config 0123456789abcdef", 3, "holds no run"));
+    bench_run b;
+    if (CHECK(resolve(&b))) {
+        char config[64];
+        snprintf(config, sizeof config, "--config %s", b.experiment.hash);
+        CHECK(bench("status", "hash.db", config, 0, "320 of 320 done"));
+        CHECK(bench("verify", "hash.db", config, 0, "0 differ"));
+        pf_experiment_free(&b.experiment);
+        pf_suite_free(&b.suite);
+    }
+}
+
+// --- suites that make no sense
+
+static void check_bad_suites(void)
+{
+    static const struct {
+        const char *set, *part;
+    } cases[] = {
+        {"gain=.5", "did you mean 'gains'"},
+        {"metods=[random]", "did you mean 'methods'"},
+        {"trials=many", "trials"},
+        {"gains=[low]", "gains"},
+        {"gains=[]", "gains"},
+        {"environments=[]", "environments"},
+        {"methods=[]", "methods"},
+        {"methods=[oracle]", "oracle"},
+        {"methods=[random,random]", "listed twice"},
+        {"environments=[moon_base]", "moon_base"},
+        {"environments=[dc_servo,dc_servo]", "listed twice"},
+        {"bins=1", "bins"},
+        {"bins=[5,1]", "bins"},
+        {"trials=0", "trials"},
+        {"seeds=0", "seeds"},
+        {"alpha=0", "alpha"},
+        {"alpha=1", "alpha"},
+        {"gains=[.5,.5]", "listed twice"},
+        {"gains=[.333]", "two decimals"},
+        {"gains=[1]", "gains"},
+        {"stage2=99", "stage2"},
+        {"stop=never", "stop"},
+        {"nominal=1", "nominal"},
+        {"kind=dance", "kind"},
+        {"table=round", "table"},
+        {"episodes=[60,60]", "listed twice"},
+        {"sigma=.nan", "sigma"},
+    };
+    char path[256], more[200];
+    PF_CASE("suites that make no sense are refused before any work");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(more, sizeof more, "--set '%s'", cases[i].set);
+        CHECK(bench("run", "bad.db", more, 3, cases[i].part));
+    }
+    CHECK(program("bench run compact-plans --profile quick", 3, "did you mean 'compact-plants'"));
+    CHECK(program("bench run /nosuch/x.yaml --profile quick", 3, "/nosuch/x.yaml"));
+    CHECK(program("bench run compact-plants --profile quik", 2, "quick, standard or paper"));
+    CHECK(program("bench run compact-plants --data /nosuch", 3, "--data DIR"));
+    CHECK(program("bench rum", 2, "did you mean 'run'"));
+    CHECK(program("bench", 2, "say list"));
+    CHECK(access(in_folder("bad.db", path), F_OK) != 0);
+}
+
+static void check_smoke(void)
+{
+    char arguments[600];
+    PF_CASE("quick smoke of every suite in one process that shares kits");
+    snprintf(arguments, sizeof arguments,
+             "bench run compact-plants compact-ranks compact-severity ladder per-family --profile "
+             "quick --db '%s/smoke.db'",
+             folder);
+    CHECK(program(arguments, 0, "(352 now, 0 of 11 kits calibrated"));
+    CHECK(intact("smoke.db"));
+    CHECK(ask("smoke.db", NULL, "SELECT count(*) FROM unit WHERE state = 2") == 88 + 352 + 88);
+    CHECK(program("bench list --json", 0, "\"id\":\"compact-ranks\""));
+    CHECK(program("list suites", 0, "ladder"));
+}
+
+void test_bench(void)
+{
+    char path[256];
+    pf_error error;
+    bench_run b;
+    PF_CASE("an undisturbed run; 1 and 2 threads give the same rows");
+    CHECK(program_folder(folder, sizeof folder, "bench"));
+    CHECK(pf_file_write(in_folder("short.yaml", path), suite_text, sizeof suite_text - 1, &error) ==
+          PF_OK);
+    double start = now();
+    CHECK(await(launch("calm.db", "2")) == 0);
+    double undisturbed = now() - start;
+    CHECK(complete("calm.db"));
+    CHECK(await(launch("one.db", "1")) == 0);
+    CHECK(same_rows("one.db", "calm.db"));
+    check_kills(undisturbed);
+    check_two_processes(undisturbed);
+    check_interrupt(undisturbed);
+    check_parts();
+    if (CHECK(resolve(&b))) {
+        check_full_disk(&b);
+        check_read_only(&b);
+        pf_experiment_free(&b.experiment);
+        pf_suite_free(&b.suite);
+    }
+    check_verify();
+    check_config_hash();
+    check_bad_suites();
+    check_smoke();
+}

@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "test.h"
+
+#include "attitude_kit.h"
+#include "calibrate/observe.h"
+#include "check/dialogue_impl.h"
+#include "host/file.h"
+#include "program.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A check of a machine that is not the kit's own simulator, and what is left when it fails. The
+// machine is the example in Python; variants of it replace one piece of its text.
+
+static bool variant(const char *folder, const char *name, const char *from, const char *to)
+{
+    void *data = NULL;
+    size_t n = 0, length = strlen(from);
+    char path[256];
+    pf_error error;
+    pf_text text = {0};
+    int found = length == 0;
+    if (!CHECK(pf_file_read(PF_SOURCE "/examples/exec_plant.py", 1 << 20, &data, &n, &error) ==
+               PF_OK)) {
+        return false;
+    }
+    for (const char *at = data; *at; at++) {
+        if (length > 0 && strncmp(at, from, length) == 0) {
+            pf_text_add(&text, to);
+            at += length - 1;
+            found++;
+        } else {
+            pf_text_add_n(&text, at, 1);
+        }
+    }
+    snprintf(path, sizeof path, "%s/%s.py", folder, name);
+    bool good =
+        CHECK(found > 0) && CHECK(pf_file_write(path, text.data, text.size, &error) == PF_OK);
+    pf_text_free(&text);
+    free(data);
+    return good;
+}
+
+// `check rooms.kit --plant VARIANT MORE`; an empty name: no --plant.
+static bool check(const char *folder, const char *name, const char *more, int status,
+                  const char *part)
+{
+    char command[900], plant[300] = "";
+    if (name[0]) {
+        snprintf(plant, sizeof plant, "--plant 'exec:python3 %s/%s.py'", folder, name);
+    }
+    snprintf(command, sizeof command, "check %s/rooms.kit %s %s", folder, plant, more);
+    return program(command, status, part);
+}
+
+static void test_plants(const char *folder)
+{
+    char more[600];
+    PF_CASE("check --plant: a machine like the simulator is ready, without an alarm");
+    CHECK(variant(folder, "same", "", ""));
+    CHECK(check(folder, "same", "", 0, "all ready"));
+    snprintf(more, sizeof more, ">%s/out; ! grep -q ALARM %s/out", folder, folder);
+    CHECK(check(folder, "same", more, 0, ""));
+    PF_CASE("check --plant: the simulator predicts, so a weak machine cannot vouch for itself");
+    CHECK(variant(folder, "weak", "(0.30, 0.04)", "(0.09, 0.012)"));
+    CHECK(check(folder, "weak", "", 0, "likeliest heater_a  ALARM"));
+    snprintf(more, sizeof more, "--json >%s/out; grep -q '\"alarm\":true' %s/out", folder, folder);
+    CHECK(check(folder, "weak", more, 0, ""));
+    PF_CASE("check --plant: a machine too weak to be corrected is not ready");
+    CHECK(variant(folder, "weaker", "(0.30, 0.04)", "(0.03, 0.004)"));
+    CHECK(check(folder, "weaker", "", 1, "not ready for every task"));
+    CHECK(check(folder, "weaker", "", 1, "ALARM"));
+}
+
+// A machine under check keeps the noise of its own sensors; a simulated one gets it added.
+static void test_noise(const char *folder)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    char path[300];
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    pf_kit kit;
+    PF_CASE("check --plant: no sensor noise is added to a machine's own");
+    snprintf(path, sizeof path, "%s/rooms.kit", folder);
+    CHECK(pf_file_read(path, 1 << 24, &bytes, &n, &error) == PF_OK);
+    CHECK(variant(folder, "quiet", "request[\"noise\"]", "False"));
+    snprintf(path, sizeof path, "exec:python3 %s/quiet.py", folder);
+    if (CHECK(pf_kit_load(&kit, bytes, n, &error) == PF_OK) &&
+        CHECK(pf_plant_create(&plant, path, &error) == PF_OK)) {
+        double start[2], quiet[64], noisy[64], plain[64];
+        kit.sensor_noise = .25;
+        pf_rig rig = {.plant = plant, .kit = &kit, .start = start, .own_noise = true};
+        pf_roll roll = pf_roll_default();
+        roll.rows = pf_kit_probe_rows(&kit, 0);
+        roll.command = kit.command;
+        roll.key = 5;
+        size_t size = sizeof(double) * (size_t)roll.rows * 2;
+        CHECK(size <= sizeof plain);
+        CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = plain}, &error) == PF_OK);
+        rig.response = quiet;
+        CHECK(pf_rig_run(&rig, 0, 5, &error) == PF_OK);
+        CHECK(memcmp(quiet, plain, size) == 0);
+        rig.own_noise = false;
+        rig.response = noisy;
+        CHECK(pf_rig_run(&rig, 0, 5, &error) == PF_OK);
+        CHECK(memcmp(noisy, plain, size) != 0);
+    }
+    pf_plant_destroy(plant);
+    free(bytes);
+}
+
+static void test_failure(const char *folder)
+{
+    char command[600];
+    PF_CASE("check: a machine that fails midway leaves a whole journal of what it did");
+    CHECK(variant(folder, "dies", "def roll(request):\n",
+                  "ROLLS = []\n\n\ndef roll(request):\n    ROLLS.append(1)\n"
+                  "    if len(ROLLS) == 2:\n        sys.exit(3)\n"));
+    snprintf(command, sizeof command, "--journal %s/died --certificate %s/none", folder, folder);
+    CHECK(check(folder, "dies", command, 3, "the journal up to there is in"));
+    snprintf(command, sizeof command, "replay %s/died", folder);
+    CHECK(program(command, 0, "3 events recomputed, every reply equal"));
+    CHECK(program(command, 0, "the journal ends before the session was done"));
+    snprintf(command, sizeof command, "--version; ! ls %s | grep -q 'tmp\\|none'", folder);
+    CHECK(program(command, 0, "preflight"));
+}
+
+static void test_source(const char *folder)
+{
+    char command[600];
+    PF_CASE("check, serve: a simulator that changed since calibration is refused");
+    CHECK(variant(folder, "rooms", "\"version\": \"1\"", "\"version\": \"2\""));
+    CHECK(check(folder, "", "", 3, "the simulator has changed since calibration"));
+    CHECK(check(folder, "same", "", 3, "calibrate again"));
+    snprintf(command, sizeof command, "serve %s/rooms.kit --plant 'exec:python3 %s/rooms.py'",
+             folder, folder);
+    CHECK(program(command, 3, "the simulator has changed since calibration"));
+    snprintf(command, sizeof command, "serve %s/rooms.kit", folder);
+    CHECK(program(command, 0, "no twin (the simulator has changed"));
+    PF_CASE("check --plant: without its simulator a kit checks nothing");
+    CHECK(variant(folder, "rooms", "import json", "import nosuchmodule"));
+    CHECK(check(folder, "same", "", 3, "rooms.py"));
+}
+
+static void test_clamped(const char *folder)
+{
+    char command[600];
+    PF_CASE("calibrate: a plant that clamps gains to 1 is refused");
+    CHECK(variant(folder, "clamped", "v = [g * min", "v = [min(1.0, g) * min"));
+    snprintf(command, sizeof command,
+             "calibrate 'exec:python3 %s/clamped.py' -o %s/x.kit --set episodes=20", folder,
+             folder);
+    CHECK(program(command, 3, "must honour `gains` above 1"));
+}
+
+// --- journals
+
+static void *no_memory(size_t n)
+{
+    (void)n;
+    return NULL;
+}
+
+static void test_entries(void)
+{
+    size_t n = 0;
+    const void *bytes = attitude_small_kit_bytes(&n);
+    pf_dialogue *dialogue = NULL;
+    pf_dialogue_config config = {0};
+    pf_error error = {PF_OK, ""};
+    pf_text reply = {0}, journal = {0};
+    PF_CASE("journal: evidence and verdicts are worth a sync, the rest is not");
+    CHECK(pf_dialogue_create(&dialogue, bytes, n, &config, &error) == PF_OK);
+    pf_dialogue_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+    CHECK(!pf_dialogue_weighty(dialogue));
+    pf_dialogue_line(dialogue, "{\"op\":\"readiness\"}", 18, &reply, NULL);
+    CHECK(pf_dialogue_weighty(dialogue));
+    pf_dialogue_line(dialogue, "{\"op\":\"hello\"}", 14, &reply, NULL);
+    CHECK(!pf_dialogue_weighty(dialogue));
+    PF_CASE("journal: an entry that could not be made is a failure, not a null");
+    json_t *request = json_pack("{s:s}", "op", "hello");
+    json_set_alloc_funcs(no_memory, free);
+    pf__dialogue_request(dialogue, request, NULL, &reply, &journal);
+    json_set_alloc_funcs(malloc, free);
+    CHECK(journal.failed && journal.size == 0);
+    json_decref(request);
+    pf_dialogue_destroy(dialogue);
+    pf_text_free(&reply);
+    pf_text_free(&journal);
+}
+
+static void test_overwrite(const char *folder)
+{
+    size_t n = 0;
+    const void *bytes = attitude_small_kit_bytes(&n);
+    char path[300], command[900];
+    pf_error error;
+    void *first = NULL, *second = NULL;
+    size_t size = 0, again = 0;
+    PF_CASE("serve --journal: a journal is never overwritten");
+    snprintf(path, sizeof path, "%s/small.kit", folder);
+    CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
+    snprintf(path, sizeof path, "%s/served", folder);
+    CHECK(pf_file_write(path, "", 0, &error) == PF_OK); // an empty file may be used
+    snprintf(command, sizeof command, "serve %s/small.kit --journal %s", folder, path);
+    CHECK(program(command, 0, ""));
+    CHECK(pf_file_read(path, 1 << 24, &first, &size, &error) == PF_OK && size > 0);
+    CHECK(program(command, 3, "not overwritten; move it away or name another file"));
+    CHECK(pf_file_read(path, 1 << 24, &second, &again, &error) == PF_OK);
+    CHECK(size == again && memcmp(first, second, size) == 0);
+    free(first);
+    free(second);
+    PF_CASE("serve --socket: a path that exists is the caller's to remove");
+    snprintf(command, sizeof command, "serve %s/small.kit --socket %s", folder, path);
+    CHECK(program(command, 3, "exists already"));
+}
+
+void test_machine(void)
+{
+    char folder[200], command[700];
+    test_entries();
+    PF_CASE("check: a folder with a kit of the example in Python");
+    CHECK(program_folder(folder, sizeof folder, "check"));
+    test_overwrite(folder);
+    PF_CASE("check: python3 for the example");
+    if (system("python3 -c 0 >/dev/null 2>&1") != 0) {
+        pf_skip("there is no python3");
+        return;
+    }
+    CHECK(variant(folder, "rooms", "", ""));
+    snprintf(command, sizeof command,
+             "calibrate 'exec:python3 %s/rooms.py' -o %s/rooms.kit --set episodes=40", folder,
+             folder);
+    if (!CHECK(program(command, 0, "2 probes, 2 tasks"))) {
+        return;
+    }
+    test_plants(folder);
+    test_noise(folder);
+    test_failure(folder);
+    test_clamped(folder);
+    test_source(folder);
+}
