@@ -266,7 +266,17 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
         if (!name || !decision || !why) {
             return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
         }
+        // a certificate may have been edited: go only where its own numbers say so
+        json_t *lower = json_object_get(item, "lower"), *j_min = json_object_get(json, "j_min");
+        bool reached = json_is_number(lower) && json_is_number(j_min) &&
+                       json_number_value(lower) >= json_number_value(j_min);
         bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
+        if (go != (reached && strcmp(why, "certified") == 0)) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
+                           "journal instead",
+                           i, decision);
+        }
         pf_text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
                      go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
                      json_number_value(json_object_get(item, "sd")),

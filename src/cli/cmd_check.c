@@ -6,6 +6,7 @@
 #include "check/journal.h"
 #include "check/reply.h"
 #include "host/arena.h"
+#include "host/file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,10 @@ static void certificate(run *r, pf_text *out)
     pf_json_key(out, "preflight");
     pf_json_string(out, PF_VERSION);
     pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
+    pf_json_key(out, "alpha");
+    pf_json_number(out, r->file->kit.alpha);
+    pf_json_key(out, "j_min");
+    pf_json_number(out, r->file->kit.j_min);
     pf_reply_readiness(out, r->session);
     pf_text_add(out, "}\n");
 }
@@ -245,6 +250,26 @@ static int give_up(run *r, const call *c, pf_status result, const pf_error *erro
     return status;
 }
 
+// Probes cost something: an output that cannot be written is found before the first.
+static int check_outputs(const call *c)
+{
+    const char *outputs[] = {c->journal, c->certificate};
+    pf_error error = {PF_OK, ""};
+    for (int i = 0; i < 2; i++) {
+        pf_status status = outputs[i] ? pf_file_writable(outputs[i], &error) : PF_OK;
+        if (status != PF_OK) {
+            return cli_fail("check", status, &error);
+        }
+        if (outputs[i] && pf_file_same(outputs[i], c->kit.item[0])) {
+            return cli_usage("check", "%s would overwrite the kit", outputs[i]);
+        }
+    }
+    if (outputs[0] && outputs[1] && pf_file_same(outputs[0], outputs[1])) {
+        return cli_usage("check", "--journal and --certificate name the same file");
+    }
+    return EXIT_YES;
+}
+
 int cmd_check(int argc, char **argv)
 {
     call c = {0};
@@ -264,9 +289,9 @@ int cmd_check(int argc, char **argv)
     if (c.seed && !cli_integer("check", "--seed", c.seed, 0, 9007199254740991.0, &seed)) {
         return EXIT_USAGE;
     }
-    int status = EXIT_YES;
+    int status = check_outputs(&c);
     cli_kit file;
-    if (!cli_kit_open("check", c.kit.item[0], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("check", c.kit.item[0], &file, &status)) {
         return status;
     }
     run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json};

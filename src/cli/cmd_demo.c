@@ -147,20 +147,20 @@ static void after_tell(void *self, const pf_ask *ask)
     }
     int n = 0;
     const pf_reading *r = pf_session_readings(s->session, &n);
-    printf("  probe %-12s matched score %7.2f -> category %d of %d: ",
-           pf_kit_probe_name(k, ask->probe), r->score, r->category + 1, (int)k->n_bins);
+    printf("  probe %-12s matched score %7.2f: ", pf_kit_probe_name(k, ask->probe), r->score);
     if (r->ratio > 1) {
-        printf("%s%.0f times likelier if it is weak%s\n", cli_paint(CLI_YELLOW), r->ratio,
+        printf("%sas a weak one answers, %.0f to 1%s\n", cli_paint(CLI_YELLOW), r->ratio,
                cli_paint(NULL));
     } else if (r->ratio < 1) {
-        printf("%.0f times likelier if it is healthy\n", 1 / r->ratio);
+        printf("as a healthy one answers, %.0f to 1\n", 1 / r->ratio);
     } else {
         printf("says nothing, look again later\n");
     }
     if (r->gate) {
-        printf("      the category speaks for a loss, so the gate lets the amplitude z = %.2f "
-               "through\n",
-               r->coordinate);
+        printf(
+            "      evidence of a loss opens the gate for the amplitude: z = %.2f (0 healthy, 1 at "
+            "a gain of %.2f)\n",
+            r->coordinate, k->g_cal);
         if (!s->told_severity) {
             print_belief(s);
             print_severity(s, r->mechanism);
@@ -207,7 +207,7 @@ static pf_status fly(story *s, pf_error *error)
     heading(s, "What really happens when each task is flown");
     printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
            "uncorrected");
-    int broken = 0, saved = 0;
+    int broken = 0, saved = 0, stopped = 0;
     for (int t = 0; t < k->n_tasks && corrections; t++) {
         const pf_task_readiness *r = pf_session_task(s->session, t);
         for (int j = 0; j < k->n_mech; j++) {
@@ -226,6 +226,7 @@ static pf_status fly(story *s, pf_error *error)
         bool go = r->decision == PF_GO, fails = without < k->j_min;
         broken += go && with < r->lower;
         saved += go && fails && with >= k->j_min;
+        stopped += !go && fails;
         printf("%-12s %s%-8s%s %12.3f %s%12.3f%s %s%12.3f%s\n", pf_kit_task_name(k, t),
                cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO", cli_paint(NULL), r->lower,
                cli_paint(with >= k->j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
@@ -236,8 +237,14 @@ static pf_status fly(story *s, pf_error *error)
         printf("Without the check %d task%s would have\nfailed; with the correction %s. ", saved,
                saved > 1 ? "s" : "", saved > 1 ? "they succeed" : "it succeeds");
     }
+    if (stopped > 0) {
+        printf("%d task%s that would have failed %s stopped. ", stopped, stopped > 1 ? "s" : "",
+               stopped > 1 ? "were" : "was");
+    }
     printf("%s\n", broken ? "A promised bound was broken this time; it may be in 1 of 10."
                           : "Every promised bound was kept.");
+    printf(
+        "\nNext: preflight calibrate attitude -o a.kit && preflight check a.kit --fault 3:0.35\n");
     return PF_OK;
 }
 
