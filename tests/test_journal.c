@@ -392,7 +392,7 @@ static journal test_check(const char *folder)
     test_explain(folder, "thruster5: score", "GO");
     PF_CASE("check: a machine too weak for a task is no-go, exit status 1");
     snprintf(command, sizeof command,
-             "check '%s/attitude.kit' --fault 5:0.1 --journal '%s/run' --certificate "
+             "check '%s/attitude.kit' --fault 5:0.15 --journal '%s/run' --certificate "
              "'%s/certificate' --json",
              folder, folder, folder);
     CHECK(program(command, 1, "\"decision\":\"no-go\",\"why\":\"bound\""));

@@ -184,9 +184,10 @@ static int bench_cmd_run(int argc, char **argv)
     }
     pf_filter filter = {only.n, only.item, NULL};
     status = check_suites(&call, &names, &filter);
-    for (int i = 0; i < names.n && status == EXIT_YES; i++) {
+    // failed trials of one suite do not keep the next from running
+    for (int i = 0; i < names.n && status <= EXIT_NO; i++) {
         int one = run_one(&call, names.item[i], &filter, (int)threads);
-        status = one;
+        status = one > status ? one : status;
     }
     return status;
 }

@@ -59,7 +59,8 @@ static pf_status read_number(const json_t *item, const char *key, double absent,
         return PF_OK;
     }
     if (!json_is_number(number)) {
-        return pf__bridge_refuse(what, "hello: \"%s\" of %s is not a number", key, pf__item_name(item));
+        return pf__bridge_refuse(what, "hello: \"%s\" of %s is not a number", key,
+                                 pf__item_name(item));
     }
     *value = json_number_value(number);
     return PF_OK;
