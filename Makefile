@@ -21,7 +21,7 @@ check: deps
 	@scripts/check.sh
 
 bench: deps
-	@scripts/build.sh release
+	@scripts/build.sh release bench_programs preflight_cli
 	@build/venv/bin/python bench/run.py
 
 # Longer than the five seconds a target gets in `make check`: make fuzz SECONDS_EACH=600

@@ -69,19 +69,26 @@ static void match_one(int n, const double *h, const double *r, pf_match *out)
     *out = match_sums(n, pf_dot(n, h, h), pf_dot(n, r, h), pf_dot(n, r, r));
 }
 
+// The three sums of one window: <h,h>, <r,h>, <r,r>.
+typedef struct window_sums {
+    double energy, product, whole;
+} window_sums;
+
 // Four doubles side by side, because compilers do not find this by themselves: the same four
-// partial sums as pf_dot, and so the same bits, on any machine.
+// partial sums as pf_dot, and so the same bits, whatever the width of the machine's registers.
 #if defined(__GNUC__)
 typedef double four __attribute__((vector_size(32)));
-#define LANES 4
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
 #endif
 
-bool pf_match_window(int n, const double *response, const double *nominal, const double *changed,
-                     const double *inverse, pf_match *out)
+static ALWAYS_INLINE window_sums sum_window(int n, const double *response, const double *nominal,
+                                            const double *changed, const double *inverse)
 {
     double e[4] = {0}, p[4] = {0}, q[4] = {0};
     int i = 0;
-#ifdef LANES
+#if defined(__GNUC__)
     four ve = {0}, vp = {0}, vq = {0};
     for (; i + 4 <= n; i += 4) {
         four y, b, c, w;
@@ -101,14 +108,42 @@ bool pf_match_window(int n, const double *response, const double *nominal, const
     for (; i < n; i++) {
         double h = (changed[i] - nominal[i]) * inverse[i];
         double r = (response[i] - nominal[i]) * inverse[i];
-        e[0] += h * h;
-        p[0] += r * h;
-        q[0] += r * r;
+        e[i % 4] += h * h;
+        p[i % 4] += r * h;
+        q[i % 4] += r * r;
     }
-    double energy = (e[0] + e[1]) + (e[2] + e[3]), product = (p[0] + p[1]) + (p[2] + p[3]);
-    double whole = (q[0] + q[1]) + (q[2] + q[3]);
-    *out = match_sums(n, energy, product, whole);
-    return isfinite(energy) && isfinite(product) && isfinite(whole);
+    return (window_sums){(e[0] + e[1]) + (e[2] + e[3]), (p[0] + p[1]) + (p[2] + p[3]),
+                         (q[0] + q[1]) + (q[2] + q[3])};
+}
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define HAVE_WIDE
+__attribute__((target("avx"))) static window_sums sum_window_wide(int n, const double *response,
+                                                                  const double *nominal,
+                                                                  const double *changed,
+                                                                  const double *inverse)
+{
+    return sum_window(n, response, nominal, changed, inverse);
+}
+#endif
+
+static window_sums sum_window_any(int n, const double *response, const double *nominal,
+                                  const double *changed, const double *inverse)
+{
+#ifdef HAVE_WIDE
+    if (__builtin_cpu_supports("avx")) {
+        return sum_window_wide(n, response, nominal, changed, inverse);
+    }
+#endif
+    return sum_window(n, response, nominal, changed, inverse);
+}
+
+bool pf_match_window(int n, const double *response, const double *nominal, const double *changed,
+                     const double *inverse, pf_match *out)
+{
+    window_sums s = sum_window_any(n, response, nominal, changed, inverse);
+    *out = match_sums(n, s.energy, s.product, s.whole);
+    return isfinite(s.energy) && isfinite(s.product) && isfinite(s.whole);
 }
 
 size_t pf_match_scratch(int n_targets)

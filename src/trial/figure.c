@@ -40,11 +40,10 @@ void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
         "set terminal svg size %d,%d font 'DejaVu Sans,13' background '#ffffff'\nset output "
         "'%s.svg'\n%sset output\n",
         d.width, d.height, r->suite, d.body.data ? d.body.data : "");
-    pf_text_addf(
-        script,
-        "reset\n%sset terminal pngcairo size %d,%d font 'DejaVu Sans,13' background "
-        "'#ffffff'\nset output '%s.png'\n%sset output\n",
-        common, d.width, d.height, r->suite, d.body.data ? d.body.data : "");
+    pf_text_addf(script,
+                 "reset\n%sset terminal pngcairo size %d,%d font 'DejaVu Sans,13' background "
+                 "'#ffffff'\nset output '%s.png'\n%sset output\n",
+                 common, d.width, d.height, r->suite, d.body.data ? d.body.data : "");
     script->failed = script->failed || d.body.failed;
     pf_text_free(&d.body);
 }

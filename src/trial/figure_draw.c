@@ -80,54 +80,103 @@ static double paper_of(const pf__drawing *d, const char *environment, const char
 
 // --- bars: methods by environment
 
+enum { MOST_GROUPS = 130 };
+
+// Environments along an axis: each, the mean of the paper's if that is another, the mean of all.
+static int list_groups(const pf__drawing *d, const char *setting, const char *metric,
+                       const char **out)
+{
+    const pf_entries *all = d->report->entries;
+    int n = 0;
+    for (; n < all->n_environments && n < MOST_GROUPS - 2; n++) {
+        out[n] = all->environment[n];
+    }
+    if (entry_of(d, PF_MACRO_SHOWN, setting, metric, PF_REFERENCE)) {
+        out[n++] = PF_MACRO_SHOWN;
+    }
+    if (all->n_environments > 1) {
+        out[n++] = PF_MACRO;
+    }
+    return n;
+}
+
+// The label in two lines where it has two words.
+static void add_tic(pf_text *out, const char *environment, double at, bool first)
+{
+    const char *label = strcmp(environment, PF_MACRO_SHOWN) == 0
+                            ? "Mean of\\nthe paper's"
+                            : pf_label_environment(environment);
+    const char *space = strchr(label, ' ');
+    if (space && strcmp(environment, PF_MACRO_SHOWN) != 0) {
+        pf_text_addf(out, "%s\"%.*s\\n%s\" %g", first ? "" : ", ", (int)(space - label), label,
+                     space + 1, at);
+    } else {
+        pf_text_addf(out, "%s\"%s\" %g", first ? "" : ", ", label, at);
+    }
+}
+
+// Bars of every method at every group; gives whether the paper has any of them.
+static bool bars_data(pf__drawing *d, const char *metric, const char *setting,
+                      const char *const *groups, int n_groups, bool *in_paper)
+{
+    const pf_entries *all = d->report->entries;
+    bool any = false;
+    for (int m = 0; m < all->n_methods; m++) {
+        start_block(d, all->method[m], metric, setting);
+        in_paper[m] = false;
+        for (int g = 0; g < n_groups; g++) {
+            double paper = paper_of(d, groups[g], setting, metric, all->method[m]);
+            // the paper's mean is over the plants it shows
+            bool other = strcmp(groups[g], PF_MACRO) == 0 && g > 0 &&
+                         strcmp(groups[g - 1], PF_MACRO_SHOWN) == 0;
+            add_point(d, g * (all->n_methods + 2) + m,
+                      entry_of(d, groups[g], setting, metric, all->method[m]), other ? NAN : paper,
+                      pf_label_environment(groups[g]));
+            in_paper[m] = in_paper[m] || (!other && !isnan(paper));
+        }
+        any = any || in_paper[m];
+        end_block(d);
+    }
+    return any;
+}
+
 static void bars_panel(pf__drawing *d, const char *metric, const char *setting, bool key)
 {
     const pf_entries *all = d->report->entries;
-    int n_groups = all->n_environments + (all->n_environments > 1);
-    char name[64], tics[2048];
-    size_t used = 0;
-    int first = d->block;
-    for (int m = 0; m < all->n_methods; m++) {
-        start_block(d, all->method[m], metric, setting);
-        for (int g = 0; g < n_groups; g++) {
-            const char *e = g < all->n_environments ? all->environment[g] : PF_MACRO;
-            // the paper's mean is over the plants it shows
-            double paper = paper_of(d, e, setting, metric, all->method[m]);
-            bool mean = g == all->n_environments;
-            paper =
-                mean && entry_of(d, PF_MACRO_SHOWN, setting, metric, all->method[m]) ? NAN : paper;
-            add_point(d, g * (all->n_methods + 2) + m,
-                      entry_of(d, e, setting, metric, all->method[m]), paper,
-                      pf_label_environment(e));
-        }
-        end_block(d);
-    }
-    for (int g = 0; g < n_groups && used < sizeof tics - 100; g++) {
-        const char *e = g < all->n_environments ? all->environment[g] : PF_MACRO;
-        used += (size_t)snprintf(tics + used, sizeof tics - used, "%s\"%s\" %g", g ? ", " : "",
-                                 pf_label_environment(e),
-                                 g * (all->n_methods + 2) + (all->n_methods - 1) / 2.0);
-    }
+    const char *groups[MOST_GROUPS];
+    int n_groups = list_groups(d, setting, metric, groups), first = d->block;
+    bool in_paper[64] = {false};
+    char name[64];
+    bool paper = all->n_methods <= 64 && bars_data(d, metric, setting, groups, n_groups, in_paper);
     pf_label_metric(metric, name);
+    pf_text_addf(&d->body, "set ylabel '%s'\nset xtics (", name);
+    for (int g = 0; g < n_groups; g++) {
+        add_tic(&d->body, groups[g], g * (all->n_methods + 2) + (all->n_methods - 1) / 2.0, g == 0);
+    }
     pf_text_addf(&d->body,
-                 "set ylabel '%s'\nset xtics (%s) rotate by 0 scale 0\nset xrange [-2:%d]\n"
-                 "set yrange [0:*]\nset boxwidth 0.9\n%s\nplot \\\n",
-                 name, tics, n_groups * (all->n_methods + 2) - 1,
-                 key ? "set key outside top center horizontal maxrows 2 samplen 1.5" : "unset key");
+                 ") scale 0\nset xrange [-2:%d]\nset yrange [0:*]\nset boxwidth 0.9\n%s\nplot \\\n",
+                 n_groups * (all->n_methods + 2) - 1,
+                 key ? "set key at screen 0.5,0.935 center horizontal maxrows 2 samplen 1.5 width 1"
+                     : "unset key");
     for (int m = 0; m < all->n_methods; m++) {
         pf_text_addf(
             &d->body,
-            "  FILE index %d using 1:2 with boxes fs solid 0.85 noborder lc rgb '%s' title "
+            "  FILE index %d using 1:2 with boxes fs solid 0.9 noborder lc rgb '%s' title "
             "'%s', \\\n"
-            "  FILE index %d using 1:2:3:4 with yerrorbars lc rgb '#404040' lw 1 pt 0 "
-            "notitle, \\\n",
-            first + m, colour_of(all->method[m]), pf_label_method(all->method[m]), first + m);
+            "  FILE index %d using 1:3:(0):($4-$3) with vectors nohead lw 1.2 lc rgb '#303030' "
+            "notitle%s\n",
+            first + m, colour_of(all->method[m]), pf_label_method(all->method[m]), first + m,
+            paper || m + 1 < all->n_methods ? ", \\" : "");
     }
-    for (int m = 0; m < all->n_methods; m++) {
-        pf_text_addf(
-            &d->body, "  FILE index %d using 1:5 with points pt 9 ps 0.8 lc rgb 'black' %s%s\n",
-            first + m, m == 0 ? "title 'paper'" : "notitle", m + 1 < all->n_methods ? ", \\" : "");
+    for (int m = 0, shown = 0; m < all->n_methods; m++) {
+        if (in_paper[m]) {
+            pf_text_addf(&d->body,
+                         "%s  FILE index %d using 1:5 with points pt 9 ps 0.9 lc rgb 'black' %s",
+                         shown ? ", \\\n" : "", first + m, shown ? "notitle" : "title 'the paper'");
+            shown++;
+        }
     }
+    pf_text_add(&d->body, "\n");
 }
 
 void pf__figure_bars(pf__drawing *d)
@@ -135,11 +184,11 @@ void pf__figure_bars(pf__drawing *d)
     const pf_report *r = d->report;
     const char *setting = pf_report_setting(r);
     int n = r->n_metrics < 2 ? r->n_metrics : 2;
-    d->width = 1500;
-    d->height = 60 + 400 * n;
+    d->width = 1600;
+    d->height = 90 + 400 * n;
     pf_text_addf(&d->body,
-                 "set multiplot layout %d,1 title \"%s, %s\"\nset grid ytics lc rgb "
-                 "'#dddddd'\n",
+                 "set multiplot layout %d,1 title \"%s, %s: mean and 95 %% interval\" margins "
+                 "0.065,0.99,0.08,0.88 spacing 0,0.11\nset grid noxtics\n",
                  n, r->suite, setting);
     for (int i = 0; i < n; i++) {
         bars_panel(d, r->metrics[i], setting, i == 0);
@@ -168,18 +217,50 @@ int pf__figure_gains(const pf_entries *all)
     return n;
 }
 
-static void panel_head(pf__drawing *d, const char *ylabel, const char *extra)
+// Panel 0..3 in two rows of two, below the legend.
+static void panel_head(pf__drawing *d, int panel, const char *ylabel, const char *extra)
 {
-    pf_text_addf(&d->body,
-                 "set xlabel 'true gain g'\nset ylabel '%s'\nset xrange [0.1:0.9]\nset yrange "
-                 "[*:*]\nunset arrow\nunset key\n"
-                 "set arrow 1 from %g, graph 0 to %g, graph 1 nohead dt 3 lw 1.5 lc rgb '#606060'\n"
-                 "%s\nplot \\\n",
-                 ylabel, d->report->g_cal, d->report->g_cal, extra);
+    double left = panel % 2 ? .585 : .095, bottom = panel / 2 ? .07 : .515;
+    pf_text_addf(
+        &d->body,
+        "set lmargin at screen %g\nset rmargin at screen %g\nset bmargin at screen %g\n"
+        "set tmargin at screen %g\nset xlabel 'true gain g' offset 0,0.3\nset ylabel '%s'\n"
+        "set xrange [0.1:0.9]\nset yrange [*:*]\nset ytics autofreq\nset offsets 0,0,0,0\n"
+        "unset arrow\nunset key\n"
+        "set arrow 1 from %g, graph 0 to %g, graph 1 nohead dt 3 lw 1.5 lc rgb '#606060'\n"
+        "%s\nplot \\\n",
+        left, left + .395, bottom, bottom + .365, ylabel, d->report->g_cal, d->report->g_cal,
+        extra);
 }
 
-static void lines_panel(pf__drawing *d, const char *environment, const char *metric, const char *label,
-                        const char *extra)
+static void add_line_style(pf__drawing *d, int m)
+{
+    const char *method = d->report->entries->method[m];
+    pf_text_addf(&d->body, "with linespoints lw %s dt %d pt %d ps 0.8 lc rgb '%s'",
+                 strcmp(method, PF_REFERENCE) == 0 ? "3" : "1.7", strchr(method, ':') ? 2 : 1,
+                 4 + m, colour_of(method));
+}
+
+static void legend_panel(pf__drawing *d)
+{
+    const pf_entries *all = d->report->entries;
+    pf_text_add(&d->body,
+                "set lmargin at screen 0.02\nset rmargin at screen 0.98\nset bmargin at screen "
+                "0.89\nset tmargin at screen 0.96\nunset border\nunset tics\nunset grid\n"
+                "set xrange [0:1]\nset yrange [0:1]\n"
+                "set key center center horizontal maxrows 2 samplen 3 width 1\nplot \\\n");
+    for (int m = 0; m < all->n_methods; m++) {
+        pf_text_add(&d->body, "  NaN ");
+        add_line_style(d, m);
+        pf_text_addf(&d->body, " title '%s'%s\n", pf_label_method(all->method[m]),
+                     m + 1 < all->n_methods ? ", \\" : "");
+    }
+    pf_text_add(&d->body, "set border 3 lc rgb '#606060'\nset tics nomirror\nset grid back lt 1 lw "
+                          "0.6 lc rgb '#d8d8d8'\n");
+}
+
+static void lines_panel(pf__drawing *d, int panel, const char *environment, const char *metric,
+                        const char *label, const char *extra)
 {
     const pf_entries *all = d->report->entries;
     int first = d->block;
@@ -192,7 +273,7 @@ static void lines_panel(pf__drawing *d, const char *environment, const char *met
         }
         end_block(d);
     }
-    panel_head(d, label, extra);
+    panel_head(d, panel, label, extra);
     for (int m = 0; m < all->n_methods; m++) {
         bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
         if (own) {
@@ -201,18 +282,15 @@ static void lines_panel(pf__drawing *d, const char *environment, const char *met
                          "noborder lc rgb '%s' notitle, \\\n",
                          first + m, colour_of(all->method[m]));
         }
-        pf_text_addf(&d->body,
-                     "  FILE index %d using 1:2 with linespoints lw %s dt %d pt %d ps 0.7 lc rgb "
-                     "'%s' title '%s'%s\n",
-                     first + m, own ? "3" : "1.5", strchr(all->method[m], ':') ? 2 : 1, 4 + m,
-                     colour_of(all->method[m]), pf_label_method(all->method[m]),
-                     m + 1 < all->n_methods ? ", \\" : "");
+        pf_text_addf(&d->body, "  FILE index %d using 1:2 ", first + m);
+        add_line_style(d, m);
+        pf_text_addf(&d->body, " notitle%s\n", m + 1 < all->n_methods ? ", \\" : "");
     }
 }
 
 // The competitor with the smallest error at a setting; its paired difference is the margin.
-static const char *best_competitor(const pf__drawing *d, const char *environment, const char *setting,
-                                   const char *metric)
+static const char *best_competitor(const pf__drawing *d, const char *environment,
+                                   const char *setting, const char *metric)
 {
     const pf_entries *all = d->report->entries;
     const char *best = NULL;
@@ -228,8 +306,8 @@ static const char *best_competitor(const pf__drawing *d, const char *environment
     return best;
 }
 
-static void single_panel(pf__drawing *d, const char *environment, const char *metric, bool margin,
-                         const char *label, const char *extra)
+static void single_panel(pf__drawing *d, int panel, const char *environment, const char *metric,
+                         bool margin, const char *label, const char *extra)
 {
     const pf_entries *all = d->report->entries;
     start_block(d, margin ? "best competitor" : PF_REFERENCE, metric, environment);
@@ -242,7 +320,7 @@ static void single_panel(pf__drawing *d, const char *environment, const char *me
         add_point(d, gain_of(all->setting[i]), e, NAN, method ? pf_label_method(method) : "");
     }
     int block = end_block(d);
-    panel_head(d, label, extra);
+    panel_head(d, panel, label, extra);
     pf_text_addf(
         &d->body,
         "  FILE index %d using 1:2:3:4 with yerrorbars lw 1.5 pt 7 ps 0.8 lc rgb '#D55E00' "
@@ -250,7 +328,8 @@ static void single_panel(pf__drawing *d, const char *environment, const char *me
         block, block, margin ? ", \\\n" : "\n");
     if (margin) {
         pf_text_addf(&d->body,
-                     "  FILE index %d using 1:4:6 with labels offset 0,0.8 font ',9' tc rgb "
+                     "  FILE index %d using 1:4:6 with labels left rotate by 70 offset 0.2,0.4 "
+                     "font ',10' tc rgb "
                      "'#404040' notitle, 0 lw 1 lc rgb 'black' notitle\n",
                      block);
     }
@@ -262,23 +341,17 @@ void pf__figure_severity(pf__drawing *d)
     const char *environment = all->n_environments > 1 ? PF_MACRO : all->environment[0];
     d->width = 1200;
     d->height = 960;
-    pf_text_addf(
-        &d->body,
-        "set multiplot layout 2,2 title \"%s, mean over %d plants; dotted: the calibration "
-        "gain\" margins 0.07,0.98,0.07,0.86 spacing 0.09,0.10\n"
-        "set grid lc rgb '#dddddd'\n",
-        d->report->suite, all->n_environments);
-    lines_panel(d, environment, "compensation_error", "compensation error",
-                "set yrange [0:*]\nset key at screen 0.5,0.945 center horizontal maxrows 2 samplen "
-                "2 width 1");
-    single_panel(d, environment, "rank_compensation_error", false,
-                 "rank of EG-MPT (compensation error)", "set yrange [8.3:0.7]\nset ytics 1");
-    pf_text_add(&d->body, "set ytics autofreq\n");
-    single_panel(d, environment, "compensation_error" PF_DIFFERENCE, true,
-                 "best competitor minus EG-MPT", "set offsets 0,0,graph 0.12,graph 0.03");
-    pf_text_add(&d->body, "set offsets 0,0,0,0\n");
+    pf_text_addf(&d->body,
+                 "set multiplot title \"%s, mean over %d plants; dotted: the calibration gain\"\n",
+                 d->report->suite, all->n_environments);
+    legend_panel(d);
+    lines_panel(d, 0, environment, "compensation_error", "compensation error", "set yrange [0:*]");
+    single_panel(d, 1, environment, "rank_compensation_error", false,
+                 "rank of EG-MPT, mean over plants", "set yrange [8.3:0.7]\nset ytics 1");
+    single_panel(d, 2, environment, "compensation_error" PF_DIFFERENCE, true,
+                 "best competitor minus EG-MPT", "set offsets 0,0,graph 0.25,graph 0.03");
     lines_panel(
-        d, environment, "coverage", "coverage of the 90 % interval",
+        d, 3, environment, "coverage", "coverage of the 90 % interval",
         "set yrange [0:1]\nset arrow 2 from graph 0, first 0.9 to graph 1, first 0.9 nohead "
         "dt 2 lc rgb 'black'");
     pf_text_add(&d->body, "unset multiplot\n");
@@ -292,6 +365,12 @@ static const char *rung_label(const char *method)
     return comma ? comma + 2 : label;
 }
 
+// The pooled setting first, then those that were run.
+static const char *ladder_setting(const pf_entries *all, int i)
+{
+    return all->setting[(all->n_settings - 1 + i) % all->n_settings];
+}
+
 static void ladder_panel(pf__drawing *d, const char *metric, const char *environment)
 {
     static const char *const tones[] = {"#0072B2", "#56B4E9", "#E69F00", "#009E73", "#CC79A7"};
@@ -301,8 +380,7 @@ static void ladder_panel(pf__drawing *d, const char *metric, const char *environ
     int first = d->block, n = all->n_settings < 5 ? all->n_settings : 5, rung = 0;
     snprintf(difference, sizeof difference, "%s" PF_DIFFERENCE, metric);
     for (int i = 0; i < n; i++) {
-        // the pooled setting first
-        const char *setting = all->setting[all->n_settings - 1 - i];
+        const char *setting = ladder_setting(all, i);
         start_block(d, setting, difference, environment);
         rung = 0;
         used = 0;
@@ -323,15 +401,16 @@ static void ladder_panel(pf__drawing *d, const char *metric, const char *environ
     pf_label_metric(metric, name);
     pf_text_addf(&d->body,
                  "set ylabel '%s: rung minus full'\nset xtics (%s) scale 0\nset xrange [-1:%d]\n"
-                 "set boxwidth 0.85\nset key top left reverse Left\nplot \\\n",
+                 "set boxwidth 0.85\nset offsets 0,0,graph 0.08,0\nset key top right\nplot \\\n",
                  name, tics, rung * (n + 1) - 1);
     for (int i = 0; i < n; i++) {
-        const char *setting = all->setting[all->n_settings - 1 - i];
+        const char *setting = ladder_setting(all, i);
         pf_text_addf(
             &d->body,
             "  FILE index %d using 1:2 with boxes fs solid 0.85 noborder lc rgb '%s' title "
-            "'%s', \\\n  FILE index %d using 1:2:3:4 with yerrorbars lc rgb 'black' lw 1.5 "
-            "pt 0 notitle, \\\n",
+            "'%s', \\\n  FILE index %d using 1:3:(0):($4-$3) with vectors nohead lw 1.5 lc rgb "
+            "'black' "
+            "notitle, \\\n",
             first + i, tones[i], isnan(gain_of(setting)) ? "all gains" : strstr(setting, "g="),
             first + i);
     }
@@ -348,7 +427,7 @@ void pf__figure_ladder(pf__drawing *d)
     d->height = 520;
     pf_text_addf(&d->body,
                  "set multiplot layout 1,%d title \"%s: what removing a part costs, mean over %d "
-                 "plants\"\nset grid ytics lc rgb '#dddddd'\n",
+                 "plants\" margins 0.08,0.985,0.08,0.9 spacing 0.1,0\nset grid noxtics\n",
                  n, r->suite, r->entries->n_environments);
     for (int i = 0; i < n; i++) {
         ladder_panel(d, r->metrics[i], environment);
@@ -364,12 +443,14 @@ static void family_panel(pf__drawing *d, const char *method, const char *metric,
     int n = all->n_environments + (all->n_environments > 1);
     snprintf(difference, sizeof difference, "%s" PF_DIFFERENCE, metric);
     int own = d->block;
+    bool any_below = false;
     for (int reversal = 0; reversal < 2; reversal++) {
         start_block(d, method, difference, reversal ? "resolved below zero" : setting);
         for (int i = 0; i < n; i++) {
             const char *e = i < all->n_environments ? all->environment[i] : PF_MACRO;
             const pf_entry *entry = entry_of(d, e, setting, difference, method);
             bool below = entry && entry->hi < 0;
+            any_below = any_below || below;
             add_point(d, n - i, reversal == below ? entry : NULL, NAN, pf_label_environment(e));
         }
         end_block(d);
@@ -381,13 +462,18 @@ static void family_panel(pf__drawing *d, const char *method, const char *metric,
         pf_text_addf(&d->body, "%s\"%s\" %d", i ? ", " : "",
                      labelled ? pf_label_environment(e) : "", n - i);
     }
-    pf_text_addf(
-        &d->body,
-        ") scale 0\nset arrow 1 from 0, graph 0 to 0, graph 1 nohead lc rgb 'black'\n"
-        "plot FILE index %d using 2:1:3:4 with xerrorbars pt 7 ps 0.9 lw 1.5 lc rgb "
-        "'#0072B2' notitle, \\\n  FILE index %d using 2:1:3:4 with xerrorbars pt 5 ps 1 lw "
-        "1.5 lc rgb '#D55E00' notitle\n",
-        own, own + 1);
+    pf_text_addf(&d->body,
+                 ") scale 0\nset arrow 1 from 0, graph 0 to 0, graph 1 nohead lc rgb 'black'\n"
+                 "plot FILE index %d using 2:1:3:4 with xerrorbars pt 7 ps 0.9 lw 1.5 lc rgb "
+                 "'#0072B2' notitle",
+                 own);
+    if (any_below) {
+        pf_text_addf(&d->body,
+                     ", \\\n  FILE index %d using 2:1:3:4 with xerrorbars pt 5 ps 1 lw 1.5 lc rgb "
+                     "'#D55E00' notitle",
+                     own + 1);
+    }
+    pf_text_add(&d->body, "\n");
 }
 
 void pf__figure_families(pf__drawing *d)
@@ -397,13 +483,13 @@ void pf__figure_families(pf__drawing *d)
     const char *metric = r->n_metrics ? r->metrics[0] : "compensation_error";
     char name[64];
     pf_label_metric(metric, name);
-    d->width = 150 + 300 * (all->n_methods - 1);
+    d->width = 200 + 300 * (all->n_methods - 1);
     d->height = 560;
     pf_text_addf(&d->body,
                  "set multiplot layout 1,%d title \"%s: rung minus full, %s; squares: resolved "
-                 "below zero\" margins %g,0.985,0.09,0.85 spacing 0.015,0\n"
-                 "set grid xtics lc rgb '#dddddd'\nset xtics rotate by -45\n",
-                 all->n_methods - 1, r->suite, name, 130.0 / d->width);
+                 "below zero\" margins %g,0.975,0.11,0.85 spacing 0.025,0\n"
+                 "set grid noytics\nset xtics rotate by -45\nset xrange [*<0:0<*]\n",
+                 all->n_methods - 1, r->suite, name, 180.0 / d->width);
     bool first = true;
     for (int m = 0; m < all->n_methods; m++) {
         if (strcmp(all->method[m], PF_REFERENCE) != 0) {
@@ -439,15 +525,20 @@ void pf__figure_ranks(pf__drawing *d)
     for (int k = 0; k < 5; k++) {
         char name[64];
         pf_label_metric(metrics[k] + strlen("rank_"), name);
-        pf_text_addf(&xtics, "%s\"%s\" %d", k ? ", " : "", name, k);
+        char *space = strchr(name, ' ');
+        if (space) {
+            *space = 0;
+        }
+        pf_text_addf(&xtics, "%s\"%s%s%s\" %d", k ? ", " : "", name, space ? "\\n" : "",
+                     space ? space + 1 : "", k);
     }
     d->width = 860;
     d->height = 620;
     pf_text_addf(&d->body,
-                 "set title 'Rank of EG-MPT among eight methods: ours (the paper'\"'\"'s)'\n"
+                 "set title \"Rank of EG-MPT among eight methods: ours (the paper's)\"\n"
                  "set palette defined (1 '#D55E00', 2 '#E69F00', 4 '#f2f2f2', 8 '#9ecae1')\n"
                  "set cbrange [1:8]\nset cblabel 'rank'\nset xtics (%s) scale 0\nset ytics (%s) "
-                 "scale 0\nset xrange [-0.5:4.5]\nset yrange [%g:-0.5]\nunset key\n"
+                 "scale 0\nset xrange [-0.5:4.5]\nset yrange [%g:-0.5]\nunset key\nunset grid\n"
                  "plot FILE index %d using 1:2:3 with image notitle, \\\n"
                  "  FILE index %d using 1:2:4 with labels notitle\n",
                  xtics.data ? xtics.data : "", ytics.data ? ytics.data : "",
@@ -455,4 +546,3 @@ void pf__figure_ranks(pf__drawing *d)
     pf_text_free(&xtics);
     pf_text_free(&ytics);
 }
-

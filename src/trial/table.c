@@ -150,6 +150,16 @@ static bool is_resolved(const pf_entry *e)
     return e && (e->lo > 0 || e->hi < 0);
 }
 
+// The paper's mean over environments is over those it shows, and goes beside ours over these.
+static const pf_paper_row *paper_beside(const pf_report *r, const column *c, const char *metric,
+                                        const char *method)
+{
+    bool other = strcmp(c->environment, PF_MACRO) == 0 &&
+                 pf_entries_find(r->entries, PF_MACRO_SHOWN, c->setting, metric, method);
+    return other ? NULL
+                 : pf_paper_find(r->paper, r->suite, c->environment, c->setting, metric, method);
+}
+
 static pf_status write_methods(const sheet *s, const char *metric, const column *columns, int n,
                                const char *caption, bool difference, pf_error *error)
 {
@@ -171,8 +181,7 @@ static pf_status write_methods(const sheet *s, const char *metric, const column 
         for (int c = 0; c < n; c++) {
             const column *k = &columns[c];
             const pf_entry *e = pf_entries_find(all, k->environment, k->setting, metric, method);
-            const pf_paper_row *p = pf_paper_find(s->report->paper, s->report->suite,
-                                                  k->environment, k->setting, metric, method);
+            const pf_paper_row *p = paper_beside(s->report, k, metric, method);
             pf_grid_set(&g, 0, c + 1, false, "%s", k->label);
             put_entry(&g, row, c + 1, difference ? is_resolved(e) : is_best(all, k, metric, e), e,
                       p);
