@@ -53,7 +53,8 @@ const char *pf_scratch_dir(void);
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \
     X(host, true)                                                                                  \
-    X(bench, false)
+    X(bench, false)                                                                                \
+    X(aggregate, false)
 
 #define X(name, asan) void test_##name(void);
 GROUPS(X)

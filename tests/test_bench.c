@@ -143,23 +143,30 @@ static bool bench(const char *verb, const char *db, const char *more, int status
     return program(arguments, status, part);
 }
 
-// Kills one process after the other, soon after the start as often as later, until the run is
-// complete or there were enough; then lets it finish.
-static void kill_round(const char *db, double longest, pf_rng *rng, int *killed, int *among_trials)
+typedef struct kills {
+    pf_rng rng;
+    double longest;  // s before a kill
+    int n, progress; // kills, and those that came after new trials
+} kills;
+
+// Kills one process after the other until the run is complete or there were `most`; then lets it
+// finish.
+static void kill_round(kills *k, const char *db, int most)
 {
-    enum { ENOUGH = 24 };
+    static const char count[] = "SELECT count(*) FROM unit WHERE state = 2";
+    sqlite3_int64 before = 0;
     bool ended = false;
-    while (!ended && *killed < ENOUGH) {
+    for (int i = 0; !ended && i < most; i++) {
         pid_t pid = launch(db, "2");
-        double u = pf_rng_uniform(rng);
-        wait_s(u * u * longest);
+        wait_s(pf_rng_uniform(&k->rng) * k->longest);
         kill(pid, SIGKILL);
         int status = await(pid);
         ended = status == 0;
         CHECK(ended || status == -SIGKILL);
-        sqlite3_int64 done = ask(db, NULL, "SELECT count(*) FROM unit WHERE state = 2");
-        *killed += !ended;
-        *among_trials += !ended && done > 0 && done < UNITS;
+        sqlite3_int64 done = ask(db, NULL, count);
+        k->n += !ended;
+        k->progress += !ended && done > before;
+        before = done;
     }
     CHECK(await(launch(db, "2")) == 0);
     CHECK(complete(db));
@@ -169,16 +176,19 @@ static void kill_round(const char *db, double longest, pf_rng *rng, int *killed,
 static void check_kills(double undisturbed)
 {
     PF_CASE("kill -9 at random moments: after resuming the rows are the same");
-    pf_rng rng;
-    pf_rng_init(&rng, pf_key_root((uint64_t)time(NULL)));
-    int killed = 0, among_trials = 0;
-    for (int round = 0; round < 5 && killed < 20; round++) {
+    kills k = {.longest = undisturbed / 10};
+    pf_rng_init(&k.rng, pf_key_root((uint64_t)time(NULL)));
+    for (int round = 0; round < 10 && (k.n < 20 || k.progress < 3); round++) {
         char db[32];
         snprintf(db, sizeof db, "killed%d.db", round);
-        kill_round(db, undisturbed / (8 + 8 * round), &rng, &killed, &among_trials);
+        // from the very start, then among the trials, with the kits made before
+        if (round % 2 == 1) {
+            CHECK(bench("run", db, "--only g=.11", 0, "8 of 320 trials"));
+        }
+        kill_round(&k, db, round % 2 == 1 ? 16 : 8);
     }
-    printf("    %d kills, %d of them among the trials\n", killed, among_trials);
-    CHECK(killed >= 20 && among_trials >= 3);
+    printf("    %d kills, %d of them after new trials\n", k.n, k.progress);
+    CHECK(k.n >= 20 && k.progress >= 3);
 }
 
 static void check_two_processes(double undisturbed)
