@@ -227,11 +227,11 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     add_string(out, "needs", s->run->needs);
     add_string(out, "cost", s->run->cost);
     add_string(out, "profile", c->profile->name);
-    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d}", trials,
-                 s->run->environments.n, s->run->methods.n);
+    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d}", e->n_units,
+                 s->run->environments.n, e->n_methods);
 }
 
-static void list_line(const char *name, const bench_suite *s, size_t trials, pf_text *out)
+static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
 {
     pf_text_addf(out, "%-18s %s", name, s->shown.title);
     pf_text_addf(out, "%s%s%s\n%18s ", s->shown.paper ? " (" : "", or_empty(s->shown.paper),
@@ -240,8 +240,8 @@ static void list_line(const char *name, const bench_suite *s, size_t trials, pf_
         pf_text_addf(out, "shows the trials of %s\n", s->shown.from);
         return;
     }
-    pf_text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", trials,
-                 s->run->environments.n, s->run->methods.n,
+    pf_text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", e->n_units,
+                 s->run->environments.n, e->n_methods,
                  s->run->needs ? s->run->needs : "nothing more",
                  s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
 }
@@ -252,8 +252,7 @@ static void list_one(const bench_call *c, const char *name, bool json, pf_text *
     pf_experiment e = {0};
     pf_error error = {PF_OK, ""};
     pf_status status = bench_suite_open(c, name, &s, &error);
-    bool readiness = status == PF_OK && (!s.run->kind || strcmp(s.run->kind, "readiness") == 0);
-    if (readiness) {
+    if (status == PF_OK) {
         status = pf_experiment_init(&e, s.run, c->profile, &error);
     }
     if (status != PF_OK && json) {
@@ -265,9 +264,9 @@ static void list_one(const bench_call *c, const char *name, bool json, pf_text *
     } else if (status != PF_OK) {
         pf_text_addf(out, "%-18s not available: %s\n", name, error.text);
     } else if (json) {
-        list_json(c, name, &s, e.n_units, out);
+        list_json(c, name, &s, &e, out);
     } else {
-        list_line(name, &s, e.n_units, out);
+        list_line(name, &s, &e, out);
     }
     pf_experiment_free(&e);
     bench_suite_close(&s);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
 
+#include "mechanism.h"
+
 #include "../host/text.h"
 
 #include <math.h>
@@ -82,9 +84,33 @@ static void name_cell(const pf_experiment *e, pf_cell *c)
     snprintf(c->text, sizeof c->text, "B2=%d%s%s;g=%.2f", c->budget2, bins, episodes, c->gain);
 }
 
+// A mechanism study names its settings one by one.
+static pf_status make_study_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    e->n_cells = s->settings.n;
+    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    if (!e->cells) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    for (int i = 0; i < e->n_cells; i++) {
+        pf_cell *c = &e->cells[i];
+        c->bins = (int)s->bins.value[0];
+        c->episodes = (int)e->episodes[0];
+        if (strlen(s->settings.text[i]) >= sizeof c->text) {
+            return pf_fail(error, PF_ERR_FORMAT, "settings: '%s' is too long", s->settings.text[i]);
+        }
+        strcpy(c->text, s->settings.text[i]);
+    }
+    return PF_OK;
+}
+
 static pf_status make_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
+    if (e->responses > 0) {
+        return make_study_cells(e, error);
+    }
     e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n;
     e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
     if (!e->cells) {
@@ -171,6 +197,10 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     add_string(&out, "preflight", PF_VERSION);
     add_names(&out, "environments", &s->environments);
     add_names(&out, "methods", &s->methods);
+    if (e->responses > 0) {
+        add_names(&out, "knobs", &s->settings);
+        add_number(&out, "responses", e->responses);
+    }
     add_list(&out, "gains", s->gains.n, s->gains.value);
     add_list(&out, "stage2", s->stage2.n, s->stage2.value);
     add_list(&out, "bins", s->bins.n, s->bins.value);
@@ -211,6 +241,12 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     e->seeds = p->seeds > 0 ? p->seeds : s->seeds;
     e->trials = p->trials > 0 ? p->trials : s->trials;
     e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
+    // a study has one unit per seed and setting; what the others call trials are its responses
+    bool study = s->kind && strcmp(s->kind, "mechanism") == 0;
+    e->responses = study ? e->trials : 0;
+    e->trials = study ? 1 : e->trials;
+    e->n_methods = study ? PF_ARMS : s->methods.n;
+    e->methods = study ? pf_mechanism_arms() : (const char *const *)s->methods.text;
     e->n_episodes = s->episodes.n;
     e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
     if (!e->episodes) {
@@ -229,7 +265,7 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     memset(e, 0, sizeof *e);
     e->suite = suite;
     e->profile = profile;
-    if (suite->from || (suite->kind && strcmp(suite->kind, "readiness") != 0)) {
+    if (suite->from) {
         return pf_fail(error, PF_ERR_UNSUPPORTED, "suite '%s' has no trials of its own", suite->id);
     }
     pf_status status = take_profile(e, error);

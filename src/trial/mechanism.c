@@ -32,10 +32,10 @@ typedef struct study {
     bool recentre;
 } study;
 
-const char *pf_mechanism_arm(int arm)
+const char *const *pf_mechanism_arms(void)
 {
-    static const char *const names[] = {"transport", "category", "bayes"};
-    return arm >= 0 && arm < PF_ARMS ? names[arm] : NULL;
+    static const char *const names[PF_ARMS] = {"transport", "category", "bayes"};
+    return names;
 }
 
 static pf_status set_up(study *s, const char *setting, pf_error *error)

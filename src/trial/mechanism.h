@@ -10,8 +10,8 @@
 // transported amplitude, the category alone, and the exact Bayes posterior as the ceiling.
 enum { PF_ARM_TRANSPORT, PF_ARM_CATEGORY, PF_ARM_BAYES, PF_ARMS };
 
-// Names of the arms, in the place of method ids.
-const char *pf_mechanism_arm(int arm);
+// Names of the arms (PF_ARMS), in the place of method ids.
+const char *const *pf_mechanism_arms(void);
 
 // One cell, all gains of the grid: setting is "knob=NAME;value=X" with NAME one of none, dead_band,
 // saturation, coupling, mismatch, mismatch_recentred, noise. `responses` per gain. Results are

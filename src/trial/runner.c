@@ -63,7 +63,6 @@ static void show(run *r, bool failed)
 
 static pf_status run_unit(run *r, pf_desk *desk, const pf_unit *unit, pf_error *error)
 {
-    const pf_suite *suite = r->experiment->suite;
     const pf_shelf *shelf = pf__shelves_find(&r->shelves, unit);
     if (!shelf) {
         return pf_fail(error, PF_ERR_INTERNAL, "the store has a unit that the suite has not: %s %s",
@@ -71,10 +70,9 @@ static pf_status run_unit(run *r, pf_desk *desk, const pf_unit *unit, pf_error *
     }
     pf_error why = {PF_OK, ""};
     bool failed = pf__desk_run(desk, shelf, unit, &why) != PF_OK;
-    pf_status status =
-        failed ? pf_store_fail(r->store, unit, why.text, error)
-               : pf_store_finish(r->store, unit, suite->methods.n,
-                                 (const char *const *)suite->methods.text, desk->results, error);
+    pf_status status = failed ? pf_store_fail(r->store, unit, why.text, error)
+                              : pf_store_finish(r->store, unit, r->experiment->n_methods,
+                                                r->experiment->methods, desk->results, error);
     if (status == PF_OK) {
         show(r, failed);
     } else {
@@ -153,7 +151,7 @@ static bool mark_needed(run *r)
     const pf_experiment *e = r->experiment;
     for (size_t i = 0; i < e->n_units; i += (size_t)e->trials) {
         if (wants(r, &e->units[i])) {
-            pf__shelves_find(&r->shelves, &e->units[i])->needed = true;
+            pf__shelves_find(&r->shelves, &e->units[i])->needed = e->responses == 0;
             any = true;
         }
     }

@@ -164,9 +164,16 @@ static double divide(double sum, double count)
 // What a statistic divides, from the sums over clusters.
 static void parts_of(const table *t, const double *sums, int statistic, double *sum, double *count)
 {
-    bool share = statistic >= PF_METRIC_COUNT;
-    *sum = sums[share ? shares[statistic - PF_METRIC_COUNT].num : statistic];
-    *count = sums[share ? shares[statistic - PF_METRIC_COUNT].den : t->pattern[statistic]];
+    if (statistic < PF_METRIC_COUNT) {
+        *sum = sums[statistic];
+        *count = sums[t->pattern[statistic]];
+        return;
+    }
+    int num = shares[statistic - PF_METRIC_COUNT].num,
+        den = shares[statistic - PF_METRIC_COUNT].den;
+    *sum = sums[num];
+    // without any numerator there is no share
+    *count = sums[t->pattern[num]] > 0 ? sums[den] : 0;
 }
 
 static pf_status sample_alloc(pf_sample *s, int n_methods, int n_seeds, pf_error *error)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner_impl.h"
 
+#include "mechanism.h"
+
 #include "../host/parallel.h"
 
 #include <stdlib.h>
@@ -166,7 +168,7 @@ pf_status pf__desk_init(pf_desk *d, const pf_experiment *e, pf_error *error)
     memset(d, 0, sizeof *d);
     d->experiment = e;
     d->environment = -1;
-    d->results = calloc((size_t)e->suite->methods.n, sizeof *d->results);
+    d->results = calloc((size_t)e->n_methods, sizeof *d->results);
     return d->results ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
 }
 
@@ -229,6 +231,10 @@ static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
 pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, pf_error *error)
 {
     const pf_suite *suite = d->experiment->suite;
+    if (d->experiment->responses > 0) {
+        return pf_mechanism_run(unit->setting, (uint64_t)unit->seed, d->experiment->responses,
+                                d->results, error);
+    }
     if (shelf->status != PF_OK) {
         return pf_fail(error, shelf->status, "calibration: %s", shelf->error.text);
     }

@@ -120,11 +120,26 @@ static void owner_of(pid_t pid, char out[64])
     snprintf(out, 64, "%ld-%llu", (long)pid, started);
 }
 
+// Whether the process is there and not merely waiting to be reaped.
+static bool process_runs(pid_t pid)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
+    line[n] = 0;
+    if (f) {
+        fclose(f);
+    }
+    const char *state = strrchr(line, ')');
+    return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+}
+
 static bool owner_alive(const char *owner)
 {
     char now[64];
     pid_t pid = (pid_t)strtol(owner, NULL, 10);
-    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) {
+    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || !process_runs(pid)) {
         return false;
     }
     owner_of(pid, now);

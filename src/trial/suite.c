@@ -55,6 +55,8 @@ static const pf_schema_row rows[] = {
     {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
     {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
     {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
+    {"settings", PF_KIND_REFS, 0, 1, 256, AT(settings), &names_shape,
+     "settings of a mechanism study"},
     {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), &names_shape, "metrics the table shows"},
     {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains), &gains_shape, "true gains"},
     {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), &budgets_shape, "recovery budgets"},
@@ -134,6 +136,10 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
     }
     if (!s->from && s->environments.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: environments: is missing", file);
+    }
+    if (mechanism != (s->settings.n > 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: settings: belong to kind mechanism, which needs them", file);
     }
     if (!s->from && !mechanism && s->methods.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);

@@ -16,6 +16,7 @@ typedef struct pf_suite {
     char *from;  // the suite whose units it shows; it then has none of its own. Nullable.
     char *table; // "metrics", "ranks" or "ladder"
     pf_config_refs environments, methods;
+    pf_config_refs settings;                         // of a mechanism study: "knob=NAME;value=X"
     pf_config_refs metrics;                          // what its table shows first
     pf_config_numbers gains, stage2, bins, episodes; // axes
     int seeds, trials;

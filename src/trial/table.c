@@ -209,6 +209,9 @@ static pf_status write_metric(const sheet *s, const char *metric, const char *se
     pf_status status = PF_OK;
     char name[64], caption[256];
     pf_label_metric(metric, name);
+    if (difference) {
+        name[strlen(name) - strlen(PF_DIFFERENCE)] = 0;
+    }
     for (int first = 0; first < s->n_environments && status == PF_OK; first += CHUNK) {
         column columns[CHUNK];
         int n = 0;
@@ -282,7 +285,11 @@ static pf_status write_differences(const sheet *s, const char *setting, pf_error
                               s->format, s->out);
             headed = true;
         }
-        snprintf(note, sizeof note, "%s", direction_note(r->metrics[i]));
+        int direction = pf_metric_direction(r->metrics[i]);
+        snprintf(note, sizeof note, ": method minus EG-MPT%s",
+                 direction < 0   ? " (above zero EG-MPT is better)"
+                 : direction > 0 ? " (below zero EG-MPT is better)"
+                                 : "");
         status = write_metric(s, metric, setting, note, true, error);
     }
     return status;

@@ -23,10 +23,10 @@ typedef struct check {
     pf_desk *desk;           // by worker
 } check;
 
-static int find_method(const pf_suite *suite, const char *method)
+static int find_method(const pf_experiment *e, const char *method)
 {
-    for (int i = 0; i < suite->methods.n; i++) {
-        if (strcmp(suite->methods.text[i], method) == 0) {
+    for (int i = 0; i < e->n_methods; i++) {
+        if (strcmp(e->methods[i], method) == 0) {
             return i;
         }
     }
@@ -53,9 +53,9 @@ static pf_status note_values(void *self, const pf_unit *unit, const char *method
     (void)error;
     check *c = self;
     int64_t at = pf_experiment_find(c->experiment, unit);
-    int m = find_method(c->experiment->suite, method);
+    int m = find_method(c->experiment, method);
     if (at >= 0 && m >= 0 && c->place[at] >= 0) {
-        size_t slot = (size_t)c->place[at] * (size_t)c->experiment->suite->methods.n + (size_t)m;
+        size_t slot = (size_t)c->place[at] * (size_t)c->experiment->n_methods + (size_t)m;
         c->stored[slot] = *result;
         c->there[slot] = true;
     }
@@ -90,13 +90,13 @@ static bool same(double a, double b)
 // The first difference of a unit in words; empty if there is none.
 static void compare(const check *c, size_t item, const pf_trial_result *now, char out[320])
 {
-    const pf_suite *suite = c->experiment->suite;
-    const pf_unit *u = &c->experiment->units[c->sample[item]];
-    for (int m = 0; m < suite->methods.n; m++) {
-        size_t slot = item * (size_t)suite->methods.n + (size_t)m;
+    const pf_experiment *e = c->experiment;
+    const pf_unit *u = &e->units[c->sample[item]];
+    for (int m = 0; m < e->n_methods; m++) {
+        size_t slot = item * (size_t)e->n_methods + (size_t)m;
         if (!c->there[slot]) {
             snprintf(out, 320, "%s %s seed %d trial %d, %s: the row is missing", u->environment,
-                     u->setting, u->seed, u->trial, suite->methods.text[m]);
+                     u->setting, u->seed, u->trial, e->methods[m]);
             return;
         }
         for (int i = 0; i < PF_METRIC_COUNT; i++) {
@@ -110,7 +110,7 @@ static void compare(const check *c, size_t item, const pf_trial_result *now, cha
                     pf_number_text(computed, b);
                 }
                 snprintf(out, 320, "%s %s seed %d trial %d, %s, %s: stored %s, recomputed %s",
-                         u->environment, u->setting, u->seed, u->trial, suite->methods.text[m],
+                         u->environment, u->setting, u->seed, u->trial, e->methods[m],
                          pf_metric_name(i), a, b);
                 return;
             }
@@ -150,7 +150,7 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
         report->available += c->done[i];
     }
     c->n = sample < report->available ? sample : report->available;
-    size_t slots = c->n * (size_t)e->suite->methods.n + 1;
+    size_t slots = c->n * (size_t)e->n_methods + 1;
     c->sample = calloc(c->n + 1, sizeof *c->sample);
     c->stored = calloc(slots, sizeof *c->stored);
     c->there = calloc(slots, sizeof *c->there);
