@@ -215,8 +215,8 @@ static void add_string(pf_text *out, const char *key, const char *value)
     pf_json_string(out, or_empty(value));
 }
 
-static void list_json(const bench_call *c, const char *name, const bench_suite *s, const pf_experiment *e,
-                      pf_text *out)
+static void list_json(const bench_call *c, const char *name, const bench_suite *s,
+                      const pf_experiment *e, pf_text *out)
 {
     pf_json_comma(out);
     pf_text_add(out, "{");

@@ -11,8 +11,9 @@
 
 // --- what metrics and methods are
 
-static const char *const higher[] = {
-    "detection", "located", "selective_return", "coverage", "changed_task_return", "gate_openings"};
+static const char *const higher[] = {"log_score",        "detection", "located",
+                                     "selective_return", "coverage",  "changed_task_return",
+                                     "gate_openings"};
 static const char *const neutral[] = {"deployed",         "violated",         "false_ready",
                                       "changed_deployed", "changed_violated", "changed_false_ready",
                                       "fault_looks",      "mute_looks",       "clipped",

@@ -26,6 +26,8 @@ void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
         pf__figure_families(&d);
     } else if (strcmp(r->table, "ladder") == 0) {
         pf__figure_ladder(&d);
+    } else if (strcmp(r->suite, "mechanism") == 0) {
+        pf__figure_mechanism(&d);
     } else if (pf__figure_gains(r->entries) > 3) {
         pf__figure_severity(&d);
     } else {

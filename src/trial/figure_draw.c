@@ -10,18 +10,15 @@
 // Okabe and Ito's colours, told apart with any colour vision; EG-MPT is vermillion.
 static const char *colour_of(const char *method)
 {
-    static const char *const colours[][2] = {{"random", "#999999"},
-                                             {"bayes-risk", "#0072B2"},
-                                             {"bandit-qcd", "#56B4E9"},
-                                             {"sept", "#009E73"},
-                                             {"asid-fim", "#F0E442"},
-                                             {"opax", "#CC79A7"},
-                                             {"task-oed", "#000000"},
-                                             {"eg-mpt", "#D55E00"},
-                                             {"eg-mpt:no-transport", "#E69F00"},
-                                             {"eg-mpt:no-gate", "#0072B2"},
-                                             {"eg-mpt:uniform", "#009E73"},
-                                             {"eg-mpt:neither", "#999999"}};
+    static const char *const colours[][2] = {
+        {"bayes", "#0072B2"},          {"category", "#E69F00"},
+        {"transport", "#D55E00"},      {"random", "#999999"},
+        {"bayes-risk", "#0072B2"},     {"bandit-qcd", "#56B4E9"},
+        {"sept", "#009E73"},           {"asid-fim", "#F0E442"},
+        {"opax", "#CC79A7"},           {"task-oed", "#000000"},
+        {"eg-mpt", "#D55E00"},         {"eg-mpt:no-transport", "#E69F00"},
+        {"eg-mpt:no-gate", "#0072B2"}, {"eg-mpt:uniform", "#009E73"},
+        {"eg-mpt:neither", "#999999"}};
     for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++) {
         if (strcmp(colours[i][0], method) == 0) {
             return colours[i][1];
@@ -82,56 +79,67 @@ static double paper_of(const pf__drawing *d, const char *environment, const char
 
 enum { MOST_GROUPS = 130 };
 
-// Environments along an axis: each, the mean of the paper's if that is another, the mean of all.
-static int list_groups(const pf__drawing *d, const char *setting, const char *metric,
-                       const char **out)
+// A group of bars: one environment at one setting.
+typedef struct group {
+    const char *environment, *setting, *label;
+} group;
+
+// Each environment, the mean of the paper's if that is another, the mean of all; or the settings
+// of a single environment.
+static int list_groups(const pf__drawing *d, const char *metric, group *out)
 {
     const pf_entries *all = d->report->entries;
+    const char *setting = pf_report_setting(d->report);
     int n = 0;
-    for (; n < all->n_environments && n < MOST_GROUPS - 2; n++) {
-        out[n] = all->environment[n];
+    for (int i = 0; pf_report_by_setting(d->report) && i < all->n_settings && n < MOST_GROUPS;
+         i++) {
+        out[n++] = (group){all->environment[0], all->setting[i], all->setting[i]};
+    }
+    for (int e = 0; !pf_report_by_setting(d->report) && e < all->n_environments; e++) {
+        if (n < MOST_GROUPS - 2) {
+            const char *name = all->environment[e];
+            out[n++] = (group){name, setting, pf_label_environment(name)};
+        }
     }
     if (entry_of(d, PF_MACRO_SHOWN, setting, metric, PF_REFERENCE)) {
-        out[n++] = PF_MACRO_SHOWN;
+        out[n++] = (group){PF_MACRO_SHOWN, setting, "Mean of the paper's"};
     }
     if (all->n_environments > 1) {
-        out[n++] = PF_MACRO;
+        out[n++] = (group){PF_MACRO, setting, "Mean of all"};
     }
     return n;
 }
 
-// The label in two lines where it has two words.
-static void add_tic(pf_text *out, const char *environment, double at, bool first)
+// The label in two lines where it has several words.
+static void add_tic(pf_text *out, const char *label, double at, bool first)
 {
-    const char *label = strcmp(environment, PF_MACRO_SHOWN) == 0
-                            ? "Mean of\\nthe paper's"
-                            : pf_label_environment(environment);
-    const char *space = strchr(label, ' ');
-    if (space && strcmp(environment, PF_MACRO_SHOWN) != 0) {
-        pf_text_addf(out, "%s\"%.*s\\n%s\" %g", first ? "" : ", ", (int)(space - label), label,
-                     space + 1, at);
+    const char *space = strstr(label, " of "), *comma = first ? "" : ", ";
+    space = space ? space + 3 : strchr(label, ' ');
+    if (space) {
+        pf_text_addf(out, "%s\"%.*s\\n%s\" %g", comma, (int)(space - label), label, space + 1, at);
     } else {
-        pf_text_addf(out, "%s\"%s\" %g", first ? "" : ", ", label, at);
+        pf_text_addf(out, "%s\"%s\" %g", comma, label, at);
     }
 }
 
 // Bars of every method at every group; gives whether the paper has any of them.
-static bool bars_data(pf__drawing *d, const char *metric, const char *setting,
-                      const char *const *groups, int n_groups, bool *in_paper)
+static bool bars_data(pf__drawing *d, const char *metric, const group *groups, int n_groups,
+                      bool *in_paper)
 {
     const pf_entries *all = d->report->entries;
     bool any = false;
     for (int m = 0; m < all->n_methods; m++) {
-        start_block(d, all->method[m], metric, setting);
+        start_block(d, all->method[m], metric, "by group");
         in_paper[m] = false;
-        for (int g = 0; g < n_groups; g++) {
-            double paper = paper_of(d, groups[g], setting, metric, all->method[m]);
+        for (int i = 0; i < n_groups; i++) {
+            const group *g = &groups[i];
+            double paper = paper_of(d, g->environment, g->setting, metric, all->method[m]);
             // the paper's mean is over the plants it shows
-            bool other = strcmp(groups[g], PF_MACRO) == 0 && g > 0 &&
-                         strcmp(groups[g - 1], PF_MACRO_SHOWN) == 0;
-            add_point(d, g * (all->n_methods + 2) + m,
-                      entry_of(d, groups[g], setting, metric, all->method[m]), other ? NAN : paper,
-                      pf_label_environment(groups[g]));
+            bool other = strcmp(g->environment, PF_MACRO) == 0 && i > 0 &&
+                         strcmp(groups[i - 1].environment, PF_MACRO_SHOWN) == 0;
+            add_point(d, i * (all->n_methods + 2) + m,
+                      entry_of(d, g->environment, g->setting, metric, all->method[m]),
+                      other ? NAN : paper, g->label);
             in_paper[m] = in_paper[m] || (!other && !isnan(paper));
         }
         any = any || in_paper[m];
@@ -140,31 +148,57 @@ static bool bars_data(pf__drawing *d, const char *metric, const char *setting,
     return any;
 }
 
-static void bars_panel(pf__drawing *d, const char *metric, const char *setting, bool key)
+// The values of a setting without their keys.
+static void add_values_tic(pf_text *out, const char *setting, double at, bool first)
+{
+    pf_text_add(out, first ? "\"" : ", \"");
+    for (const char *s = setting; *s;) {
+        size_t n = strcspn(s, ";"), key = strcspn(s, "=");
+        const char *value = key < n ? s + key + 1 : s;
+        pf_text_addf(out, "%s%.*s", s == setting ? "" : " ", (int)(s + n - value), value);
+        s += n + (s[n] == ';');
+    }
+    pf_text_addf(out, "\" %g", at);
+}
+
+static void bars_axes(pf__drawing *d, const char *metric, const group *groups, int n_groups,
+                      bool key)
 {
     const pf_entries *all = d->report->entries;
-    const char *groups[MOST_GROUPS];
-    int n_groups = list_groups(d, setting, metric, groups), first = d->block;
-    bool in_paper[64] = {false};
     char name[64];
-    bool paper = all->n_methods <= 64 && bars_data(d, metric, setting, groups, n_groups, in_paper);
     pf_label_metric(metric, name);
     pf_text_addf(&d->body, "set ylabel '%s'\nset xtics (", name);
     for (int g = 0; g < n_groups; g++) {
-        add_tic(&d->body, groups[g], g * (all->n_methods + 2) + (all->n_methods - 1) / 2.0, g == 0);
+        double at = g * (all->n_methods + 2) + (all->n_methods - 1) / 2.0;
+        if (pf_report_by_setting(d->report)) {
+            add_values_tic(&d->body, groups[g].label, at, g == 0);
+        } else {
+            add_tic(&d->body, groups[g].label, at, g == 0);
+        }
     }
     pf_text_addf(&d->body,
-                 ") scale 0\nset xrange [-2:%d]\nset yrange [0:*]\nset boxwidth 0.9\n%s\nplot \\\n",
+                 ") scale 0%s\nset xrange [-2:%d]\nset yrange [*<0:*]\nset boxwidth 0.9\n%s\n"
+                 "plot \\\n",
+                 pf_report_by_setting(d->report) ? " rotate by -30 font ',10' noenhanced" : "",
                  n_groups * (all->n_methods + 2) - 1,
                  key ? "set key at screen 0.5,0.935 center horizontal maxrows 2 samplen 1.5 width 1"
                      : "unset key");
+}
+
+static void bars_panel(pf__drawing *d, const char *metric, bool key)
+{
+    const pf_entries *all = d->report->entries;
+    group groups[MOST_GROUPS];
+    int n_groups = list_groups(d, metric, groups), first = d->block;
+    bool in_paper[64] = {false};
+    bool paper = all->n_methods <= 64 && bars_data(d, metric, groups, n_groups, in_paper);
+    bars_axes(d, metric, groups, n_groups, key);
     for (int m = 0; m < all->n_methods; m++) {
         pf_text_addf(
             &d->body,
             "  FILE index %d using 1:2 with boxes fs solid 0.9 noborder lc rgb '%s' title "
-            "'%s', \\\n"
-            "  FILE index %d using 1:3:(0):($4-$3) with vectors nohead lw 1.2 lc rgb '#303030' "
-            "notitle%s\n",
+            "'%s', \\\n  FILE index %d using 1:3:(0):($4-$3) with vectors nohead lw 1.2 lc "
+            "rgb '#303030' notitle%s\n",
             first + m, colour_of(all->method[m]), pf_label_method(all->method[m]), first + m,
             paper || m + 1 < all->n_methods ? ", \\" : "");
     }
@@ -182,16 +216,19 @@ static void bars_panel(pf__drawing *d, const char *metric, const char *setting, 
 void pf__figure_bars(pf__drawing *d)
 {
     const pf_report *r = d->report;
-    const char *setting = pf_report_setting(r);
+    bool by_setting = pf_report_by_setting(r);
     int n = r->n_metrics < 2 ? r->n_metrics : 2;
     d->width = 1600;
-    d->height = 90 + 400 * n;
+    d->height = 90 + (by_setting ? 450 : 400) * n;
     pf_text_addf(&d->body,
                  "set multiplot layout %d,1 title \"%s, %s: mean and 95 %% interval\" margins "
-                 "0.065,0.99,0.08,0.88 spacing 0,0.11\nset grid noxtics\n",
-                 n, r->suite, setting);
+                 "0.065,0.97,%s,0.88 spacing 0,%s\nset grid noxtics\n",
+                 n, r->suite,
+                 by_setting ? pf_label_environment(r->entries->environment[0])
+                            : pf_report_setting(r),
+                 by_setting ? "0.15" : "0.08", by_setting ? "0.19" : "0.11");
     for (int i = 0; i < n; i++) {
-        bars_panel(d, r->metrics[i], setting, i == 0);
+        bars_panel(d, r->metrics[i], i == 0);
     }
     pf_text_add(&d->body, "unset multiplot\n");
 }
@@ -537,7 +574,8 @@ void pf__figure_ranks(pf__drawing *d)
     pf_text_addf(&d->body,
                  "set title \"Rank of EG-MPT among eight methods: ours (the paper's)\"\n"
                  "set palette defined (1 '#D55E00', 2 '#E69F00', 4 '#f2f2f2', 8 '#9ecae1')\n"
-                 "set cbrange [1:8]\nset cblabel 'rank'\nset xtics (%s) scale 0\nset ytics (%s) "
+                 "set bmargin 4\nset cbrange [1:8]\nset cblabel 'rank'\nset xtics (%s) scale "
+                 "0\nset ytics (%s) "
                  "scale 0\nset xrange [-0.5:4.5]\nset yrange [%g:-0.5]\nunset key\nunset grid\n"
                  "plot FILE index %d using 1:2:3 with image notitle, \\\n"
                  "  FILE index %d using 1:2:4 with labels notitle\n",

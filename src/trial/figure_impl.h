@@ -20,6 +20,8 @@ void pf__figure_ladder(pf__drawing *d);   // removal costs, mean over environmen
 void pf__figure_families(pf__drawing *d); // removal costs by environment
 void pf__figure_ranks(pf__drawing *d);    // ranks of the reference as a map
 
+void pf__figure_mechanism(pf__drawing *d); // efficiency by knob, bits over the noise
+
 // How many true gains were run.
 int pf__figure_gains(const pf_entries *entries);
 

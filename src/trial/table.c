@@ -64,6 +64,12 @@ const char *pf_report_setting(const pf_report *r)
     return e->n_settings ? e->setting[e->n_settings - 1] : "";
 }
 
+bool pf_report_by_setting(const pf_report *r)
+{
+    const pf_entries *e = r->entries;
+    return e->n_environments == 1 && e->n_raw_settings > 1 && e->n_settings == e->n_raw_settings;
+}
+
 // Environments in the order of columns: the paper's and their mean, then the others and the mean.
 enum { MOST_COLUMNS = 130, CHUNK = 7 };
 
@@ -259,7 +265,9 @@ static pf_status write_metrics(const sheet *s, const char *setting, pf_error *er
     pf_status status = PF_OK;
     for (int i = 0; i < r->n_metrics && status == PF_OK; i++) {
         const char *metric = r->metrics[i];
-        status = write_metric(s, metric, setting, direction_note(metric), false, error);
+        if (!pf_report_by_setting(r)) {
+            status = write_metric(s, metric, setting, direction_note(metric), false, error);
+        }
         if (status == PF_OK && r->entries->n_raw_settings > 1) {
             status = write_settings(s, metric, direction_note(metric), false, error);
         }
@@ -305,6 +313,9 @@ static pf_status write_certificates(const sheet *s, const char *setting, pf_erro
         {"mute_share", ": looks at the fault in a category with ratio 1"}};
     pf_status status = PF_OK;
     char text[200];
+    if (!has_metric(s->report->entries, metrics[0][0])) {
+        return PF_OK;
+    }
     pf_grid_heading("Certificates", s->format, s->out);
     snprintf(text, sizeof text,
              "Shares pooled within a seed, Clopper-Pearson intervals on the pooled counts; the "
