@@ -144,11 +144,11 @@ static void compare(rig *r)
     }
 }
 
-static void print_rate(const char *plant, const char *what, double steps_per_second)
+static void print(const char *plant, const char *what, double value, const char *unit)
 {
     char name[128];
     snprintf(name, sizeof name, "plant_%s_%s", plant, what);
-    bench_print(name, steps_per_second, "steps/s");
+    bench_print(name, value, unit);
 }
 
 static void measure(const pf_plant_class *c, int repeats)
@@ -173,10 +173,11 @@ static void measure(const pf_plant_class *c, int repeats)
         exit(1);
     }
     double steps = (double)n * r.rows;
-    print_rate(c->info.name, "bare", steps / bare[0]);
-    print_rate(c->info.name, "predicted", steps / roll[0]);
-    print_rate(c->info.name, "bare_windy", steps / bare[1]);
-    print_rate(c->info.name, "physical", steps / roll[1]);
+    print(c->info.name, "candidates", c->info.n_mech - 1, "count");
+    print(c->info.name, "bare", steps / bare[0], "steps/s");
+    print(c->info.name, "predicted", steps / roll[0], "steps/s");
+    print(c->info.name, "bare_windy", steps / bare[1], "steps/s");
+    print(c->info.name, "physical", steps / roll[1], "steps/s");
     pf_plant_destroy(r.plant);
 }
 

@@ -20,6 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIZES = (4, 8, 16, 32, 64)
+TRIALS_OF_A_SEED = 50  # of one plant: standard profile, two gains
 
 
 def processor():
@@ -72,6 +73,11 @@ def run(rows, command):
         rows[name] = (value, unit)
 
 
+def can_run_suites(program):
+    done = subprocess.run([str(program), "bench", "list"], capture_output=True)
+    return done.returncode == 0
+
+
 def time_program(rows, program, repeats=10):
     """The whole command `preflight check` on a kit file, from start to exit."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,6 +117,48 @@ def table(rows):
     yield "  1 thread / 2 threads", f"{one / two:.2f} x", "1.8"
     yield "check on a loaded kit, slowest", f"{value('check_attitude_most'):.2f} ms", "50"
     yield "  as a program", f"{value('check_program'):.2f} ms", ""
+    yield from table_plants(value, [x for x in rows if re.fullmatch(r"plant_.+_bare", x)])
+    yield from table_suite(value, rows)
+
+
+def table_plants(value, names):
+    yield "roll / bare steps, per second", "calm noisy", "above .8"
+    for name in names:
+        plant = name[len("plant_"):-len("_bare")]
+        calm = value(f"plant_{plant}_predicted") / value(f"plant_{plant}_bare")
+        noisy = value(f"plant_{plant}_physical") / value(f"plant_{plant}_bare_windy")
+        speed = value(f"plant_{plant}_predicted") / 1e6
+        yield f"  {plant}, {speed:.2f} M steps/s", f"{calm:.2f}  {noisy:.2f}", ""
+
+
+def table_suite(value, rows):
+    """Whole runs of compact-plants, calibration included."""
+    if "suite_numpy_2_methods" in rows:
+        c, slow = value("suite_program_2_methods"), value("suite_numpy_2_methods")
+        yield "dc_servo suite, 2 methods", f"{c:.2f} ms", "per trial and method"
+        yield "  NumPy / C, one core", f"{slow / c:.2f} x", "aim 50"
+        yield "  C, all methods of the suite", f"{value('suite_program_all_methods'):.2f} ms", ""
+        yield "  results apart at most", f"{value('suite_difference'):.1f} se", "below about 3"
+    if "compact_plants_1_threads_wall" not in rows:
+        return
+    one, two = (value(f"compact_plants_{n}_threads_wall") for n in (1, 2))
+    yield "compact-plants, standard, 2 threads", f"{two:.1f} s", "paper scale: 120 s"
+    yield "  1 thread / 2 threads", f"{one / two:.2f} x", "1.8"
+    memory = max(value(f"compact_plants_{n}_threads_memory") for n in (1, 2))
+    yield "  peak memory", f"{memory:.0f} MB", "500"
+    yield "cost of a trial in steps of its plant", "1000 steps", ""
+    plants = [x[len("run_"):] for x in rows if f"plant_{x[len('run_'):]}_candidates" in rows]
+    for plant in sorted(plants, key=lambda x: value(f"plant_{x}_candidates")):
+        m = value(f"plant_{plant}_candidates")
+        steps = value(f"run_{plant}") * value(f"plant_{plant}_bare") / TRIALS_OF_A_SEED
+        yield f"  {plant}, candidates: {m:.0f}", f"{steps / 1e3:.0f}", "with calibration"
+    small, middle, large = (value(f"run_{n}_gains") for n in (9, 17, 33))
+    yield "quad_tank, 33 gains / 17 gains", f"{large / middle:.2f} x", "below 2"
+    yield "  17 gains / 9 gains", f"{middle / small:.2f} x", "below 2"
+    few, some, many = (value(f"run_{n}_trials") for n in (40, 80, 160))
+    early, late = (some - few) / 40, (many - some) / 80
+    yield "  a trial more, 40 to 80", f"{500 * early:.2f} ms", "9 methods, one gain"
+    yield "  80 to 160 / 40 to 80", f"{late / early:.2f}", "about 1"
 
 
 def save(rows):
@@ -135,7 +183,8 @@ def main():
     parser.add_argument("--no-save", action="store_true", help="print only")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
-    programs = [build / "bench/bench_stage1", build / "bench/bench_calibrate", build / "preflight"]
+    names = ("bench/bench_stage1", "bench/bench_calibrate", "preflight", "bench/bench_plants")
+    programs = [build / name for name in names]
     for program in programs:
         if not program.exists():
             sys.exit(f"bench/run.py: {program} is not there; build it with\n"
@@ -151,9 +200,16 @@ def main():
             print("no NumPy here, so no ratio to it (make deps)", file=sys.stderr)
     run(rows, [programs[1]])
     time_program(rows, programs[2])
-    print(f"{'':36}{'this run':>12}   wanted")
+    run(rows, [programs[3]])
+    if can_run_suites(programs[2]):
+        if python:
+            run(rows, [python, ROOT / "bench/bench_suite.py", programs[2]])
+        run(rows, [sys.executable, ROOT / "bench/bench_runs.py", programs[2]])
+    else:
+        print("preflight was built without `bench`, so no whole runs", file=sys.stderr)
+    print(f"{'':38}{'this run':>12}   wanted")
     for what, measured, wanted in table(rows):
-        print(f"{what:36}{measured:>12}   {wanted}")
+        print(f"{what:38}{measured:>12}   {wanted}")
     if not arguments.no_save:
         print(f"\nadded to {save(rows).relative_to(ROOT)}")
 

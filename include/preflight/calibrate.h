@@ -35,6 +35,7 @@ typedef struct pf_plan_task {
 
 typedef struct pf_plan {
     const char *plant;
+    const char *environment; // what random streams are named after
     int n_mech, n_chan, n_state;
     const pf_mechanism *mechanisms;
     const pf_channel *channels; // scale 0: to be found

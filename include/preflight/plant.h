@@ -56,6 +56,9 @@ typedef struct pf_plant_info {
     const char *name;   // "attitude", "exec:./rig"
     const char *title;  // one line
     const char *source; // simulator and version, for the kit
+    // What its random streams are named after. Nullable: the name. A process plant gives its own
+    // name, so that results do not depend on where its program lies.
+    const char *environment;
     int n_mech, n_chan, n_state;
     double dt_s; // control step; 0 if unknown
     const pf_mechanism *mechanisms;
@@ -109,6 +112,7 @@ PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *pla
 PF_API pf_status pf_plant_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
 PF_API void pf_plant_destroy(pf_plant *plant); // Nullable.
 PF_API const pf_plant_info *pf_plant_get_info(const pf_plant *plant);
+PF_API const char *pf_plant_environment(const pf_plant_info *info);
 PF_API pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value,
                                    pf_error *error);
 

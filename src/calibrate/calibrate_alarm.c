@@ -18,9 +18,9 @@ static int draw_opportunities(const pf_plan *plan, uint64_t trial)
         return plan->budget1;
     }
     pf_rng rng;
-    pf_rng_init(
-        &rng, pf_key_derive(pf_key_stream(plan->seed, plan->plant, trial, PF_PURPOSE_THRESHOLD, 0),
-                            PF_PURPOSE_LAW));
+    pf_rng_init(&rng, pf_key_derive(pf_key_stream(plan->seed, plan->environment, trial,
+                                                  PF_PURPOSE_THRESHOLD, 0),
+                                    PF_PURPOSE_LAW));
     int span = plan->reveal_last - plan->reveal_first + 1;
     int reveal = plan->reveal_first + (int)pf_rng_below(&rng, (uint32_t)span);
     return (reveal - 1) / plan->reveal_period;
@@ -33,7 +33,7 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     pf_calibration *c = work->c;
     pf_worker *w = &c->workers[worker];
     pf_session_config config = pf_session_config_default();
-    config.seed = pf_key_stream(c->plan->seed, c->plan->plant, trial, PF_PURPOSE_METHOD, 0);
+    config.seed = pf_key_stream(c->plan->seed, c->plan->environment, trial, PF_PURPOSE_METHOD, 0);
     pf_session *session = NULL;
     pf_status status =
         pf_session_init(&session, &work->kit, &config, w->session_memory, w->session_bytes, error);

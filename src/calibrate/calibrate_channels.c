@@ -20,7 +20,7 @@ static pf_status response_energy(pf_calibration *c, int probe, int start, double
     const pf_plan_probe *p = &plan->probes[probe];
     pf_roll roll = pf_roll_default();
     roll.key =
-        pf_key_stream(plan->seed, plan->plant, (uint64_t)start, PF_PURPOSE_CALIBRATION, 1000);
+        pf_key_stream(plan->seed, plan->environment, (uint64_t)start, PF_PURPOSE_CALIBRATION, 1000);
     roll.command = p->command;
     roll.rows = p->rows;
     pf_trace trace = {.output = w->response};
@@ -130,10 +130,11 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                   .gains = w->gains,
                   .start = w->start,
                   .response = w->response};
-    pf_key key = pf_key_stream(plan->seed, plan->plant, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
-                               mixed       ? 2
-                               : class > 0 ? 1
-                                           : 0);
+    pf_key key =
+        pf_key_stream(plan->seed, plan->environment, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
+                      mixed       ? 2
+                      : class > 0 ? 1
+                                  : 0);
     pf_status status = pf_rig_run(&rig, q, key, error);
     pf_twin twin = {w->plant, &c->build.kit};
     pf_predictor predictor = pf_twin_predictor(&twin);

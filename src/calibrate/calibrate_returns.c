@@ -48,7 +48,7 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
         w->gains[i] = 1;
     }
     pf_roll roll = pf_roll_default();
-    roll.key = pf_key_stream(plan->seed, plan->plant, member, PF_PURPOSE_MEMBER, 0);
+    roll.key = pf_key_stream(plan->seed, plan->environment, member, PF_PURPOSE_MEMBER, 0);
     roll.command = w->still;
     pf_status status = roll_task(c, w, task, &roll, w->nominal, error);
     roll.command = t->command;

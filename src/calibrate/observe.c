@@ -63,7 +63,7 @@ static pf_status run_and_tell(pf_session *session, pf_rig *rig, const pf_drive *
 
 pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive, pf_error *error)
 {
-    const char *environment = pf_plant_get_info(rig->plant)->name;
+    const char *environment = pf_plant_environment(pf_plant_get_info(rig->plant));
     int recovery = 0;
     for (;;) {
         int stage = pf_session_stage(session);

@@ -178,6 +178,7 @@ static void build_settings(pf_plan_builder *b)
     pf_plan *p = b->plan;
     int m = p->n_mech - 1;
     p->plant = text(b, c->plant ? c->plant : b->info ? b->info->name : "recordings");
+    p->environment = b->info ? text(b, pf_plant_environment(b->info)) : p->plant;
     p->n_state = b->info ? b->info->n_state : 0;
     p->method = "eg-mpt";
     p->g_cal = or_default(c->g_cal, .35);

@@ -71,7 +71,8 @@ static pf_status show_passive(story *s, pf_error *error)
     pf_pulse_command(info->probe, info->n_mech, 0, command);
     for (int run = 0; run < 20; run++) {
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(s->seed, info->name, (uint64_t)run, PF_PURPOSE_CONTRACT, 0);
+        roll.key = pf_key_stream(s->seed, pf_plant_environment(info), (uint64_t)run,
+                                 PF_PURPOSE_CONTRACT, 0);
         roll.command = command;
         roll.rows = info->probe->rows;
         roll.disturbance = true;
@@ -213,8 +214,8 @@ static pf_status fly(story *s, pf_error *error)
         for (int j = 0; j < k->n_mech; j++) {
             corrections[j] = pf_session_mechanism(s->session, j)->correction;
         }
-        pf_key key =
-            pf_key_stream(s->seed, pf_plant_get_info(s->plant)->name, 0, PF_PURPOSE_TASK, 0);
+        pf_key key = pf_key_stream(s->seed, pf_plant_environment(pf_plant_get_info(s->plant)), 0,
+                                   PF_PURPOSE_TASK, 0);
         double with = 0, without = 0;
         pf_status status = pf_fly(s->plant, k, t, key, s->gains, corrections, &with, error);
         if (status == PF_OK) {

@@ -145,7 +145,7 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
     pf_roll roll = pf_roll_default();
-    roll.key = pf_key_stream(seed, info->name, 0, PF_PURPOSE_EVALUATION, 0);
+    roll.key = pf_key_stream(seed, pf_plant_environment(info), 0, PF_PURPOSE_EVALUATION, 0);
     roll.mean_reset = c->mean_reset;
     roll.start = c->state ? start->value : NULL;
     roll.gains = b->gains;

@@ -385,6 +385,7 @@ static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits 
     const pf_description *about = &self->about;
     made->info = (pf_plant_info){.name = self->name,
                                  .title = pf__item_name(about->hello),
+                                 .environment = pf__item_name(about->hello),
                                  .source = about->source,
                                  .n_mech = about->n_mech,
                                  .n_chan = about->n_chan,

@@ -126,6 +126,11 @@ const pf_plant_info *pf_plant_get_info(const pf_plant *plant)
     return &plant->info;
 }
 
+const char *pf_plant_environment(const pf_plant_info *info)
+{
+    return info->environment ? info->environment : info->name;
+}
+
 pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value, pf_error *error)
 {
     for (int i = 0; i < plant->info.n_knobs; i++) {

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "test.h"
+
+#include "calibrate/observe.h"
+#include "preflight/calibrate.h"
+#include "trial/bank.h"
+#include "trial/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The response bank of a trial against what it stands for: real trajectories.
+
+// A small kit of a plant, for its probes and tasks.
+static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, pf_kit *kit)
+{
+    pf_plan plan;
+    pf_error error = {PF_OK, ""};
+    size_t n = 0;
+    bool good = pf_plant_from_class(plant, c, &error) == PF_OK &&
+                pf_plan_default(&plan, &c->info, &error) == PF_OK;
+    if (!CHECK(good)) {
+        return false;
+    }
+    plan.episodes = 12;
+    plan.alarm_trials = 20;
+    plan.members = 1;
+    plan.every_severity = false;
+    plan.require_probe = false;
+    good = pf_calibrate(&plan, *plant, NULL, bytes, &n, &error) == PF_OK &&
+           pf_kit_load(kit, *bytes, n, &error) == PF_OK;
+    pf_plan_free(&plan);
+    if (!CHECK(good)) {
+        printf("%s\n", error.text);
+    }
+    return good;
+}
+
+// NTE of a task at a share by a rollout of its own.
+static double direct_nte(pf_bank *b, int task, int member, double share)
+{
+    const pf_kit *k = b->kit;
+    static double out[4096];
+    double gains[PF_MECH_MAX], sum = 0;
+    int rows = pf_kit_task_rows(k, task);
+    for (int j = 0; j < k->n_mech; j++) {
+        gains[j] = 1;
+    }
+    gains[k->use_mech[k->task_use[task]]] = share;
+    pf_roll roll = pf_roll_default();
+    roll.start = b->start;
+    roll.key = pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, b->trial,
+                             PF_PURPOSE_MEMBER, (uint64_t)member);
+    roll.gains = gains;
+    roll.rows = rows;
+    roll.command = k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
+    roll.disturbance = true;
+    CHECK(pf_plant_roll(b->plant, &roll, &(pf_trace){.output = out}, NULL) == PF_OK);
+    const double *reference = b->reference + (size_t)task * b->task_window;
+    for (int i = 0; i < rows * k->n_chan; i++) {
+        double d = (out[i] - reference[i]) / k->return_scale[i % k->n_chan];
+        sum += d * d;
+    }
+    return sum / b->energy[task];
+}
+
+// The parabola through the nodes against the physics: what a predicted return may be off by.
+static void check_returns(void)
+{
+    for (int p = 0; p < pf_plant_count(); p++) {
+        const pf_plant_class *c = pf_plant_at(p);
+        pf_plant *plant = NULL;
+        void *bytes = NULL;
+        pf_kit kit;
+        pf_bank bank;
+        double worst = 0;
+        pf_rng rng;
+        pf_rng_init(&rng, (pf_key)p);
+        if (small_kit(c, &plant, &bytes, &kit) &&
+            CHECK(pf_bank_init(&bank, plant, &kit, NULL) == PF_OK)) {
+            for (int i = 0; i < 60; i++) {
+                int task = i % kit.n_tasks, member = i % PF_BANK_MEMBERS;
+                double share = 2.5 * pf_rng_uniform(&rng), nte = 0;
+                if (i % 12 == 0) {
+                    pf_bank_start(&bank, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, .35);
+                }
+                CHECK(pf_bank_nte(&bank, task, member, share, &nte, NULL) == PF_OK);
+                double real = direct_nte(&bank, task, member, share);
+                worst = fmax(worst, fabs(exp(-fmin(nte, 10)) - exp(-fmin(real, 10))));
+            }
+            pf_bank_free(&bank);
+        }
+        printf("%-16s largest error of a predicted return %.1e\n", c->info.name, worst);
+        // limits put a kink into the range of two plants: current and level
+        bool battery = strcmp(c->info.name, "battery") == 0;
+        bool tank = strcmp(c->info.name, "quad_tank") == 0;
+        CHECK(worst < (battery ? 2e-2 : tank ? 6e-3 : 2e-3));
+        free(bytes);
+        pf_plant_destroy(plant);
+    }
+}
+
+// What the bank tells a session is what a session reads from the response itself.
+static void check_evidence(void)
+{
+    pf_plant *plant = NULL;
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_bank bank;
+    if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
+        !CHECK(pf_bank_init(&bank, plant, &kit, NULL) == PF_OK)) {
+        return;
+    }
+    void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
+    double start[8], response[64], gains[8] = {1, 1, .35, 1, 1, 1, 1, 1};
+    pf_rig rig = {
+        .plant = plant, .kit = &kit, .gains = gains, .start = start, .response = response};
+    pf_twin twin = {plant, &kit};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_session *session = NULL;
+    CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
+    pf_bank_start(&bank, 9, 4, PF_PURPOSE_EVALUATION, 2, .35);
+    for (int i = 0; i < 6; i++) {
+        pf_ask ask = pf_session_ask(session);
+        const pf_evidence *e = NULL;
+        CHECK(pf_bank_stage1(&bank, i, ask.probe, true, &e, NULL) == PF_OK);
+        pf_key key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_EVALUATION, (uint64_t)i);
+        CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
+        pf_tell tell = {ask.probe, response, ask.rows, kit.n_chan, start, kit.n_state};
+        CHECK(pf_session_tell(session, &tell, &predictor, NULL) == PF_OK);
+        int n = 0;
+        const pf_reading *r = pf_session_readings(session, &n);
+        CHECK_NEAR(r->score, e->match.score, 1e-9 * fabs(r->score) + 1e-12);
+        long rolls = bank.rolls;
+        CHECK(pf_bank_stage1(&bank, i, ask.probe, true, &e, NULL) == PF_OK);
+        CHECK(bank.rolls == rolls); // asked again it is remembered, not run
+    }
+    free(memory);
+    pf_bank_free(&bank);
+    free(bytes);
+    pf_plant_destroy(plant);
+}
+
+// The law of trials: exact share of nominal ones, ranges, all mechanisms, nothing but the names.
+static void check_law(void)
+{
+    int nominal = 0, seen[8] = {0};
+    for (int t = 0; t < 50; t++) {
+        pf_law law = pf_law_draw(2, "attitude", t, 50, .2, 7);
+        pf_law again = pf_law_draw(2, "attitude", t, 50, .2, 7);
+        CHECK(law.tau == again.tau && law.reveal == again.reveal &&
+              law.mechanism == again.mechanism);
+        CHECK(law.tau >= 10 && law.tau <= 20 && law.reveal >= 35 && law.reveal <= 45);
+        CHECK(law.nominal == (law.mechanism == 0));
+        nominal += law.nominal;
+        seen[law.mechanism]++;
+    }
+    CHECK(nominal == 10);
+    for (int j = 1; j < 8; j++) {
+        CHECK(seen[j] > 0);
+    }
+    CHECK(!pf_law_draw(2, "attitude", 0, 40, 0, 7).nominal);
+}
+
+void test_bank(void)
+{
+    PF_CASE("predicted returns against rollouts of their own");
+    check_returns();
+    PF_CASE("shared evidence is what a session reads itself");
+    check_evidence();
+    PF_CASE("the law of trials");
+    check_law();
+}
