@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""The dc_servo part of compact-plants in NumPy, vectorised over trials: a yardstick for `bench run`.
+"""The dc_servo part of compact-plants in NumPy, vectorised over trials: yardstick for `bench run`.
 
 Two methods, EG-MPT and Bayes-Risk: channels, alarm thresholds, stage 1, one recovery probe,
 certificate, returns; protocol sections 1 to 3, plants section 8. Runs the same with the program on
@@ -367,10 +367,13 @@ def run_numpy(seeds):
 # --- the program
 
 def run_program(program, seeds, folder, methods):
-    """Processor seconds and the database of the same trials by `preflight bench run`."""
+    """Processor seconds and the database of the same trials by `preflight bench run`.
+
+    A suite of this plant alone: with --only every claim would also walk over the others' units.
+    """
     database = pathlib.Path(folder) / f"{len(methods) or 'all'}.db"
     command = [program, "bench", "run", "compact-plants", "--profile", "paper", "--threads", "1",
-               "--only", "environment=dc_servo", "--set", f"seeds={seeds}", "--db", database]
+               "--set", "environments=[dc_servo]", "--set", f"seeds={seeds}", "--db", database]
     if methods:
         command += ["--set", f"methods=[{','.join(methods)}]"]
     child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL,
