@@ -2,7 +2,7 @@
 _preflight()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local commands="demo list calibrate check serve replay explain rollout kit"
+    local commands="demo list calibrate check serve replay explain rollout kit bench"
     if [ "$COMP_CWORD" = 1 ]; then
         COMPREPLY=($(compgen -W "$commands --help --version" -- "$current"))
         return
@@ -31,12 +31,14 @@ _preflight()
     replay) options="--json" ;;
     rollout) options="--commands --fault --seed --mean-reset --no-noise --state --what" ;;
     kit) options="show --json" ;;
+    bench) options="list run status table figure verify $(preflight list suites 2>/dev/null | cut -d' ' -f1) --profile --threads --db --only --set --data --config --format --sample -o --json" ;;
     esac
     case $current in
     -*) COMPREPLY=($(compgen -W "$options --help" -- "$current")) ;;
     *)
         case $command in
-        list|kit) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
+        list|bench) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
+        kit) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
         calibrate|rollout)
             COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current")) ;;
         *) COMPREPLY=($(compgen -f -- "$current")) ;;

@@ -6,7 +6,7 @@ _preflight() {
         'demo:the whole story on a built-in plant' 'list:plants, methods or suites'
         'calibrate:builds a kit' 'check:one readiness check' 'serve:ask/tell in JSON lines'
         'replay:recomputes a journal' 'explain:why go or no-go, in words'
-        'rollout:simulation trace as CSV' 'kit:shows a kit')
+        'rollout:simulation trace as CSV' 'kit:shows a kit' 'bench:the experiments of the paper')
     if (( CURRENT == 2 )); then
         _describe command commands
         return
@@ -24,6 +24,9 @@ _preflight() {
     rollout) _arguments '--commands[CSV]:file:_files' '*--fault[J:G]:fault' '--seed[seed]:number' '--mean-reset' \
         '--no-noise' '--state[CSV]:file:_files' '--what:(output state)' '*:plant' ;;
     kit) _arguments '1:what:(show)' '--json[as JSON]' '*:kit:_files' ;;
+    bench) _arguments '1:what:(list run status table figure verify)' '--profile:(quick standard paper)' \
+        '--db[database]:file:_files' '--threads[threads]:number' '*--only[key=a,b]:clause' '--format:(md csv tex)' \
+        '-o[folder]:folder:_files -/' '*:suite' ;;
     *) _files ;;
     esac
 }
