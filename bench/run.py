@@ -138,7 +138,7 @@ def table_suite(value, rows):
         yield "dc_servo suite, 2 methods", f"{c:.2f} ms", "per trial and method"
         yield "  NumPy / C, one core", f"{slow / c:.2f} x", "aim 50"
         yield "  C, all methods of the suite", f"{value('suite_program_all_methods'):.2f} ms", ""
-        yield "  results apart at most", f"{value('suite_difference'):.1f} se", "largest of 16, 5 seeds"
+        yield "  results apart at most", f"{value('suite_difference'):.1f} se", "largest of 16"
     if "compact_plants_1_threads_wall" not in rows:
         return
     one, two = (value(f"compact_plants_{n}_threads_wall") for n in (1, 2))

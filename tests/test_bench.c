@@ -378,6 +378,13 @@ static void check_verify(void)
     snprintf(sql, sizeof sql, "DELETE FROM result WHERE %s", one);
     tamper(sql);
     CHECK(bench("verify", "tampered.db", all, 1, "sept: the row is missing"));
+    // all rows of a unit gone: the unit still counts as done
+    tamper("DELETE FROM result WHERE unit = 7");
+    CHECK(bench("verify", "tampered.db", all, 1, "320 of 320"));
+    CHECK(bench("verify", "tampered.db", all, 1, "the row is missing"));
+    // kits are calibrated anew, never taken from the store
+    tamper("UPDATE kit SET bytes = zeroblob(64)");
+    CHECK(bench("verify", "tampered.db", all, 1, "the row is missing"));
 }
 
 static void check_config_hash(void)

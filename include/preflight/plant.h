@@ -56,9 +56,6 @@ typedef struct pf_plant_info {
     const char *name;   // "attitude", "exec:./rig"
     const char *title;  // one line
     const char *source; // simulator and version, for the kit
-    // What its random streams are named after. Nullable: the name. A process plant gives its own
-    // name, so that results do not depend on where its program lies.
-    const char *environment;
     int n_mech, n_chan, n_state;
     double dt_s; // control step; 0 if unknown
     const pf_mechanism *mechanisms;
@@ -71,6 +68,9 @@ typedef struct pf_plant_info {
     const pf_policy *policies;
     int n_knobs;
     const pf_knob *knobs;
+    // What its random streams are named after. Nullable: the name. A process plant gives its own
+    // name, so that results do not depend on where its program lies.
+    const char *environment;
 } pf_plant_info;
 
 // A native plant: one file that fills one of these, and one row in the registry. State is a plain

@@ -275,6 +275,10 @@ pf_status pf_bank_nte(pf_bank *b, int task, int member, double share, double *nt
         status = node(b, task, member, middle - 1 + i, &y[i], error);
     }
     double parabola = y[1] + .5 * x * (y[2] - y[0]) + .5 * x * x * (y[2] - 2 * y[1] + y[0]);
+    if (status == PF_OK && !isfinite(parabola)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "task '%s': its tracking error is not finite",
+                       pf_kit_task_name(b->kit, task));
+    }
     *nte = fmax(parabola, 0);
     return status;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
 
+#include "kits.h"
 #include "mechanism.h"
 
 #include "../host/text.h"
@@ -196,6 +197,13 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     add_string(&out, "profile", e->profile->name);
     add_string(&out, "preflight", PF_VERSION);
     add_names(&out, "environments", &s->environments);
+    pf_json_key(&out, "fingerprints");
+    pf_text_add(&out, "[");
+    for (int i = 0; i < s->environments.n; i++) {
+        pf_json_comma(&out);
+        pf_json_string(&out, e->fingerprint[i]);
+    }
+    pf_text_add(&out, "]");
     add_names(&out, "methods", &s->methods);
     if (e->responses > 0) {
         add_names(&out, "knobs", &s->settings);
@@ -259,6 +267,26 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
+// A changed plant must not pass for the one that was run before.
+static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
+{
+    const pf_config_refs *names = &e->suite->environments;
+    pf_status status = PF_OK;
+    e->fingerprint = calloc((size_t)names->n, sizeof *e->fingerprint);
+    if (!e->fingerprint) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    }
+    for (int i = 0; i < names->n && status == PF_OK; i++) {
+        pf_plant *plant = NULL;
+        status = pf_plant_create(&plant, names->text[i], error);
+        if (status == PF_OK) {
+            status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
+        }
+        pf_plant_destroy(plant);
+    }
+    return status;
+}
+
 pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
                              pf_error *error)
 {
@@ -272,6 +300,7 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     status = status ? status : check_axes(e, error);
     status = status ? status : make_cells(e, error);
     status = status ? status : make_units(e, error);
+    status = status ? status : take_fingerprints(e, error);
     status = status ? status : make_settings(e, error);
     if (status != PF_OK) {
         pf_experiment_free(e);
@@ -284,6 +313,7 @@ void pf_experiment_free(pf_experiment *e)
     free(e->episodes);
     free(e->cells);
     free(e->units);
+    free(e->fingerprint);
     free(e->settings);
     memset(e, 0, sizeof *e);
 }

@@ -30,6 +30,7 @@ typedef struct pf_experiment {
     pf_cell *cells;
     size_t n_units;
     pf_unit *units;          // by environment, seed, cell, trial
+    char (*fingerprint)[65]; // of each environment's plant
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
 } pf_experiment;

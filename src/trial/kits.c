@@ -11,11 +11,75 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
+{
+    if (values) {
+        pf_sha256_update(sha, values, n * sizeof *values);
+    }
+}
+
+// Responses to one pulse shape on every mechanism.
+static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha256 *sha,
+                                pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    size_t mech = (size_t)info->n_mech, rows = (size_t)pulse->rows;
+    double gains[PF_MECH_MAX];
+    double *command = calloc(rows * mech, sizeof *command);
+    double *output = calloc(rows * (size_t)info->n_chan, sizeof *output);
+    pf_status status = command && output ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    for (int j = 0; j < 2 * info->n_mech && status == PF_OK; j++) {
+        for (int i = 0; i < info->n_mech; i++) {
+            gains[i] = i == j / 2 && j % 2 ? .35 : 1;
+        }
+        pf_pulse_command(pulse, info->n_mech, j / 2, command);
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)j;
+        roll.gains = gains;
+        roll.command = command;
+        roll.rows = pulse->rows;
+        roll.disturbance = true;
+        roll.sensor_noise = 1;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, error);
+        hash_numbers(sha, output, rows * (size_t)info->n_chan);
+    }
+    free(command);
+    free(output);
+    return status;
+}
+
+pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    size_t m = (size_t)info->n_mech - 1;
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    for (int c = 0; c < info->n_chan; c++) {
+        const double numbers[] = {info->channels[c].noise_sd, info->channels[c].scale};
+        hash_numbers(&sha, numbers, 2);
+    }
+    for (int j = 0; j < info->n_mech; j++) {
+        const double numbers[] = {info->mechanisms[j].lo, info->mechanisms[j].hi};
+        hash_numbers(&sha, numbers, 2);
+    }
+    hash_numbers(&sha, info->reveal, m);
+    hash_numbers(&sha, info->importance, m);
+    pf_status status = hash_responses(plant, info->probe, &sha, error);
+    if (status == PF_OK) {
+        status = hash_responses(plant, info->task, &sha, error);
+    }
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, fingerprint);
+    return status;
+}
+
 void pf_kits_key(const pf_kits_request *r, char key[65])
 {
     pf_text text = {0};
     pf_text_addf(&text, "%s|%s|%llu|%d|%d|%d|%d", PF_VERSION, pf_plant_get_info(r->plant)->name,
                  (unsigned long long)r->seed, r->grid, r->bins, r->episodes, r->alarm_trials);
+    pf_text_addf(&text, "|%s", r->fingerprint);
     const double numbers[] = {r->g_cal, r->sigma, r->hazard};
     pf_json_numbers(&text, 3, numbers);
     for (int i = 0; i < r->n_methods; i++) {

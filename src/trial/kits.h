@@ -21,7 +21,12 @@ typedef struct pf_kits_request {
     int grid, bins, episodes, alarm_trials;
     int n_methods;
     const char *const *methods;
+    const char *fingerprint; // of the plant
 } pf_kits_request;
+
+// A checksum of what a plant does: its numbers and its probe and task responses, healthy and weak,
+// disturbed and noisy, so that a changed plant is another plant whatever its name.
+pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error);
 
 // Names everything that the kits depend on, for caches.
 void pf_kits_key(const pf_kits_request *request, char key[65]);

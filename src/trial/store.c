@@ -232,6 +232,14 @@ static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *val
     return status;
 }
 
+// The next row of a walk: *more is false at its end; anything else that is no row is an error.
+static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
+{
+    int code = sqlite3_step(statement);
+    *more = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : fail(s, "reading", error);
+}
+
 static pf_status begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
@@ -292,6 +300,7 @@ pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, c
                           pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
+    bool more = false;
     hash[0] = 0;
     pf_status status = prepare(s,
                                "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
@@ -300,7 +309,8 @@ pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, c
     if (status == PF_OK) {
         const bound values[] = {{suite, 0}, {profile, 0}};
         bind(statement, 2, values);
-        if (sqlite3_step(statement) == SQLITE_ROW) {
+        status = next_row(s, statement, &more, error);
+        if (more) {
             snprintf(hash, 65, "%s", (const char *)sqlite3_column_text(statement, 0));
         }
     }
@@ -322,7 +332,8 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
-        while (sqlite3_step(statement) == SQLITE_ROW && n < 64) {
+        bool more = true;
+        while (n < 64 && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
             const char *owner = (const char *)sqlite3_column_text(statement, 0);
             if (!owner || !owner_alive(owner)) {
                 snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
@@ -368,7 +379,8 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
-        while (!*found && sqlite3_step(statement) == SQLITE_ROW) {
+        bool more = true;
+        while (!*found && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
             read_unit(statement, unit);
             *found = !wanted || wanted(self, unit);
         }
@@ -388,9 +400,11 @@ pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{NULL, unit->id}};
-    status = run_bound(s, "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1", 1,
-                       values, error);
+    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    status = run_bound(s,
+                       "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
+                       " owner = ?",
+                       2, values, error);
     return end(s, status, error);
 }
 
@@ -459,9 +473,12 @@ pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{reason, 0}, {NULL, unit->id}};
-    status = run_bound(s, "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ?", 2,
-                       values, error);
+    const bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
+    status =
+        run_bound(s,
+                  "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
+                  " 1 AND owner = ?",
+                  3, values, error);
     return end(s, status, error);
 }
 
@@ -474,7 +491,8 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
-        while (sqlite3_step(statement) == SQLITE_ROW) {
+        bool more = true;
+        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
             int64_t n = sqlite3_column_int64(statement, 1);
             int state = sqlite3_column_int(statement, 0);
             counts->total += n;
@@ -487,19 +505,20 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
     return status;
 }
 
-pf_status pf_store_failures(pf_store *s, const char *hash,
+static pf_status walk_units(pf_store *s, const char *hash, int state,
                             void (*each)(void *self, const pf_unit *unit, const char *reason),
                             void *self, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     pf_status status = prepare(s,
                                "SELECT id, environment, setting, seed, trial, reason FROM unit"
-                               " WHERE hash = ? AND state = 3 ORDER BY id",
+                               " WHERE hash = ? AND state = ? ORDER BY id",
                                &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
-        while (sqlite3_step(statement) == SQLITE_ROW) {
+        const bound values[] = {{hash, 0}, {NULL, state}};
+        bind(statement, 2, values);
+        bool more = true;
+        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
             pf_unit unit;
             read_unit(statement, &unit);
             each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
@@ -507,6 +526,20 @@ pf_status pf_store_failures(pf_store *s, const char *hash,
     }
     sqlite3_finalize(statement);
     return status;
+}
+
+pf_status pf_store_failures(pf_store *s, const char *hash,
+                            void (*each)(void *self, const pf_unit *unit, const char *reason),
+                            void *self, pf_error *error)
+{
+    return walk_units(s, hash, FAILED, each, self, error);
+}
+
+pf_status pf_store_done(pf_store *s, const char *hash,
+                        void (*each)(void *self, const pf_unit *unit, const char *reason),
+                        void *self, pf_error *error)
+{
+    return walk_units(s, hash, DONE, each, self, error);
 }
 
 pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
@@ -525,7 +558,8 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
     }
-    while (status == PF_OK && sqlite3_step(statement) == SQLITE_ROW) {
+    bool more = true;
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
         pf_unit unit;
         pf_trial_result result;
         read_unit(statement, &unit);
@@ -553,7 +587,9 @@ pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **b
     if (status == PF_OK) {
         const bound values[] = {{key, 0}, {NULL, statistic}};
         bind(statement, 2, values);
-        if (sqlite3_step(statement) == SQLITE_ROW) {
+        bool more = false;
+        status = next_row(s, statement, &more, error);
+        if (more) {
             *n = (size_t)sqlite3_column_bytes(statement, 0);
             *bytes = malloc(*n + 1);
             if (*bytes) {

@@ -56,6 +56,11 @@ typedef struct pf_store_counts {
 pf_status pf_store_count(pf_store *store, const char *hash, pf_store_counts *counts,
                          pf_error *error);
 
+// Calls back for every unit that is marked done, whether its rows are there or not.
+pf_status pf_store_done(pf_store *store, const char *hash,
+                        void (*each)(void *self, const pf_unit *unit, const char *reason),
+                        void *self, pf_error *error);
+
 // Calls back for every failed unit.
 pf_status pf_store_failures(pf_store *store, const char *hash,
                             void (*each)(void *self, const pf_unit *unit, const char *reason),

@@ -33,18 +33,14 @@ static int find_method(const pf_experiment *e, const char *method)
     return -1;
 }
 
-static pf_status note_done(void *self, const pf_unit *unit, const char *method,
-                           const pf_trial_result *result, pf_error *error)
+static void note_done(void *self, const pf_unit *unit, const char *reason)
 {
-    (void)method;
-    (void)result;
-    (void)error;
+    (void)reason;
     check *c = self;
     int64_t at = pf_experiment_find(c->experiment, unit);
     if (at >= 0) {
         c->done[at] = true;
     }
-    return PF_OK;
 }
 
 static pf_status note_values(void *self, const pf_unit *unit, const char *method,
@@ -141,7 +137,7 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
     c->done = calloc(e->n_units, sizeof *c->done);
     c->place = calloc(e->n_units, sizeof *c->place);
     pf_status status = c->done && c->place
-                           ? pf_store_rows(store, e->hash, note_done, c, error)
+                           ? pf_store_done(store, e->hash, note_done, c, error)
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
     if (status != PF_OK) {
         return status;
