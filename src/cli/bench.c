@@ -72,6 +72,28 @@ bool bench_resolve(bench_call *c, int *status)
     return true;
 }
 
+// What the profile fixes cannot be set beside it; it would be overridden without a word.
+static pf_status check_profile(const bench_call *c, pf_error *error)
+{
+    const struct {
+        const char *key;
+        int fixed;
+    } keys[] = {{"seeds=", c->profile->seeds},
+                {"trials=", c->profile->trials},
+                {"alarm_trials=", c->profile->alarm_trials}};
+    for (int i = 0; i < c->set.n; i++) {
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            if (keys[k].fixed > 0 &&
+                strncmp(c->set.item[i], keys[k].key, strlen(keys[k].key)) == 0) {
+                return pf_fail(error, PF_ERR_ARGUMENT,
+                               "--set %s: the profile %s has its own number; use --profile paper",
+                               c->set.item[i], c->profile->name);
+            }
+        }
+    }
+    return PF_OK;
+}
+
 // --- suites by name
 
 static int by_text(const void *a, const void *b)
@@ -148,6 +170,12 @@ static pf_status read_suite(const char *path, const bench_call *c, bool overridd
         const char *slash = strrchr(path, '/');
         status = pf_suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item,
                                overridden ? c->set.n : 0, error);
+        if (status == PF_OK && overridden) {
+            status = check_profile(c, error);
+            if (status != PF_OK) {
+                pf_suite_free(suite);
+            }
+        }
     }
     free(text);
     return status;
