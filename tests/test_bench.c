@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
+#include "trial/store.h"
+
 #include "host/file.h"
 #include "preflight/rng.h"
 #include "program.h"
@@ -13,6 +15,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -476,8 +479,39 @@ static void check_smoke(void)
     CHECK(program("list suites", 0, "ladder"));
 }
 
+// Another process holds a new file alone for a moment.
+static void *hold(void *self)
+{
+    struct timespec moment = {0, 300000000};
+    sqlite3 *db = self;
+    nanosleep(&moment, NULL);
+    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+    return NULL;
+}
+
+static void check_open(void)
+{
+    PF_CASE("opening waits for a process that has the new file to itself");
+    char path[300];
+    sqlite3 *db = NULL;
+    pf_store *store = NULL;
+    pf_error error = {PF_OK, ""};
+    pthread_t thread;
+    snprintf(path, sizeof path, "%s/held.db", pf_scratch_dir());
+    CHECK(sqlite3_open(path, &db) == SQLITE_OK);
+    CHECK(sqlite3_exec(db, "BEGIN EXCLUSIVE; CREATE TABLE mine(x)", NULL, NULL, NULL) == SQLITE_OK);
+    CHECK(pthread_create(&thread, NULL, hold, db) == 0);
+    if (!CHECK(pf_store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK)) {
+        printf("%s\n", error.text);
+    }
+    pthread_join(thread, NULL);
+    pf_store_close(store);
+    sqlite3_close(db);
+}
+
 void test_bench(void)
 {
+    check_open();
     char path[256];
     pf_error error;
     bench_run b;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
@@ -82,11 +83,28 @@ static void create_sql(pf_text *sql)
     pf_text_add(sql, ";");
 }
 
+// Turning a new file to write-ahead logging needs it for a moment alone, and that wait SQLite does
+// not do by itself.
+static pf_status use_wal(pf_store *s, pf_error *error)
+{
+    enum { TRIES = 1500 };
+    const struct timespec moment = {0, 20000000};
+    int code = SQLITE_BUSY;
+    for (int i = 0; i < TRIES && code == SQLITE_BUSY; i++) {
+        code = sqlite3_exec(s->db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL,
+                            NULL, NULL);
+        if (code == SQLITE_BUSY) {
+            nanosleep(&moment, NULL);
+        }
+    }
+    return code == SQLITE_OK ? PF_OK : fail(s, "database", error);
+}
+
 static pf_status create(pf_store *s, pf_error *error)
 {
     pf_text sql = {0};
     create_sql(&sql);
-    pf_status status = run(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", error);
+    pf_status status = use_wal(s, error);
     if (status == PF_OK) {
         status = run(s, "BEGIN IMMEDIATE", error);
     }
