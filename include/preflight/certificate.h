@@ -15,6 +15,11 @@ extern "C" {
 // Return of a task: exp(-min(nte, 10)).
 PF_API double pf_return(double nte);
 
+// Sum of squared differences of two trajectories (rows x n_chan), each channel divided by its
+// scale: numerator and denominator of the normalised tracking error.
+PF_API double pf_tracking_distance(int rows, int n_chan, const double *scale, const double *a,
+                                   const double *b);
+
 // NTE from a table over delivered shares, linear between the points and constant beyond the ends.
 PF_API double pf_nte_interpolate(int n, const double *shares, const double *nte, double share);
 

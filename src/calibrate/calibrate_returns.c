@@ -21,18 +21,6 @@ static pf_status roll_task(pf_calibration *c, pf_worker *w, int task, pf_roll *r
     return pf_plant_roll(w->plant, roll, &trace, error);
 }
 
-// Squared scaled distance of two trajectories.
-static double distance(const pf_calibration *c, int rows, const double *a, const double *b)
-{
-    int n_chan = c->plan->n_chan;
-    double sum = 0;
-    for (int i = 0; i < rows * n_chan; i++) {
-        double d = (a[i] - b[i]) / c->build.return_scale[i % n_chan];
-        sum += d * d;
-    }
-    return sum;
-}
-
 // One member of one use: the normalised tracking error at every delivered share. The member's
 // start is common to all tasks; its disturbance acts on the task but not on the reference.
 static pf_status run_member(void *self, int worker, size_t item, pf_error *error)
@@ -59,7 +47,8 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     if (status != PF_OK) {
         return status;
     }
-    double energy = distance(c, t->rows, w->predicted, w->nominal);
+    double energy = pf_tracking_distance(t->rows, plan->n_chan, c->build.return_scale, w->predicted,
+                                         w->nominal);
     if (!(energy > 0)) {
         return pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel", t->name);
     }
@@ -68,7 +57,10 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
         w->gains[j] = c->build.shares[s];
         status = roll_task(c, w, task, &roll, w->response, error);
-        nte[s] = fmin(distance(c, t->rows, w->response, w->predicted) / energy, 1e6);
+        nte[s] = fmin(pf_tracking_distance(t->rows, plan->n_chan, c->build.return_scale,
+                                           w->response, w->predicted) /
+                          energy,
+                      1e6);
     }
     return status;
 }

@@ -6,16 +6,6 @@
 #include "preflight/certificate.h"
 #include "preflight/recovery.h"
 
-static double distance(const pf_kit *k, int rows, const double *a, const double *b)
-{
-    double sum = 0;
-    for (int i = 0; i < rows * k->n_chan; i++) {
-        double d = (a[i] - b[i]) / k->return_scale[i % k->n_chan];
-        sum += d * d;
-    }
-    return sum;
-}
-
 pf_status pf_fly(pf_plant *plant, const pf_kit *k, int task, pf_key key, const double *gains,
                  const double *corrections, double *ret, pf_error *error)
 {
@@ -57,8 +47,9 @@ pf_status pf_fly(pf_plant *plant, const pf_kit *k, int task, pf_key key, const d
         status = pf_plant_roll(plant, &roll, &(pf_trace){.output = flown}, error);
     }
     if (status == PF_OK) {
-        *ret = pf_return(distance(k, rows, flown, reference) /
-                         distance(k, rows, reference, free_response));
+        *ret = pf_return(
+            pf_tracking_distance(rows, k->n_chan, k->return_scale, flown, reference) /
+            pf_tracking_distance(rows, k->n_chan, k->return_scale, reference, free_response));
     }
     pf_arena_free(&arena);
     return status;

@@ -77,19 +77,25 @@ void pf_risk_prepare(int m, const double *belief, const double *weight, pf_risk_
 // sum_{i != j} w_i b_i (1 - b_i) + sum_c p0/Z_c [(p1 - p0) b_j sum_{i != j} w_i b_i^2
 //                                                + p1 w_j b_j (1 - b_j)];
 // the first sum cancels against rho(b), so only category terms remain.
-double pf_risk_reduction(int m, const double *belief, const pf_risk_terms *terms, int mechanism,
-                         const pf_channel_row *row)
+static inline double reduction(double b, double own, double others, int n_bins,
+                               const double *nominal, const double *changed)
 {
-    (void)m;
-    double b = belief[mechanism];
-    double own = terms->own[mechanism - 1], others = b * terms->others[mechanism - 1];
     double after = 0;
-    for (int c = 0; c < row->n_bins; c++) {
-        double p0 = row->nominal[c], p1 = row->changed[c];
+    others *= b;
+    for (int c = 0; c < n_bins; c++) {
+        double p0 = nominal[c], p1 = changed[c];
         double total = p0 * (1 - b) + p1 * b;
         after += p0 * ((p1 - p0) * others + p1 * own) / total;
     }
     return own - after;
+}
+
+double pf_risk_reduction(int m, const double *belief, const pf_risk_terms *terms, int mechanism,
+                         const pf_channel_row *row)
+{
+    (void)m;
+    return reduction(belief[mechanism], terms->own[mechanism - 1], terms->others[mechanism - 1],
+                     row->n_bins, row->nominal, row->changed);
 }
 
 void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
@@ -98,16 +104,9 @@ void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
 {
     for (int t = 0; t < n; t++) {
         int j = mechanisms[t];
-        double b = belief[j], own = terms->own[j - 1], others = b * terms->others[j - 1];
-        double after = 0;
-        for (int c = 0; c < n_bins; c++) {
-            double p0 = nominal[c], p1 = changed[c];
-            double total = p0 * (1 - b) + p1 * b;
-            after += p0 * ((p1 - p0) * others + p1 * own) / total;
-        }
-        out[t] = own - after;
-        nominal += n_bins;
-        changed += n_bins;
+        size_t row = (size_t)t * (size_t)n_bins;
+        out[t] = reduction(belief[j], terms->own[j - 1], terms->others[j - 1], n_bins,
+                           nominal + row, changed + row);
     }
 }
 

@@ -9,6 +9,17 @@ double pf_return(double nte)
     return exp(-fmin(nte, PF_NTE_MAX));
 }
 
+double pf_tracking_distance(int rows, int n_chan, const double *scale, const double *a,
+                            const double *b)
+{
+    double sum = 0;
+    for (int i = 0; i < rows * n_chan; i++) {
+        double d = (a[i] - b[i]) / scale[i % n_chan];
+        sum += d * d;
+    }
+    return sum;
+}
+
 double pf_nte_interpolate(int n, const double *shares, const double *nte, double share)
 {
     if (!(share > shares[0])) {

@@ -217,14 +217,19 @@ static void finish(pf_session *s, pf_done why)
     s->done = why;
 }
 
+void pf__session_boundary(const pf_session *s, pf_joint *joint)
+{
+    if (s->method->transport) {
+        pf_joint_transport(joint, s->belief, s->severity);
+    } else {
+        pf_joint_broad(joint, s->belief);
+    }
+}
+
 // The boundary: from here on only the joint belief is read and written.
 static void enter_stage2(pf_session *s)
 {
-    if (s->method->transport) {
-        pf_joint_transport(&s->joint, s->belief, s->severity);
-    } else {
-        pf_joint_broad(&s->joint, s->belief);
-    }
+    pf__session_boundary(s, &s->joint);
     s->stage = 2;
     if (!s->alarm) {
         finish(s, PF_DONE_NO_ALARM);

@@ -94,6 +94,9 @@ pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_er
 pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
                                          pf_error *error);
 
+// The joint belief at the end of stage 1: with the transported severity, or the broad prior.
+void pf__session_boundary(const pf_session *s, pf_joint *joint);
+
 // The joint belief as if stage 1 ended now; in later stages the present one.
 pf_joint *pf__session_joint_now(pf_session *s);
 

@@ -9,11 +9,7 @@ pf_joint *pf__session_joint_now(pf_session *s)
     if (s->stage != 1) {
         return &s->joint;
     }
-    if (s->method->transport) {
-        pf_joint_transport(&s->boundary, s->belief, s->severity);
-    } else {
-        pf_joint_broad(&s->boundary, s->belief);
-    }
+    pf__session_boundary(s, &s->boundary);
     return &s->boundary;
 }
 

@@ -182,16 +182,6 @@ pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
 
 // --- tasks
 
-static double distance(const pf_kit *k, int rows, const double *a, const double *b)
-{
-    double sum = 0;
-    for (int i = 0; i < rows * k->n_chan; i++) {
-        double d = (a[i] - b[i]) / k->return_scale[i % k->n_chan];
-        sum += d * d;
-    }
-    return sum;
-}
-
 static pf_status roll_task(pf_bank *b, int task, pf_roll *roll, double *out, pf_error *error)
 {
     roll->rows = pf_kit_task_rows(b->kit, task);
@@ -222,7 +212,8 @@ static pf_status start_tasks(pf_bank *b, pf_error *error)
             roll.command = task_command(k, t);
             status = roll_task(b, t, &roll, reference, error);
         }
-        b->energy[t] = distance(k, pf_kit_task_rows(k, t), reference, b->nominal);
+        b->energy[t] = pf_tracking_distance(pf_kit_task_rows(k, t), k->n_chan, k->return_scale,
+                                            reference, b->nominal);
         b->fallback[t] = NAN;
         if (status == PF_OK && !(b->energy[t] > 0)) {
             status = pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel",
@@ -252,7 +243,8 @@ static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf
     roll.disturbance = true;
     pf_status status = roll_task(b, task, &roll, b->response, error);
     const double *reference = b->reference + (size_t)task * b->task_window;
-    *nte = distance(k, roll.rows, b->response, reference) / b->energy[task];
+    *nte = pf_tracking_distance(roll.rows, k->n_chan, k->return_scale, b->response, reference) /
+           b->energy[task];
     *value = *nte;
     return status;
 }
@@ -311,7 +303,9 @@ pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_e
     status = roll_task(b, task, &roll, b->response, error);
     memset(b->still, 0, sizeof(double) * (size_t)rows * (size_t)k->n_mech);
     const double *reference = b->reference + (size_t)task * b->task_window;
-    *ret = pf_return(distance(k, rows, b->response, reference) / b->energy[task]);
+    *ret =
+        pf_return(pf_tracking_distance(rows, k->n_chan, k->return_scale, b->response, reference) /
+                  b->energy[task]);
     if (correction == 1) {
         b->fallback[task] = *ret;
     }
