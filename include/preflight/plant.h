@@ -23,6 +23,13 @@ typedef struct pf_channel {
     double scale;    // what a channel is divided by; 0: taken from the pulse responses
 } pf_channel;
 
+// How a channel is read as a number that changes smoothly, which matters to a learned model.
+typedef enum pf_channel_kind {
+    PF_CHANNEL_PLAIN = 0,
+    PF_CHANNEL_ANGLE = 1,     // rad; the physics depend on it through sine and cosine alone
+    PF_CHANNEL_QUATERNION = 2 // one of four channels in a row, real part first
+} pf_channel_kind;
+
 // A command shape, one mechanism at a time: a hold of `steps` rows, or a doublet (first half
 // positive, second half negative), then zero up to `rows`.
 typedef struct pf_pulse {
@@ -60,10 +67,11 @@ typedef struct pf_plant_info {
     double dt_s; // control step; 0 if unknown
     const pf_mechanism *mechanisms;
     const pf_channel *channels;
-    const pf_pulse *probe;    // default pulses; amplitude[0] is the passive one. Nullable.
-    const pf_pulse *task;     // default tasks. Nullable.
-    const double *reveal;     // nu by candidate, m entries. Nullable: 1/m.
-    const double *importance; // s by candidate, m entries. Nullable: 1.
+    const pf_channel_kind *kinds; // n_chan. Nullable: all plain.
+    const pf_pulse *probe;        // default pulses; amplitude[0] is the passive one. Nullable.
+    const pf_pulse *task;         // default tasks. Nullable.
+    const double *reveal;         // nu by candidate, m entries. Nullable: 1/m.
+    const double *importance;     // s by candidate, m entries. Nullable: 1.
     int n_policies;
     const pf_policy *policies;
     int n_knobs;

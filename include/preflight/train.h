@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_TRAIN_H
+#define PREFLIGHT_TRAIN_H
+
+#include "preflight/effort.h"
+#include "preflight/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// How a model is learned: the data, the networks, the descent.
+typedef struct pf_train_settings {
+    int transitions;    // in all; the last episode may be shorter
+    int episode_steps;  // from a reset
+    double correlation; // of the commands from step to step, AR(1)
+    double amplitude;   // standard deviation of a command relative to half its range, or to 1.6
+                        // probe amplitudes where it has no limits
+    double single;      // share of episodes with one active mechanism
+    bool disturbance;   // the plant's own
+    int members, layers, width;
+    pf_activation activation;
+    int epochs, batch, patience;
+    double learning_rate, weight_decay;
+    bool cosine;     // the rate falls to zero along a cosine over all epochs
+    double held_out; // share of episodes that no member trains on
+    uint64_t seed;
+} pf_train_settings;
+
+// "quick", "standard" or "paper"; NULL-terminated list of their names.
+PF_API pf_status pf_train_profile(pf_train_settings *settings, const char *name, pf_error *error);
+PF_API const char *const *pf_train_profiles(void);
+
+// Refuses settings that make no sense or would not fit in memory, before anything is allocated.
+PF_API pf_status pf_train_check(const pf_train_settings *settings, const pf_plant_info *info,
+                                pf_error *error);
+
+// --- transitions
+
+// Episodes of the nominal plant under colored noise, in a memory-mapped file.
+typedef struct pf_transitions pf_transitions;
+
+typedef struct pf_transitions_info {
+    const char *plant, *source;
+    int n_chan, n_mech;
+    const char *const *channels; // names
+    const pf_channel_kind *kinds;
+    const pf_mechanism *mechanisms; // names and limits
+    int n_episodes, steps;          // steps of every episode but perhaps the last
+    int transitions;
+    double correlation, amplitude, single;
+    bool disturbance;
+    uint64_t seed;
+    double dt_s;
+    char sha256[65]; // of the file
+} pf_transitions_info;
+
+// Rolls the plant and writes the file; the same bytes for any number of threads.
+PF_API pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant,
+                                     const char *path, const pf_effort *effort, pf_error *error);
+// Maps a file; every byte of it is checked.
+PF_API pf_status pf_transitions_open(pf_transitions **data, const char *path, pf_error *error);
+PF_API void pf_transitions_close(pf_transitions *data); // Nullable.
+PF_API const pf_transitions_info *pf_transitions_get_info(const pf_transitions *data);
+// Steps of one episode, its channels ((steps + 1) x n_chan, row 0 before the first command) and
+// commands (steps x n_mech).
+PF_API int pf_transitions_episode(const pf_transitions *data, int episode, const double **channels,
+                                  const float **commands);
+// Whether the data were made by these settings on this plant.
+PF_API pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings *settings,
+                                    const pf_plant_info *info, pf_error *error);
+
+// --- training
+
+// One finished epoch of one member.
+typedef struct pf_epoch {
+    int member, epoch;    // from 0 and from 1
+    double train, valid;  // mean squared error of the standardised change
+    double best;          // smallest valid so far
+    double samples_per_s; // of this member
+    bool finished;        // the member is done
+} pf_epoch;
+
+typedef struct pf_train_watch {
+    void *self;
+    // Called from one thread at a time after each epoch. Nullable.
+    void (*epoch)(void *self, const pf_epoch *epoch);
+} pf_train_watch;
+
+// Trains and writes the model to `path`. Checkpoints stand beside it (path.member-00, ...) while
+// it runs; found there when it starts, they are continued from, and the model has the same bits
+// as if nothing had happened. checkpoint_s: seconds between two checkpoints of a member.
+// watch is Nullable.
+PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data,
+                          const char *path, double checkpoint_s, const pf_effort *effort,
+                          const pf_train_watch *watch, pf_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

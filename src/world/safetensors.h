@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SAFETENSORS_H
+#define PF_SAFETENSORS_H
+
+#include "preflight/base.h"
+
+// Files of named float32 tensors with text metadata, in the safetensors layout: u64 length of a
+// JSON header, the header, the numbers. Readable by the Python package of that name, and files
+// written there are read here.
+
+#define PF_TENSORS_MAX 4096
+#define PF_TENSOR_DIMS 2
+
+typedef struct pf_tensor {
+    const char *name;
+    int n_dims; // 1 or 2
+    size_t dims[PF_TENSOR_DIMS];
+    const float *data; // row-major
+} pf_tensor;
+
+typedef struct pf_meta {
+    const char *key, *value;
+} pf_meta;
+
+// Writes the file so that it appears whole or not at all; tensors in the order given. sha256 (65
+// bytes, Nullable) receives the digest of the file.
+pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
+                               const pf_tensor *tensors, char *sha256, pf_error *error);
+
+// A file that was read and checked: layout, names, shapes against byte ranges, no overlap, no gap,
+// F32 only, every number finite. Tensors are sorted by name.
+typedef struct pf_safetensors {
+    const char *path; // the caller's, in messages
+    int n_meta;
+    pf_meta *meta;
+    int n_tensors;
+    pf_tensor *tensors;
+    char sha256[65];
+    void *memory; // owned
+} pf_safetensors;
+
+pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *error);
+void pf_safetensors_free(pf_safetensors *file);
+// NULL where there is none of that name.
+const pf_tensor *pf_safetensors_find(const pf_safetensors *file, const char *name);
+const char *pf_safetensors_meta(const pf_safetensors *file, const char *key);
+
+#endif
