@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "features.h"
+
+#include <math.h>
+
+static const double pi = 3.14159265358979323846;
+
+pf_status pf_features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error)
+{
+    for (int c = 0; c < n_chan; c++) {
+        if (kinds[c] != PF_CHANNEL_QUATERNION) {
+            continue;
+        }
+        for (int i = 1; i < 4; i++) {
+            if (c + i >= n_chan || kinds[c + i] != PF_CHANNEL_QUATERNION) {
+                return pf_fail(error, PF_ERR_FORMAT,
+                               "channel %d: a quaternion needs four channels in a row", c);
+            }
+        }
+        c += 3;
+    }
+    return PF_OK;
+}
+
+int pf_features_count(int n_chan, const pf_channel_kind *kinds)
+{
+    int n = n_chan;
+    for (int c = 0; c < n_chan; c++) {
+        n += kinds[c] == PF_CHANNEL_ANGLE;
+    }
+    return n;
+}
+
+// Length one and the first non-zero number positive. Returns the sign that was taken out. A
+// quaternion of no length is the identity.
+static double canonical(const double *q, double *out)
+{
+    double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    if (!(length > 0)) {
+        out[0] = 1;
+        out[1] = out[2] = out[3] = 0;
+        return 1;
+    }
+    int first = 0;
+    while (q[first] == 0) {
+        first++;
+    }
+    double sign = q[first] < 0 ? -1 : 1;
+    for (int i = 0; i < 4; i++) {
+        out[i] = sign * q[i] / length;
+    }
+    return sign;
+}
+
+void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features)
+{
+    for (int c = 0; c < n_chan;) {
+        switch (kinds[c]) {
+        case PF_CHANNEL_ANGLE:
+            *features++ = sin(x[c]);
+            *features++ = cos(x[c]);
+            c++;
+            break;
+        case PF_CHANNEL_QUATERNION:
+            canonical(x + c, features);
+            features += 4;
+            c += 4;
+            break;
+        default:
+            *features++ = x[c++];
+        }
+    }
+}
+
+void pf_features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
+                        const double *next, double *change)
+{
+    for (int c = 0; c < n_chan;) {
+        if (kinds[c] == PF_CHANNEL_QUATERNION) {
+            double from[4], to[4], along = 0;
+            canonical(x + c, from);
+            canonical(next + c, to);
+            for (int i = 0; i < 4; i++) {
+                along += from[i] * to[i];
+            }
+            for (int i = 0; i < 4; i++) {
+                change[c + i] = (along < 0 ? -to[i] : to[i]) - from[i];
+            }
+            c += 4;
+            continue;
+        }
+        change[c] = next[c] - x[c];
+        if (kinds[c] == PF_CHANNEL_ANGLE) {
+            change[c] -= 2 * pi * round(change[c] / (2 * pi));
+        }
+        c++;
+    }
+}
+
+void pf_features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x)
+{
+    for (int c = 0; c < n_chan;) {
+        if (kinds[c] != PF_CHANNEL_QUATERNION) {
+            x[c] += change[c];
+            c++;
+            continue;
+        }
+        double q[4], length = 0, sign = canonical(x + c, q);
+        for (int i = 0; i < 4; i++) {
+            q[i] += change[c + i];
+            length += q[i] * q[i];
+        }
+        length = sqrt(length);
+        for (int i = 0; i < 4; i++) {
+            x[c + i] = length > 0 ? sign * q[i] / length : (i == 0 ? sign : 0);
+        }
+        c += 4;
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_LOOPS_H
+#define PF_LOOPS_H
+
+#include <stddef.h>
+
+// The passes over memory between two matrix products, fused. Each runs in the widest vectors that
+// the processor has; nothing is contracted or reordered, so every width gives the same bits.
+
+// x = silu(x + bias) over rows x width, and the slope where slope is not NULL.
+void pf_loop_silu(int rows, int width, const float *bias, float *x, float *slope);
+void pf_loop_relu(int rows, int width, const float *bias, float *x, float *slope);
+void pf_loop_bias(int rows, int width, const float *bias, float *x);
+
+// g = g * slope, and the sums of its columns.
+void pf_loop_slope(int rows, int width, const float *slope, float *g, float *column_sum);
+
+// y becomes 2 (y + bias - target) / (rows * width); the sums of its columns; returns the sum of the
+// squared differences.
+double pf_loop_error(int rows, int width, const float *bias, const float *target, float *y,
+                     float *column_sum);
+
+// One step of Adam with the bias corrections given.
+typedef struct pf_loop_adam {
+    float rate, beta1, beta2, epsilon, decay; // decay already multiplied by the rate
+    float correct1, correct2;                 // 1/(1 - beta^step)
+} pf_loop_adam;
+void pf_loop_adam_step(const pf_loop_adam *a, size_t n, const float *gradient, float *first,
+                       float *second, float *theta);
+
+#endif

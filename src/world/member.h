@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_MEMBER_H
+#define PF_MEMBER_H
+
+#include "dataset.h"
+
+// One member in training. Between two epochs this is all there is of it, so a checkpoint of it is
+// where training goes on with the same bits.
+typedef struct pf_member {
+    int index;
+    int epoch;      // finished
+    int best_epoch; // from 1; 0: none
+    double best;    // held-out error of best_epoch
+    bool finished;
+    float *theta, *first, *second, *kept; // kept: the parameters of best_epoch
+    float *history;                       // epochs x PF_HISTORY
+} pf_member;
+
+// Columns of the history: training error, held-out error, samples per second.
+enum { PF_HISTORY = 3 };
+
+// What a worker needs for an epoch, shared between the members it serves.
+typedef struct pf_epoch_space {
+    int *order;      // n_train rows in the order of this epoch
+    float *x, *y;    // one batch
+    float *gradient; // one network
+    float *work;     // pf_net_gradient_work
+} pf_epoch_space;
+
+// Parameters drawn from the member's own stream, moments zero.
+void pf_member_init(pf_member *m, const pf_train_settings *s, const pf_net *net);
+
+// One pass over the member's own bootstrap of the training rows, then the held-out error. Stops
+// half way with PF_ERR_INTERRUPTED when *stop (Nullable) is set; the member is then of no use.
+pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                          const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
+                          pf_error *error);
+
+// Checkpoints: fingerprint says what training they belong to. Reading finds nothing where there is
+// no file (*found false) and refuses the file of another training.
+pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
+                          const char *path, const char *fingerprint, pf_error *error);
+pf_status pf_member_read(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                         const char *path, const char *fingerprint, bool *found, pf_error *error);
+
+#endif
