@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "csv.h"
 
+#include "text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,26 +61,13 @@ static pf_csv_field trim(const char *from, const char *to)
 
 // --- lines
 
-// Bytes of the UTF-8 character at s (n bytes left), 0 if it is not one that may stand in a text.
+// Bytes of the UTF-8 character at s (n bytes left), 0 if it is not one that may stand in a text:
+// control characters, U+0080 to U+009F among them, may not.
 static size_t character(const unsigned char *s, size_t n)
 {
-    if (s[0] < 0x80) {
-        return (s[0] < 32 && s[0] != '\t') || s[0] == 127 ? 0 : 1;
-    }
-    size_t size = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || size > n) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    // overlong forms, surrogates, beyond U+10FFFF, and the control characters U+0080 to U+009F
-    bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ||
-               (s[0] == 0xc2 && s[1] < 0xa0);
-    return bad ? 0 : size;
+    bool control = (s[0] < 32 && s[0] != '\t') || s[0] == 127;
+    size_t size = pf_utf8_size((const char *)s, n);
+    return control || (size == 2 && s[0] == 0xc2 && s[1] < 0xa0) ? 0 : size;
 }
 
 static pf_status line_check(const pf_csv *csv, const char *line, size_t n, pf_error *error)

@@ -74,6 +74,26 @@ void pf_text_addf(pf_text *text, const char *format, ...)
     free(large);
 }
 
+size_t pf_utf8_size(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80) {
+        return 1;
+    }
+    size_t size = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || size > n) {
+        return 0;
+    }
+    for (size_t i = 1; i < size; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return bad ? 0 : size;
+}
+
 void pf_number_text(double value, char out[32])
 {
     if (value == 0) {

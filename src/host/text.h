@@ -35,6 +35,10 @@ void pf_json_numbers(pf_text *text, int n, const double *values);
 void pf_json_ints(pf_text *text, int n, const int *values);
 void pf_json_matrix(pf_text *text, int rows, int columns, const double *values);
 
+// Bytes of the UTF-8 character at s (n > 0 bytes left), 0 if there is none: overlong forms,
+// surrogates and what lies beyond U+10FFFF are none.
+size_t pf_utf8_size(const char *s, size_t n);
+
 // Shortest decimal that reads back as the same double.
 void pf_number_text(double value, char out[32]);
 

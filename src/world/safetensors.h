@@ -11,6 +11,11 @@
 
 #define PF_TENSORS_MAX 4096
 #define PF_TENSOR_DIMS 2
+// Limits of a file; they bound what an input can cost. Names of tensors and metadata have at least
+// one byte and at most PF_TENSOR_NAME, UTF-8 without control characters.
+#define PF_TENSOR_NAME 200
+#define PF_TENSORS_HEADER ((size_t)16 << 20)
+#define PF_TENSORS_BYTES ((size_t)0xffffffff)
 
 typedef struct pf_tensor {
     const char *name;
@@ -24,12 +29,13 @@ typedef struct pf_meta {
 } pf_meta;
 
 // Writes the file so that it appears whole or not at all; tensors in the order given. sha256 (65
-// bytes, Nullable) receives the digest of the file.
+// bytes, Nullable) receives the digest of the file. What could not be read back is refused: numbers
+// that are not finite, names twice or out of the rules, text that is not UTF-8.
 pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
                                const pf_tensor *tensors, char *sha256, pf_error *error);
 
 // A file that was read and checked: layout, names, shapes against byte ranges, no overlap, no gap,
-// F32 only, every number finite. Tensors are sorted by name.
+// F32 only, every number finite. Tensors are sorted by name, metadata by key.
 typedef struct pf_safetensors {
     const char *path; // the caller's, in messages
     int n_meta;
@@ -41,6 +47,10 @@ typedef struct pf_safetensors {
 } pf_safetensors;
 
 pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *error);
+// The same on the n bytes of a file in memory; path stands in messages. The bytes come from malloc
+// and belong to *file afterwards; on failure they are freed.
+pf_status pf_safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
+                               pf_error *error);
 void pf_safetensors_free(pf_safetensors *file);
 // NULL where there is none of that name.
 const pf_tensor *pf_safetensors_find(const pf_safetensors *file, const char *name);
