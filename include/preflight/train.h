@@ -32,6 +32,12 @@ typedef struct pf_train_settings {
 PF_API pf_status pf_train_profile(pf_train_settings *settings, const char *name, pf_error *error);
 PF_API const char *const *pf_train_profiles(void);
 
+// Overrides settings from a YAML text (Nullable, called `file` in messages) with the names above as
+// keys, then from "key=value" texts.
+PF_API pf_status pf_train_configure(pf_train_settings *settings, const char *file, const char *text,
+                                    size_t n, const char *const *overrides, int n_overrides,
+                                    pf_error *error);
+
 // Refuses settings that make no sense or would not fit in memory, before anything is allocated.
 PF_API pf_status pf_train_check(const pf_train_settings *settings, const pf_plant_info *info,
                                 pf_error *error);

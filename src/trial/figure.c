@@ -4,13 +4,13 @@
 #include "figure.h"
 
 #include "../host/file.h"
+#include "../host/gnuplot.h"
 #include "figure_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
@@ -61,34 +61,6 @@ static pf_status write_file(const char *folder, const char *suite, const char *e
     return pf_file_write(path, text->data ? text->data : "", text->size, error);
 }
 
-static pf_status run_gnuplot(const char *folder, const char *suite, pf_error *error)
-{
-    enum { NOT_FOUND = 127, NO_FOLDER = 126 };
-    char script[128];
-    int code = 0;
-    snprintf(script, sizeof script, "%s.gp", suite);
-    pid_t child = fork();
-    if (child == 0) {
-        if (chdir(folder) != 0) {
-            _exit(NO_FOLDER);
-        }
-        execlp("gnuplot", "gnuplot", script, (char *)NULL);
-        _exit(NOT_FOUND);
-    }
-    while (child > 0 && waitpid(child, &code, 0) < 0 && errno == EINTR) {
-    }
-    if (child > 0 && WIFEXITED(code) && WEXITSTATUS(code) == 0) {
-        return PF_OK;
-    }
-    if (child > 0 && WIFEXITED(code) && WEXITSTATUS(code) == NOT_FOUND) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED,
-                       "gnuplot is not installed (package gnuplot-nox); data and script are in %s: "
-                       "run `gnuplot %s` there",
-                       folder, script);
-    }
-    return pf_fail(error, PF_ERR_FILE, "gnuplot failed on %s/%s", folder, script);
-}
-
 pf_status pf_figure_write(const pf_report *r, const char *folder, pf_error *error)
 {
     pf_text data = {0}, script = {0};
@@ -102,7 +74,9 @@ pf_status pf_figure_write(const pf_report *r, const char *folder, pf_error *erro
         status = write_file(folder, r->suite, "gp", &script, error);
     }
     if (status == PF_OK) {
-        status = run_gnuplot(folder, r->suite, error);
+        char name[128];
+        snprintf(name, sizeof name, "%s.gp", r->suite);
+        status = pf_gnuplot(folder, name, error);
     }
     pf_text_free(&data);
     pf_text_free(&script);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "features.h"
+#include "../config/schema.h"
 #include "network.h"
 #include "preflight/train.h"
 
@@ -115,4 +115,104 @@ pf_status pf_train_check(const pf_train_settings *s, const pf_plant_info *info, 
                        (data + set + members + work) * 1e-9, most_bytes * 1e-9);
     }
     return PF_OK;
+}
+
+// --- from a configuration
+
+// As written: numbers not given are NaN, counts and flags -1, texts NULL.
+typedef struct written {
+    int transitions, episode_steps, members, layers, width, epochs, batch, patience;
+    int disturbance, cosine;
+    double correlation, amplitude, single, learning_rate, weight_decay, held_out, seed;
+    char *activation;
+} written;
+
+#define AT(field) offsetof(written, field)
+static const pf_schema_row rows[] = {
+    {"transitions", PF_KIND_COUNT, 0, 10, 1e8, AT(transitions), NULL, "in all"},
+    {"episode_steps", PF_KIND_COUNT, 0, 1, 10000, AT(episode_steps), NULL, "steps from a reset"},
+    {"correlation", PF_KIND_NUMBER, 0, 0, .9999, AT(correlation), NULL,
+     "of a command with its last"},
+    {"amplitude", PF_KIND_NUMBER, 0, 1e-6, 100, AT(amplitude), NULL, "of half a command's range"},
+    {"single", PF_KIND_NUMBER, 0, 0, 1, AT(single), NULL, "share with one active mechanism"},
+    {"disturbance", PF_KIND_FLAG, 0, 0, 0, AT(disturbance), NULL, "the plant's own"},
+    {"members", PF_KIND_COUNT, 0, 1, PF_MODEL_MEMBERS, AT(members), NULL, "networks"},
+    {"layers", PF_KIND_COUNT, 0, 1, PF_MODEL_LAYERS, AT(layers), NULL, "hidden layers"},
+    {"width", PF_KIND_COUNT, 0, 1, PF_MODEL_WIDTH, AT(width), NULL, "of a hidden layer"},
+    {"activation", PF_KIND_NAME, 0, 1, 16, AT(activation), NULL, "silu or relu"},
+    {"epochs", PF_KIND_COUNT, 0, 1, 100000, AT(epochs), NULL, "at most"},
+    {"batch", PF_KIND_COUNT, 0, 1, 65536, AT(batch), NULL, "rows of a step"},
+    {"patience", PF_KIND_COUNT, 0, 1, 100000, AT(patience), NULL, "epochs without progress"},
+    {"learning_rate", PF_KIND_NUMBER, 0, 1e-8, 1, AT(learning_rate), NULL, "of Adam"},
+    {"weight_decay", PF_KIND_NUMBER, 0, 0, 1, AT(weight_decay), NULL, "decoupled"},
+    {"cosine", PF_KIND_FLAG, 0, 0, 0, AT(cosine), NULL, "the rate falls along a cosine"},
+    {"held_out", PF_KIND_NUMBER, 0, .001, .9, AT(held_out), NULL, "share of the episodes"},
+    {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, AT(seed), NULL, "of data and members"},
+};
+#undef AT
+static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(written), 0, NULL};
+
+static void set_count(int *to, int value)
+{
+    *to = value >= 0 ? value : *to;
+}
+
+static void set_number(double *to, double value)
+{
+    *to = isnan(value) ? *to : value;
+}
+
+static pf_status apply(pf_train_settings *s, const written *w, pf_error *error)
+{
+    set_count(&s->transitions, w->transitions);
+    set_count(&s->episode_steps, w->episode_steps);
+    set_count(&s->members, w->members);
+    set_count(&s->layers, w->layers);
+    set_count(&s->width, w->width);
+    set_count(&s->epochs, w->epochs);
+    set_count(&s->batch, w->batch);
+    set_count(&s->patience, w->patience);
+    set_number(&s->correlation, w->correlation);
+    set_number(&s->amplitude, w->amplitude);
+    set_number(&s->single, w->single);
+    set_number(&s->learning_rate, w->learning_rate);
+    set_number(&s->weight_decay, w->weight_decay);
+    set_number(&s->held_out, w->held_out);
+    s->disturbance = w->disturbance >= 0 ? w->disturbance != 0 : s->disturbance;
+    s->cosine = w->cosine >= 0 ? w->cosine != 0 : s->cosine;
+    s->seed = isnan(w->seed) ? s->seed : (uint64_t)w->seed;
+    if (w->activation) {
+        bool silu = strcmp(w->activation, "silu") == 0;
+        if (!silu && strcmp(w->activation, "relu") != 0) {
+            return pf_fail(error, PF_ERR_FORMAT, "activation: '%s' is neither silu nor relu",
+                           w->activation);
+        }
+        s->activation = silu ? PF_ACTIVATION_SILU : PF_ACTIVATION_RELU;
+    }
+    return PF_OK;
+}
+
+pf_status pf_train_configure(pf_train_settings *settings, const char *file, const char *text,
+                             size_t n, const char *const *overrides, int n_overrides,
+                             pf_error *error)
+{
+    if (!text && n_overrides == 0) {
+        return PF_OK;
+    }
+    written w = {0};
+    pf__yaml_node *root = NULL;
+    pf_status status =
+        pf__yaml_read(&root, text ? file : "--set", text ? text : "", text ? n : 0, error);
+    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
+        status = pf__yaml_set(root, overrides[i], error);
+    }
+    if (status == PF_OK) {
+        status = pf_schema_read(&schema, "a training", root, &w, error);
+        if (status == PF_OK) {
+            status = apply(settings, &w, error);
+        }
+        pf_schema_free(&schema, &w);
+    }
+    pf__yaml_free(root);
+    return status;
 }

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_GNUPLOT_H
+#define PF_GNUPLOT_H
+
+#include "preflight/base.h"
+
+// Runs gnuplot on a script of that name in a folder. Where it is not installed, PF_ERR_UNSUPPORTED
+// says how to run it by hand.
+pf_status pf_gnuplot(const char *folder, const char *script, pf_error *error);
+
+#endif
