@@ -150,9 +150,10 @@ static void test_write_refused(void)
         {{"w", 1, {2}, pair}, PF_ERR_ARGUMENT, "tensor 'w' is there twice"},
         {{"", 1, {2}, pair}, PF_ERR_ARGUMENT, "'' cannot name"},
         {{"a\nb", 1, {2}, pair}, PF_ERR_ARGUMENT, "'a?b' cannot name"},
+        {{"a\x7f", 1, {2}, pair}, PF_ERR_ARGUMENT, "'a?' cannot name"},
         {{"\xc3(", 1, {2}, pair}, PF_ERR_ARGUMENT, "cannot name"},
         {{"__metadata__", 1, {2}, pair}, PF_ERR_ARGUMENT, "cannot name"},
-        {{long_name, 1, {2}, pair}, PF_ERR_ARGUMENT, "at most"},
+        {{long_name, 1, {2}, pair}, PF_ERR_ARGUMENT, "xxx...' cannot name"},
         {{"v", 0, {2}, pair}, PF_ERR_SHAPE, "tensor 'v'"},
         {{"v", 3, {1, 1}, pair}, PF_ERR_SHAPE, "tensor 'v'"},
         {{"v", 2, {2, 0}, pair}, PF_ERR_SHAPE, "tensor 'v'"},
@@ -170,8 +171,7 @@ static void test_write_refused(void)
         pf_tensor both[2] = {small[0], cases[i].second};
         pf_status status = pf_safetensors_write(path, 0, NULL, 2, both, NULL, &error);
         CHECK(status == cases[i].code);
-        // the name that is too long is shown short
-        CHECK_CONTAINS(error.text, cases[i].second.name == long_name ? "xxx..." : cases[i].part);
+        CHECK_CONTAINS(error.text, cases[i].part);
     }
     const pf_meta bad_meta[][2] = {
         {{"a", "x"}, {"a", "y"}}, {{"a", "x"}, {"", "y"}}, {{"a", "x"}, {"b", "\xed\xa0\x80"}}};
@@ -266,6 +266,7 @@ static const struct {
     {"{\"\xc3(\":" ENTRY("8", "0,32") "}", "damaged"},
     {"{\"\":" ENTRY("8", "0,32") "}", "1 to 200 bytes"},
     {"{\"a\\nb\":" ENTRY("8", "0,32") "}", "'a?b': a name is plain text"},
+    {"{\"a\x7f\":" ENTRY("8", "0,32") "}", "'a?': a name is plain text"},
     {"{\"a\":3}", "tensor 'a': needs dtype"},
     {"{\"a\":[]}", "tensor 'a': needs dtype"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[8]}}", "needs dtype"},
