@@ -53,6 +53,7 @@ const char *pf_scratch_dir(void);
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \
     X(host, true)                                                                                  \
+    X(transitions, true)                                                                           \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)

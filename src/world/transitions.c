@@ -115,9 +115,14 @@ int pf__transitions_steps(const pf_transitions_head *head, uint32_t episode)
     return (int)(last ? head->transitions - episode * head->steps : head->steps);
 }
 
-double pf__transitions_rest(const pf_mechanism *mechanism)
+float pf__transitions_command(const pf_mechanism *mechanism, double u)
 {
-    return mechanism->lo > 0 ? mechanism->lo : mechanism->hi < 0 ? mechanism->hi : 0;
+    double lo = mechanism->lo, hi = mechanism->hi;
+    float nearest = (float)(u < lo ? lo : u > hi ? hi : u);
+    if ((double)nearest > hi) {
+        return nextafterf(nearest, -INFINITY);
+    }
+    return (double)nearest < lo ? nextafterf(nearest, INFINITY) : nearest;
 }
 
 // --- reading

@@ -66,8 +66,8 @@ pf_status pf__transitions_kinds(const char *name, const uint32_t *kinds, uint32_
 // Steps of an episode that exists.
 int pf__transitions_steps(const pf_transitions_head *head, uint32_t episode);
 
-// What a mechanism rests at: zero, or the limit nearest to it.
-double pf__transitions_rest(const pf_mechanism *mechanism);
+// The nearest float32 to a command within the limits. That to zero is where a mechanism rests.
+float pf__transitions_command(const pf_mechanism *mechanism, double u);
 
 // Checks every byte and fills *data, which starts as zero but for its path. On failure its arena is
 // still to be freed.

@@ -38,17 +38,6 @@ typedef struct maker {
 
 // --- commands
 
-// The nearest float32 within the limits.
-static float bounded(const pf_mechanism *m, double u)
-{
-    double inside = u < m->lo ? m->lo : u > m->hi ? m->hi : u;
-    float nearest = (float)inside;
-    if ((double)nearest > m->hi) {
-        return nextafterf(nearest, -INFINITY);
-    }
-    return (double)nearest < m->lo ? nextafterf(nearest, INFINITY) : nearest;
-}
-
 static pf_status noise_of(const maker *k, int j, pf_error *error)
 {
     const pf_mechanism *m = &k->info->mechanisms[j];
@@ -66,10 +55,9 @@ static pf_status noise_of(const maker *k, int j, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: limits %g to %g of mechanism %s", plant,
                        m->lo, m->hi, m->name);
     }
-    k->rest[j] = pf__transitions_rest(m);
+    k->rest[j] = (double)pf__transitions_command(m, 0);
     k->sd[j] = k->settings->amplitude * (limited ? (m->hi - m->lo) / 2 : PROBE_AMPLITUDES * probe);
-    double rest = (double)bounded(m, k->rest[j]);
-    if (!(k->sd[j] <= COMMAND_MAX) || !(rest >= m->lo && rest <= m->hi)) {
+    if (!(k->sd[j] <= COMMAND_MAX) || !(k->rest[j] >= m->lo && k->rest[j] <= m->hi)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "plant %s: commands of mechanism %s cannot be held as float32", plant,
                        m->name);
@@ -91,12 +79,12 @@ static void draw_commands(const maker *k, pf_key key, int steps, float *command)
         float *row = command + (size_t)r * (size_t)n_mech;
         for (int j = 0; j < n_mech; j++) {
             if (single && j != only) {
-                row[j] = bounded(&k->info->mechanisms[j], k->rest[j]);
+                row[j] = (float)k->rest[j];
                 continue;
             }
             double e = k->sd[j] * pf_rng_normal(&rng);
             u[j] = r == 0 ? e : phi * u[j] + fresh * e;
-            row[j] = bounded(&k->info->mechanisms[j], k->rest[j] + u[j]);
+            row[j] = pf__transitions_command(&k->info->mechanisms[j], k->rest[j] + u[j]);
         }
     }
 }
