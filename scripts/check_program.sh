@@ -31,7 +31,7 @@ ok $? "exec: without jansson names it"
 scripts/build.sh release preflight_cli
 program=$root/build/release/preflight
 cd "$work" || exit 1
-for command in demo list calibrate check serve replay explain rollout kit bench; do
+for command in demo list calibrate check serve replay explain rollout kit data bench; do
     "$program" $command --help | grep -q Example
     ok $? "$command --help has an example"
 done

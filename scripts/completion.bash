@@ -2,7 +2,7 @@
 _preflight()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local commands="demo list calibrate check serve replay explain rollout kit bench"
+    local commands="demo list calibrate check serve replay explain rollout kit data bench"
     if [ "$COMP_CWORD" = 1 ]; then
         COMPREPLY=($(compgen -W "$commands --help --version" -- "$current"))
         return
@@ -30,7 +30,7 @@ _preflight()
     serve) options="--journal --socket --plant --method --seed" ;;
     replay) options="--json" ;;
     rollout) options="--commands --fault --seed --mean-reset --no-noise --state --what" ;;
-    kit) options="show --json" ;;
+    kit|data) options="show --json" ;;
     bench) options="list run status table figure verify $(preflight list suites 2>/dev/null | cut -d' ' -f1) --profile --threads --db --only --set --data --config --format --sample -o --json" ;;
     esac
     case $current in
@@ -38,7 +38,7 @@ _preflight()
     *)
         case $command in
         list|bench) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
-        kit) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
+        kit|data) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
         calibrate|rollout)
             COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current")) ;;
         *) COMPREPLY=($(compgen -f -- "$current")) ;;

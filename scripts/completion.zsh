@@ -6,7 +6,8 @@ _preflight() {
         'demo:the whole story on a built-in plant' 'list:plants, methods or suites'
         'calibrate:builds a kit' 'check:one readiness check' 'serve:ask/tell in JSON lines'
         'replay:recomputes a journal' 'explain:why go or no-go, in words'
-        'rollout:simulation trace as CSV' 'kit:shows a kit' 'bench:the experiments of the paper')
+        'rollout:simulation trace as CSV' 'kit:shows a kit' 'data:shows transitions'
+        'bench:the experiments of the paper')
     if (( CURRENT == 2 )); then
         _describe command commands
         return
@@ -24,6 +25,7 @@ _preflight() {
     rollout) _arguments '--commands[CSV]:file:_files' '*--fault[J:G]:fault' '--seed[seed]:number' '--mean-reset' \
         '--no-noise' '--state[CSV]:file:_files' '--what:(output state)' '*:plant' ;;
     kit) _arguments '1:what:(show)' '--json[as JSON]' '*:kit:_files' ;;
+    data) _arguments '1:what:(show)' '--json[as JSON]' '*:data:_files' ;;
     bench) _arguments '1:what:(list run status table figure verify)' '--profile:(quick standard paper)' \
         '--db[database]:file:_files' '--threads[threads]:number' '*--only[key=a,b]:clause' '--format:(md csv tex)' \
         '-o[folder]:folder:_files -/' '*:suite' ;;

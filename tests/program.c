@@ -73,7 +73,7 @@ static void run_all(const char *folder, const call *calls, size_t n)
 }
 
 static const char *const commands[] = {"demo",   "list",    "calibrate", "check", "serve",
-                                       "replay", "explain", "rollout",   "kit"};
+                                       "replay", "explain", "rollout",   "kit",   "data"};
 
 static void check_usage(const char *folder)
 {
@@ -112,6 +112,10 @@ static void check_usage(const char *folder)
         {"kit", 2, "kit show KIT"},
         {"kit shew @/attitude.kit", 2, "kit show KIT"},
         {"kit show", 2, "kit show KIT"},
+        {"data", 2, "data show FILE"},
+        {"data shew @/garbage", 2, "data show FILE"},
+        {"data show", 2, "data show FILE"},
+        {"data show @/garbage @/garbage", 2, "data show FILE"},
     };
     PF_CASE("exit status: wrong calls are 2, help is 0");
     run_all(folder, calls, sizeof calls / sizeof calls[0]);
@@ -173,6 +177,7 @@ static void check_files(const char *folder)
         {"check @/nosuch", 3, "nosuch: "},
         {"serve @/nosuch", 3, "nosuch: "},
         {"kit show @/nosuch", 3, "nosuch: "},
+        {"data show @/nosuch", 3, "nosuch: "},
         {"replay @/nosuch", 3, "nosuch: "},
         {"explain @/nosuch", 3, "nosuch: "},
         {"rollout attitude --commands @/nosuch", 3, "nosuch: "},
@@ -182,6 +187,7 @@ static void check_files(const char *folder)
         {"check @", 3, "is a folder"},
         {"serve @", 3, "is a folder"},
         {"kit show @", 3, "is a folder"},
+        {"data show @", 3, "is a folder"},
         {"replay @", 3, "is a folder"},
         {"explain @", 3, "is a folder"},
         {"rollout attitude --commands @", 3, "is a folder"},
@@ -190,6 +196,9 @@ static void check_files(const char *folder)
         {"check @/garbage", 3, "garbage: not a preflight kit"},
         {"serve @/garbage", 3, "garbage: not a preflight kit"},
         {"kit show @/garbage --json", 3, "garbage: not a preflight kit"},
+        {"data show @/garbage --json", 3, "garbage: not a preflight data file"},
+        {"data show @/attitude.kit", 3, "attitude.kit: not a preflight data file"},
+        {"data show /dev/null", 3, "/dev/null: is a device"},
         {"check /dev/null", 3, "/dev/null: not a preflight kit"},
         {"check @/cut.kit", 3, "cut.kit: kit is cut off"},
         {"check @/damaged.kit", 3, "damaged.kit: kit is damaged"},

@@ -54,6 +54,7 @@ const char *pf_scratch_dir(void);
     X(machine, true)                                                                               \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
+    X(transitions, true)                                                                           \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)

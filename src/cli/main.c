@@ -74,6 +74,10 @@ static const cli_command commands[] = {
      cmd_rollout},
     {"kit", "shows a kit", "show KIT [--json]", "Example: preflight kit show attitude.kit --json\n",
      cmd_kit},
+    {"data", "shows the transitions that a model is learned from", "show FILE [--json]",
+     "How the data were made, and what each channel and mechanism does in them.\n\n"
+     "Example: preflight data show attitude.data\n",
+     cmd_data},
     {"bench", "the paper's experiments: run, resume, tables, figures, verify",
      "list|run|status|table|figure|verify [SUITE] [options]",
      "  list                 suites with trials, environments, what each needs and costs\n"

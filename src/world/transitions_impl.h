@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_TRANSITIONS_IMPL_H
+#define PF_TRANSITIONS_IMPL_H
+
+#include "host/arena.h"
+#include "preflight/train.h"
+
+// The file, all little-endian, every part aligned to 8 bytes and padded with zeros:
+//
+//   head      80 bytes
+//   limits    n_mech x (lo, hi) float64, infinite where there are none
+//   kinds     n_chan x u32
+//   text      plant, source, channels, mechanisms: each ended by a zero byte
+//   channels  float64, episode after episode, (steps + 1) x n_chan each
+//   commands  float32, episode after episode, steps x n_mech each
+//   digest    SHA-256 of everything before it
+
+#define PF_TRANSITIONS_MAGIC "PFLTDATA"
+#define PF_TRANSITIONS_VERSION 1
+
+// Largest dimensions that are believed; every size then stays below 2^48.
+#define PF_TRANSITIONS_CHAN 4096
+#define PF_TRANSITIONS_STEPS (1 << 22)
+#define PF_TRANSITIONS_TEXT (1 << 24)
+#define PF_TRANSITIONS_DIGEST 32
+
+typedef struct pf_transitions_head {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_chan, n_mech;
+    uint32_t n_episodes, steps, transitions;
+    uint32_t disturbance; // 0 or 1
+    uint32_t n_text;      // bytes
+    uint64_t seed;
+    double dt_s;
+    double correlation, amplitude, single;
+} pf_transitions_head;
+
+_Static_assert(sizeof(pf_transitions_head) == 80, "the head has no padding");
+
+// Where the parts lie, in bytes from the start.
+typedef struct pf_transitions_layout {
+    uint64_t limits, kinds, text, channels, commands, digest, size;
+} pf_transitions_layout;
+
+struct pf_transitions {
+    void *map; // NULL: the bytes are the caller's
+    size_t map_size;
+    char *path;
+    const uint8_t *bytes;
+    pf_transitions_head head;
+    pf_transitions_layout layout;
+    pf_transitions_info info;
+    pf_arena arena; // what info points to, besides the file itself
+};
+
+// Refuses a head that makes no sense; otherwise *layout is right. `name` opens the message.
+pf_status pf__transitions_layout(const char *name, const pf_transitions_head *head,
+                                 pf_transitions_layout *layout, pf_error *error);
+
+// Channel kinds are known and quaternions come in fours.
+pf_status pf__transitions_kinds(const char *name, const uint32_t *kinds, uint32_t n,
+                                pf_error *error);
+
+// Steps of an episode that exists.
+int pf__transitions_steps(const pf_transitions_head *head, uint32_t episode);
+
+// The nearest float32 to a command within the limits. That to zero is where a mechanism rests.
+float pf__transitions_command(const pf_mechanism *mechanism, double u);
+
+// Checks every byte and fills *data, which starts as zero but for its path. On failure its arena is
+// still to be freed.
+pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t size,
+                               pf_error *error);
+
+bool pf__transitions_little_endian(void);
+
+#endif
