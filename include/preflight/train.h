@@ -86,6 +86,7 @@ typedef struct pf_epoch {
     double best;          // smallest valid so far
     double samples_per_s; // of this member
     bool finished;        // the member is done
+    bool restored;        // from a checkpoint, not run now
 } pf_epoch;
 
 typedef struct pf_train_watch {

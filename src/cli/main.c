@@ -78,6 +78,26 @@ static const cli_command commands[] = {
      "How the data were made, and what each channel and mechanism does in them.\n\n"
      "Example: preflight data show attitude.data\n",
      cmd_data},
+    {"train", "learns a world model of a plant: an ensemble of networks",
+     "PLANT -o MODEL [--profile quick|standard|paper] [options]",
+     "  -o MODEL            a safetensors file; MODEL.member-00, ... are checkpoints while it "
+     "runs\n"
+     "  --profile NAME      quick (seconds), standard (minutes, the default), paper (hours)\n"
+     "  --config FILE       settings (YAML): transitions episode_steps correlation amplitude "
+     "single\n"
+     "                      disturbance members layers width activation epochs batch patience\n"
+     "                      learning_rate weight_decay cosine held_out seed\n"
+     "  --set key=v         one setting, as often as needed; wins over the file\n"
+     "  --data FILE         the transitions; made if not there, else used (default MODEL.data)\n"
+     "  --seed N            data, initial weights and bootstraps (default 1)\n"
+     "  --threads N         worker threads (default: all processors); the model is the same\n"
+     "  --log FILE          CSV: error of every epoch of every member\n"
+     "  --plot FILE         the learning curve, .svg or .png (needs gnuplot)\n"
+     "  --json              the report as JSON\n\n"
+     "Ends with a report: error of open-loop probe responses against the plant, relative to what\n"
+     "a loss does. Killed or stopped, the same command goes on and ends with the same bits.\n"
+     "Example: preflight train dc_servo -o servo.model --profile quick\n",
+     cmd_train},
     {"bench", "the paper's experiments: run, resume, tables, figures, verify",
      "list|run|status|table|figure|verify [SUITE] [options]",
      "  list                 suites with trials, environments, what each needs and costs\n"

@@ -14,7 +14,8 @@ static const pf_train_settings common = {.episode_steps = 20,
                                          .correlation = .8,
                                          .amplitude = .4,
                                          .single = .5,
-                                         .disturbance = true,
+                                         .disturbance =
+                                             false, // as a twin predicts: one undisturbed rollout
                                          .activation = PF_ACTIVATION_SILU,
                                          .patience = 30,
                                          .learning_rate = 1e-3,
@@ -28,7 +29,7 @@ typedef struct profile {
 } profile;
 
 static const profile profiles[] = {
-    {"quick", 4000, 2, 2, 64, 60, 64},
+    {"quick", 4000, 2, 2, 64, 150, 64},
     {"standard", 100000, 5, 3, 256, 60, 256},
     {"paper", 500000, 12, 3, 512, 300, 1024},
 };

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "../host/parallel.h"
 #include "../host/text.h"
 #include "member.h"
@@ -79,7 +80,7 @@ static void take_fingerprint(training *t, const char *settings, const char *data
     pf_sha256_text(digest, t->fingerprint);
 }
 
-static void tell(const training *t, const pf_member *m, int epoch, bool finished)
+static void tell(const training *t, const pf_member *m, int epoch, bool restored)
 {
     if (!t->watch || !t->watch->epoch) {
         return;
@@ -91,7 +92,8 @@ static void tell(const training *t, const pf_member *m, int epoch, bool finished
                   .valid = (double)h[1],
                   .best = (double)h[1],
                   .samples_per_s = (double)h[2],
-                  .finished = finished};
+                  .finished = m->finished && epoch == m->epoch,
+                  .restored = restored};
     for (int i = 0; i < epoch; i++) {
         e.best = fmin(e.best, (double)m->history[(size_t)i * PF_HISTORY + 1]);
     }
@@ -182,7 +184,7 @@ static void *work(void *self)
         pthread_mutex_lock(&t->lock);
         t->taken[m->index] = false;
         if (status == PF_OK) {
-            tell(t, m, m->epoch, m->finished);
+            tell(t, m, m->epoch, false);
         } else {
             note_failure(t, status, &error);
         }
@@ -231,7 +233,7 @@ static pf_status take_members(training *t, pf_error *error)
             pf_member_init(m, s, &t->model->net);
         }
         for (int epoch = 1; found && epoch <= m->epoch; epoch++) {
-            tell(t, m, epoch, m->finished && epoch == m->epoch);
+            tell(t, m, epoch, true);
         }
     }
     return PF_OK;

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "train_view.h"
+
+#include "host/file.h"
+#include "host/gnuplot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void train_view_init(train_view *v, const pf_train_settings *settings)
+{
+    *v = (train_view){.settings = settings, .terminal = isatty(2), .began = seconds()};
+    v->printed = v->began;
+    pf_text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
+}
+
+void train_view_free(train_view *v)
+{
+    pf_text_free(&v->log);
+}
+
+void train_view_end(train_view *v)
+{
+    if (v->shown && v->terminal) {
+        fputs("\r\033[K", stderr);
+    }
+}
+
+static void print_line(train_view *v, const pf_epoch *e)
+{
+    const pf_train_settings *s = v->settings;
+    int done = 0, seen = 0;
+    double train = 0, valid = 0, elapsed = seconds() - v->began;
+    for (int i = 0; i < s->members; i++) {
+        done += v->done[i];
+        seen += v->done[i] > 0;
+        train += v->train[i];
+        valid += v->valid[i];
+    }
+    double samples = (double)v->run * s->transitions * (1 - s->held_out) / elapsed;
+    double left = elapsed / v->run * ((double)s->members * s->epochs - done);
+    fprintf(stderr,
+            "%sepoch %d/%d, member %d/%d: training %.5f, held out %.5f, %.0f samples/s, at most "
+            "%.0f s left%s",
+            v->terminal ? "\r" : "", e->epoch, s->epochs, e->member + 1, s->members, train / seen,
+            valid / seen, samples, left, v->terminal ? "\033[K" : "\n");
+    v->shown = true;
+}
+
+void train_view_epoch(void *self, const pf_epoch *e)
+{
+    train_view *v = self;
+    v->done[e->member] = e->finished ? v->settings->epochs : e->epoch;
+    v->train[e->member] = e->train;
+    v->valid[e->member] = e->valid;
+    v->run += !e->restored;
+    pf_text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
+                 e->best, e->samples_per_s);
+    double now = seconds();
+    if (!e->restored && now - v->printed > (v->terminal ? .2 : 30)) {
+        v->printed = now;
+        print_line(v, e);
+    }
+}
+
+// --- the curve
+
+static const char *ending_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".png") == 0 ? "pngcairo" : "svg";
+}
+
+// The rows of one member as a gnuplot data block.
+static void add_block(pf_text *script, const pf_text *log, int member)
+{
+    pf_text_addf(script, "$member%d << EOD\n", member);
+    for (const char *line = log->data; line && *line;) {
+        const char *end = strchr(line, '\n');
+        if (atoi(line) == member && line != log->data) {
+            pf_text_add_n(script, line, (size_t)(end - line) + 1);
+        }
+        line = end ? end + 1 : NULL;
+    }
+    pf_text_add(script, "EOD\n");
+}
+
+static void fill_script(const train_view *v, const char *title, const char *path, pf_text *script)
+{
+    const char *slash = strrchr(path, '/');
+    for (int e = 0; e < v->settings->members; e++) {
+        add_block(script, &v->log, e);
+    }
+    pf_text_addf(script,
+                 "set datafile separator ','\n"
+                 "set terminal %s size 900,560 font 'DejaVu Sans,13' background '#ffffff'\n"
+                 "set output '%s'\nset border 3 lc rgb '#606060'\nset tics nomirror\n"
+                 "set grid back lt 1 lw 0.6 lc rgb '#d8d8d8'\nset logscale y\n"
+                 "set format y '%%g'\n"
+                 "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
+                 "set title '%s' noenhanced\nset key top right\nplot \\\n",
+                 ending_of(path), slash ? slash + 1 : path, title);
+    for (int e = 0; e < v->settings->members; e++) {
+        pf_text_addf(script,
+                     "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
+                     "  $member%d using 2:4 with lines lw 2 lc %d title 'member %d, held out'%s\n",
+                     e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
+                     e + 1 < v->settings->members ? ", \\" : "");
+    }
+}
+
+pf_status train_view_plot(const train_view *v, const char *title, const char *path, pf_error *error)
+{
+    pf_text script = {0}, name = {0}, folder = {0};
+    const char *slash = strrchr(path, '/');
+    fill_script(v, title, path, &script);
+    pf_text_addf(&name, "%s.gp", path);
+    pf_text_add_n(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    pf_status status = PF_OK;
+    if (script.failed || name.failed || folder.failed || v->log.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the curve");
+    }
+    if (status == PF_OK) {
+        status = pf_file_write(name.data, script.data, script.size, error);
+    }
+    if (status == PF_OK) {
+        const char *base = strrchr(name.data, '/');
+        status = pf_gnuplot(folder.data, base ? base + 1 : name.data, error);
+    }
+    pf_text_free(&script);
+    pf_text_free(&name);
+    pf_text_free(&folder);
+    return status;
+}
+
+// --- the report
+
+static void print_errors(const char *what, const double *errors)
+{
+    printf("  %-28s", what);
+    for (int h = 0; h < PF_HORIZONS; h++) {
+        printf(" %9.3g", errors[h]);
+    }
+    printf("\n");
+}
+
+void train_view_report(const pf_plant_info *info, const pf_model_info *model,
+                       const pf_assessment *rows, double g_cal)
+{
+    printf("\nOpen-loop error of a probe response over the size of the signature (gain %g), by "
+           "step:\n\n  %-28s",
+           g_cal, "");
+    for (int h = 0; h < PF_HORIZONS; h++) {
+        printf(" %9d", pf_assess_horizons()[h]);
+    }
+    printf("\n");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        printf("%s\n", info->mechanisms[r->mechanism].name);
+        print_errors("model, pulse scale", r->error[PF_ASSESS_PULSE]);
+        print_errors("model, residual scale", r->error[PF_ASSESS_RESIDUAL]);
+        print_errors("its linear part alone", r->linear);
+        print_errors("nothing changes", r->copy);
+    }
+    printf("\nSeparation of gain %g from nominal by model error alone, and what the members know "
+           "of it:\n\n%-20s %14s %14s %18s\n",
+           g_cal, "mechanism", "pulse scale", "residual scale", "spread over error");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        printf("%-20s %11.1f sd %11.1f sd ", info->mechanisms[r->mechanism].name,
+               r->separation[PF_ASSESS_PULSE], r->separation[PF_ASSESS_RESIDUAL]);
+        if (isnan(r->spread)) {
+            printf("%18s\n", "one member");
+        } else {
+            printf("%18.2f%s\n", r->spread, r->spread < .5 ? "  overconfident" : "");
+        }
+    }
+    printf(
+        "\nA kit calibrated with --predictor ensemble:MODEL carries model error and disagreement "
+        "into its\nbounds. Held-out error of the standardised change: %.4g.\n",
+        model->valid_error);
+}
+
+void train_view_report_json(pf_text *out, const pf_plant_info *info, const pf_model_info *model,
+                            const pf_assessment *rows, double g_cal)
+{
+    pf_text_add(out, "{\"plant\":");
+    pf_json_string(out, info->name);
+    pf_text_addf(out, ",\"sha256\":\"%s\",\"members\":%d,\"valid_error\":", model->sha256,
+                 model->n_members);
+    pf_json_number(out, model->valid_error);
+    pf_json_key(out, "processor");
+    pf_json_string(out, model->processor);
+    pf_json_key(out, "g_cal");
+    pf_json_number(out, g_cal);
+    pf_json_key(out, "horizons");
+    pf_json_ints(out, PF_HORIZONS, pf_assess_horizons());
+    pf_json_key(out, "mechanisms");
+    pf_text_add(out, "[");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        pf_json_comma(out);
+        pf_text_add(out, "{\"name\":");
+        pf_json_string(out, info->mechanisms[r->mechanism].name);
+        pf_json_key(out, "error_pulse");
+        pf_json_numbers(out, PF_HORIZONS, r->error[PF_ASSESS_PULSE]);
+        pf_json_key(out, "error_residual");
+        pf_json_numbers(out, PF_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
+        pf_json_key(out, "error_linear");
+        pf_json_numbers(out, PF_HORIZONS, r->linear);
+        pf_json_key(out, "error_copy");
+        pf_json_numbers(out, PF_HORIZONS, r->copy);
+        pf_json_key(out, "separation_pulse");
+        pf_json_number(out, r->separation[PF_ASSESS_PULSE]);
+        pf_json_key(out, "separation_residual");
+        pf_json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
+        pf_json_key(out, "spread");
+        pf_json_number(out, r->spread);
+        pf_text_add(out, "}");
+    }
+    pf_text_add(out, "]}\n");
+}
