@@ -36,7 +36,8 @@ static double calibrate(rig *r, int threads)
     int slot = threads - 1;
     free(r->bytes[slot]);
     double begin = bench_now();
-    must(pf_calibrate(&r->plan, r->plant, &effort, &r->bytes[slot], &r->n[slot], &error), &error);
+    must(pf_calibrate(&r->plan, r->plant, NULL, &effort, &r->bytes[slot], &r->n[slot], &error),
+         &error);
     return bench_now() - begin;
 }
 

@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     if (status == PF_OK) {
         plan.members = 4; // a short return table, for a small flash
         plan.budget1 = 4; // one look at each pump and one to spare
-        status = pf_calibrate(&plan, plant, NULL, &bytes, &n, &error);
+        status = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error);
     }
     if (status == PF_OK) {
         FILE *file = fopen(argv[1], "wb");

@@ -99,7 +99,7 @@ int main(void)
     pf_error error = {PF_OK, ""};
     if (pf_plant_from_class(&b.plant, &cart, &error) == PF_OK &&
         pf_plan_default(&plan, &cart.info, &error) == PF_OK &&
-        pf_calibrate(&plan, b.plant, NULL, &bytes, &n, &error) == PF_OK &&
+        pf_calibrate(&plan, b.plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
         pf_kit_load(&b.kit, bytes, n, &error) == PF_OK &&
         (memory = malloc(pf_session_size(&b.kit))) != NULL &&
         pf_session_init(&session, &b.kit, NULL, memory, pf_session_size(&b.kit), &error) == PF_OK &&

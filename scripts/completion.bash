@@ -8,7 +8,7 @@ _preflight()
         return
     fi
     case $previous in
-    --config|--journal|--certificate|--recordings|--commands|--state|--socket|-o)
+    --config|--journal|--certificate|--recordings|--commands|--state|--socket|--model|-o)
         COMPREPLY=($(compgen -f -- "$current"))
         return ;;
     --method)
@@ -16,6 +16,9 @@ _preflight()
         return ;;
     --plant)
         COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current"))
+        return ;;
+    --predictor)
+        COMPREPLY=($(compgen -W "twin ensemble:" -- "$current"))
         return ;;
     --what)
         COMPREPLY=($(compgen -W "output state" -- "$current"))
@@ -26,8 +29,8 @@ _preflight()
     demo) options="--fault --seed" ;;
     list) options="plants methods suites --json" ;;
     calibrate) options="-o --config --set --predictor --probes --method --seed --threads --recordings --json" ;;
-    check) options="--plant --fault --seed --method --journal --certificate --json" ;;
-    serve) options="--journal --socket --plant --method --seed" ;;
+    check) options="--plant --model --fault --seed --method --journal --certificate --json" ;;
+    serve) options="--journal --socket --plant --model --method --seed" ;;
     replay) options="--json" ;;
     rollout) options="--commands --fault --seed --mean-reset --no-noise --state --what" ;;
     kit|data) options="show --json" ;;

@@ -17,11 +17,11 @@ _preflight() {
     list) _arguments '1:what:(plants methods suites)' '--json[as JSON]' ;;
     calibrate) _arguments '-o[kit file]:file:_files' '--config[YAML]:file:_files' '*--set[a.b=v]:setting' \
         '--method[method]:id' '--seed[seed]:number' '--threads[threads]:number' \
-        '--recordings[CSV]:file:_files' '--predictor[predictor]:(twin)' '--probes[library]:(single)' '--json[as JSON]' '*:plant' ;;
-    check) _arguments '*--fault[J:G]:fault' '--plant[plant]:name' '--seed[seed]:number' '--method[method]:id' \
+        '--recordings[CSV]:file:_files' '--predictor[predictor]:(twin ensemble\:)' '--probes[library]:(single)' '--json[as JSON]' '*:plant' ;;
+    check) _arguments '*--fault[J:G]:fault' '--plant[plant]:name' '--model[learned model]:file:_files' '--seed[seed]:number' '--method[method]:id' \
         '--journal[journal]:file:_files' '--certificate[certificate]:file:_files' '--json[as JSON]' '*:kit:_files' ;;
     serve) _arguments '--journal[journal]:file:_files' '--socket[Unix socket]:file:_files' '--plant[plant]:name' \
-        '--method[method]:id' '--seed[seed]:number' '*:kit:_files' ;;
+        '--model[learned model]:file:_files' '--method[method]:id' '--seed[seed]:number' '*:kit:_files' ;;
     rollout) _arguments '--commands[CSV]:file:_files' '*--fault[J:G]:fault' '--seed[seed]:number' '--mean-reset' \
         '--no-noise' '--state[CSV]:file:_files' '--what:(output state)' '*:plant' ;;
     kit) _arguments '1:what:(show)' '--json[as JSON]' '*:kit:_files' ;;

@@ -62,7 +62,7 @@ static const image *calibrated(image *kit, const char *config)
                 : pf_plan_default(&plan, info, &error),
          &error);
     plan.alarm_trials = 200;
-    must(pf_calibrate(&plan, plant, &effort, &kit->bytes, &kit->n, &error), &error);
+    must(pf_calibrate(&plan, plant, NULL, &effort, &kit->bytes, &kit->n, &error), &error);
     must(pf_kit_load(&kit->kit, kit->bytes, kit->n, &error), &error);
     pf_plan_free(&plan);
     pf_plant_destroy(plant);

@@ -12,8 +12,11 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
     pf_error error = {PF_OK, ""};
     memset(t, 0, sizeof *t);
     attitude_machine_open(&t->machine, weak, .35);
-    pf_dialogue_config config = {.twin = twin ? t->machine.plant : NULL,
-                                 .twin_error = "the twin is at the cleaner's"};
+    CHECK(pf_kit_load(&t->twin_kit, bytes, n, &error) == PF_OK);
+    t->twin = (pf_twin){t->machine.plant, &t->twin_kit};
+    pf_predictor predictor = pf_twin_predictor(&t->twin);
+    pf_dialogue_config config = {.predictor = twin ? &predictor : NULL,
+                                 .no_predictor = "the twin is at the cleaner's"};
     CHECK(pf_dialogue_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
     CHECK_STR(error.text, "");
     t->session = pf_dialogue_session(t->dialogue);

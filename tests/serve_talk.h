@@ -5,6 +5,7 @@
 
 #include "attitude_kit.h"
 #include "check/dialogue.h"
+#include "predict/twin.h"
 
 #include <jansson.h>
 
@@ -14,6 +15,8 @@ typedef struct talk {
     pf_dialogue *dialogue;
     pf_session *session;
     attitude_machine machine;
+    pf_kit twin_kit;
+    pf_twin twin;
     pf_text request, reply;
 } talk;
 

@@ -48,6 +48,7 @@ const char *pf_scratch_dir(void);
     X(plan, true)                                                                                  \
     X(calibrate, false)                                                                            \
     X(recordings, true)                                                                            \
+    X(ensemble, false)                                                                             \
     X(alarm, false)                                                                                \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \

@@ -90,7 +90,7 @@ void test_alarm(void)
         plan.reveal_first = 35;
         plan.reveal_last = 45;
         plan.reveal_period = 5;
-        bool good = pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_OK &&
+        bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
                     pf_kit_load(&kit, bytes, n, &error) == PF_OK;
         if (CHECK(good)) {
             double rate = measure(&kit, 1000 + (uint64_t)i);

@@ -26,7 +26,7 @@ static bool calibrated(bench *b, const pf_plan *plan, int threads)
 {
     pf_error error = {PF_OK, ""};
     pf_effort effort = {.threads = threads};
-    bool good = pf_calibrate(plan, b->plant, &effort, &b->bytes, &b->n, &error) == PF_OK &&
+    bool good = pf_calibrate(plan, b->plant, NULL, &effort, &b->bytes, &b->n, &error) == PF_OK &&
                 pf_kit_load(&b->kit, b->bytes, b->n, &error) == PF_OK;
     if (!CHECK(good)) {
         printf("%s\n", error.text);
@@ -261,7 +261,7 @@ static void check_refusals(void)
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     plan.method = "no-such";
-    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_ARGUMENT);
     CHECK_CONTAINS(error.text, "no-such");
     plan.method = "eg-mpt";
     // no noise at all: the channel would be a lie
@@ -269,7 +269,7 @@ static void check_refusals(void)
     pf_plan quiet = plan;
     volatile int stop = 1;
     pf_effort effort = {.threads = 2, .stop = &stop};
-    CHECK(pf_calibrate(&quiet, plant, &effort, &bytes, &n, &error) == PF_ERR_INTERRUPTED);
+    CHECK(pf_calibrate(&quiet, plant, NULL, &effort, &bytes, &n, &error) == PF_ERR_INTERRUPTED);
     CHECK(bytes == NULL);
     // a probe too weak to open the valve shows nothing
     pf_plan_free(&plan);
@@ -277,7 +277,7 @@ static void check_refusals(void)
                          "tasks=[{name: t, mechanisms: 1, command: [[0,.3,0,0,0,0,0,0]]}]"};
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
           PF_OK);
-    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
+    CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "thruster1");
     pf_plan_free(&plan);
     // two thrusters that push the same way cannot be told apart in one probe
@@ -286,7 +286,7 @@ static void check_refusals(void)
                           "tasks=[{name: t, mechanisms: 1, command: [[0,.3,0,0,0,0,0,0]]}]"};
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, twin, 2, &error) ==
           PF_OK);
-    pf_status status = pf_calibrate(&plan, plant, NULL, &bytes, &n, &error);
+    pf_status status = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error);
     CHECK(status == PF_OK || status == PF_ERR_DEGENERATE);
     free(bytes);
     pf_plan_free(&plan);

@@ -233,7 +233,7 @@ static void test_keys(void)
         {"zzzzzz: 1\n",
          "c.yaml:1:1: zzzzzz: unknown key; use one of plant, mechanisms, channels, "
          "probes, tasks, g_cal, grid, bins, episodes, prior, hazard, "
-         "budget, alpha, j_min, stop, require_probe, every_severity, sensor_noise, seed"},
+         "budget, alpha, j_min, stop, require_probe, every_severity, scale, sensor_noise, seed"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},
         {"<<: {bins: 4}\n", "c.yaml:1:1: <<: unknown key"},
         {"probes: [{charge: 1}]", "c.yaml:1:10: probes.0.name: is missing"},
@@ -297,6 +297,7 @@ static void test_ranges(void)
         {"seed", "0 9007199254740991", "-1 9007199254740992 1.5 0o17",
          "a whole number from 0 to 9007199254740991"},
         {"stop", "break latch", "Break halt 0 true", "break or latch"},
+        {"scale", "auto pulse residual", "Pulse rms 0 true", "auto, pulse or residual"},
         {"require_probe", "true false", "yes no on 1 True TRUE", "true or false"},
     };
     PF_CASE("config: ranges");

@@ -189,7 +189,7 @@ static void check_small_task(void)
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
           PF_OK);
     plan.alarm_trials = 200;
-    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, NULL) == PF_OK);
+    CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, NULL) == PF_OK);
     if (CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
         rig r = open_rig(&kit);
         const double gains[8] = {1, 0, 1, 1, 1, 1, 1, 1};
@@ -254,7 +254,7 @@ static void check_blind(void)
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
           PF_OK);
-    CHECK(pf_calibrate(&plan, plant, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
+    CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "dispersions");
     pf_plan_free(&plan);
     pf_plant_destroy(plant);

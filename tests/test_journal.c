@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "attitude_kit.h"
+#include "predict/twin.h"
 #include "check/dialogue.h"
 #include "check/journal.h"
 #include "host/file.h"
@@ -283,7 +284,9 @@ static int make_requests(pf_text *out, int weak)
     pf_text line = {0}, reply = {0};
     int accepted = 0, probes = 0;
     attitude_machine_open(&machine, weak, .35);
-    pf_dialogue_config config = {.twin = machine.plant};
+    pf_twin twin = {machine.plant, attitude_small_kit()};
+    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_dialogue_config config = {.predictor = &predictor};
     CHECK(pf_dialogue_create(&dialogue, bytes, n, &config, &error) == PF_OK);
     pf_session *session = pf_dialogue_session(dialogue);
     add_line(out, "{\"op\":\"hello\"}", &accepted);

@@ -142,6 +142,9 @@ static void test_plan_refusals(void)
     p.plan.method = "none";
     refuse_plan(&p, &r, PF_ERR_ARGUMENT, "method 'none' is unknown");
     make_plan(&p);
+    p.plan.scale = PF_SCALE_PULSE;
+    refuse_plan(&p, &r, PF_ERR_ARGUMENT, "scale: recordings are divided by their own residual");
+    make_plan(&p);
     p.probes[1].command = &recording_commands[0][0][0];
     refuse_plan(&p, &r, PF_ERR_MISMATCH,
                 "column 'u1': 0, but 1 in the configuration for step 1 of probe 'right'");

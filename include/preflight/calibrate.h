@@ -5,6 +5,7 @@
 
 #include "preflight/effort.h"
 #include "preflight/kit.h"
+#include "preflight/model.h"
 #include "preflight/plant.h"
 
 #ifdef __cplusplus
@@ -32,6 +33,16 @@ typedef struct pf_plan_task {
     int policy_index;      // of the plant, -1 for an open loop
     double reveal, importance;
 } pf_plan_task;
+
+// What residuals and signatures are divided by, per channel: its declared scale, or the rms pulse
+// response where it declares none; or the rms of the predictor's own nominal residual at each
+// step, which is the whitening a matched filter assumes. Auto: residual with a learned model.
+// Returns always use the pulse scale.
+typedef enum pf_scale_rule {
+    PF_SCALE_AUTO = 0,
+    PF_SCALE_PULSE = 1,
+    PF_SCALE_RESIDUAL = 2
+} pf_scale_rule;
 
 typedef struct pf_plan {
     const char *plant;
@@ -67,7 +78,8 @@ typedef struct pf_plan {
     // Opportunities of an alarm trial: budget1, or those of a reveal round drawn from
     // reveal_first..reveal_last with one opportunity every reveal_period rounds before it.
     int reveal_first, reveal_last, reveal_period;
-    int members;
+    int members; // of the return table, at least
+    pf_scale_rule scale;
     double sigma_fixed; // 0: from the data
     void *memory;       // owned
 } pf_plan;
@@ -82,10 +94,12 @@ PF_API pf_status pf_plan_from_config(pf_plan *plan, const pf_plant_info *info, c
                                      int n_overrides, pf_error *error);
 PF_API void pf_plan_free(pf_plan *plan);
 
-// Calibrates a kit on a plant with the twin predictor (a copy of the plant). On success *bytes is
-// the file image, to be freed with free().
-PF_API pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
-                              void **bytes, size_t *n_bytes, pf_error *error);
+// Calibrates a kit on a plant. What predicts is a learned model of it, or without one (Nullable) a
+// twin, which is a copy of the plant. On success *bytes is the file image, to be freed with
+// free().
+PF_API pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *model,
+                              const pf_effort *effort, void **bytes, size_t *n_bytes,
+                              pf_error *error);
 
 // Calibrates a kit from recorded responses (CSV text, called `file` in messages). The plan may be
 // NULL: then probes and mechanisms come from the u columns.

@@ -24,7 +24,7 @@ extern "C" {
 #define PF_KIT_DIMS(X)                                                                             \
     X(n_mech)  /* mechanisms: 0 current, 1..m candidates */                                        \
     X(n_chan)  /* observed channels */                                                             \
-    X(n_state) /* doubles of a saved start state; 0: predictions need none */                      \
+    X(n_state) /* doubles that a prediction starts from; 0: it needs none */                       \
     X(n_grid)  /* gains of the grid */                                                             \
     X(n_bins)  /* categories K */                                                                  \
     X(n_probes)                                                                                    \
@@ -123,7 +123,7 @@ typedef struct pf_kit {
 typedef enum pf_kit_string {
     PF_KIT_PLANT,     // name of the plant
     PF_KIT_PREDICTOR, // "twin", "ensemble" or "recordings"
-    PF_KIT_MODEL,     // sha256 of the model file or empty
+    PF_KIT_MODEL,     // sha256 of the ensemble's file, or empty
     PF_KIT_SOURCE,    // simulator and version, or the recordings' sha256
     PF_KIT_PROCESSOR, // CPU type of the numeric library
     PF_KIT_PREFLIGHT, // program version
@@ -150,6 +150,10 @@ PF_API const char *pf_kit_probe_name(const pf_kit *kit, int probe);
 PF_API const char *pf_kit_task_name(const pf_kit *kit, int task);
 PF_API const char *pf_kit_task_policy(const pf_kit *kit, int task); // "" for an open loop.
 PF_API const char *pf_kit_method_id(const pf_kit *kit, int method);
+
+// Whether predictions start from the observed channels before the first command (a learned
+// ensemble) rather than from the plant's own state.
+PF_API bool pf_kit_starts_from_channels(const pf_kit *kit);
 
 // Rows of a probe or task, and the largest over the probes.
 PF_API int pf_kit_probe_rows(const pf_kit *kit, int probe);

@@ -40,7 +40,11 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     if (status != PF_OK) {
         return status;
     }
-    pf_rig rig = {.plant = w->plant, .kit = &work->kit, .start = w->start, .response = w->response};
+    pf_rig rig = {.plant = w->plant,
+                  .kit = &work->kit,
+                  .start = w->start,
+                  .response = w->response,
+                  .predictor = &w->predictor};
     pf_drive drive = {.seed = c->plan->seed,
                       .trial = trial,
                       .purpose = PF_PURPOSE_THRESHOLD,

@@ -7,83 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- scales
-
-// Starts over which the pulse responses are averaged.
-enum { SCALE_STARTS = 40 };
-
-static pf_status response_energy(pf_calibration *c, int probe, int start, double *energy,
-                                 double *noise, pf_error *error)
-{
-    const pf_plan *plan = c->plan;
-    pf_worker *w = &c->workers[0];
-    const pf_plan_probe *p = &plan->probes[probe];
-    pf_roll roll = pf_roll_default();
-    roll.key =
-        pf_key_stream(plan->seed, plan->environment, (uint64_t)start, PF_PURPOSE_CALIBRATION, 1000);
-    roll.command = p->command;
-    roll.rows = p->rows;
-    pf_trace trace = {.output = w->response};
-    pf_status status = pf_plant_roll(w->plant, &roll, &trace, error);
-    if (status == PF_OK) {
-        // the free response from the same start
-        roll.command = w->still;
-        trace.output = w->nominal;
-        status = pf_plant_roll(w->plant, &roll, &trace, error);
-    }
-    if (status == PF_OK) {
-        roll.command = p->command;
-        roll.disturbance = true;
-        roll.sensor_noise = 1;
-        trace.output = w->predicted;
-        status = pf_plant_roll(w->plant, &roll, &trace, error);
-    }
-    for (int i = 0; status == PF_OK && i < p->rows * plan->n_chan; i++) {
-        double moved = w->response[i] - w->nominal[i], shaken = w->predicted[i] - w->response[i];
-        energy[i % plan->n_chan] += moved * moved;
-        noise[i % plan->n_chan] += shaken * shaken;
-    }
-    return status;
-}
-
-pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error)
-{
-    const pf_plan *plan = c->plan;
-    bool all_given = true;
-    for (int i = 0; i < plan->n_chan; i++) {
-        c->build.scale[i] = c->build.return_scale[i] = plan->channels[i].scale;
-        all_given = all_given && plan->channels[i].scale > 0;
-    }
-    if (all_given) {
-        return PF_OK;
-    }
-    double *energy = pf_arena_take(&c->arena, 2 * (size_t)plan->n_chan, sizeof *energy);
-    if (!energy) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the scales");
-    }
-    double *noise = energy + plan->n_chan, samples = 0;
-    for (int q = 0; q < plan->n_probes; q++) {
-        for (int s = 0; s < SCALE_STARTS; s++) {
-            pf_status status = response_energy(c, q, s, energy, noise, error);
-            if (status != PF_OK) {
-                return status;
-            }
-            samples += plan->probes[q].rows;
-        }
-    }
-    // a channel that no probe moves is measured by its own noise and says nothing
-    for (int i = 0; i < plan->n_chan; i++) {
-        double rms = sqrt(energy[i] / samples);
-        rms = rms > 0 ? rms : sqrt(noise[i] / samples);
-        if (!(plan->channels[i].scale > 0)) {
-            c->build.scale[i] = c->build.return_scale[i] = rms > 0 ? rms : 1;
-        }
-    }
-    return PF_OK;
-}
-
-// --- channels
-
 // Gains that the channel for every severity is calibrated at, mixed evenly.
 static const double severities[] = {.2, .35, .5, .65, .8};
 enum { N_SEVERITIES = sizeof severities / sizeof severities[0] };
@@ -136,27 +59,27 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                       : class > 0 ? 1
                                   : 0);
     pf_status status = pf_rig_run(&rig, q, key, error);
-    pf_twin twin = {w->plant, &c->build.kit};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    const pf_kit *k = &c->build.kit;
+    const pf_predictor *p = &w->predictor;
     pf_hypothesis h = {q, 0, 1};
     if (status == PF_OK) {
-        status = predictor.predict(&twin, &h, w->start, plan->n_state, w->nominal, error);
+        status = p->predict(p->self, &h, w->start, k->n_state, w->nominal, error);
     }
     int n = probe->rows * plan->n_chan;
     for (int t = 0; t < probe->n_targets && status == PF_OK; t++) {
         h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
-        status = predictor.predict(&twin, &h, w->start, plan->n_state, w->predicted, error);
-        pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, c->build.scale, 1,
-                             w->signatures + (size_t)t * (size_t)n);
+        status = p->predict(p->self, &h, w->start, k->n_state, w->predicted, error);
+        pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
+                             k->n_scale, w->signatures + (size_t)t * (size_t)n);
     }
     if (status != PF_OK) {
         return status;
     }
-    pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, c->build.scale, 1,
+    pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, k->scale, k->n_scale,
                          w->response);
     pf_match *out = slot(e, q, class, episode);
     pf_match_targets(probe->n_targets, n, w->signatures, w->response, w->scratch, out);
-    if (c->build.kit.statistic == PF_STATISTIC_NORM) {
+    if (k->statistic == PF_STATISTIC_NORM) {
         out[0].score = pf_residual_norm(n, w->response);
     }
     return PF_OK;

@@ -4,6 +4,7 @@
 #define PF_CALIBRATE_IMPL_H
 
 #include "../host/parallel.h"
+#include "../predict/ensemble.h"
 #include "kit_build.h"
 #include "observe.h"
 
@@ -11,7 +12,10 @@
 // its own; every result goes to its own slot.
 typedef struct pf_worker {
     pf_plant *plant;
-    double *start;      // n_state
+    pf_twin twin;          // without a model
+    pf_ensemble *ensemble; // with a model
+    pf_predictor predictor;
+    double *start;      // n_state or n_chan, whichever is more
     double *response;   // longest probe or task x n_chan
     double *nominal;    // the same
     double *predicted;  // the same
@@ -20,12 +24,16 @@ typedef struct pf_worker {
     double *gains;      // n_mech
     double *still;      // longest probe or task x n_mech: no command at all
     pf_match *matches;
+    double *table;         // with a model: shares x longest task x n_chan
+    double *table_gains;   // shares x n_mech
+    double *table_scratch; // pf_model_scratch
     void *session_memory;
     size_t session_bytes;
 } pf_worker;
 
 typedef struct pf_calibration {
     const pf_plan *plan;
+    const pf_model *model; // Nullable: a twin predicts
     const pf_effort *effort;
     pf_kit_build build;
     pf_arena arena;
@@ -33,12 +41,19 @@ typedef struct pf_calibration {
     pf_worker *workers;
 } pf_calibration;
 
+// The kind of kit that the plan and the model ask for.
+pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *info,
+                                 pf_statistic statistic);
+
+// Whether residuals are divided by the predictor's own nominal residual.
+bool pf__calibration_residual(const pf_calibration *c);
+
 // Checks the contract, lays out the kit and makes the workers; free follows whatever it returned.
 pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
                                 pf_error *error);
 void pf__calibration_free(pf_calibration *c);
 
-// Channel scales where the plan leaves them open: rms of the nominal pulse responses.
+// Channel scales: the pulse scale, and where it is asked for the residual scale.
 pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error);
 
 // Episodes, bins, rows, centres, dispersions, full rows.

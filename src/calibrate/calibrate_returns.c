@@ -21,15 +21,74 @@ static pf_status roll_task(pf_calibration *c, pf_worker *w, int task, pf_roll *r
     return pf_plant_roll(w->plant, roll, &trace, error);
 }
 
+// One member of one use.
+typedef struct member_run {
+    int task, mechanism, member;
+    double energy; // of what the task moves
+    double *nte;   // per share
+} member_run;
+
+static double tracking_error(const pf_calibration *c, const member_run *run, const double *response,
+                             const double *reference)
+{
+    return fmin(pf_tracking_distance(c->plan->tasks[run->task].rows, c->plan->n_chan,
+                                     c->build.return_scale, response, reference) /
+                    run->energy,
+                1e6);
+}
+
+// A twin: the disturbed task at every share against the undisturbed reference in w->predicted.
+static pf_status plant_errors(pf_calibration *c, pf_worker *w, const member_run *run, pf_roll *roll,
+                              pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
+        w->gains[run->mechanism] = c->build.shares[s];
+        status = roll_task(c, w, run->task, roll, w->response, error);
+        run->nte[s] = tracking_error(c, run, w->response, w->predicted);
+    }
+    return status;
+}
+
+// A model: what one of its members expects at every share against the nominal response as it was
+// recorded with its disturbance. So the model's error, the disagreement of its members and the
+// disturbance all enter the certificate.
+static pf_status model_errors(pf_calibration *c, pf_worker *w, const member_run *run, pf_roll *roll,
+                              pf_error *error)
+{
+    const pf_plan_task *t = &c->plan->tasks[run->task];
+    int n_mech = c->plan->n_mech;
+    roll->gains = w->gains;
+    pf_trace trace = {.initial = w->start, .output = w->response};
+    pf_status status = pf_plant_roll(w->plant, roll, &trace, error);
+    if (status == PF_OK) {
+        status = pf_initial_check(pf_plant_get_info(w->plant), w->start, error);
+    }
+    for (int i = 0; i < PF_SHARES * n_mech; i++) {
+        w->table_gains[i] = i % n_mech == run->mechanism ? c->build.shares[i / n_mech] : 1;
+    }
+    pf_model_request request = {w->start, t->command, t->rows, PF_SHARES, w->table_gains};
+    int member = run->member % pf_model_get_info(c->model)->n_members;
+    if (status == PF_OK) {
+        status = pf_model_roll(c->model, member, &request, w->table_scratch, w->table, error);
+    }
+    size_t window = (size_t)t->rows * (size_t)c->plan->n_chan;
+    for (size_t s = 0; s < PF_SHARES && status == PF_OK; s++) {
+        run->nte[s] = tracking_error(c, run, w->table + s * window, w->response);
+    }
+    return status;
+}
+
 // One member of one use: the normalised tracking error at every delivered share. The member's
-// start is common to all tasks; its disturbance acts on the task but not on the reference.
+// start and disturbance are common to all tasks.
 static pf_status run_member(void *self, int worker, size_t item, pf_error *error)
 {
     return_work *work = self;
     pf_calibration *c = work->c;
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
-    size_t member = item % (size_t)plan->members, use = item / (size_t)plan->members;
+    size_t members = (size_t)c->build.kit.n_members;
+    size_t member = item % members, use = item / members;
     int task = work->task_of[use], j = c->build.use_mech[use];
     const pf_plan_task *t = &plan->tasks[task];
     for (int i = 0; i < plan->n_mech; i++) {
@@ -53,16 +112,9 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
         return pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel", t->name);
     }
     roll.disturbance = true;
-    double *nte = c->build.nte + item * PF_SHARES;
-    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
-        w->gains[j] = c->build.shares[s];
-        status = roll_task(c, w, task, &roll, w->response, error);
-        nte[s] = fmin(pf_tracking_distance(t->rows, plan->n_chan, c->build.return_scale,
-                                           w->response, w->predicted) /
-                          energy,
-                      1e6);
-    }
-    return status;
+    member_run run = {task, j, (int)member, energy, c->build.nte + item * PF_SHARES};
+    return c->model ? model_errors(c, w, &run, &roll, error)
+                    : plant_errors(c, w, &run, &roll, error);
 }
 
 // Whether the errors of a use stand still to the bit from share 1 on but not before it: the plant
@@ -75,9 +127,9 @@ static bool stops_at_one(const pf_calibration *c, size_t use)
         one++;
     }
     bool moved = false;
-    for (int member = 0; member < c->plan->members; member++) {
-        const double *nte =
-            c->build.nte + (use * (size_t)c->plan->members + (size_t)member) * PF_SHARES;
+    int members = c->build.kit.n_members;
+    for (int member = 0; member < members; member++) {
+        const double *nte = c->build.nte + (use * (size_t)members + (size_t)member) * PF_SHARES;
         moved = moved || nte[one - 1] != nte[one];
         for (int s = one + 1; s < PF_SHARES; s++) {
             if (nte[s] != nte[one]) {
@@ -123,7 +175,7 @@ pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
             work.task_of[use++] = t;
         }
     }
-    pf_status status =
-        pf_parallel(c->effort, uses * (size_t)plan->members, run_member, &work, "returns", error);
-    return status == PF_OK ? check_shares(&work, error) : status;
+    size_t items = uses * (size_t)c->build.kit.n_members;
+    pf_status status = pf_parallel(c->effort, items, run_member, &work, "returns", error);
+    return status == PF_OK && !c->model ? check_shares(&work, error) : status;
 }

@@ -71,9 +71,9 @@ static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
 {
     add_name(list, plan->plant);
     add_name(list, kind->predictor);
-    add_name(list, "");
+    add_name(list, kind->model ? kind->model : "");
     add_name(list, kind->source);
-    add_name(list, "");
+    add_name(list, kind->processor ? kind->processor : "");
     add_name(list, PF_VERSION);
     for (int j = 0; j < plan->n_mech; j++) {
         add_name(list, plan->mechanisms[j].name);

@@ -17,8 +17,10 @@ typedef struct pf_kit_build {
 
 // What kind of kit, beyond the plan.
 typedef struct pf_kit_kind {
-    const char *predictor; // "twin", "recordings"
+    const char *predictor; // "twin", "ensemble", "recordings"
     const char *source;
+    const char *model;     // sha256 of the model. Nullable.
+    const char *processor; // numeric library of the model. Nullable.
     pf_statistic statistic;
     int n_state;
     int n_scale;    // rows of the scale

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observe.h"
 
+#include <math.h>
+
 // Stream of the noise that the observer adds; the plant's own streams are 1 to 3.
 enum { STREAM_OBSERVER = 4 };
 
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
-                     int n_scale, const pf_trace *trace, pf_error *error)
+                     const pf_trace *trace, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_roll noisy = *roll;
@@ -19,12 +21,24 @@ pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, 
     pf_rng rng;
     pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_OBSERVER));
     for (int r = 0; r < roll->rows; r++) {
-        const double *s = scale + (n_scale > 1 ? (size_t)r * (size_t)info->n_chan : 0);
         for (int c = 0; c < info->n_chan; c++) {
             if (info->channels[c].noise_sd == 0) {
                 trace->output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
-                    sensor_noise * s[c] * pf_rng_normal(&rng);
+                    sensor_noise * scale[c] * pf_rng_normal(&rng);
             }
+        }
+    }
+    return PF_OK;
+}
+
+pf_status pf_initial_check(const pf_plant_info *info, const double *initial, pf_error *error)
+{
+    for (int c = 0; c < info->n_chan; c++) {
+        if (!isfinite(initial[c])) {
+            return pf_fail(error, PF_ERR_PLANT,
+                           "%s does not tell channel '%s' before the first command, where a "
+                           "learned model starts",
+                           info->name, info->channels[c].name);
         }
     }
     return PF_OK;
@@ -38,9 +52,16 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     roll.gains = rig->gains;
     roll.rows = pf_kit_probe_rows(k, probe);
     roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
-    pf_trace trace = {.start = rig->start, .output = rig->response};
-    return pf_observe(rig->plant, &roll, k->sensor_noise, rig->own_noise ? NULL : k->scale,
-                      k->n_scale, &trace, error);
+    bool channels = pf_kit_starts_from_channels(k);
+    pf_trace trace = {.start = channels ? NULL : rig->start,
+                      .initial = channels ? rig->start : NULL,
+                      .output = rig->response};
+    // noise is relative to the size of a response, whatever residuals are divided by
+    pf_status status = pf_observe(rig->plant, &roll, k->sensor_noise,
+                                  rig->own_noise ? NULL : k->return_scale, &trace, error);
+    return status == PF_OK && channels
+               ? pf_initial_check(pf_plant_get_info(rig->plant), rig->start, error)
+               : status;
 }
 
 // One probe on the rig and its response into the session.
@@ -48,8 +69,12 @@ static pf_status run_and_tell(pf_session *session, pf_rig *rig, const pf_drive *
                               const pf_ask *ask, pf_key key, pf_error *error)
 {
     const pf_kit *k = rig->kit;
-    pf_twin twin = {rig->twin ? rig->twin : rig->plant, k};
-    pf_predictor inner = pf_twin_predictor(&twin), watched = inner;
+    pf_twin twin = {rig->plant, k};
+    pf_predictor inner = rig->predictor ? *rig->predictor : pf_twin_predictor(&twin);
+    pf_predictor watched = inner;
+    if (!rig->predictor && pf_kit_starts_from_channels(k)) {
+        return pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a model; none was given");
+    }
     pf_status status = pf_rig_run(rig, ask->probe, key, error);
     if (status != PF_OK) {
         return status;

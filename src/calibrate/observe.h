@@ -14,10 +14,14 @@ typedef struct pf_rig {
     pf_plant *plant; // not owned
     const pf_kit *kit;
     const double *gains; // n_mech, Nullable: healthy
-    double *start;       // n_state: where the last probe began
-    double *response;    // rows x n_chan of the last probe
-    pf_plant *twin;      // predicts; not owned, Nullable: the plant itself (pure simulation)
-    bool own_noise;      // the machine's sensors are its own affair: no noise is added here
+    // Where the last probe began: the plant's n_state, or its n_chan with a kit that starts from
+    // the channels.
+    double *start;
+    double *response; // rows x n_chan of the last probe
+    // Nullable: the plant itself as its own twin (pure simulation). Kits that start from the
+    // channels need one.
+    const pf_predictor *predictor;
+    bool own_noise; // the machine's sensors are its own affair: no noise is added here
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
@@ -25,9 +29,13 @@ typedef struct pf_rig {
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
 
 // One command sequence with disturbance and with sensor noise of `sensor_noise` times the plant's
-// own, or times scale[c] where the plant declares none. scale is Nullable: none is added then.
+// own, or times scale[c] (n_chan, the size of a response) where the plant declares none. scale is
+// Nullable: none is added then.
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
-                     int n_scale, const pf_trace *trace, pf_error *error);
+                     const pf_trace *trace, pf_error *error);
+
+// Whether the plant told its channels before the first command, as a learned model needs.
+pf_status pf_initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
 
 // How a session is driven on a rig. Keys are (seed, environment, trial, purpose, opportunity);
 // recovery probes have PF_PURPOSE_RECOVERY. Hooks are Nullable.
@@ -45,7 +53,7 @@ typedef struct pf_drive {
 } pf_drive;
 
 // Asks, runs and tells until the session is done, or until stage 1 ends with `only_stage1`. Kits
-// with recorded responses predict by themselves, others through the rig's twin.
+// with recorded responses predict by themselves, others through the rig's predictor.
 pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive,
                            pf_error *error);
 

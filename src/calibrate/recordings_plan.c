@@ -354,6 +354,12 @@ static pf_status given_plan(const pf_recordings *rec, pf_plan *plan, pf_error *e
                        "method '%s' %s; recordings need one, such as eg-mpt", plan->method,
                        method ? "has not the matched statistic" : "is unknown");
     }
+    if (plan->scale == PF_SCALE_PULSE) {
+        return pf_fail(
+            error, PF_ERR_ARGUMENT,
+            "scale: recordings are divided by their own residual, or by the scale that a "
+            "channel is given; there is no pulse response from a simulator");
+    }
     if (plan->alarm_trials < 1 || !(plan->alarm_rate >= 0 && plan->alarm_rate < 1)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "alarm_trials is %d and alarm_rate %g; at least 1, and 0 to below 1",

@@ -3,7 +3,6 @@
 #include "dialogue_impl.h"
 
 #include "../config/config.h"
-#include "../predict/twin.h"
 #include "journal.h"
 #include "reply.h"
 
@@ -16,10 +15,9 @@
 struct pf_dialogue {
     pf_kit kit;
     pf_session *session;
-    void *memory; // of the session
-    pf_twin twin;
-    bool has_twin;
-    char twin_error[320];
+    void *memory;           // of the session
+    pf_predictor predictor; // from a start state; predict NULL: none
+    char no_predictor[320];
     pf_witness witness;
     // one tell: window = rows x channels of the outstanding probe
     double *response, *nominal;
@@ -67,10 +65,10 @@ pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_k
         pf_dialogue_destroy(d);
         return status;
     }
-    d->has_twin = config->twin != NULL;
-    d->twin = (pf_twin){config->twin, k};
-    snprintf(d->twin_error, sizeof d->twin_error, "%s",
-             config->twin_error ? config->twin_error : "there is no twin to predict from a state");
+    d->predictor = config->predictor ? *config->predictor : (pf_predictor){NULL, NULL};
+    snprintf(d->no_predictor, sizeof d->no_predictor, "%s",
+             config->no_predictor ? config->no_predictor
+                                  : "there is nothing to predict from a state with");
     *dialogue = d;
     return PF_OK;
 }
@@ -276,7 +274,7 @@ static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf
 
 // --- tell
 
-// Decides what predicts: the caller's numbers, the twin from `state`, or the kit itself.
+// Decides what predicts: the caller's numbers, twin or model from `state`, or the kit itself.
 static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *predictions,
                              const pf_ask *ask, pf_refusal *r)
 {
@@ -297,8 +295,9 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
         return refuse(r, "ambiguous", "state: give either the start state or predictions");
     }
     if (!state && !own) {
-        return refuse(r, "missing-prediction",
-                      "state: give the saved start state, or nominal and fault predictions");
+        return refuse(r, "missing-prediction", "state: give %s, or nominal and fault predictions",
+                      pf_kit_starts_from_channels(k) ? "the channels before the first command"
+                                                     : "the saved start state");
     }
     if (state && !read_list(state, "state", k->n_state, d->state, r)) {
         return false;
@@ -307,9 +306,9 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
         d->given = true;
         return read_predictions(d, own ? request : predictions, ask, r);
     }
-    if (!d->has_twin) {
+    if (!d->predictor.predict) {
         return refuse(r, "missing-prediction", "state: %s; give predictions instead",
-                      d->twin_error);
+                      d->no_predictor);
     }
     return true;
 }
@@ -340,8 +339,8 @@ static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_tex
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }
-    pf_predictor from_twin = pf_twin_predictor(&d->twin), from_caller = {d, predict_given};
-    const pf_predictor *inner = d->given ? &from_caller : &from_twin;
+    pf_predictor from_caller = {d, predict_given};
+    const pf_predictor *inner = d->given ? &from_caller : &d->predictor;
     pf_witness_start(&d->witness, &d->kit, inner, ask.stage == 2);
     pf_predictor watched = pf_witness_predictor(&d->witness);
     pf_tell tell = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};

@@ -4,7 +4,6 @@
 #define PF_DIALOGUE_H
 
 #include "../host/text.h"
-#include "preflight/plant.h"
 #include "preflight/session.h"
 
 // One session behind ask/tell in JSON lines: what `serve` speaks and what a journal records.
@@ -13,8 +12,8 @@ typedef struct pf_dialogue pf_dialogue;
 typedef struct pf_dialogue_config {
     const char *method; // NULL: the kit's first
     uint64_t seed;
-    pf_plant *twin;         // predicts from a start state. Nullable, not owned.
-    const char *twin_error; // why there is none. Nullable.
+    const pf_predictor *predictor; // from a start state. Nullable; copied, its self is not owned.
+    const char *no_predictor;      // why there is none. Nullable.
 } pf_dialogue_config;
 
 // A line longer than this is refused.

@@ -13,7 +13,7 @@ typedef struct pf_refusal {
     char message[320];
 } pf_refusal;
 
-// Handles a parsed request. predictions (Nullable) replaces the twin: the journal's record.
+// Handles a parsed request. predictions (Nullable) replaces the predictor: the journal's record.
 // Writes the reply either way; tells whether it was accepted. journal as in pf_dialogue_line.
 bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
                           pf_text *journal);

@@ -402,7 +402,7 @@ void pf_kit_json(pf_text *out, const pf_kit *k)
     add_string(out, "plant", pf_kit_get_string(k, PF_KIT_PLANT));
     add_string(out, "predictor", pf_kit_get_string(k, PF_KIT_PREDICTOR));
     if (pf_kit_get_string(k, PF_KIT_MODEL)[0]) {
-        add_string(out, "model_sha256", pf_kit_get_string(k, PF_KIT_MODEL));
+        add_string(out, "model", pf_kit_get_string(k, PF_KIT_MODEL));
     }
     add_string(out, "statistic", pf_statistic_name((pf_statistic)k->statistic));
     add_int(out, "state_size", k->n_state);

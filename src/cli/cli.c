@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "host/file.h"
+#include "predict/ensemble.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -262,7 +263,7 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
     }
     const pf_plant_info *info = pf_plant_get_info(*plant);
     bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
-                (recordings || info->n_state == kit->n_state);
+                (recordings || pf_kit_starts_from_channels(kit) || info->n_state == kit->n_state);
     for (int j = 0; same && j < kit->n_mech; j++) {
         same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
     }
@@ -298,6 +299,41 @@ pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name,
         return PF_ERR_MISMATCH;
     }
     return PF_OK;
+}
+
+bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,
+                       int *status)
+{
+    pf_error error = {PF_OK, ""};
+    *model = NULL;
+    if (!path) {
+        return true;
+    }
+    if (!pf_kit_starts_from_channels(kit)) {
+        *status = cli_usage(command, "--model: the kit predicts with %s, not with a learned model",
+                            kit->n_response > 0 ? "its recordings" : "a twin");
+        return false;
+    }
+    pf_status result = pf_model_load(model, path, &error);
+    if (result == PF_OK && (result = pf_ensemble_fits(*model, kit, &error)) != PF_OK) {
+        char text[240];
+        snprintf(text, sizeof text, "%.230s", error.text);
+        pf_fail(&error, result, "%s: %s", path, text);
+    }
+    if (result != PF_OK) {
+        *status = cli_fail(command, result, &error);
+        pf_model_destroy(*model);
+        *model = NULL;
+        return false;
+    }
+    const char *was = pf_kit_get_string(kit, PF_KIT_PROCESSOR), *is = pf_numeric_library();
+    if (strcmp(was, is) != 0) {
+        fprintf(stderr,
+                "preflight %s: warning: the kit was calibrated with numeric library '%s', here it "
+                "is '%s'; predictions may differ in the last bits\n",
+                command, was, is);
+    }
+    return true;
 }
 
 int cli_write(const char *command, const char *path, const pf_text *text)

@@ -106,6 +106,12 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
 // The simulator a kit predicts with (or the one named), as it was when the kit was calibrated.
 pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error);
 
+// The model of a kit that predicts with one, from the file that --model names (Nullable: *model is
+// NULL then). Refused where it is another than the kit's or the kit has none. False: printed,
+// *status is the exit status.
+bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,
+                       int *status);
+
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 

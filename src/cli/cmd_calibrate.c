@@ -13,6 +13,7 @@ typedef struct call {
     cli_list set, plant;
     bool json;
     double seed_number; // NaN: not given
+    const char *model;  // file of the ensemble. NULL: a twin
 } call;
 
 // A file and the overrides as one configuration text.
@@ -131,8 +132,13 @@ static pf_status from_plant(const call *c, const config_text *t, const pf_effort
 {
     pf_plant *plant = NULL;
     pf_plan plan;
+    pf_model *model = NULL;
     pf_status status = pf_plant_create(&plant, c->plant.item[0], error);
+    if (status == PF_OK && c->model) {
+        status = pf_model_load(&model, c->model, error);
+    }
     if (status != PF_OK) {
+        pf_plant_destroy(plant);
         return status;
     }
     status = pf_plan_from_config(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
@@ -141,13 +147,34 @@ static pf_status from_plant(const call *c, const config_text *t, const pf_effort
         const char *name = pf_plant_get_info(plant)->name;
         apply_options(c, &plan);
         status = strcmp(plan.plant, name) == 0
-                     ? pf_calibrate(&plan, plant, effort, bytes, n_bytes, error)
+                     ? pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error)
                      : pf_fail(error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s", t->file,
                                plan.plant, name);
         pf_plan_free(&plan);
     }
+    pf_model_destroy(model);
     pf_plant_destroy(plant);
     return status;
+}
+
+// "twin", or "ensemble:FILE" with the file into *model.
+static int read_predictor(call *c)
+{
+    static const char ensemble[] = "ensemble:";
+    const char *given = c->predictor ? c->predictor : "twin";
+    if (strncmp(given, ensemble, sizeof ensemble - 1) == 0) {
+        c->model = given + sizeof ensemble - 1;
+    }
+    if (c->model ? !c->model[0] : strcmp(given, "twin") != 0) {
+        return cli_usage("calibrate", "--predictor %s: say twin or ensemble:FILE", given);
+    }
+    if (c->predictor && c->recordings) {
+        return cli_usage("calibrate", "--predictor: recordings predict by themselves");
+    }
+    if (c->model && pf_file_same(c->output, c->model)) {
+        return cli_usage("calibrate", "-o %s would overwrite the model", c->output);
+    }
+    return EXIT_YES;
 }
 
 static int check_call(const call *c)
@@ -163,10 +190,6 @@ static int check_call(const call *c)
     }
     if (c->recordings && !c->config && (c->seed || c->method || c->set.n > 0)) {
         return cli_usage("calibrate", "--seed, --method and --set need --config with --recordings");
-    }
-    if (c->predictor && strcmp(c->predictor, "twin") != 0) {
-        return cli_usage("calibrate", "--predictor %s: this version has the predictor twin",
-                         c->predictor);
     }
     if (c->probes && strcmp(c->probes, "single") != 0) {
         return cli_usage("calibrate",
@@ -206,6 +229,9 @@ int cmd_calibrate(int argc, char **argv)
         return EXIT_USAGE;
     }
     int status = check_call(&c);
+    if (status == EXIT_YES) {
+        status = read_predictor(&c);
+    }
     config_text t;
     double threads = 0;
     if (status == EXIT_YES && c.seed &&

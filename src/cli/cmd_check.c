@@ -7,12 +7,13 @@
 #include "check/reply.h"
 #include "host/arena.h"
 #include "host/file.h"
+#include "predict/ensemble.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct call {
-    const char *plant, *seed, *method, *journal, *certificate;
+    const char *plant, *model, *seed, *method, *journal, *certificate;
     cli_list fault, kit;
     bool json;
 } call;
@@ -21,8 +22,12 @@ typedef struct call {
 typedef struct run {
     cli_kit *file;
     pf_session *session;
-    pf_plant *twin;  // the kit's simulator. NULL with a kit from recordings
-    pf_plant *other; // the machine that --plant names. NULL: the twin is the machine
+    pf_plant *own;   // the kit's simulator. NULL where nothing needs it
+    pf_plant *other; // the machine that --plant names. NULL: the simulator is the machine
+    pf_model *model; // of a kit that predicts with one
+    pf_twin twin;
+    pf_ensemble *ensemble;
+    pf_predictor predictor; // twin or ensemble; none with a kit from recordings
     pf_rig rig;
     pf_witness witness;
     pf_arena arena;
@@ -168,28 +173,48 @@ static int report(run *r, const call *c)
     return status != EXIT_YES ? status : all ? EXIT_YES : EXIT_NO;
 }
 
-// The kit's simulator predicts; the machine is what --plant names, else the simulator as well.
+// The kit's simulator predicts, or its model; the machine is what --plant names, else the
+// simulator as well.
 static pf_status open_plants(run *r, const call *c, pf_error *error)
 {
     const pf_kit *k = &r->file->kit;
     const char *own = pf_kit_get_string(k, PF_KIT_PLANT);
-    bool recordings = k->n_response > 0;
+    bool recordings = k->n_response > 0, model = pf_kit_starts_from_channels(k);
     bool other = c->plant && (recordings || strcmp(c->plant, own) != 0);
     pf_status status = PF_OK;
     // the machine first: a name that is no plant is the commoner mistake
     if (other || recordings) {
         status = cli_plant_for_kit(&r->other, k, c->plant, error);
     }
-    if (status == PF_OK && !recordings) {
-        status = cli_twin_for_kit(&r->twin, k, NULL, error);
+    if (status == PF_OK && !recordings && !model) {
+        status = cli_twin_for_kit(&r->own, k, NULL, error);
+        r->twin = (pf_twin){r->own, k};
+        r->predictor = pf_twin_predictor(&r->twin);
     }
-    if (status != PF_OK) {
-        return status;
+    if (status == PF_OK && model) {
+        status = pf_ensemble_create(&r->ensemble, r->model, k, error);
+        r->predictor = pf_ensemble_predictor(r->ensemble);
     }
-    r->rig.plant = r->other ? r->other : r->twin;
-    r->rig.twin = r->twin;
+    if (status == PF_OK && model && !other) {
+        status = cli_plant_for_kit(&r->own, k, NULL, error);
+    }
+    r->rig.plant = r->other ? r->other : r->own;
+    r->rig.predictor = recordings ? NULL : &r->predictor;
     r->rig.own_noise = r->other != NULL;
-    return PF_OK;
+    return status;
+}
+
+static bool open_model(run *r, const call *c, int *status)
+{
+    const pf_kit *k = &r->file->kit;
+    if (!c->model && pf_kit_starts_from_channels(k)) {
+        *status = cli_usage("check",
+                            "%s predicts with a learned model; give its file with --model FILE "
+                            "(sha256 %s)",
+                            c->kit.item[0], pf_kit_get_string(k, PF_KIT_MODEL));
+        return false;
+    }
+    return cli_model_for_kit("check", k, c->model, &r->model, status);
 }
 
 static pf_status start(run *r, const call *c, pf_error *error)
@@ -202,6 +227,7 @@ static pf_status start(run *r, const call *c, pf_error *error)
     size_t bytes = pf_session_size(k);
     size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
     int n_state = pf_plant_get_info(r->rig.plant)->n_state;
+    n_state = k->n_state > n_state ? k->n_state : n_state;
     void *memory = pf_arena_take(&r->arena, bytes, 1);
     double *gains = pf_arena_take(&r->arena, (size_t)k->n_mech, sizeof(double));
     double *begin = pf_arena_take(&r->arena, (size_t)n_state + 1, sizeof(double));
@@ -263,11 +289,47 @@ static int check_outputs(const call *c)
         if (outputs[i] && pf_file_same(outputs[i], c->kit.item[0])) {
             return cli_usage("check", "%s would overwrite the kit", outputs[i]);
         }
+        if (outputs[i] && c->model && pf_file_same(outputs[i], c->model)) {
+            return cli_usage("check", "%s would overwrite the model", outputs[i]);
+        }
     }
     if (outputs[0] && outputs[1] && pf_file_same(outputs[0], outputs[1])) {
         return cli_usage("check", "--journal and --certificate name the same file");
     }
     return EXIT_YES;
+}
+
+static int drive(run *r, const call *c)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status result = start(r, c, &error);
+    if (result == PF_OK) {
+        pf_drive how = {.seed = r->seed,
+                        .purpose = PF_PURPOSE_EVALUATION,
+                        .stop = &cli_interrupted,
+                        .self = r,
+                        .after_ask = after_ask,
+                        .watch = watch,
+                        .after_tell = after_tell};
+        result = pf_drive_session(r->session, &r->rig, &how, &error);
+    }
+    if (result == PF_OK) {
+        return report(r, c);
+    }
+    // a fault that could not be read was reported where it was found
+    return error.text[0] ? give_up(r, c, result, &error) : EXIT_USAGE;
+}
+
+static void close_run(run *r)
+{
+    pf_ensemble_destroy(r->ensemble);
+    pf_model_destroy(r->model);
+    pf_plant_destroy(r->own);
+    pf_plant_destroy(r->other);
+    pf_arena_free(&r->arena);
+    pf_witness_free(&r->witness);
+    pf_text_free(&r->journal);
+    cli_kit_close(r->file);
 }
 
 int cmd_check(int argc, char **argv)
@@ -277,7 +339,7 @@ int cmd_check(int argc, char **argv)
         {"--plant", .value = &c.plant},     {"--fault", .list = &c.fault},
         {"--seed", .value = &c.seed},       {"--method", .value = &c.method},
         {"--journal", .value = &c.journal}, {"--certificate", .value = &c.certificate},
-        {"--json", .flag = &c.json},
+        {"--json", .flag = &c.json},        {"--model", .value = &c.model},
     };
     if (!cli_parse("check", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;
@@ -295,29 +357,9 @@ int cmd_check(int argc, char **argv)
         return status;
     }
     run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json};
-    pf_error error = {PF_OK, ""};
-    pf_status result = start(&r, &c, &error);
-    if (result == PF_OK) {
-        pf_drive drive = {.seed = r.seed,
-                          .purpose = PF_PURPOSE_EVALUATION,
-                          .stop = &cli_interrupted,
-                          .self = &r,
-                          .after_ask = after_ask,
-                          .watch = watch,
-                          .after_tell = after_tell};
-        result = pf_drive_session(r.session, &r.rig, &drive, &error);
+    if (open_model(&r, &c, &status)) {
+        status = drive(&r, &c);
     }
-    if (result == PF_OK) {
-        status = report(&r, &c);
-    } else {
-        // a fault that could not be read was reported where it was found
-        status = error.text[0] ? give_up(&r, &c, result, &error) : EXIT_USAGE;
-    }
-    pf_plant_destroy(r.twin);
-    pf_plant_destroy(r.other);
-    pf_arena_free(&r.arena);
-    pf_witness_free(&r.witness);
-    pf_text_free(&r.journal);
-    cli_kit_close(&file);
+    close_run(&r);
     return status;
 }

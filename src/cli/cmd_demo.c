@@ -57,7 +57,7 @@ static pf_status calibrate(story *s, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    status = pf_calibrate(&plan, s->plant, &effort, &s->bytes, &n, error);
+    status = pf_calibrate(&plan, s->plant, NULL, &effort, &s->bytes, &n, error);
     cli_progress_end(&progress);
     pf_plan_free(&plan);
     return status == PF_OK ? pf_kit_load(&s->kit, s->bytes, n, error) : status;

@@ -14,6 +14,10 @@ static void show(const pf_kit *k)
            pf_kit_get_string(k, PF_KIT_SOURCE));
     printf("predictor      %s, statistic %s\n", pf_kit_get_string(k, PF_KIT_PREDICTOR),
            pf_statistic_name((pf_statistic)k->statistic));
+    if (pf_kit_starts_from_channels(k)) {
+        printf("model          %s (%s)\n", pf_kit_get_string(k, PF_KIT_MODEL),
+               pf_kit_get_string(k, PF_KIT_PROCESSOR));
+    }
     printf("sha256         %s\n", sha);
     printf("made by        preflight %s, seed %.0f, %d episodes per class, %d alarm trials\n",
            pf_kit_get_string(k, PF_KIT_PREFLIGHT), k->seed, (int)k->episodes, (int)k->alarm_trials);

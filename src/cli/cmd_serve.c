@@ -6,6 +6,8 @@
 #include "check/dialogue.h"
 #include "check/journal.h"
 #include "check/reply.h"
+#include "predict/ensemble.h"
+#include "predict/twin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +24,10 @@
 #include <unistd.h>
 
 typedef struct call {
-    const char *journal, *socket, *plant, *method;
+    const char *journal, *socket, *plant, *method, *model_file;
     uint64_t seed;
     cli_kit kit;
+    pf_model *model; // shared by all connections. NULL: none
 } call;
 
 // One conversation over a pair of descriptors.
@@ -247,23 +250,64 @@ static int open_journal(const call *c, const pf_session *session, int connection
     return fd;
 }
 
+// What predicts from a start state in one session: the twin or the model. Both may be missing, then
+// requests must bring predictions.
+typedef struct foresight {
+    pf_twin twin;
+    pf_ensemble *ensemble;
+    pf_predictor predictor;
+    pf_error missing; // why there is none
+} foresight;
+
+static pf_status open_foresight(foresight *f, const call *c)
+{
+    const pf_kit *k = &c->kit.kit;
+    if (c->model) {
+        pf_status status = pf_ensemble_create(&f->ensemble, c->model, k, &f->missing);
+        f->predictor = pf_ensemble_predictor(f->ensemble);
+        return status;
+    }
+    if (pf_kit_starts_from_channels(k)) {
+        pf_fail(&f->missing, PF_ERR_PREDICTION, "the kit's model was not given with --model FILE");
+        fprintf(stderr, "preflight serve: no model (%s); requests must bring predictions\n",
+                f->missing.text);
+        return PF_OK;
+    }
+    if (strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") != 0) {
+        return PF_OK;
+    }
+    pf_status status = cli_twin_for_kit(&f->twin.plant, k, c->plant, &f->missing);
+    f->twin.kit = k;
+    f->predictor = pf_twin_predictor(&f->twin);
+    if (status != PF_OK && !c->plant) {
+        fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
+                f->missing.text);
+        return PF_OK;
+    }
+    return status;
+}
+
+static void close_foresight(foresight *f)
+{
+    pf_plant_destroy(f->twin.plant);
+    pf_ensemble_destroy(f->ensemble);
+}
+
 // A whole session from first to last line. connection 0: standard input and output.
 static int serve(const call *c, int in, int out, int connection)
 {
-    pf_error error = {PF_OK, ""}, no_twin = {PF_OK, ""};
-    pf_plant *twin = NULL;
-    const char *predictor = pf_kit_get_string(&c->kit.kit, PF_KIT_PREDICTOR);
-    if (strcmp(predictor, "twin") == 0 &&
-        cli_twin_for_kit(&twin, &c->kit.kit, c->plant, &no_twin) != PF_OK) {
-        if (c->plant) {
-            return cli_fail("serve", no_twin.code, &no_twin);
-        }
-        fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
-                no_twin.text);
+    pf_error error = {PF_OK, ""};
+    foresight f = {0};
+    pf_status status = open_foresight(&f, c);
+    if (status != PF_OK) {
+        close_foresight(&f);
+        return cli_fail("serve", status, &f.missing);
     }
-    pf_dialogue_config config = {c->method, c->seed, twin, no_twin.text[0] ? no_twin.text : NULL};
+    bool some = f.twin.plant || f.ensemble;
+    pf_dialogue_config config = {c->method, c->seed, some ? &f.predictor : NULL,
+                                 f.missing.text[0] ? f.missing.text : NULL};
     pf_dialogue *dialogue = NULL;
-    pf_status status = pf_dialogue_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
+    status = pf_dialogue_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
     int result = status == PF_OK ? EXIT_YES : cli_fail("serve", status, &error);
     if (status == PF_OK) {
         line_io io = {.in = in, .out = out};
@@ -277,7 +321,7 @@ static int serve(const call *c, int in, int out, int connection)
         free(io.buffer);
     }
     pf_dialogue_destroy(dialogue);
-    pf_plant_destroy(twin);
+    close_foresight(&f);
     return cli_interrupted ? EXIT_INTERRUPTED : result;
 }
 
@@ -419,7 +463,7 @@ int cmd_serve(int argc, char **argv)
     const cli_option options[] = {
         {"--journal", .value = &c.journal}, {"--socket", .value = &c.socket},
         {"--plant", .value = &c.plant},     {"--method", .value = &c.method},
-        {"--seed", .value = &seed_text},
+        {"--seed", .value = &seed_text},    {"--model", .value = &c.model_file},
     };
     if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], &kit)) {
         return EXIT_USAGE;
@@ -435,9 +479,19 @@ int cmd_serve(int argc, char **argv)
     if (!cli_kit_open("serve", kit.item[0], &c.kit, &status)) {
         return status;
     }
+    if (c.plant && pf_kit_starts_from_channels(&c.kit.kit)) {
+        cli_kit_close(&c.kit);
+        return cli_usage("serve", "--plant: the kit predicts with a learned model, not with a "
+                                  "twin; see --model");
+    }
+    if (!cli_model_for_kit("serve", &c.kit.kit, c.model_file, &c.model, &status)) {
+        cli_kit_close(&c.kit);
+        return status;
+    }
     c.seed = (uint64_t)seed;
     signal(SIGPIPE, SIG_IGN); // a client that leaves ends its session, not the server
     status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, 0);
+    pf_model_destroy(c.model);
     cli_kit_close(&c.kit);
     return status;
 }

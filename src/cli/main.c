@@ -24,7 +24,8 @@ static const cli_command commands[] = {
      "  -o KIT               where the kit goes (- for standard output)\n"
      "  --config FILE        probes, tasks and settings (YAML)\n"
      "  --set a.b=v          one setting, as often as needed; wins over the file\n"
-     "  --predictor twin     what predicts responses: a copy of the plant\n"
+     "  --predictor twin     what predicts responses: a copy of the plant, or with\n"
+     "                       ensemble:FILE a learned model of it\n"
      "  --probes single      one pulse per candidate (the only library in this version)\n"
      "  --method ID          method the alarm is calibrated for (default eg-mpt)\n"
      "  --seed N             calibration seed (default 0)\n"
@@ -38,6 +39,7 @@ static const cli_command commands[] = {
      "KIT [--plant NAME|exec:CMD] [--fault J:G]... [--seed N] [options]",
      "  --plant NAME         the machine to check (default: the kit's plant); exec:COMMAND runs\n"
      "                       a program that speaks the bridge protocol\n"
+     "  --model FILE         the learned model, where the kit predicts with one\n"
      "  --fault J:G          mechanism J (index or name) delivers the share G; may be repeated\n"
      "  --seed N             resets, disturbances and noise (default 0)\n"
      "  --method ID          a method the kit has a threshold for\n"
@@ -48,12 +50,13 @@ static const cli_command commands[] = {
      "Example: preflight check attitude.kit --fault 3:0.35 --seed 7 --journal run.jsonl\n",
      cmd_check},
     {"serve", "ask/tell in JSON lines for a plant driven by another program",
-     "KIT [--journal FILE] [--socket PATH] [--plant NAME] [--method ID] [--seed N]",
+     "KIT [--journal FILE] [--socket PATH] [--plant NAME] [--model FILE] [--method ID] [--seed N]",
      "One request per line on standard input, one reply per line on standard output.\n"
      "Requests: hello ask tell skip stage2 readiness reset; see docs/formats.md.\n\n"
      "  --journal FILE   written as it goes; with --socket FILE.1, FILE.2, ... per connection\n"
      "  --socket PATH    a Unix socket, one session per connection, until Ctrl-C\n"
-     "  --plant NAME     the twin that predicts from a start state (default: the kit's plant)\n\n"
+     "  --plant NAME     the twin that predicts from a start state (default: the kit's plant)\n"
+     "  --model FILE     the learned model that predicts, where the kit was made with one\n\n"
      "Example: echo '{\"op\":\"ask\"}' | preflight serve attitude.kit\n",
      cmd_serve},
     {"replay", "recomputes a journal; any difference fails", "JOURNAL [--json]",

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schema.h"
 
-#include "preflight/kit.h"
+#include "preflight/calibrate.h"
 
 #include <float.h>
 #include <math.h>
@@ -90,6 +90,9 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
         break;
     case PF_KIND_STOP:
         snprintf(out, size, "break or latch");
+        break;
+    case PF_KIND_SCALE:
+        snprintf(out, size, "auto, pulse or residual");
         break;
     case PF_KIND_NUMBERS:
     case PF_KIND_REFS:
@@ -185,11 +188,11 @@ static pf_status read_number(reader *r, const pf_schema_row *row, const pf__yaml
     return PF_OK;
 }
 
-// One of two words: *value is the index of the one that the node is.
+// One of n words: *value is the index of the one that the node is.
 static pf_status read_word(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
-                           const char *const words[2], int *value)
+                           const char *const *words, int n, int *value)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n; i++) {
         bool flag = row->kind == PF_KIND_FLAG;
         if (node->kind == PF__YAML_SCALAR && !(flag && node->quoted) &&
             strcmp(node->text, words[i]) == 0) {
@@ -356,6 +359,7 @@ static void set_defaults(const pf_schema *object, char *base)
         case PF_KIND_COUNT:
         case PF_KIND_FLAG:
         case PF_KIND_STOP:
+        case PF_KIND_SCALE:
             *(int *)at = -1;
             break;
         case PF_KIND_OBJECT:
@@ -436,6 +440,8 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
 {
     static const char *const flags[] = {"false", "true"};
     static const char *const stops[] = {[PF_STOP_BREAK] = "break", [PF_STOP_LATCH] = "latch"};
+    static const char *const scales[] = {
+        [PF_SCALE_AUTO] = "auto", [PF_SCALE_PULSE] = "pulse", [PF_SCALE_RESIDUAL] = "residual"};
     char *at = base + row->offset;
     switch (row->kind) {
     case PF_KIND_TEXT:
@@ -451,9 +457,11 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
         return status;
     }
     case PF_KIND_FLAG:
-        return read_word(r, row, node, flags, (int *)at);
+        return read_word(r, row, node, flags, PF_COUNT(flags), (int *)at);
     case PF_KIND_STOP:
-        return read_word(r, row, node, stops, (int *)at);
+        return read_word(r, row, node, stops, PF_COUNT(stops), (int *)at);
+    case PF_KIND_SCALE:
+        return read_word(r, row, node, scales, PF_COUNT(scales), (int *)at);
     case PF_KIND_NUMBERS: {
         pf_config_numbers *numbers = (pf_config_numbers *)at;
         return read_array(r, row, node, &numbers->n, &numbers->value, sizeof *numbers->value);

@@ -23,6 +23,7 @@ typedef enum pf_schema_kind {
     PF_KIND_COUNT,   // int in min..max
     PF_KIND_FLAG,    // int, true or false
     PF_KIND_STOP,    // int, pf_stop
+    PF_KIND_SCALE,   // int, pf_scale_rule
     PF_KIND_NUMBERS, // pf_config_numbers: one value, or a list of min to max elements
     PF_KIND_MATRIX,  // pf_config_matrix, min to max rows
     PF_KIND_REFS,    // pf_config_refs: one name, or a list of min to max

@@ -375,6 +375,11 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
                            pf_kit_method_id(k, i));
         }
     }
+    if (pf_kit_starts_from_channels(k) && k->n_state != k->n_chan) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: an ensemble starts from the %d channels, not from %d numbers",
+                       (int)k->n_chan, (int)k->n_state);
+    }
     return PF_OK;
 }
 

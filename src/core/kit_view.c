@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/kit.h"
 
+#include <string.h>
+
 static const char *string_at(const pf_kit *kit, int index)
 {
     return kit->text + kit->name[index];
@@ -42,6 +44,11 @@ const char *pf_kit_method_id(const pf_kit *kit, int method)
 {
     return string_at(kit, PF_KIT_STRINGS + kit->n_mech + kit->n_chan + kit->n_probes +
                               2 * kit->n_tasks + method);
+}
+
+bool pf_kit_starts_from_channels(const pf_kit *kit)
+{
+    return strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "ensemble") == 0;
 }
 
 int pf_kit_probe_rows(const pf_kit *kit, int probe)

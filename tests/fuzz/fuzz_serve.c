@@ -5,6 +5,7 @@
 // small attitude kit.
 #include "../attitude_kit.h"
 #include "check/dialogue.h"
+#include "predict/twin.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -97,7 +98,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     demand(pf_plant_create(&twin, "attitude", &error) == PF_OK);
-    pf_dialogue_config config = {.twin = twin};
+    pf_twin predicts = {twin, attitude_small_kit()};
+    pf_predictor predictor = pf_twin_predictor(&predicts);
+    pf_dialogue_config config = {.predictor = &predictor};
     demand(pf_dialogue_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
     pf_text ready = {0};
     readiness(dialogue, &ready);

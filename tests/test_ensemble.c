@@ -1,0 +1,501 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/observe.h"
+#include "check/dialogue.h"
+#include "host/file.h"
+#include "predict/ensemble.h"
+#include "preflight/calibrate.h"
+#include "preflight/train.h"
+#include "program.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A learned model where a twin would stand: calibrate, check, serve.
+
+enum { CHAN = 2, MECH = 4, ROWS = 8 };
+
+typedef struct lab {
+    char folder[200], path[300], other[300]; // of two models that differ in their seed
+    pf_plant *plant;
+    pf_model *model;
+    pf_plan plan;
+    void *bytes;
+    size_t n;
+    pf_kit kit;
+} lab;
+
+static bool passed(pf_status status, const pf_error *error)
+{
+    if (!CHECK(status == PF_OK)) {
+        printf("    %s\n", error->text);
+    }
+    return status == PF_OK;
+}
+
+static bool learn(pf_plant *plant, const char *folder, uint64_t seed, const char *path)
+{
+    char data_path[300];
+    pf_train_settings settings;
+    pf_transitions *data = NULL;
+    pf_error error = {PF_OK, ""};
+    snprintf(data_path, sizeof data_path, "%s/transitions-%d", folder, (int)seed);
+    pf_status status = pf_train_profile(&settings, "quick", &error);
+    settings.seed = seed;
+    if (status == PF_OK) {
+        status = pf_transitions_make(&settings, plant, data_path, NULL, &error);
+    }
+    if (status == PF_OK) {
+        status = pf_transitions_open(&data, data_path, &error);
+    }
+    if (status == PF_OK) {
+        status = pf_train(&settings, data, path, 3600, NULL, NULL, &error);
+    }
+    pf_transitions_close(data);
+    return passed(status, &error);
+}
+
+static bool calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *model, int threads,
+                      void **bytes, size_t *n)
+{
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = threads};
+    return passed(pf_calibrate(plan, plant, model, &effort, bytes, n, &error), &error);
+}
+
+static bool open_lab(lab *l)
+{
+    pf_error error = {PF_OK, ""};
+    memset(l, 0, sizeof *l);
+    if (!CHECK(program_folder(l->folder, sizeof l->folder, "ensemble")) ||
+        !passed(pf_plant_create(&l->plant, "dc_servo", &error), &error)) {
+        return false;
+    }
+    snprintf(l->path, sizeof l->path, "%s/model", l->folder);
+    snprintf(l->other, sizeof l->other, "%s/other", l->folder);
+    if (!learn(l->plant, l->folder, 0, l->path) || !learn(l->plant, l->folder, 1, l->other) ||
+        !passed(pf_model_load(&l->model, l->path, &error), &error) ||
+        !passed(pf_plan_default(&l->plan, pf_plant_get_info(l->plant), &error), &error)) {
+        return false;
+    }
+    l->plan.alarm_trials = 200;
+    return calibrate(&l->plan, l->plant, l->model, 1, &l->bytes, &l->n) &&
+           passed(pf_kit_load(&l->kit, l->bytes, l->n, &error), &error);
+}
+
+static void close_lab(lab *l)
+{
+    free(l->bytes);
+    pf_plan_free(&l->plan);
+    pf_model_destroy(l->model);
+    pf_plant_destroy(l->plant);
+}
+
+// --- the kit
+
+static void check_kit(lab *l)
+{
+    const pf_kit *k = &l->kit;
+    const pf_model_info *info = pf_model_get_info(l->model);
+    PF_CASE("a kit from a model names it and starts from the channels");
+    CHECK_STR(pf_kit_get_string(k, PF_KIT_PREDICTOR), "ensemble");
+    CHECK_STR(pf_kit_get_string(k, PF_KIT_MODEL), info->sha256);
+    CHECK(strlen(info->sha256) == 64);
+    CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf_numeric_library());
+    CHECK(pf_kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
+    CHECK(k->n_members == l->plan.members && l->plan.members >= info->n_members);
+    PF_CASE("the residual scale has a row per step, is positive and leaves returns alone");
+    CHECK(k->n_scale == pf_kit_most_rows(k) && k->n_scale == ROWS);
+    for (int i = 0; i < k->n_scale * CHAN; i++) {
+        CHECK(k->scale[i] >= 1e-3 * k->return_scale[i % CHAN] && isfinite(k->scale[i]));
+    }
+    const pf_channel *channels = pf_plant_get_info(l->plant)->channels;
+    CHECK(k->return_scale[0] == channels[0].scale && k->return_scale[1] == channels[1].scale);
+    PF_CASE("the return table: good where all is delivered, bad where nothing is");
+    for (int i = 0; i < k->n_uses * k->n_members; i++) {
+        const double *nte = k->nte + (size_t)i * (size_t)k->n_shares;
+        CHECK(nte[20] > 0 && nte[20] < .1 && nte[0] > .5 && nte[40] > .5);
+    }
+    void *again = NULL;
+    size_t n = 0;
+    PF_CASE("the same bytes for one thread and two");
+    if (calibrate(&l->plan, l->plant, l->model, 2, &again, &n)) {
+        CHECK(n == l->n && memcmp(again, l->bytes, n) == 0);
+    }
+    free(again);
+}
+
+static void check_members(lab *l)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_kit kit;
+    pf_plan plan = l->plan;
+    PF_CASE("every member of the model is in the return table");
+    plan.members = 1;
+    plan.alarm_trials = 20;
+    if (calibrate(&plan, l->plant, l->model, 1, &bytes, &n) &&
+        CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
+        CHECK(kit.n_members == pf_model_get_info(l->model)->n_members);
+    }
+    free(bytes);
+}
+
+// The same plant with a state that no channel shows.
+static const pf_plant_class *servo;
+
+static void hidden_reset(double *x, pf_rng *rng)
+{
+    servo->reset(x, rng);
+    x[2] = 7;
+}
+
+static void hidden_derivative(const double *knob, const double *x, const double *v, const double *w,
+                              double *dx)
+{
+    servo->derivative(knob, x, v, w, dx);
+    dx[2] = 0;
+}
+
+static pf_plant_class hidden_servo(void)
+{
+    for (int i = 0; i < pf_plant_count(); i++) {
+        if (strcmp(pf_plant_at(i)->info.name, "dc_servo") == 0) {
+            servo = pf_plant_at(i);
+        }
+    }
+    pf_plant_class c = *servo;
+    c.info.n_state = 3;
+    c.reset = hidden_reset;
+    c.derivative = hidden_derivative;
+    return c;
+}
+
+static void check_hidden(lab *l)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_plant_class c = hidden_servo();
+    pf_plant *plant = NULL;
+    pf_plan plan = l->plan;
+    PF_CASE("states that no channel shows make no difference to a kit from a model");
+    plan.n_state = 3;
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    if (calibrate(&plan, plant, l->model, 1, &bytes, &n)) {
+        CHECK(n == l->n && memcmp(bytes, l->bytes, n) == 0);
+    }
+    free(bytes);
+    pf_plant_destroy(plant);
+}
+
+static void check_scales(lab *l)
+{
+    static const struct {
+        const char *set;
+        bool model;
+        int rows;
+    } rules[] = {{"scale=pulse", true, 1},
+                 {"scale=residual", true, ROWS},
+                 {"scale=auto", false, 1},
+                 {"scale=residual", false, ROWS}};
+    PF_CASE("scale: pulse, residual and auto, with a model and with a twin");
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const char *set[] = {rules[i].set};
+        void *bytes = NULL;
+        size_t n = 0;
+        pf_plan plan;
+        pf_kit kit;
+        pf_error error = {PF_OK, ""};
+        if (!passed(pf_plan_from_config(&plan, pf_plant_get_info(l->plant), "--set", NULL, 0, set,
+                                        1, &error),
+                    &error)) {
+            continue;
+        }
+        plan.alarm_trials = 20;
+        if (calibrate(&plan, l->plant, rules[i].model ? l->model : NULL, 1, &bytes, &n) &&
+            CHECK(pf_kit_load(&kit, bytes, n, &error) == PF_OK)) {
+            CHECK(kit.n_scale == rules[i].rows);
+            // the servo's noise is its declared scale, and its twin is perfect
+            for (int s = 0; s < kit.n_scale * CHAN && !rules[i].model; s++) {
+                double ratio = kit.scale[s] / kit.return_scale[s % CHAN];
+                CHECK(kit.n_scale == 1 ? ratio == 1 : ratio > .6 && ratio < 1.6);
+            }
+        }
+        free(bytes);
+        pf_plan_free(&plan);
+    }
+}
+
+// --- refusals
+
+static void check_refused(lab *l)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    pf_plan plan;
+    PF_CASE("a model of another plant is refused");
+    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
+    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), NULL) == PF_OK);
+    CHECK(pf_calibrate(&plan, plant, l->model, NULL, &bytes, &n, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, "dc_servo");
+    pf_plan_free(&plan);
+    pf_plant_destroy(plant);
+    PF_CASE("a task that is a policy is refused by name");
+    pf_plan_task tasks[MECH];
+    CHECK(l->plan.n_tasks <= MECH);
+    memcpy(tasks, l->plan.tasks, sizeof *tasks * (size_t)l->plan.n_tasks);
+    plan = l->plan;
+    plan.tasks = tasks;
+    tasks[1].command = NULL;
+    tasks[1].policy = "regulator";
+    tasks[1].policy_index = 0;
+    CHECK(pf_calibrate(&plan, l->plant, l->model, NULL, &bytes, &n, &error) == PF_ERR_UNSUPPORTED);
+    CHECK_CONTAINS(error.text, tasks[1].name);
+    CHECK_CONTAINS(error.text, "open loops");
+    PF_CASE("a plant that does not tell where it starts is refused");
+    const double blind[CHAN] = {0, NAN};
+    CHECK(pf_initial_check(pf_plant_get_info(l->plant), blind, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "'speed'");
+}
+
+static void check_no_predictor(lab *l)
+{
+    double start[CHAN], response[ROWS * CHAN];
+    pf_error error = {PF_OK, ""};
+    pf_session *session = NULL;
+    size_t bytes = pf_session_size(&l->kit);
+    void *memory = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    pf_rig rig = {.plant = l->plant, .kit = &l->kit, .start = start, .response = response};
+    pf_drive drive = {.purpose = PF_PURPOSE_EVALUATION};
+    PF_CASE("a rig does not fall back on a twin");
+    CHECK(pf_session_init(&session, &l->kit, NULL, memory, bytes, NULL) == PF_OK);
+    CHECK(pf_drive_session(session, &rig, &drive, &error) == PF_ERR_PREDICTION);
+    free(memory);
+}
+
+static void check_other_model(lab *l)
+{
+    pf_model *other = NULL;
+    pf_ensemble *ensemble = NULL;
+    pf_error error = {PF_OK, ""};
+    PF_CASE("another model than the kit's is refused");
+    CHECK(pf_model_load(&other, l->other, NULL) == PF_OK);
+    CHECK(pf_ensemble_create(&ensemble, other, &l->kit, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, pf_model_get_info(l->model)->sha256);
+    CHECK(!ensemble);
+    pf_model_destroy(other);
+}
+
+// --- predictions
+
+enum { MOST = 128 };
+
+static int hypotheses(const pf_kit *k, pf_hypothesis *list)
+{
+    int n = 0;
+    for (int q = 0; q < k->n_probes; q++) {
+        const int32_t *targets = NULL;
+        int n_targets = pf_kit_probe_targets(k, q, &targets);
+        list[n++] = (pf_hypothesis){q, 0, 1};
+        list[n++] = (pf_hypothesis){q, targets[0], .5123};
+        for (int i = 0; i < n_targets * k->n_grid && n < MOST; i++) {
+            list[n++] = (pf_hypothesis){q, targets[i / k->n_grid], k->grid[i % k->n_grid]};
+        }
+    }
+    return n;
+}
+
+static void check_order(lab *l)
+{
+    pf_ensemble *a = NULL, *b = NULL;
+    pf_hypothesis list[MOST];
+    int n = hypotheses(&l->kit, list);
+    const double starts[2][CHAN] = {{.1, 0}, {-.4, .02}};
+    static double all[MOST][2][ROWS * CHAN];
+    double again[ROWS * CHAN];
+    PF_CASE("a prediction has the same bits whatever else was asked, and in any order");
+    CHECK(pf_ensemble_create(&a, l->model, &l->kit, NULL) == PF_OK);
+    CHECK(pf_ensemble_create(&b, l->model, &l->kit, NULL) == PF_OK);
+    pf_predictor first = pf_ensemble_predictor(a), second = pf_ensemble_predictor(b);
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < n; i++) {
+            CHECK(first.predict(a, &list[i], starts[s], CHAN, all[i][s], NULL) == PF_OK);
+        }
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int s = 1; s >= 0; s--) {
+            CHECK(second.predict(b, &list[i], starts[s], CHAN, again, NULL) == PF_OK);
+            CHECK(memcmp(again, all[i][s], sizeof again) == 0);
+        }
+    }
+    // a weaker drive moves less, so the predictions are not all one
+    CHECK(memcmp(all[0][0], all[1][0], sizeof again) != 0);
+    PF_CASE("a start of the wrong size is refused");
+    pf_error error = {PF_OK, ""};
+    CHECK(first.predict(a, &list[0], starts[0], 3, again, &error) == PF_ERR_PREDICTION);
+    CHECK_CONTAINS(error.text, "2 channels");
+    CHECK(first.predict(a, &list[0], NULL, 0, again, NULL) == PF_ERR_PREDICTION);
+    pf_ensemble_destroy(a);
+    pf_ensemble_destroy(b);
+}
+
+// A servo whose sensors declare no noise: what is added follows the size of a response.
+static void check_noise(lab *l)
+{
+    pf_plant_class c = hidden_servo();
+    pf_channel channels[CHAN] = {c.info.channels[0], c.info.channels[1]};
+    channels[0].noise_sd = channels[1].noise_sd = 0;
+    c.info.channels = channels;
+    pf_plant *plant = NULL;
+    double start[CHAN], plain[ROWS * CHAN], response[ROWS * CHAN], wide[ROWS * CHAN];
+    pf_kit kit = l->kit;
+    PF_CASE("added sensor noise is relative to the return scale, not to the residual scale");
+    for (int i = 0; i < ROWS * CHAN; i++) {
+        wide[i] = 1000 * kit.scale[i];
+    }
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    kit.sensor_noise = .25;
+    pf_rig rig = {.plant = plant, .kit = &kit, .start = start, .response = plain};
+    CHECK(pf_rig_run(&rig, 0, 5, NULL) == PF_OK);
+    kit.scale = wide;
+    rig.response = response;
+    CHECK(pf_rig_run(&rig, 0, 5, NULL) == PF_OK);
+    CHECK(memcmp(plain, response, sizeof plain) == 0);
+    kit.return_scale = wide;
+    CHECK(pf_rig_run(&rig, 0, 5, NULL) == PF_OK);
+    CHECK(memcmp(plain, response, sizeof plain) != 0);
+    pf_plant_destroy(plant);
+}
+
+// --- sessions
+
+// Asks and tells through a dialogue, with the channels as state; the requests are kept.
+static void converse(lab *l, pf_dialogue *dialogue, const double *gains, pf_text *requests)
+{
+    double start[CHAN], response[ROWS * CHAN];
+    pf_text line = {0}, reply = {0};
+    pf_session *session = pf_dialogue_session(dialogue);
+    pf_rig rig = {
+        .plant = l->plant, .kit = &l->kit, .gains = gains, .start = start, .response = response};
+    pf_text_add(requests, "{\"op\":\"hello\"}\n");
+    for (uint64_t key = 1;; key++) {
+        pf_ask ask;
+        pf_dialogue_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+        pf_text_add(requests, "{\"op\":\"ask\"}\n");
+        if (!pf_session_outstanding(session, &ask)) {
+            break;
+        }
+        CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
+        pf_text_clear(&line);
+        pf_text_addf(&line, "{\"op\":\"tell\",\"probe\":%d,\"response\":", ask.probe);
+        pf_json_matrix(&line, ask.rows, CHAN, response);
+        pf_text_add(&line, ",\"state\":");
+        pf_json_numbers(&line, CHAN, start);
+        pf_text_add(&line, "}");
+        pf_dialogue_line(dialogue, line.data, line.size, &reply, NULL);
+        CHECK_CONTAINS(reply.data, "\"ok\":true");
+        pf_text_addf(requests, "%s\n", line.data);
+    }
+    pf_text_add(requests, "{\"op\":\"readiness\"}\n");
+    pf_text_free(&line);
+    pf_text_free(&reply);
+}
+
+static void check_dialogue(lab *l, pf_text *requests)
+{
+    const double gains[MECH] = {1, 1, .35, 1};
+    pf_ensemble *ensemble = NULL;
+    pf_dialogue *dialogue = NULL;
+    PF_CASE("a session with the channels as state finds and corrects a loss");
+    CHECK(pf_ensemble_create(&ensemble, l->model, &l->kit, NULL) == PF_OK);
+    pf_predictor predictor = pf_ensemble_predictor(ensemble);
+    pf_dialogue_config config = {.predictor = &predictor};
+    CHECK(pf_dialogue_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
+    converse(l, dialogue, gains, requests);
+    pf_session *session = pf_dialogue_session(dialogue);
+    pf_session_certify(session);
+    CHECK(pf_session_alarm(session));
+    CHECK(pf_session_mechanism(session, 2)->changed > .9);
+    CHECK_NEAR(pf_session_mechanism(session, 2)->mean_gain, .35, .1);
+    pf_dialogue_destroy(dialogue);
+    pf_ensemble_destroy(ensemble);
+}
+
+static bool run(const lab *l, const char *format, int status, const char *part)
+{
+    // @ stands for the folder
+    char arguments[1500];
+    size_t n = 0;
+    for (const char *a = format; *a && n + 250 < sizeof arguments; a++) {
+        n += *a == '@' ? (size_t)snprintf(arguments + n, sizeof arguments - n, "%s", l->folder)
+                       : (size_t)snprintf(arguments + n, sizeof arguments - n, "%c", *a);
+    }
+    return program(arguments, status, part);
+}
+
+static void check_program(lab *l, const pf_text *requests)
+{
+    char path[300];
+    pf_error error;
+    PF_CASE("calibrate --predictor, check --model, replay, kit show");
+    snprintf(path, sizeof path, "%s/requests", l->folder);
+    CHECK(pf_file_write(path, requests->data, requests->size, &error) == PF_OK);
+    snprintf(path, sizeof path, "%s/in.kit", l->folder);
+    CHECK(pf_file_write(path, l->bytes, l->n, &error) == PF_OK);
+    CHECK(run(l, "calibrate dc_servo -o @/e.kit --predictor ensemble:@/model", 0,
+              "ensemble predictor"));
+    CHECK(run(l, "calibrate dc_servo -o @/t.kit", 0, "twin predictor"));
+    CHECK(run(l, "calibrate dc_servo -o @/x.kit --predictor ensemble:", 2, "ensemble:FILE"));
+    CHECK(run(l, "calibrate dc_servo -o @/x.kit --predictor oracle", 2, "ensemble:FILE"));
+    CHECK(run(l, "calibrate dc_servo -o @/model --predictor ensemble:@/model", 2, "overwrite"));
+    CHECK(run(l, "calibrate attitude -o @/x.kit --predictor ensemble:@/model", 3, "dc_servo"));
+    CHECK(run(l, "calibrate dc_servo -o @/x.kit --predictor ensemble:@/t.kit", 3, "t.kit"));
+    CHECK(run(l, "check @/e.kit", 2, "--model FILE"));
+    CHECK(run(l, "check @/t.kit --model @/model", 2, "predicts with a twin"));
+    CHECK(run(l, "check @/e.kit --model @/other", 3, "another model"));
+    CHECK(run(l, "check @/e.kit --model @/model --journal @/model", 2, "overwrite the model"));
+    CHECK(run(l, "check @/e.kit --model @/model --fault 2:.35 --seed 3 --journal @/run", 0,
+              "all ready"));
+    CHECK(run(l, "replay @/run", 0, "every reply equal"));
+    CHECK(run(l, "explain @/run", 0, "motor_2"));
+    CHECK(run(l, "kit show @/e.kit", 0, pf_model_get_info(l->model)->sha256));
+    CHECK(run(l, "kit show @/e.kit --json", 0, "\"predictor\":\"ensemble\",\"model\":\""));
+    PF_CASE("serve --model");
+    CHECK(run(l, "serve @/in.kit --model @/model < @/requests", 0, "\"state_size\":2"));
+    CHECK(run(l, "serve @/in.kit --model @/model < @/requests", 0, "\"alarm\":true"));
+    CHECK(run(l, "serve @/in.kit --model @/model --journal @/served < @/requests", 0,
+              "\"decision\":"));
+    CHECK(run(l, "replay @/served", 0, "every reply equal"));
+    CHECK(run(l, "serve @/in.kit < @/requests", 0, "requests must bring predictions"));
+    CHECK(run(l, "serve @/in.kit < @/requests", 0, "missing-prediction"));
+    CHECK(run(l, "serve @/in.kit --model @/other", 3, "another model"));
+    CHECK(run(l, "serve @/in.kit --plant dc_servo", 2, "--model"));
+    CHECK(run(l, "serve @/t.kit --model @/model", 2, "predicts with a twin"));
+}
+
+void test_ensemble(void)
+{
+    lab l;
+    pf_text requests = {0};
+    PF_CASE("a quick model of the servo calibrates a kit");
+    if (open_lab(&l)) {
+        check_kit(&l);
+        check_members(&l);
+        check_hidden(&l);
+        check_scales(&l);
+        check_refused(&l);
+        check_no_predictor(&l);
+        check_other_model(&l);
+        check_order(&l);
+        check_noise(&l);
+        check_dialogue(&l, &requests);
+        check_program(&l, &requests);
+    }
+    pf_text_free(&requests);
+    close_lab(&l);
+}
