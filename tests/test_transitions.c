@@ -384,7 +384,7 @@ static void test_single(const char *folder)
     static const double shares[] = {0, .25, 1};
     PF_CASE("single: in a share of episodes one mechanism moves and all others rest exactly");
     for (size_t i = 0; i < 3; i++) {
-        int alone = 0, others = 0, which[N_MECH] = {0};
+        int alone = 0, others = 0, agree = 0, which[N_MECH] = {0};
         s.single = shares[i];
         CHECK(transitions_make(&c, &s, path, 2, &error) == PF_OK);
         pf_transitions *data = transitions_open(path);
@@ -393,7 +393,14 @@ static void test_single(const char *folder)
             alone += n == 1;
             others += n == N_MECH;
             which[j] += n == 1;
+            const double *x;
+            const float *u;
+            pf_transitions_episode(data, e, &x, &u);
+            agree += (n == 1) == (x[0] < shares[i]);
         }
+        // commands and reset have streams of their own: their first draws agree by chance alone
+        double chance = shares[i] * shares[i] + (1 - shares[i]) * (1 - shares[i]);
+        CHECK_NEAR(agree / 1000., chance, 5 * sqrt(chance * (1 - chance) / 1000));
         CHECK(alone + others == 1000);
         CHECK_NEAR(alone / 1000., shares[i], 5 * sqrt(shares[i] * (1 - shares[i]) / 1000));
         for (int j = 0; j < N_MECH; j++) {

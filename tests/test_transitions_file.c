@@ -184,6 +184,18 @@ static void test_numbers(const victim *v)
     kind = 2;
     patch(v, KINDS, &kind, 4);
     CHECK(refuses(v, v->size, PF_ERR_FORMAT, "channel 4 opens a quaternion"));
+    // a quaternion that would go on in the names: 13 of them still, the first ones like kinds
+    uint32_t end[4] = {2, 2, 2, 2};
+    char names[N_TEXT];
+    memset(names, 'x', sizeof names);
+    memcpy(names, end, 12);
+    names[20] = names[30] = names[40] = names[N_TEXT - 1] = 0;
+    patch(v, TEXT, names, sizeof names);
+    CHECK(put(v->bad, v->copy, v->size));
+    pf_transitions_close(transitions_open(v->bad)); // the names alone would do
+    memcpy(v->copy + KINDS + 5 * 4, end, 4);
+    seal(v);
+    CHECK(refuses(v, v->size, PF_ERR_FORMAT, "channel 5 opens a quaternion"));
     patch(v, TEXT + 1, "\0", 1);
     CHECK(refuses(v, v->size, PF_ERR_FORMAT, "the names do not match"));
     patch(v, TEXT + 3, "x", 1);
