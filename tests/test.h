@@ -49,6 +49,7 @@ const char *pf_scratch_dir(void);
     X(calibrate, false)                                                                            \
     X(recordings, true)                                                                            \
     X(ensemble, false)                                                                             \
+    X(paired, false)                                                                               \
     X(alarm, false)                                                                                \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \

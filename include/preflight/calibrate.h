@@ -80,6 +80,9 @@ typedef struct pf_plan {
     int reveal_first, reveal_last, reveal_period;
     int members; // of the return table, at least
     pf_scale_rule scale;
+    // The start that a learned model predicts from is read by the machine's own noisy sensors;
+    // false: it is known, as the saved state of a twin is.
+    bool sensed_start;
     double sigma_fixed; // 0: from the data
     void *memory;       // owned
 } pf_plan;

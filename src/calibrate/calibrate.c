@@ -196,6 +196,11 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     const pf_plant_info *info = pf_plant_get_info(plant);
     const pf_method *method = NULL;
     pf_status status = plan_check(plan, info, &method, error);
+    if (status == PF_OK && plan->sensed_start && !model) {
+        status = pf_fail(error, PF_ERR_ARGUMENT,
+                         "sensed_start: a twin predicts from its saved state, not from channels; "
+                         "it goes with --predictor ensemble:FILE");
+    }
     if (status == PF_OK && model) {
         status = model_check(plan, info, model, error);
     }

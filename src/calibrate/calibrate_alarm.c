@@ -44,6 +44,7 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
                   .kit = &work->kit,
                   .start = w->start,
                   .response = w->response,
+                  .sensed_start = c->plan->sensed_start,
                   .predictor = &w->predictor};
     pf_drive drive = {.seed = c->plan->seed,
                       .trial = trial,

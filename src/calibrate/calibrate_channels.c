@@ -52,7 +52,8 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                   .kit = &c->build.kit,
                   .gains = w->gains,
                   .start = w->start,
-                  .response = w->response};
+                  .response = w->response,
+                  .sensed_start = plan->sensed_start};
     pf_key key =
         pf_key_stream(plan->seed, plan->environment, (uint64_t)episode, PF_PURPOSE_CALIBRATION,
                       mixed       ? 2

@@ -96,7 +96,11 @@ static pf_status residual_energy(pf_calibration *c, int probe, int start, double
     const pf_plan *plan = c->plan;
     const pf_kit *k = &c->build.kit;
     pf_worker *w = &c->workers[0];
-    pf_rig rig = {.plant = w->plant, .kit = k, .start = w->start, .response = w->response};
+    pf_rig rig = {.plant = w->plant,
+                  .kit = k,
+                  .start = w->start,
+                  .response = w->response,
+                  .sensed_start = plan->sensed_start};
     pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)start,
                                PF_PURPOSE_CALIBRATION, STREAM_RESIDUAL);
     pf_hypothesis nominal = {probe, 0, 1};

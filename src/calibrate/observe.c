@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-// Stream of the noise that the observer adds; the plant's own streams are 1 to 3.
-enum { STREAM_OBSERVER = 4 };
+// Streams of the noise that the observer adds; the plant's own streams are 1 to 3.
+enum { STREAM_OBSERVER = 4, STREAM_START = 5 };
 
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
                      const pf_trace *trace, pf_error *error)
@@ -44,6 +44,19 @@ pf_status pf_initial_check(const pf_plant_info *info, const double *initial, pf_
     return PF_OK;
 }
 
+// The reading before the first command is as noisy as those after it.
+static void disturb_start(const pf_rig *rig, pf_key key)
+{
+    const pf_plant_info *info = pf_plant_get_info(rig->plant);
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(key, STREAM_START));
+    for (int c = 0; c < info->n_chan; c++) {
+        double sd = info->channels[c].noise_sd;
+        sd = sd == 0 && !rig->own_noise ? rig->kit->return_scale[c] : sd;
+        rig->start[c] += rig->kit->sensor_noise * sd * pf_rng_normal(&rng);
+    }
+}
+
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
 {
     const pf_kit *k = rig->kit;
@@ -59,9 +72,13 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     // noise is relative to the size of a response, whatever residuals are divided by
     pf_status status = pf_observe(rig->plant, &roll, k->sensor_noise,
                                   rig->own_noise ? NULL : k->return_scale, &trace, error);
-    return status == PF_OK && channels
-               ? pf_initial_check(pf_plant_get_info(rig->plant), rig->start, error)
-               : status;
+    if (status == PF_OK && channels) {
+        if (rig->sensed_start) {
+            disturb_start(rig, key);
+        }
+        status = pf_initial_check(pf_plant_get_info(rig->plant), rig->start, error);
+    }
+    return status;
 }
 
 // One probe on the rig and its response into the session.

@@ -21,7 +21,8 @@ typedef struct pf_rig {
     // Nullable: the plant itself as its own twin (pure simulation). Kits that start from the
     // channels need one.
     const pf_predictor *predictor;
-    bool own_noise; // the machine's sensors are its own affair: no noise is added here
+    bool sensed_start; // the channels before the first command are as noisy as the others
+    bool own_noise;    // the machine's sensors are its own affair: no noise is added here
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and

@@ -193,6 +193,7 @@ static void build_settings(pf_plan_builder *b)
     p->temperature = .05;
     p->stop = c->stop < 0 ? PF_STOP_LATCH : (pf_stop)c->stop;
     p->require_probe = c->require_probe < 0 ? true : c->require_probe;
+    p->sensed_start = c->sensed_start > 0;
     p->scale = c->scale < 0 ? PF_SCALE_AUTO : (pf_scale_rule)c->scale;
     bool own_noise = b->info && b->info->channels[0].noise_sd > 0;
     p->sensor_noise = or_default(c->sensor_noise, own_noise ? 1 : 0);

@@ -217,6 +217,8 @@ static const pf_schema_row config_rows[] = {
      "whether the channel is calibrated at gains from .2 to .8, not at g_cal alone"},
     {"scale", PF_KIND_SCALE, 0, 0, 0, offsetof(pf_config, scale), NULL,
      "what residuals are divided by; auto: residual with a learned model, else pulse"},
+    {"sensed_start", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, sensed_start), NULL,
+     "whether the start told to a learned model is as noisy as the sensors"},
     {"sensor_noise", PF_KIND_NUMBER, 0, 0, 1e6, offsetof(pf_config, sensor_noise), NULL,
      "noise added to what is measured"},
     {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, offsetof(pf_config, seed), NULL,

@@ -79,6 +79,7 @@ typedef struct pf_config {
     int bins;
     int episodes;
     int every_severity;      // 0, 1, -1: not given
+    int sensed_start;        // the same
     pf_config_numbers prior; // one number: P(change); several: m + 1 probabilities
     double hazard;
     int budget_stage1, budget_stage2;
