@@ -70,6 +70,8 @@ static bool open_side(side *s, pf_plant *plant, const pf_model *model, bool sens
     if (!passed(pf_plan_default(&plan, pf_plant_get_info(plant), &error), &error)) {
         return false;
     }
+    plan.sensed_start = sensed;
+    s->sensed = sensed;
     bool good = passed(pf_calibrate(&plan, plant, model, NULL, &s->bytes, &s->n, &error), &error) &&
                 passed(pf_kit_load(&s->kit, s->bytes, s->n, &error), &error);
     pf_plan_free(&plan);
