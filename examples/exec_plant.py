@@ -31,7 +31,7 @@ def roll(request):
                 b + 0.05 * (a - b) - 0.01 * (b - 15) + sum(x * e[1] for x, e in zip(v, EFFECT)) + shake[1])
         sensor = [noise.gauss(0, 0.02), noise.gauss(0, 0.02)] if request["noise"] else [0, 0]
         output.append([a + sensor[0], b + sensor[1]])
-    return {"id": request["id"], "start": start, "output": output}
+    return {"id": request["id"], "start": start, "initial": start, "output": output}
 
 
 for line in sys.stdin:

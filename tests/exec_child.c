@@ -95,6 +95,10 @@ static void say_hello(const char *mode)
         "mechanisms", "main", "name", "left", "lo", -1.0, "hi", 1.0, "name", "right", "lo", -2,
         "hi", "channels", "sum", "name", "lag", "scale", 0.5, "dt", 0.1, "state_size", N_STATE,
         "tasks", "only a name", "name", "hold", "mechanisms", 0, "right", "rows", TASK_ROWS);
+    if (is_mode(mode, "angle") || is_mode(mode, "wrong-kind")) {
+        json_object_set_new(json_array_get(json_object_get(hello, "channels"), 1), "kind",
+                            json_string(is_mode(mode, "angle") ? "angle" : "degrees"));
+    }
     if (is_mode(mode, "no-mechanisms")) {
         json_object_del(hello, "mechanisms");
     }
@@ -135,6 +139,7 @@ static json_t *roll(const json_t *request)
     size_t rows = commands != NULL ? json_array_size(commands) : TASK_ROWS;
     json_t *reply =
         json_pack("{s:O, s:[f, f]}", "id", json_object_get(request, "id"), "start", x[0], x[1]);
+    json_t *before = json_pack("[f, f]", x[0], x[1]);
     json_t *output = json_array();
     for (size_t t = 0; t < rows && t < ROWS_MAX; t++) {
         double v[N_MECH];
@@ -149,6 +154,7 @@ static json_t *roll(const json_t *request)
         json_array_append_new(output, json_pack("[f, f]", x[0], x[1]));
     }
     json_object_set_new(reply, "output", output);
+    json_object_set_new(reply, "initial", before);
     return reply;
 }
 
@@ -163,6 +169,10 @@ static void spoil_answer(const char *mode, json_t *reply)
         json_array_append_new(row, json_real(1));
     } else if (is_mode(mode, "wrong-start")) {
         json_array_clear(json_object_get(reply, "start"));
+    } else if (is_mode(mode, "wrong-initial")) {
+        json_array_clear(json_object_get(reply, "initial"));
+    } else if (is_mode(mode, "no-initial")) {
+        json_object_del(reply, "initial");
     } else if (is_mode(mode, "no-output")) {
         json_object_del(reply, "output");
     } else if (is_mode(mode, "nan-string")) {

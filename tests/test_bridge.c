@@ -120,6 +120,26 @@ static bool is_alive(long pid)
     return state != NULL && strncmp(state, ") Z", 3) != 0 && strncmp(state, ") X", 3) != 0;
 }
 
+static void test_start(void)
+{
+    pf_error error;
+    answer got;
+    pf_roll roll = test_roll();
+    PF_CASE("the channels before the first command are not a number where the plant has none");
+    pf_plant *plant = open_mode("no-initial", &error);
+    if (CHECK(plant != NULL) && CHECK(run(plant, &roll, &got, &error) == PF_OK)) {
+        CHECK(isnan(got.initial[0]) && isnan(got.initial[1]));
+        CHECK(plant->info.kinds[1] == PF_CHANNEL_PLAIN);
+    }
+    drop(plant);
+    PF_CASE("kind of a channel");
+    plant = open_mode("angle", &error);
+    if (CHECK(plant != NULL)) {
+        CHECK(plant->info.kinds[0] == PF_CHANNEL_PLAIN && plant->info.kinds[1] == PF_CHANNEL_ANGLE);
+    }
+    drop(plant);
+}
+
 static void test_description(void)
 {
     PF_CASE("hello");
@@ -168,7 +188,7 @@ static void test_answers(const answer *expected)
     for (int i = 0; i < 20; i++) {
         CHECK(run(plant, &roll, &got, &error) == PF_OK && same(&got, expected));
     }
-    CHECK(isnan(got.initial[0]) && isnan(got.initial[1]));
+    CHECK(memcmp(got.initial, got.start, sizeof got.initial) == 0); // its state is what it shows
     CHECK(run(copy, &roll, &other, &error) == PF_OK && same(&other, expected));
     CHECK_STR(copy->info.name, plant->info.name);
 
@@ -258,6 +278,7 @@ static const struct {
     {"wrong-size", "2 rows instead of 3"},
     {"wrong-columns", "row 0 of \"output\" is not a list of 2 numbers"},
     {"wrong-start", "\"start\" is not a list of 2 numbers"},
+    {"wrong-initial", "\"initial\" is not a list of 2 numbers"},
     {"no-output", "0 rows instead of 3"},
     {"nan", "NaN"},
     {"nan-small", "nan"},
@@ -311,6 +332,7 @@ static void test_hello_failures(void)
     } modes[] = {
         {"wrong-protocol", "\"protocol\" is not 1"},
         {"no-mechanisms", "\"mechanisms\" must list"},
+        {"wrong-kind", "\"kind\" of lag must be plain, angle or quaternion"},
         {"stdout-noise", "not a JSON object: Welcome to the tiny rig!"},
         {"die-hello", "exited with status 4"},
     };
@@ -573,6 +595,7 @@ void test_bridge(void)
     char mark[1000];
     snprintf(mark, sizeof mark, "%s/mark", pf_scratch_dir());
     test_description();
+    test_start();
     test_answers(&expected);
     test_task_and_refusals();
     test_failures(&expected);

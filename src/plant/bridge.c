@@ -227,6 +227,10 @@ static pf_status take_answer(const pf_description *about, const json_t *reply, i
                                      about->n_chan);
         }
     }
+    const json_t *initial = json_object_get(reply, "initial");
+    if (initial != NULL && !read_list(initial, about->n_chan, NULL)) {
+        return pf__bridge_refuse(what, "\"initial\" is not a list of %d numbers", about->n_chan);
+    }
     if (has_start && trace->start != NULL) {
         read_list(start, about->n_state, trace->start);
     }
@@ -236,6 +240,9 @@ static pf_status take_answer(const pf_description *about, const json_t *reply, i
     }
     for (int c = 0; trace->initial != NULL && c < about->n_chan; c++) {
         trace->initial[c] = NAN;
+    }
+    if (trace->initial != NULL && initial != NULL) {
+        read_list(initial, about->n_chan, trace->initial);
     }
     return PF_OK;
 }
@@ -393,6 +400,7 @@ static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits 
                                  .dt_s = about->dt_s,
                                  .mechanisms = about->mechanisms,
                                  .channels = about->channels,
+                                 .kinds = about->kinds,
                                  .n_policies = about->n_policies,
                                  .policies = about->policies};
     *plant = made;

@@ -36,6 +36,7 @@ void pf__description_free(pf_description *about)
     free(about->source);
     free(about->mechanisms);
     free(about->channels);
+    free(about->kinds);
     free(about->policies);
     free(about->policy_task);
     free(about->indices);
@@ -106,6 +107,29 @@ static pf_status parse_mechanisms(pf_description *about, char *what)
     return PF_OK;
 }
 
+// "kind" of a channel; without one it is plain.
+static pf_status parse_kind(const json_t *item, const char *name, pf_channel_kind *kind, char *what)
+{
+    static const char *const words[] = {
+        [PF_CHANNEL_PLAIN] = "plain",
+        [PF_CHANNEL_ANGLE] = "angle",
+        [PF_CHANNEL_QUATERNION] = "quaternion",
+    };
+    const json_t *value = json_object_get(item, "kind");
+    const char *word = json_string_value(value);
+    for (int k = PF_CHANNEL_PLAIN; word != NULL && k <= PF_CHANNEL_QUATERNION; k++) {
+        if (strcmp(word, words[k]) == 0) {
+            *kind = (pf_channel_kind)k;
+            return PF_OK;
+        }
+    }
+    return value == NULL ? PF_OK
+                         : pf__bridge_refuse(what,
+                                             "hello: \"kind\" of %s must be plain, angle or "
+                                             "quaternion",
+                                             name);
+}
+
 static pf_status parse_channels(pf_description *about, char *what)
 {
     const json_t *list = json_object_get(about->hello, "channels");
@@ -114,7 +138,8 @@ static pf_status parse_channels(pf_description *about, char *what)
         return pf__bridge_refuse(what, "hello: \"channels\" must list at least one");
     }
     about->channels = calloc(n, sizeof *about->channels);
-    if (about->channels == NULL) {
+    about->kinds = calloc(n, sizeof *about->kinds);
+    if (about->channels == NULL || about->kinds == NULL) {
         return pf__bridge_no_memory(what);
     }
     about->n_chan = (int)n;
@@ -126,6 +151,9 @@ static pf_status parse_channels(pf_description *about, char *what)
             return pf__bridge_refuse(what, "hello: channel %zu has no name", c);
         }
         pf_status status = read_number(item, "scale", 0, &channel->scale, what);
+        if (status == PF_OK) {
+            status = parse_kind(item, channel->name, &about->kinds[c], what);
+        }
         if (status == PF_OK && channel->scale < 0) {
             status = pf__bridge_refuse(what, "hello: \"scale\" of %s is negative", channel->name);
         }
@@ -273,7 +301,7 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
     }
     for (int c = 0; same && c < a->n_chan; c++) {
         const pf_channel *x = &a->channels[c], *y = &b->channels[c];
-        same = strcmp(x->name, y->name) == 0 && x->scale == y->scale;
+        same = strcmp(x->name, y->name) == 0 && x->scale == y->scale && a->kinds[c] == b->kinds[c];
     }
     for (int p = 0; same && p < a->n_policies; p++) {
         same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&

@@ -16,6 +16,7 @@ typedef struct pf_description {
     char *source; // "name version"
     pf_mechanism *mechanisms;
     pf_channel *channels;
+    pf_channel_kind *kinds;
     pf_policy *policies;
     int *policy_task; // which of the child's tasks a policy is
     int *indices;     // mechanisms of all policies
