@@ -127,7 +127,8 @@ static void test_start(void)
     pf_roll roll = test_roll();
     PF_CASE("the channels before the first command are not a number where the plant has none");
     pf_plant *plant = open_mode("no-initial", &error);
-    if (CHECK(plant != NULL) && CHECK(run(plant, &roll, &got, &error) == PF_OK)) {
+    if (CHECK(plant != NULL) && CHECK(run(plant, &roll, &got, &error) == PF_OK) &&
+        CHECK(run(plant, &roll, &got, &error) == PF_OK)) { // the second answer lacks it
         CHECK(isnan(got.initial[0]) && isnan(got.initial[1]));
         CHECK(plant->info.kinds[1] == PF_CHANNEL_PLAIN);
     }
