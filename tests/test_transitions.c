@@ -313,9 +313,24 @@ static void check_limits(const pf_transitions *data)
     CHECK(beyond == 0);
     CHECK((double)nextafterf(-.1f, 0) > -.1 && (double)nextafterf(.3f, 0) < .3);
     // P(N(0, .2) < -.1) = .309, P(> .3) = .067, P(N(0, 1) < 0) = .5
-    CHECK_NEAR(at_lo / (double)info->transitions, .3085, .02);
-    CHECK_NEAR(at_hi / (double)info->transitions, .0668, .01);
+    CHECK_NEAR(at_lo / (double)info->transitions, .3694, .02);
+    CHECK_NEAR(at_hi / (double)info->transitions, .1587, .01);
     CHECK_NEAR(below / (double)info->transitions, .5, .02);
+}
+
+static double mean_command(const pf_transitions *data, int j)
+{
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    double sum = 0;
+    for (int e = 0; e < info->n_episodes; e++) {
+        const double *x;
+        const float *u;
+        int steps = pf_transitions_episode(data, e, &x, &u);
+        for (int t = 0; t < steps; t++) {
+            sum += (double)u[t * info->n_mech + j];
+        }
+    }
+    return sum / info->transitions;
 }
 
 static void test_law(const char *folder)
@@ -332,7 +347,7 @@ static void test_law(const char *folder)
         s.correlation = phis[i];
         CHECK(transitions_make(&c, &s, path, 2, &error) == PF_OK);
         pf_transitions *data = transitions_open(path);
-        // half the range of 2000, and four probe amplitudes of .5, times .1; five standard errors
+        // a thousand from rest, and four probe amplitudes of .5, times .1; five standard errors
         static const double sds[] = {100, .2};
         for (int j = 0; j < 2; j++) {
             double correlation, sd, sd0;
@@ -342,6 +357,9 @@ static void test_law(const char *folder)
             CHECK_NEAR(sd / sds[j], 1, 5 * sqrt(loss / 48000));
             CHECK_NEAR(sd0 / sds[j], 1, 5 * sqrt(1 / 1200.));
         }
+        // one way only, .6 from rest: half of a normal of sd .06
+        double excess = mean_command(data, 3) - (double).7f;
+        CHECK_NEAR(excess / (.06 / sqrt(2 * acos(-1))), 1, 10 * sqrt(1 / 24000. / (1 - phis[i])));
         pf_transitions_close(data);
     }
     PF_CASE("law: limits hold and are reached");
@@ -502,8 +520,8 @@ static void test_refused_more(const char *folder)
     CHECK(pf_transitions_make(&s, plant, "/nosuch/x", NULL, &error) == PF_ERR_FILE);
     CHECK_CONTAINS(error.text, "/nosuch/x");
     pf_plant_destroy(plant);
-    PF_CASE("make: an external plant tells nothing before the first command");
-    snprintf(name, sizeof name, "exec:exec '%s' good", PF_EXEC_CHILD);
+    PF_CASE("make: an external plant that tells nothing before the first command");
+    snprintf(name, sizeof name, "exec:exec '%s' no-initial", PF_EXEC_CHILD);
     if (!CHECK(pf_plant_create(&plant, name, &error) == PF_OK)) {
         return;
     }

@@ -15,8 +15,8 @@ typedef struct pf_train_settings {
     int transitions;    // in all; the last episode may be shorter
     int episode_steps;  // from a reset
     double correlation; // of the commands from step to step, AR(1)
-    double amplitude;   // standard deviation of a command relative to half its range, or to four
-                        // probe amplitudes where it has no limits
+    double amplitude;   // standard deviation of a command relative to how far it can go from
+                        // rest, or to four probe amplitudes where it has no limits
     double single;      // share of episodes with one active mechanism
     bool disturbance;   // the plant's own
     int members, layers, width;

@@ -134,7 +134,7 @@ static const pf_schema_row rows[] = {
     {"episode_steps", PF_KIND_COUNT, 0, 1, 10000, AT(episode_steps), NULL, "steps from a reset"},
     {"correlation", PF_KIND_NUMBER, 0, 0, .9999, AT(correlation), NULL,
      "of a command with its last"},
-    {"amplitude", PF_KIND_NUMBER, 0, 1e-6, 100, AT(amplitude), NULL, "of half a command's range"},
+    {"amplitude", PF_KIND_NUMBER, 0, 1e-6, 100, AT(amplitude), NULL, "of how far a command can go"},
     {"single", PF_KIND_NUMBER, 0, 0, 1, AT(single), NULL, "share with one active mechanism"},
     {"disturbance", PF_KIND_FLAG, 0, 0, 0, AT(disturbance), NULL, "the plant's own"},
     {"members", PF_KIND_COUNT, 0, 1, PF_MODEL_MEMBERS, AT(members), NULL, "networks"},

@@ -56,7 +56,9 @@ static pf_status noise_of(const maker *k, int j, pf_error *error)
                        m->lo, m->hi, m->name);
     }
     k->rest[j] = (double)pf__transitions_command(m, 0);
-    k->sd[j] = k->settings->amplitude * (limited ? (m->hi - m->lo) / 2 : PROBE_AMPLITUDES * probe);
+    // from rest to the further limit, so that a command that moves one way reaches as far
+    double reach = fmax(m->hi - k->rest[j], k->rest[j] - m->lo);
+    k->sd[j] = k->settings->amplitude * (limited ? reach : PROBE_AMPLITUDES * probe);
     if (!(k->sd[j] <= COMMAND_MAX) || !(k->rest[j] >= m->lo && k->rest[j] <= m->hi)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "plant %s: commands of mechanism %s cannot be held as float32", plant,
