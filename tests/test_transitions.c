@@ -312,7 +312,7 @@ static void check_limits(const pf_transitions *data)
     }
     CHECK(beyond == 0);
     CHECK((double)nextafterf(-.1f, 0) > -.1 && (double)nextafterf(.3f, 0) < .3);
-    // P(N(0, .2) < -.1) = .309, P(> .3) = .067, P(N(0, 1) < 0) = .5
+    // P(N(0, .3) < -.1) = .369, P(> .3) = .159, P(N(0, 1) < 0) = .5
     CHECK_NEAR(at_lo / (double)info->transitions, .3694, .02);
     CHECK_NEAR(at_hi / (double)info->transitions, .1587, .01);
     CHECK_NEAR(below / (double)info->transitions, .5, .02);
