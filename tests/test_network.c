@@ -287,6 +287,17 @@ static void test_silu(void)
     CHECK_NEAR((double)one[1], -.75 / (1 + exp(.75)), 1e-6);
 }
 
+static void test_nonfinite(void)
+{
+    PF_CASE("loops: what is not a number stays so");
+    float zero[3] = {0}, slope[3];
+    float a[3] = {NAN, 1, INFINITY}, b[3] = {NAN, 1, INFINITY};
+    pf_loop_silu(1, 3, zero, a, slope);
+    CHECK(isnan(a[0]) && isnan(slope[0]) && a[1] > .7f && isinf(a[2]));
+    pf_loop_relu(1, 3, zero, b, slope);
+    CHECK(isnan(b[0]) && b[1] == 1 && isinf(b[2]));
+}
+
 static void test_relu(void)
 {
     PF_CASE("loops: relu, its slope, the slope product and its column sums");
@@ -437,6 +448,18 @@ static void test_feature_refusals(void)
     CHECK(pf_features_check(7, eight, &error) == PF_ERR_FORMAT);
 }
 
+static void test_feature_nonfinite(void)
+{
+    PF_CASE("features: what is not a number stays so, in a quaternion too");
+    double x[N_CHAN] = {0, 1, 0, 0, 0, 0}, f[N_FEATURES];
+    const double change[N_CHAN] = {0, NAN, 0, 0, 0, 0};
+    pf_features_apply(N_CHAN, kinds, change, x);
+    CHECK(isnan(x[1]) && isnan(x[4]));
+    const double bad[N_CHAN] = {0, 1, INFINITY, 0, 0, 0};
+    pf_features_of(N_CHAN, kinds, bad, f);
+    CHECK(!isfinite(f[2]));
+}
+
 void test_network(void)
 {
     test_layout();
@@ -446,10 +469,12 @@ void test_network(void)
     test_adam_first();
     test_adam_steps();
     test_silu();
+    test_nonfinite();
     test_relu();
     test_matmul();
     test_feature_values();
     test_feature_angle();
     test_feature_round_trip();
     test_feature_refusals();
+    test_feature_nonfinite();
 }
