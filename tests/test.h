@@ -56,6 +56,7 @@ const char *pf_scratch_dir(void);
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \
     X(network, true)                                                                               \
+    X(model, true)                                                                                 \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)

@@ -247,6 +247,10 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
 pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double *scratch,
                         double *response, pf_error *error)
 {
+    pf_status status = check_request(model, 0, q, error);
+    if (status != PF_OK) {
+        return status;
+    }
     size_t n = (size_t)q->n_hypotheses * (size_t)q->steps * (size_t)model->info.n_chan;
     double *own = scratch, *rest = scratch + n;
     int members = model->info.n_members;
@@ -254,7 +258,7 @@ pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double
         response[i] = 0;
     }
     for (int e = 0; e < members; e++) {
-        pf_status status = pf_model_roll(model, e, q, rest, own, error);
+        status = pf_model_roll(model, e, q, rest, own, error);
         if (status != PF_OK) {
             return status;
         }
