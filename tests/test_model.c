@@ -522,6 +522,23 @@ static void test_fits(const char *path)
     pf_model_destroy(m);
 }
 
+static void test_names(void)
+{
+    PF_CASE("model: a name that the file's lists could not give back is refused at once");
+    const char *with_comma[N_CHAN] = {"a", "w", "x,y", "y", "z", "p"};
+    pf_mechanism own[N_MECH] = {{"left", -1, 1}, {"up,down", -1, 1}};
+    pf_model_info info = own_info();
+    pf_error error = {PF_OK, ""};
+    pf_model *m = NULL;
+    info.channels = with_comma;
+    CHECK(pf__model_create(&m, &info, &error) == PF_ERR_FORMAT && !m);
+    CHECK_CONTAINS(error.text, "x,y");
+    info = own_info();
+    info.mechanisms = own;
+    CHECK(pf__model_create(&m, &info, &error) == PF_ERR_FORMAT && !m);
+    CHECK_CONTAINS(error.text, "up,down");
+}
+
 void test_model(void)
 {
     char path[256];
@@ -534,4 +551,5 @@ void test_model(void)
     test_changed(path);
     test_bytes(path);
     test_fits(path);
+    test_names();
 }
