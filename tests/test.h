@@ -57,6 +57,7 @@ const char *pf_scratch_dir(void);
     X(transitions, true)                                                                           \
     X(network, true)                                                                               \
     X(model, true)                                                                                 \
+    X(train, false)                                                                                \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)
