@@ -298,7 +298,8 @@ static void test_other_settings(const pf_train_settings *s, const pf_transitions
 
 static void test_damaged(const pf_train_settings *s, const pf_transitions *data, const char *path)
 {
-    static const char *const patches[][2] = {{"\"best_epoch\":\"", "\"best_epohc\":\""},
+    static const char *const patches[][2] = {{"\"finished\":\"1\"", "\"finished\":\"0\""},
+                                             {"\"best_epoch\":\"", "\"best_epohc\":\""},
                                              {"\"epoch\":\"1", "\"epoch\":\"9"},
                                              {"\"epoch\":\"1", "\"epoch\":\"-"},
                                              {"\"theta\"", "\"thetb\""}};
