@@ -45,6 +45,7 @@ step "embedded" embedded
 step "bits of gcc, clang, dev, release" same_bits
 step "install and consume" scripts/check_install.sh
 step "program" scripts/check_program.sh
+step "models in Python" scripts/check_model.sh
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 step "fuzz, 5 s each" scripts/fuzz.sh 5
 

@@ -57,6 +57,9 @@ const char *pf_scratch_dir(void);
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \
+    X(network, true)                                                                               \
+    X(model, true)                                                                                 \
+    X(train, false)                                                                                \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)

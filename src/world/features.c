@@ -33,11 +33,11 @@ int pf_features_count(int n_chan, const pf_channel_kind *kinds)
 }
 
 // Length one and the first non-zero number positive. Returns the sign that was taken out. A
-// quaternion of no length is the identity.
+// quaternion of no length is the identity; what is not a number stays so.
 static double canonical(const double *q, double *out)
 {
     double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    if (!(length > 0)) {
+    if (length == 0) {
         out[0] = 1;
         out[1] = out[2] = out[3] = 0;
         return 1;
@@ -113,7 +113,7 @@ void pf_features_apply(int n_chan, const pf_channel_kind *kinds, const double *c
         }
         length = sqrt(length);
         for (int i = 0; i < 4; i++) {
-            x[c + i] = length > 0 ? sign * q[i] / length : (i == 0 ? sign : 0);
+            x[c + i] = length != 0 ? sign * q[i] / length : (i == 0 ? sign : 0);
         }
         c += 4;
     }

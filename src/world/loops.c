@@ -53,7 +53,7 @@ INLINE float exp_minus(float x)
     y = y < -87.0f ? -87.0f : y;
     y = y > 87.0f ? 87.0f : y;
     float shifted = y * 1.44269504f + magic;
-    int32_t n;
+    uint32_t n; // unsigned: without a meaning, but defined, where x is not a number
     memcpy(&n, &shifted, sizeof n);
     float whole = shifted - magic;
     float r = y - whole * 0.693359375f + whole * 2.12194440e-4f;
@@ -64,7 +64,7 @@ INLINE float exp_minus(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    int32_t bits = (n - 0x4B400000 + 127) * (1 << 23);
+    uint32_t bits = (n - 0x4B400000u + 127u) << 23;
     float scale;
     memcpy(&scale, &bits, sizeof scale);
     return p * scale;
@@ -100,7 +100,7 @@ INLINE void pf_loop_relu_body(int rows, int width, const float *bias, float *x, 
         float *restrict row = x + (size_t)r * (size_t)width;
         for (int j = 0; j < width; j++) {
             float z = row[j] + bias[j];
-            row[j] = z > 0 ? z : 0;
+            row[j] = z <= 0 ? 0 : z; // keeps what is not a number
         }
         if (slope) {
             float *restrict d = slope + (size_t)r * (size_t)width;

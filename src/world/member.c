@@ -93,6 +93,11 @@ static double rate_of(const pf_train_settings *s, int epoch)
     return s->cosine ? s->learning_rate * .5 * (1 + cos(pi * epoch / s->epochs)) : s->learning_rate;
 }
 
+static bool is_finished(const pf_member *m, const pf_train_settings *s)
+{
+    return m->epoch >= s->epochs || m->epoch - m->best_epoch >= s->patience;
+}
+
 // Takes note of a finished epoch: history, best parameters, whether to go on.
 static void note_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net, double train,
                        double valid, double rate)
@@ -107,7 +112,7 @@ static void note_epoch(pf_member *m, const pf_train_settings *s, const pf_net *n
         m->best_epoch = m->epoch;
         memcpy(m->kept, m->theta, pf_net_parameters(net) * sizeof(float));
     }
-    m->finished = m->epoch >= s->epochs || m->epoch - m->best_epoch >= s->patience;
+    m->finished = is_finished(m, s);
 }
 
 pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
@@ -203,7 +208,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         m->best = strtod(best, NULL);
         m->finished = strcmp(finished, "1") == 0;
         whole = m->epoch >= 1 && m->epoch <= s->epochs && m->best_epoch >= 1 &&
-                m->best_epoch <= m->epoch && isfinite(m->best);
+                m->best_epoch <= m->epoch && isfinite(m->best) && m->finished == is_finished(m, s);
     }
     return whole ? PF_OK
                  : pf_fail(error, PF_ERR_FORMAT,

@@ -22,6 +22,21 @@ static pf_status check_shape(const pf_model_info *i, pf_error *error)
     return pf_features_check(i->n_chan, i->kinds, error);
 }
 
+// A model file has its names in lists separated by commas.
+static pf_status check_names(const pf_model_info *i, pf_error *error)
+{
+    for (int k = 0; k < i->n_chan + i->n_mech; k++) {
+        const char *name = k < i->n_chan ? i->channels[k] : i->mechanisms[k - i->n_chan].name;
+        if (strchr(name, ',')) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "'%s': a model cannot have a channel or mechanism with a comma in its "
+                           "name",
+                           name);
+        }
+    }
+    return PF_OK;
+}
+
 static void copy_names(pf_model *m, const pf_model_info *from)
 {
     pf_arena *a = &m->arena;
@@ -49,6 +64,7 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
 {
     *model = NULL;
     pf_status status = check_shape(info, error);
+    status = status == PF_OK ? check_names(info, error) : status;
     if (status != PF_OK) {
         return status;
     }
@@ -247,6 +263,10 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
 pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double *scratch,
                         double *response, pf_error *error)
 {
+    pf_status status = check_request(model, 0, q, error);
+    if (status != PF_OK) {
+        return status;
+    }
     size_t n = (size_t)q->n_hypotheses * (size_t)q->steps * (size_t)model->info.n_chan;
     double *own = scratch, *rest = scratch + n;
     int members = model->info.n_members;
@@ -254,7 +274,7 @@ pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double
         response[i] = 0;
     }
     for (int e = 0; e < members; e++) {
-        pf_status status = pf_model_roll(model, e, q, rest, own, error);
+        status = pf_model_roll(model, e, q, rest, own, error);
         if (status != PF_OK) {
             return status;
         }

@@ -100,15 +100,17 @@ static void tell(const training *t, const pf_member *m, int epoch, bool restored
     t->watch->epoch(t->watch->self, &e);
 }
 
-// The member to go on with, NULL: none is free now. *left: whether any is unfinished.
+// The member to go on with, NULL: none is free now. *left: whether any is unfinished or taken; only
+// its worker may look at a taken one.
 static pf_member *furthest_behind(training *t, bool *left)
 {
     pf_member *best = NULL;
     *left = false;
     for (int e = 0; e < t->s->members; e++) {
         pf_member *m = &t->members[e];
-        *left = *left || !m->finished;
-        if (!m->finished && !t->taken[e] && (!best || m->epoch < best->epoch)) {
+        bool open = t->taken[e] || !m->finished;
+        *left = *left || open;
+        if (open && !t->taken[e] && (!best || m->epoch < best->epoch)) {
             best = m;
         }
     }
