@@ -26,12 +26,13 @@ static const pf_train_settings common = {.episode_steps = 20,
 typedef struct profile {
     const char *name;
     int transitions, members, layers, width, epochs, batch;
+    double weight_decay; // few rows need some
 } profile;
 
 static const profile profiles[] = {
-    {"quick", 4000, 2, 2, 64, 150, 64},
-    {"standard", 100000, 5, 3, 256, 60, 256},
-    {"paper", 500000, 12, 3, 512, 300, 1024},
+    {"quick", 4000, 2, 2, 64, 150, 64, .2},
+    {"standard", 100000, 5, 3, 256, 60, 256, 0},
+    {"paper", 500000, 12, 3, 512, 300, 1024, 0},
 };
 enum { N_PROFILES = sizeof profiles / sizeof profiles[0] };
 
@@ -53,6 +54,7 @@ pf_status pf_train_profile(pf_train_settings *s, const char *name, pf_error *err
             s->width = p->width;
             s->epochs = p->epochs;
             s->batch = p->batch;
+            s->weight_decay = p->weight_decay;
             return PF_OK;
         }
     }
