@@ -6,6 +6,7 @@
 #include "train.h"
 
 #include "host/file.h"
+#include "world/member.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -372,8 +373,50 @@ static void test_too_few(void)
     CHECK(checkpoints(path) == 0 && !train_exists(path));
 }
 
+// All rows are the same, so neither bootstrap nor order matter.
+static void test_steps(void)
+{
+    enum { ROWS = 12, BATCH = 5, N = 2 * 3 + 3 + 3 + 1, EPOCHS = 6 };
+    const pf_net net = {2, 1, 1, 3, PF_ACTIVATION_SILU};
+    float x[ROWS * 2], y[ROWS], bx[BATCH * 2], by[BATCH], gradient[N], work[100];
+    float theta[N], first[N], second[N], kept[N], history[EPOCHS * PF_HISTORY], m[N] = {0};
+    float v[N] = {0}, expected[N];
+    int order[ROWS];
+    pf_error error;
+    PF_CASE("train: epochs are Adam's steps counted through, at the rate of the cosine");
+    for (int r = 0; r < ROWS; r++) {
+        x[2 * r] = .5f;
+        x[2 * r + 1] = -1;
+        y[r] = 2;
+    }
+    pf_train_settings s = train_settings(EPOCHS);
+    s.batch = BATCH;
+    s.weight_decay = .1;
+    pf_dataset set = {.n_in = 2, .n_out = 1, .n_train = 10, .n_valid = 2, .x = x, .y = y};
+    pf_member member = {
+        .theta = theta, .first = first, .second = second, .kept = kept, .history = history};
+    pf_epoch_space space = {order, bx, by, gradient, work};
+    CHECK(pf_net_parameters(&net) == N && pf_net_gradient_work(&net, BATCH) <= 100);
+    pf_member_init(&member, &s, &net);
+    memcpy(expected, theta, sizeof theta);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        double rate = s.learning_rate * (1 + cos(acos(-1.) * epoch / EPOCHS)) / 2;
+        const pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, .1f};
+        CHECK(pf_member_epoch(&member, &s, &net, &set, &space, NULL, &error) == PF_OK);
+        for (int b = 1; b <= 2; b++) {
+            pf_net_gradient(&net, expected, BATCH, x, y, work, gradient);
+            pf_adam_step(&adam, 2 * epoch + b, N, gradient, m, v, expected);
+        }
+        for (int i = 0; i < N; i++) {
+            CHECK_NEAR((double)theta[i], (double)expected[i], 1e-7);
+        }
+    }
+    CHECK(member.finished && member.epoch == EPOCHS);
+}
+
 void test_train(void)
 {
+    test_steps();
     test_threads("dc_servo");
     test_threads("attitude");
     test_resume();
