@@ -162,6 +162,7 @@ static int run(call *c, double seed, int threads)
     if (status == PF_ERR_INTERRUPTED) {
         fprintf(stderr, "preflight train: stopped; the same command goes on from the last "
                         "checkpoint\n");
+        return EXIT_INTERRUPTED;
     }
     return status == PF_OK ? EXIT_YES : cli_fail("train", status, &error);
 }

@@ -147,11 +147,26 @@ pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net
 
 // --- checkpoints
 
+enum { N_TENSORS = 5 };
+
+static void list_tensors(const pf_member *m, const pf_train_settings *s, const pf_net *net,
+                         pf_tensor out[N_TENSORS])
+{
+    size_t n = pf_net_parameters(net);
+    out[0] = (pf_tensor){"theta", 1, {n, 0}, m->theta};
+    out[1] = (pf_tensor){"first", 1, {n, 0}, m->first};
+    out[2] = (pf_tensor){"second", 1, {n, 0}, m->second};
+    out[3] = (pf_tensor){"kept", 1, {n, 0}, m->kept};
+    out[4] = (pf_tensor){"history", 2, {(size_t)s->epochs, PF_HISTORY}, m->history};
+}
+
 pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
                           const char *path, const char *fingerprint, pf_error *error)
 {
-    size_t n = pf_net_parameters(net);
-    char epoch[16], best_epoch[16], best[40];
+    pf_tensor tensors[N_TENSORS];
+    char epoch[16], best_epoch[16], best[40], digest[65];
+    list_tensors(m, s, net, tensors);
+    pf_tensors_digest(N_TENSORS, tensors, digest);
     snprintf(epoch, sizeof epoch, "%d", m->epoch);
     snprintf(best_epoch, sizeof best_epoch, "%d", m->best_epoch);
     snprintf(best, sizeof best, "%a", m->best);
@@ -160,16 +175,10 @@ pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const 
                             {"epoch", epoch},
                             {"best_epoch", best_epoch},
                             {"best", best},
-                            {"finished", m->finished ? "1" : "0"}};
-    const pf_tensor tensors[] = {
-        {"theta", 1, {n, 0}, m->theta},
-        {"first", 1, {n, 0}, m->first},
-        {"second", 1, {n, 0}, m->second},
-        {"kept", 1, {n, 0}, m->kept},
-        {"history", 2, {(size_t)s->epochs, PF_HISTORY}, m->history},
-    };
-    return pf_safetensors_write(path, sizeof meta / sizeof meta[0], meta,
-                                sizeof tensors / sizeof tensors[0], tensors, NULL, error);
+                            {"finished", m->finished ? "1" : "0"},
+                            {"tensors_sha256", digest}};
+    return pf_safetensors_write(path, sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, NULL,
+                                error);
 }
 
 static bool take(const pf_safetensors *file, const char *name, size_t n, float *to)
@@ -192,6 +201,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
     const char *best_epoch = pf_safetensors_meta(file, "best_epoch");
     const char *best = pf_safetensors_meta(file, "best");
     const char *finished = pf_safetensors_meta(file, "finished");
+    const char *digest = pf_safetensors_meta(file, "tensors_sha256");
     if (!training || strcmp(training, fingerprint) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s: is the checkpoint of a training with other settings, data or numeric "
@@ -202,6 +212,14 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
                  take(file, "first", n, m->first) && take(file, "second", n, m->second) &&
                  take(file, "kept", n, m->kept) &&
                  take(file, "history", (size_t)s->epochs * PF_HISTORY, m->history);
+    if (whole && digest) {
+        pf_tensor tensors[N_TENSORS];
+        char actual[65];
+        list_tensors(m, s, net, tensors);
+        pf_tensors_digest(N_TENSORS, tensors, actual);
+        whole = strcmp(digest, actual) == 0;
+    }
+    whole = whole && digest;
     if (whole) {
         m->epoch = atoi(epoch);
         m->best_epoch = atoi(best_epoch);

@@ -12,7 +12,7 @@
 // The words of the metadata, in the order of their enumerations.
 static const char *const kind_words[] = {"plain", "angle", "quaternion"};
 static const char *const activation_words[] = {"silu", "relu"};
-enum { N_KINDS = 3, N_ACTIVATIONS = 2, FIXED_META = 14, SHARED_TENSORS = 5, NAME_BYTES = 48 };
+enum { N_KINDS = 3, N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 };
 
 // --- writing
 
@@ -98,7 +98,9 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
     if (arena.failed || lists_failed(&l)) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
     } else {
-        char valid[32];
+        char valid[32], digest[65];
+        int n = list_tensors(m, tensors, names);
+        pf_tensors_digest(n, tensors, digest);
         pf_number_text(info->valid_error, valid);
         const pf_meta fixed[] = {{"format", "preflight-model"},
                                  {"version", "1"},
@@ -113,13 +115,13 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
                                  {"activation", activation_words[info->activation]},
                                  {"data_sha256", info->data},
                                  {"processor", info->processor},
-                                 {"valid_error", valid}};
+                                 {"valid_error", valid},
+                                 {"tensors_sha256", digest}};
         _Static_assert(sizeof fixed / sizeof fixed[0] == FIXED_META, "one entry per row");
         memcpy(meta, fixed, sizeof fixed);
         if (n_extra > 0) {
             memcpy(meta + FIXED_META, extra, (size_t)n_extra * sizeof *extra);
         }
-        int n = list_tensors(m, tensors, names);
         status = pf_safetensors_write(path, FIXED_META + n_extra, meta, n, tensors, m->info.sha256,
                                       error);
     }
@@ -366,6 +368,14 @@ static pf_status read_tensors(const reader *r, pf_model *m)
             status = pf_fail(r->error, PF_ERR_FORMAT, "%s: 'input.scale' %d is not positive",
                              r->file->path, i);
         }
+    }
+    const char *digest = pf_safetensors_meta(r->file, "tensors_sha256");
+    char actual[65];
+    pf_tensors_digest(n, tensors, actual);
+    if (status == PF_OK && digest && strcmp(digest, actual) != 0) {
+        status =
+            pf_fail(r->error, PF_ERR_CHECKSUM,
+                    "%s: the numbers are not those that were written; train again", r->file->path);
     }
     pf_arena_free(&arena);
     return status;

@@ -79,6 +79,19 @@ void pf__tensors_digest(const void *bytes, size_t n, char sha256[65])
     pf_sha256_text(digest, sha256);
 }
 
+void pf_tensors_digest(int n_tensors, const pf_tensor *tensors, char sha256[65])
+{
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    for (int i = 0; i < n_tensors; i++) {
+        pf_sha256_update(&sha, tensors[i].name, strlen(tensors[i].name) + 1);
+        pf_sha256_update(&sha, tensors[i].data, pf__tensor_bytes(&tensors[i]));
+    }
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, sha256);
+}
+
 // --- writing
 
 static bool is_text(const char *s)

@@ -34,6 +34,9 @@ typedef struct pf_meta {
 pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
                                const pf_tensor *tensors, char *sha256, pf_error *error);
 
+// Of names and numbers in the order given, for metadata that tells a flipped bit.
+void pf_tensors_digest(int n_tensors, const pf_tensor *tensors, char sha256[65]);
+
 // A file that was read and checked: layout, names, shapes against byte ranges, no overlap, no gap,
 // F32 only, every number finite. Tensors are sorted by name, metadata by key.
 typedef struct pf_safetensors {

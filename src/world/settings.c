@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "../config/schema.h"
-#include "network.h"
+#include "member.h"
 #include "preflight/train.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ typedef struct range {
     double value, least, most;
 } range;
 
-static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
+pf_status pf__train_ranges(const pf_train_settings *s, pf_error *error)
 {
     const range ranges[] = {
         {"transitions", s->transitions, 10, 1e8},
@@ -100,7 +100,7 @@ static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
 
 pf_status pf_train_check(const pf_train_settings *s, const pf_plant_info *info, pf_error *error)
 {
-    pf_status status = check_ranges(s, error);
+    pf_status status = pf__train_ranges(s, error);
     if (status != PF_OK) {
         return status;
     }

@@ -330,6 +330,10 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     if (strlen(path) + 16 > PATH_BYTES) {
         return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
     }
+    pf_status status = pf__train_ranges(settings, error);
+    if (status != PF_OK) {
+        return status;
+    }
     training t = {.s = settings,
                   .effort = effort,
                   .watch = watch,
@@ -337,8 +341,8 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
                   .checkpoint_s = checkpoint_s};
     pf_text text = {0};
     settings_text(settings, &text);
-    pf_status status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings")
-                                   : run(&t, data, text.data, error);
+    status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings")
+                         : run(&t, data, text.data, error);
     pf_text_free(&text);
     pf_dataset_free(&t.set);
     pf_arena_free(&t.arena);
