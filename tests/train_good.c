@@ -168,10 +168,10 @@ static void check_assessment(const pf_model *m, pf_plant *plant)
     CHECK_STR(error.text, "");
     CHECK(memcmp(a, b, (size_t)n * sizeof *a) == 0);
     const int *horizons = pf_assess_horizons();
-    CHECK(horizons[0] == 1 && horizons[PF_HORIZONS - 1] == 12);
+    CHECK(horizons[0] == 1 && horizons[PF_ASSESS_HORIZONS - 1] == 12);
     for (int q = 0; q < n; q++) {
         CHECK(a[q].mechanism == q + 1);
-        for (int h = 0; h < PF_HORIZONS; h++) {
+        for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
             CHECK(isfinite(a[q].error[PF_ASSESS_PULSE][h]) &&
                   isfinite(a[q].error[PF_ASSESS_RESIDUAL][h]));
             CHECK(a[q].error[PF_ASSESS_PULSE][h] > 0 && isfinite(a[q].linear[h]));

@@ -113,7 +113,9 @@ pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *i
         kind.model = model->sha256;
         kind.processor = pf_numeric_library();
         kind.n_state = plan->n_chan;
-        kind.n_members = model->n_members > plan->members ? model->n_members : plan->members;
+        // every member of the model equally often
+        int n = model->n_members;
+        kind.n_members = (plan->members + n - 1) / n * n;
     }
     return kind;
 }

@@ -51,8 +51,9 @@ static pf_status plant_errors(pf_calibration *c, pf_worker *w, const member_run 
 }
 
 // A model: what one of its members expects at every share against the nominal response as it was
-// recorded with its disturbance. So the model's error, the disagreement of its members and the
-// disturbance all enter the certificate.
+// recorded with its disturbance, as the paper defines the predicted return. Error, disagreement and
+// disturbance show in the mean and the spread of the table; where one member errs against the loss
+// it predicts too well, which the others do not repeat.
 static pf_status model_errors(pf_calibration *c, pf_worker *w, const member_run *run, pf_roll *roll,
                               pf_error *error)
 {

@@ -49,10 +49,13 @@ static void disturb_start(const pf_rig *rig, pf_key key)
 {
     const pf_plant_info *info = pf_plant_get_info(rig->plant);
     pf_rng rng;
+    if (rig->own_noise) {
+        return;
+    }
     pf_rng_init(&rng, pf_key_derive(key, STREAM_START));
     for (int c = 0; c < info->n_chan; c++) {
         double sd = info->channels[c].noise_sd;
-        sd = sd == 0 && !rig->own_noise ? rig->kit->return_scale[c] : sd;
+        sd = sd == 0 ? rig->kit->return_scale[c] : sd;
         rig->start[c] += rig->kit->sensor_noise * sd * pf_rng_normal(&rng);
     }
 }

@@ -21,6 +21,29 @@ typedef struct call {
     pf_text data_path;
 } call;
 
+// No two of the files may be one.
+static int check_paths(const call *c)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"-o", c->output},
+                 {"--data", c->data_path.data},
+                 {"--config", c->config},
+                 {"--log", c->log},
+                 {"--plot", c->plot}};
+    enum { N = sizeof files / sizeof files[0] };
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < i; k++) {
+            const char *a = files[i].path, *b = files[k].path;
+            if (a && b && (strcmp(a, b) == 0 || pf_file_same(a, b))) {
+                return cli_usage("train", "%s and %s name the same file, %s", files[k].option,
+                                 files[i].option, a);
+            }
+        }
+    }
+    return EXIT_YES;
+}
+
 static int check_call(const call *c)
 {
     if (c->plant.n != 1) {
@@ -33,13 +56,7 @@ static int check_call(const call *c)
     if (c->plot && (!ending || (strcmp(ending, ".svg") != 0 && strcmp(ending, ".png") != 0))) {
         return cli_usage("train", "--plot %s: must end in .svg or .png", c->plot);
     }
-    if (c->config && pf_file_same(c->output, c->config)) {
-        return cli_usage("train", "-o %s would overwrite an input", c->output);
-    }
-    if (c->data && (pf_file_same(c->output, c->data) || strcmp(c->output, c->data) == 0)) {
-        return cli_usage("train", "-o and --data name the same file");
-    }
-    return EXIT_YES;
+    return check_paths(c);
 }
 
 static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *error)
@@ -112,17 +129,26 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
     if (status == PF_OK) {
         pf_train_watch watch = {&view, train_view_epoch};
         status = pf_train(s, data, c->output, checkpoint_s, effort, &watch, error);
+        if (status == PF_ERR_INTERRUPTED) {
+            fprintf(stderr,
+                    "%spreflight train: the same command goes on from the last checkpoint\n",
+                    view.shown && view.terminal ? "\r\033[K" : "");
+        }
     }
     train_view_end(&view);
     pf_transitions_close(data);
     if (status == PF_OK && c->log) {
-        status = pf_file_write(c->log, view.log.data, view.log.size, error);
+        status = view.log.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the log")
+                                 : pf_file_write(c->log, view.log.data, view.log.size, error);
+    }
+    if (status == PF_OK) {
+        status = report(c, s, plant, effort, error);
     }
     if (status == PF_OK && c->plot) {
         status = train_view_plot(&view, pf_plant_get_info(plant)->name, c->plot, error);
     }
     train_view_free(&view);
-    return status == PF_OK ? report(c, s, plant, effort, error) : status;
+    return status;
 }
 
 // Everything that can be refused is refused before the first transition is made.
@@ -160,8 +186,7 @@ static int run(call *c, double seed, int threads)
     cli_progress_end(&progress);
     pf_plant_destroy(plant);
     if (status == PF_ERR_INTERRUPTED) {
-        fprintf(stderr, "preflight train: stopped; the same command goes on from the last "
-                        "checkpoint\n");
+        fprintf(stderr, "preflight train: stopped\n");
         return EXIT_INTERRUPTED;
     }
     return status == PF_OK ? EXIT_YES : cli_fail("train", status, &error);
@@ -182,20 +207,19 @@ int cmd_train(int argc, char **argv)
         return EXIT_USAGE;
     }
     double seed = NAN, threads = 0;
-    int status = check_call(&c);
-    if (status != EXIT_YES) {
-        return status;
-    }
     if ((c.seed && !cli_integer("train", "--seed", c.seed, 0, 9007199254740991.0, &seed)) ||
         (c.threads && !cli_integer("train", "--threads", c.threads, 1, 256, &threads))) {
         return EXIT_USAGE;
     }
     if (c.data) {
         pf_text_add(&c.data_path, c.data);
-    } else {
+    } else if (c.output) {
         pf_text_addf(&c.data_path, "%s.data", c.output);
     }
-    status = c.data_path.failed ? EXIT_INTERNAL : run(&c, seed, (int)threads);
+    int status = c.data_path.failed ? EXIT_INTERNAL : check_call(&c);
+    if (status == EXIT_YES) {
+        status = run(&c, seed, (int)threads);
+    }
     pf_text_free(&c.data_path);
     return status;
 }

@@ -87,12 +87,15 @@ static const char *ending_of(const char *path)
 static void add_block(pf_text *script, const pf_text *log, int member)
 {
     pf_text_addf(script, "$member%d << EOD\n", member);
-    for (const char *line = log->data; line && *line;) {
+    for (const char *line = log->data ? log->data : ""; *line;) {
         const char *end = strchr(line, '\n');
+        if (!end) {
+            break; // cut off by a lack of memory, which the caller reports
+        }
         if (atoi(line) == member && line != log->data) {
             pf_text_add_n(script, line, (size_t)(end - line) + 1);
         }
-        line = end ? end + 1 : NULL;
+        line = end + 1;
     }
     pf_text_add(script, "EOD\n");
 }
@@ -150,7 +153,7 @@ pf_status train_view_plot(const train_view *v, const char *title, const char *pa
 static void print_errors(const char *what, const double *errors)
 {
     printf("  %-28s", what);
-    for (int h = 0; h < PF_HORIZONS; h++) {
+    for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
         printf(" %9.3g", errors[h]);
     }
     printf("\n");
@@ -162,7 +165,7 @@ void train_view_report(const pf_plant_info *info, const pf_model_info *model,
     printf("\nOpen-loop error of a probe response over the size of the signature (gain %g), by "
            "step:\n\n  %-28s",
            g_cal, "");
-    for (int h = 0; h < PF_HORIZONS; h++) {
+    for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
         printf(" %9d", pf_assess_horizons()[h]);
     }
     printf("\n");
@@ -184,7 +187,7 @@ void train_view_report(const pf_plant_info *info, const pf_model_info *model,
         if (isnan(r->spread)) {
             printf("%18s\n", "one member");
         } else {
-            printf("%18.2f%s\n", r->spread, r->spread < .5 ? "  overconfident" : "");
+            printf("%18.2f%s\n", r->spread, r->spread < 1 ? "  overconfident" : "");
         }
     }
     printf(
@@ -206,7 +209,7 @@ void train_view_report_json(pf_text *out, const pf_plant_info *info, const pf_mo
     pf_json_key(out, "g_cal");
     pf_json_number(out, g_cal);
     pf_json_key(out, "horizons");
-    pf_json_ints(out, PF_HORIZONS, pf_assess_horizons());
+    pf_json_ints(out, PF_ASSESS_HORIZONS, pf_assess_horizons());
     pf_json_key(out, "mechanisms");
     pf_text_add(out, "[");
     for (int q = 0; q < info->n_mech - 1; q++) {
@@ -215,13 +218,13 @@ void train_view_report_json(pf_text *out, const pf_plant_info *info, const pf_mo
         pf_text_add(out, "{\"name\":");
         pf_json_string(out, info->mechanisms[r->mechanism].name);
         pf_json_key(out, "error_pulse");
-        pf_json_numbers(out, PF_HORIZONS, r->error[PF_ASSESS_PULSE]);
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_PULSE]);
         pf_json_key(out, "error_residual");
-        pf_json_numbers(out, PF_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
         pf_json_key(out, "error_linear");
-        pf_json_numbers(out, PF_HORIZONS, r->linear);
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->linear);
         pf_json_key(out, "error_copy");
-        pf_json_numbers(out, PF_HORIZONS, r->copy);
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->copy);
         pf_json_key(out, "separation_pulse");
         pf_json_number(out, r->separation[PF_ASSESS_PULSE]);
         pf_json_key(out, "separation_residual");

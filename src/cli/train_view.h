@@ -4,6 +4,7 @@
 #define PF_TRAIN_VIEW_H
 
 #include "cli.h"
+#include "preflight/assess.h"
 #include "preflight/train.h"
 
 // What is seen of a training: a line on the terminal, a log, a learning curve, a report.

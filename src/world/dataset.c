@@ -10,6 +10,8 @@
 
 // A channel that the linear part predicts to this share of its change is not magnified further.
 static const double smallest_rest = 1e-4;
+// A feature that varies by less, relative to its mean, is a constant and not magnified.
+static const double smallest_sd = 1e-6;
 // Added to the diagonal of the normal equations of standardised features.
 static const double ridge = 1e-8;
 
@@ -64,7 +66,7 @@ static void add_variance(maker *m, size_t row)
 {
     (void)row;
     for (int i = 0; i < m->set->n_in; i++) {
-        double d = m->feature[i] - (double)m->model->input_mean[i];
+        double d = m->feature[i] - m->mean[i];
         m->scale[i] += d * d;
     }
 }
@@ -207,12 +209,14 @@ static void fit_inputs(maker *m, int first_held)
     double rows = m->set->n_train;
     each_row(m, 0, first_held, 0, add_mean);
     for (int i = 0; i < m->set->n_in; i++) {
-        m->model->input_mean[i] = (float)(m->mean[i] / rows);
+        m->mean[i] /= rows;
+        m->model->input_mean[i] = (float)m->mean[i];
     }
     each_row(m, 0, first_held, 0, add_variance);
     for (int i = 0; i < m->set->n_in; i++) {
-        float sd = (float)sqrt(m->scale[i] / rows);
-        m->model->input_scale[i] = sd > 1e-12f ? sd : 1;
+        double sd = sqrt(m->scale[i] / rows);
+        bool constant = sd <= fmax(smallest_sd * fabs(m->mean[i]), 1e-12);
+        m->model->input_scale[i] = constant ? 1 : (float)sd;
     }
 }
 

@@ -17,8 +17,9 @@ typedef struct pf_member {
     float *history;                       // epochs x PF_HISTORY
 } pf_member;
 
-// Refuses settings out of range.
-pf_status pf__train_ranges(const pf_train_settings *s, pf_error *error);
+// Refuses settings that are out of range or would not fit in memory with so many channels and
+// mechanisms.
+pf_status pf__train_size(const pf_train_settings *s, int n_chan, int n_mech, pf_error *error);
 
 // Columns of the history: training error, held-out error, samples per second.
 enum { PF_HISTORY = 3 };

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "../config/schema.h"
+#include "../host/parallel.h"
 #include "member.h"
 #include "preflight/train.h"
 
@@ -69,7 +70,7 @@ typedef struct range {
     double value, least, most;
 } range;
 
-pf_status pf__train_ranges(const pf_train_settings *s, pf_error *error)
+static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
 {
     const range ranges[] = {
         {"transitions", s->transitions, 10, 1e8},
@@ -87,6 +88,7 @@ pf_status pf__train_ranges(const pf_train_settings *s, pf_error *error)
         {"weight_decay", s->weight_decay, 0, 1},
         {"held_out", s->held_out, .001, .9},
         {"seed", (double)s->seed, 0, 9007199254740991.0},
+        {"activation", s->activation, PF_ACTIVATION_SILU, PF_ACTIVATION_RELU},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         const range *r = &ranges[i];
@@ -98,26 +100,35 @@ pf_status pf__train_ranges(const pf_train_settings *s, pf_error *error)
     return PF_OK;
 }
 
-pf_status pf_train_check(const pf_train_settings *s, const pf_plant_info *info, pf_error *error)
+// Bytes that a training takes at its peak, data and one checkpoint in the writing included.
+static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
 {
-    pf_status status = pf__train_ranges(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    double chan = info->n_chan, mech = info->n_mech;
-    pf_net net = {2 * info->n_chan + info->n_mech, info->n_chan, s->layers, s->width,
-                  s->activation};
-    double data = (double)s->transitions * (chan * 8 * (1 + 1.0 / s->episode_steps) + mech * 4);
-    double set = (double)s->transitions * (net.n_in + net.n_out) * 4;
-    double members = 5.0 * 4 * s->members * (double)pf_net_parameters(&net);
-    double work = 4.0 * 2 * (double)pf_net_gradient_work(&net, s->batch);
-    if (data + set + members + work > most_bytes) {
+    pf_net net = {2 * n_chan + n_mech, n_chan, s->layers, s->width, s->activation};
+    double rows = s->transitions, parameters = (double)pf_net_parameters(&net);
+    double data = rows * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
+    double set = rows * (net.n_in + net.n_out) * 4;
+    double threads = pf_processors() < s->members ? pf_processors() : s->members;
+    double worker = 4.0 * (rows + (double)pf_net_gradient_work(&net, s->batch) + parameters +
+                           (double)s->batch * (net.n_in + net.n_out));
+    return 2 * data + set + 20.0 * s->members * parameters + threads * (worker + 16 * parameters);
+}
+
+pf_status pf__train_size(const pf_train_settings *s, int n_chan, int n_mech, pf_error *error)
+{
+    pf_status status = check_ranges(s, error);
+    double bytes = status == PF_OK ? bytes_of(s, n_chan, n_mech) : 0;
+    if (bytes > most_bytes) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "these settings would take %g GB of memory, the most is %g; fewer "
-                       "transitions, members, or a smaller width or batch",
-                       (data + set + members + work) * 1e-9, most_bytes * 1e-9);
+                       "transitions or members, or a smaller width or batch",
+                       bytes * 1e-9, most_bytes * 1e-9);
     }
-    return PF_OK;
+    return status;
+}
+
+pf_status pf_train_check(const pf_train_settings *s, const pf_plant_info *info, pf_error *error)
+{
+    return pf__train_size(s, info->n_chan, info->n_mech, error);
 }
 
 // --- from a configuration

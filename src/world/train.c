@@ -330,7 +330,8 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     if (strlen(path) + 16 > PATH_BYTES) {
         return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
     }
-    pf_status status = pf__train_ranges(settings, error);
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    pf_status status = pf__train_size(settings, info->n_chan, info->n_mech, error);
     if (status != PF_OK) {
         return status;
     }

@@ -14,6 +14,9 @@
 // Stream of the commands; the plant's own streams are 1 to 3, the observer's is 4.
 enum { STREAM_COMMAND = 5 };
 
+// Larger data are a mistake.
+static const double most_bytes = 8e9;
+
 // A command without limits spreads over this many probe amplitudes.
 #define PROBE_AMPLITUDES 4
 // Far below the largest float32, so that no draw can leave it.
@@ -240,6 +243,11 @@ static pf_status start(maker *k, pf_plant *plant, const pf_effort *effort, pf_er
     pf_status status = make_head(k, error);
     if (status != PF_OK) {
         return status;
+    }
+    if ((double)k->layout.size > most_bytes) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "data: %d transitions would take %g GB, the most is %g; set fewer",
+                       k->settings->transitions, (double)k->layout.size * 1e-9, most_bytes * 1e-9);
     }
     size_t n_mech = (size_t)k->info->n_mech;
     k->rest = pf_arena_take(&k->arena, n_mech, sizeof *k->rest);

@@ -1,17 +1,18 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "../calibrate/fit.h"
+#include "preflight/assess.h"
+
 #include "../host/parallel.h"
-#include "model_impl.h"
+#include "../world/model_impl.h"
+#include "fit.h"
 #include "preflight/calibrate.h"
-#include "preflight/train.h"
 
 #include <math.h>
 #include <string.h>
 
 // Starts 0..STARTS-1 are measured, as many others give the residual scale.
 enum { STARTS = PF_ASSESS_STARTS, ALL_STARTS = 2 * STARTS, ROWS_LEAST = 12 };
-static const int horizons[PF_HORIZONS] = {1, 2, 4, 8, 12};
+static const int horizons[PF_ASSESS_HORIZONS] = {1, 2, 4, 8, 12};
 // Share of the pulse scale below which a residual scale does not fall.
 static const double least_residual = 1e-3;
 
@@ -234,7 +235,7 @@ static double spread(const assess *a, int probe)
 static void measure(const assess *a, int probe, pf_assessment *out)
 {
     out->mechanism = a->plan->probes[probe].targets[0];
-    for (int h = 0; h < PF_HORIZONS; h++) {
+    for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
         int rows = horizons[h];
         for (int s = 0; s < PF_ASSESS_SCALES; s++) {
             double signature =
