@@ -427,5 +427,6 @@ void test_train(void)
     // the attitude residual is a dead zone of 4 % of the duty: 4,000 transitions do not show it
     check_train_good("dc_servo", .2);
     check_train_good("attitude", 1);
+    check_train_constant();
     check_train_refused();
 }

@@ -22,6 +22,9 @@ bool train_exists(const char *path);
 // most: rms error of the open loop over that of least squares.
 void check_train_good(const char *plant, double most);
 
+// A constant channel of a plant of our own.
+void check_train_constant(void);
+
 // Settings that are refused, and the program's refusals.
 void check_train_refused(void);
 

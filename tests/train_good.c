@@ -220,3 +220,71 @@ void check_train_good(const char *name, double most)
     pf_transitions_close(data);
     pf_transitions_close(fresh);
 }
+
+// --- a plant with a channel that never moves
+
+static void reset_still(double *x, pf_rng *rng)
+{
+    x[0] = rng ? pf_rng_uniform(rng) : 0;
+    x[1] = .1;
+}
+
+static void advance_still(const double *knob, double *x, const double *v, const double *w)
+{
+    (void)knob;
+    (void)w;
+    x[0] += .1 * (v[0] + v[1]) - .05 * x[0];
+}
+
+static void output_still(const double *knob, const double *x, const double *v, const double *w,
+                         double *y)
+{
+    (void)knob;
+    (void)v;
+    (void)w;
+    y[0] = x[0];
+    y[1] = x[1];
+}
+
+void check_train_constant(void)
+{
+    static const pf_mechanism mechanisms[] = {{"a", -1, 1}, {"b", -1, 1}};
+    static const pf_channel channels[] = {{.name = "x"}, {.name = "still"}};
+    const pf_plant_class still = {.info = {.name = "still",
+                                           .title = "",
+                                           .source = "",
+                                           .n_mech = 2,
+                                           .n_chan = 2,
+                                           .n_state = 2,
+                                           .mechanisms = mechanisms,
+                                           .channels = channels},
+                                  .reset = reset_still,
+                                  .advance = advance_still,
+                                  .output = output_still};
+    char data_path[256], path[256];
+    pf_train_settings s = train_settings(20);
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    pf_transitions *data = NULL;
+    pf_model *m = NULL;
+    PF_CASE("train: a channel that never moved is not magnified when it does");
+    train_path(data_path, "still.data");
+    train_path(path, "still.model");
+    CHECK(pf_plant_from_class(&plant, &still, &error) == PF_OK);
+    CHECK(pf_transitions_make(&s, plant, data_path, NULL, &error) == PF_OK);
+    CHECK(pf_transitions_open(&data, data_path, &error) == PF_OK);
+    CHECK(pf_train(&s, data, path, 60, NULL, NULL, &error) == PF_OK);
+    if (CHECK(pf_model_load(&m, path, &error) == PF_OK)) {
+        const double start[2] = {.5, .101}, command[2] = {0, 1}, gains[2] = {1, 1};
+        double response[2], *scratch = calloc(pf_model_scratch(m, 1) + 2, sizeof *scratch);
+        pf_model_request request = {start, command, 1, 1, gains};
+        CHECK(pf_model_mean(m, &request, scratch, response, &error) == PF_OK);
+        CHECK_NEAR(response[0], .5 + .1 - .025, .01);
+        CHECK_NEAR(response[1], .101, .001);
+        free(scratch);
+    }
+    CHECK_STR(error.text, "");
+    pf_model_destroy(m);
+    pf_transitions_close(data);
+    pf_plant_destroy(plant);
+}
