@@ -55,6 +55,7 @@ const char *pf_scratch_dir(void);
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \
+    X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)
