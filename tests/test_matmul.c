@@ -4,6 +4,7 @@
 
 #include "preflight/model.h"
 #include "preflight/rng.h"
+#include "world/loops.h"
 #include "world/matmul.h"
 #include "world/matmul_wide.h"
 
@@ -141,7 +142,7 @@ static void engines(void)
     pf_rng_init(&rng, 2);
     float *a = numbers(&rng, M * K), *b = numbers(&rng, K * N), *c = numbers(&rng, M * N);
     int next_row[N];
-    pf_product p = {false, true, M, N, K, a, b, NULL, c, {see, NULL}};
+    pf_product p = {false, true, M, N, K, a, b, NULL, c, {see, NULL}, NULL};
     for (size_t e = 0; e < sizeof all / sizeof all[0] && CHECK(a && b && c); e++) {
         if (!pf_matmul_engine(all[e].engine)) {
             continue;
@@ -167,8 +168,49 @@ static void engines(void)
     free(c);
 }
 
+// x = silu(x + bias) by both, over all magnitudes and what is not finite.
+static void silu_bits(void)
+{
+    enum { ROWS = 300, WIDTH = 45, PITCH = 50, N = ROWS * PITCH };
+    PF_CASE("silu by hand is silu by the compiler, to the bit");
+    if (!pf_loop_wide()) {
+        return;
+    }
+    pf_rng rng;
+    pf_rng_init(&rng, 3);
+    float *x[2] = {numbers(&rng, N), numbers(&rng, N)},
+          *d[2] = {numbers(&rng, N), numbers(&rng, N)};
+    float *bias = numbers(&rng, WIDTH);
+    if (CHECK(x[0] && x[1] && d[0] && d[1] && bias)) {
+        for (size_t i = 0; i < N; i++) {
+            x[0][i] *= expf((float)(i % 30) - 20);
+        }
+        const float odd[] = {0, -0.0f, 87, -87, 86.99999f, 88, -200, 1e30f, INFINITY, -INFINITY};
+        memcpy(x[0], odd, sizeof odd);
+        memset(bias, 0, 10 * sizeof *bias);
+        memcpy(x[1], x[0], N * sizeof(float));
+        memcpy(d[1], d[0], N * sizeof(float));
+        pf_loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], d[0]);
+        pf_loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], d[1]);
+        CHECK(memcmp(x[0], x[1], N * sizeof(float)) == 0);
+        CHECK(memcmp(d[0], d[1], N * sizeof(float)) == 0);
+        pf_loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], NULL);
+        pf_loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], NULL);
+        CHECK(memcmp(x[0], x[1], N * sizeof(float)) == 0);
+        x[1][0] = NAN;
+        pf_loop_silu_wide(1, 1, PITCH, bias, x[1], NULL);
+        CHECK(isnan(x[1][0]));
+    }
+    for (int i = 0; i < 2; i++) {
+        free(x[i]);
+        free(d[i]);
+    }
+    free(bias);
+}
+
 void test_matmul(void)
 {
+    silu_bits();
     wide_bits();
     engines();
 }

@@ -136,7 +136,7 @@ void pf_matmul_run(const pf_product *p)
 void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
                const float *b, float *c)
 {
-    pf_product p = {a_transposed, b_transposed, m, n, k, a, b, NULL, c, {NULL, NULL}};
+    pf_product p = {a_transposed, b_transposed, m, n, k, a, b, NULL, c, {NULL, NULL}, NULL};
     pf_matmul_run(&p);
 }
 

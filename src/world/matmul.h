@@ -16,13 +16,15 @@ typedef struct pf_finish {
 
 // c (m x n) = a (m x k) b (k x n), row-major float32, k > 0; a transposed operand is stored the
 // other way round. packed (Nullable): b by pf_matmul_pack, for the engine that can use it.
-// finish.run: Nullable.
+// finish.run: Nullable; beside (Nullable): of the shape of c, what it also reads or writes, so that
+// it is fetched ahead.
 typedef struct pf_product {
     bool a_transposed, b_transposed;
     int m, n, k;
     const float *a, *b, *packed;
     float *c;
     pf_finish finish;
+    const float *beside;
 } pf_product;
 
 // On the calling thread alone, by our own kernel where the processor has AVX-512 (matmul_wide.h),

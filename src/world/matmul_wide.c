@@ -146,6 +146,7 @@ TARGET static void pack_tile(bool transposed, size_t pitch, int rows, int k, con
 typedef struct tile {
     const float *a, *b, *next; // packed; next: what to fetch meanwhile
     float *c;
+    const float *beside; // in the place of c, to be fetched too; or NULL
     size_t pitch;
     int k;
     __mmask16 left, right; // columns of the tile that are there
@@ -198,7 +199,13 @@ INLINE void run(int rows, size_t step, const tile *t)
     size_t next_k = step == 1 ? (size_t)rows : 1;
     load(rows, t, c);
     int l = 0;
+    const float *beside = t->beside;
     for (; l + LANES <= t->k; l += LANES) {
+        if (beside) {
+            _mm_prefetch((const char *)beside, _MM_HINT_T0);
+            _mm_prefetch((const char *)(beside + LANES), _MM_HINT_T0);
+            beside = l < rows * LANES ? beside + t->pitch : NULL;
+        }
         for (int q = 0; q < LANES; q += UNROLL) {
             // one line in four steps: more of them cost more than they save
             _mm_prefetch((const char *)next, _MM_HINT_T1);
@@ -314,6 +321,7 @@ static void multiply_block(const product *p, int first, int end, const block *b,
             int row = first_row(p, i), rows = first_row(p, i + 1) - row;
             t.a = left + (size_t)(i - first) * TALL * DEEP;
             t.c = of->c + (size_t)row * t.pitch + (size_t)column;
+            t.beside = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
             if (of->a_transposed) {
                 run_transposed(rows, &t);
             } else {
