@@ -91,6 +91,7 @@ static void make_model(problem *p, shape s)
     for (int e = 0; e < MEMBERS; e++) {
         pf_net_init(&p->model->net, &rng, p->model->theta + (size_t)e * n);
     }
+    pf__model_pack(p->model);
     for (int i = 0; i < p->model->net.n_in; i++) {
         p->model->input_scale[i] = 1;
     }

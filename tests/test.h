@@ -60,6 +60,7 @@ const char *pf_scratch_dir(void);
     X(network, true)                                                                               \
     X(model, true)                                                                                 \
     X(train, false)                                                                                \
+    X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(bank, false)                                                                                 \
     X(aggregate, false)

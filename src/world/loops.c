@@ -70,10 +70,11 @@ INLINE float exp_minus(float x)
     return p * scale;
 }
 
-INLINE void pf_loop_silu_body(int rows, int width, const float *bias, float *x, float *slope)
+INLINE void pf_loop_silu_plain_body(int rows, int width, size_t pitch, const float *bias, float *x,
+                                    float *slope)
 {
     for (int r = 0; r < rows; r++) {
-        float *restrict row = x + (size_t)r * (size_t)width;
+        float *restrict row = x + (size_t)r * pitch;
         if (!slope) {
             for (int j = 0; j < width; j++) {
                 float z = row[j] + bias[j];
@@ -81,7 +82,7 @@ INLINE void pf_loop_silu_body(int rows, int width, const float *bias, float *x, 
             }
             continue;
         }
-        float *restrict d = slope + (size_t)r * (size_t)width;
+        float *restrict d = slope + (size_t)r * pitch;
         for (int j = 0; j < width; j++) {
             float z = row[j] + bias[j];
             float s = 1.0f / (1.0f + exp_minus(z));
@@ -91,46 +92,58 @@ INLINE void pf_loop_silu_body(int rows, int width, const float *bias, float *x, 
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_silu, (int rows, int width, const float *bias, float *x, float *slope),
-     (rows, width, bias, x, slope))
+LOOP(void, NOTHING, pf_loop_silu_plain,
+     (int rows, int width, size_t pitch, const float *bias, float *x, float *slope),
+     (rows, width, pitch, bias, x, slope))
 
-INLINE void pf_loop_relu_body(int rows, int width, const float *bias, float *x, float *slope)
+void pf_loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope)
+{
+    if (pf_loop_wide()) {
+        pf_loop_silu_wide(rows, width, pitch, bias, x, slope);
+    } else {
+        pf_loop_silu_plain(rows, width, pitch, bias, x, slope);
+    }
+}
+
+INLINE void pf_loop_relu_body(int rows, int width, size_t pitch, const float *bias, float *x,
+                              float *slope)
 {
     for (int r = 0; r < rows; r++) {
-        float *restrict row = x + (size_t)r * (size_t)width;
+        float *restrict row = x + (size_t)r * pitch;
         for (int j = 0; j < width; j++) {
             float z = row[j] + bias[j];
             row[j] = z <= 0 ? 0 : z; // keeps what is not a number
         }
         if (slope) {
-            float *restrict d = slope + (size_t)r * (size_t)width;
+            float *restrict d = slope + (size_t)r * pitch;
             for (int j = 0; j < width; j++) {
                 d[j] = row[j] > 0 ? 1.0f : 0.0f;
             }
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_relu, (int rows, int width, const float *bias, float *x, float *slope),
-     (rows, width, bias, x, slope))
+LOOP(void, NOTHING, pf_loop_relu,
+     (int rows, int width, size_t pitch, const float *bias, float *x, float *slope),
+     (rows, width, pitch, bias, x, slope))
 
-INLINE void pf_loop_bias_body(int rows, int width, const float *bias, float *x)
+INLINE void pf_loop_bias_body(int rows, int width, size_t pitch, const float *bias, float *x)
 {
     for (int r = 0; r < rows; r++) {
-        float *restrict row = x + (size_t)r * (size_t)width;
+        float *restrict row = x + (size_t)r * pitch;
         for (int j = 0; j < width; j++) {
             row[j] = row[j] + bias[j];
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_bias, (int rows, int width, const float *bias, float *x),
-     (rows, width, bias, x))
+LOOP(void, NOTHING, pf_loop_bias, (int rows, int width, size_t pitch, const float *bias, float *x),
+     (rows, width, pitch, bias, x))
 
-INLINE void pf_loop_slope_body(int rows, int width, const float *slope, float *g, float *column_sum)
+INLINE void pf_loop_slope_body(int rows, int width, size_t pitch, const float *slope, float *g,
+                               float *column_sum)
 {
-    memset(column_sum, 0, (size_t)width * sizeof *column_sum);
     for (int r = 0; r < rows; r++) {
-        float *restrict row = g + (size_t)r * (size_t)width;
-        const float *restrict d = slope + (size_t)r * (size_t)width;
+        float *restrict row = g + (size_t)r * pitch;
+        const float *restrict d = slope + (size_t)r * pitch;
         float *restrict sum = column_sum;
         for (int j = 0; j < width; j++) {
             float value = row[j] * d[j];
@@ -140,8 +153,8 @@ INLINE void pf_loop_slope_body(int rows, int width, const float *slope, float *g
     }
 }
 LOOP(void, NOTHING, pf_loop_slope,
-     (int rows, int width, const float *slope, float *g, float *column_sum),
-     (rows, width, slope, g, column_sum))
+     (int rows, int width, size_t pitch, const float *slope, float *g, float *column_sum),
+     (rows, width, pitch, slope, g, column_sum))
 
 INLINE double pf_loop_error_body(int rows, int width, const float *bias, const float *target,
                                  float *y, float *column_sum)

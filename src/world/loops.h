@@ -3,18 +3,28 @@
 #ifndef PF_LOOPS_H
 #define PF_LOOPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // The passes over memory between two matrix products, fused. Each runs in the widest vectors that
 // the processor has; nothing is contracted or reordered, so every width gives the same bits.
 
-// x = silu(x + bias) over rows x width, and the slope where slope is not NULL.
-void pf_loop_silu(int rows, int width, const float *bias, float *x, float *slope);
-void pf_loop_relu(int rows, int width, const float *bias, float *x, float *slope);
-void pf_loop_bias(int rows, int width, const float *bias, float *x);
+// x = silu(x + bias) over rows x width, pitch from row to row, and the slope, of the same pitch,
+// where slope is not NULL.
+void pf_loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope);
+// The two it chooses from, the same to the bit: as the compiler does it, and by hand for AVX-512.
+void pf_loop_silu_plain(int rows, int width, size_t pitch, const float *bias, float *x,
+                        float *slope);
+void pf_loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x,
+                       float *slope);
+bool pf_loop_wide(void); // whether the second can run here
 
-// g = g * slope, and the sums of its columns.
-void pf_loop_slope(int rows, int width, const float *slope, float *g, float *column_sum);
+void pf_loop_relu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope);
+void pf_loop_bias(int rows, int width, size_t pitch, const float *bias, float *x);
+
+// g = g * slope, and its columns added to column_sum.
+void pf_loop_slope(int rows, int width, size_t pitch, const float *slope, float *g,
+                   float *column_sum);
 
 // y becomes 2 (y + bias - target) / (rows * width); the sums of its columns; returns the sum of the
 // squared differences.

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
 
+#include "matmul_wide.h"
 #include "preflight/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,32 +44,114 @@ static void set_up(void)
     snprintf(library, sizeof library, "openblas %s %s", version, openblas_get_corename());
 }
 
-void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
-               const float *b, float *c)
+static void by_library(const pf_product *p)
 {
     pthread_once(&once, set_up);
-    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
-                b_transposed ? CblasTrans : CblasNoTrans, m, n, k, 1, a, a_transposed ? m : k, b,
-                b_transposed ? k : n, 0, c, n);
+    cblas_sgemm(CblasRowMajor, p->a_transposed ? CblasTrans : CblasNoTrans,
+                p->b_transposed ? CblasTrans : CblasNoTrans, p->m, p->n, p->k, 1, p->a,
+                p->a_transposed ? p->m : p->k, p->b, p->b_transposed ? p->k : p->n, 0, p->c, p->n);
 }
 
-const char *pf_numeric_library(void)
+static const char *library_name(void)
 {
     pthread_once(&once, set_up);
     return library;
 }
 
+static const bool have_library = true;
+
 #else
+
+static void by_library(const pf_product *p)
+{
+    (void)p;
+}
+
+static const char *library_name(void)
+{
+    return "";
+}
+
+static const bool have_library = false;
+
+#endif
+
+// The bits of the wide product, for a thread without memory for its blocks.
+static void by_fused_loop(const pf_product *p)
+{
+    size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (size_t l = 0; l < k; l++) {
+                sum = fmaf(p->a[p->a_transposed ? l * m + i : i * k + l],
+                           p->b[p->b_transposed ? j * k + l : l * n + j], sum);
+            }
+            p->c[i * n + j] = sum;
+        }
+    }
+}
+
+// The one mutable global: only pf_matmul_engine writes it.
+static pf_engine chosen = PF_ENGINE_AUTO;
+
+bool pf_matmul_engine(pf_engine engine)
+{
+    if ((engine == PF_ENGINE_WIDE && !pf_wide_available()) ||
+        (engine == PF_ENGINE_LIBRARY && !have_library)) {
+        return false;
+    }
+    chosen = engine;
+    return true;
+}
+
+static pf_engine engine(void)
+{
+    if (chosen != PF_ENGINE_AUTO) {
+        return chosen;
+    }
+    return pf_wide_available() ? PF_ENGINE_WIDE
+           : have_library      ? PF_ENGINE_LIBRARY
+                               : PF_ENGINE_PLAIN;
+}
+
+void pf_matmul_run(const pf_product *p)
+{
+    pf_engine by = engine();
+    if (by == PF_ENGINE_WIDE && pf_wide_matmul(p)) {
+        return;
+    }
+    if (by == PF_ENGINE_WIDE) {
+        by_fused_loop(p);
+    } else if (by == PF_ENGINE_LIBRARY) {
+        by_library(p);
+    } else {
+        pf_matmul_plain(p->a_transposed, p->b_transposed, p->m, p->n, p->k, p->a, p->b, p->c);
+    }
+    if (p->finish.run) {
+        p->finish.run(p->finish.self, 0, 0, p->m, p->n, (size_t)p->n, p->c);
+    }
+}
 
 void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
                const float *b, float *c)
 {
-    pf_matmul_plain(a_transposed, b_transposed, m, n, k, a, b, c);
+    pf_product p = {a_transposed, b_transposed, m, n, k, a, b, NULL, c, {NULL, NULL}, NULL};
+    pf_matmul_run(&p);
+}
+
+size_t pf_matmul_packed_size(int n, int k)
+{
+    return engine() == PF_ENGINE_WIDE ? pf_wide_packed_size(n, k) : 0;
+}
+
+void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed)
+{
+    pf_wide_pack(b_transposed, n, k, b, packed);
 }
 
 const char *pf_numeric_library(void)
 {
-    return "plain";
+    pf_engine by = engine();
+    return by == PF_ENGINE_WIDE ? "avx512 1" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
 }
-
-#endif

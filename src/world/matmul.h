@@ -4,14 +4,54 @@
 #define PF_MATMUL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-// c (m x n) = a (m x k) b (k x n), row-major float32; a transposed operand is stored the other way
-// round. Through the numeric library where there is one, on the calling thread alone.
+// What is done with each part of a result while it is near: rows x width at x, which is at `row`,
+// `column` of the result; pitch floats from row to row. Within a column the rows come in ascending
+// order, each once.
+typedef struct pf_finish {
+    void (*run)(void *self, int row, int column, int rows, int width, size_t pitch, float *x);
+    void *self;
+} pf_finish;
+
+// c (m x n) = a (m x k) b (k x n), row-major float32, k > 0; a transposed operand is stored the
+// other way round. packed (Nullable): b by pf_matmul_pack, for the engine that can use it.
+// finish.run: Nullable; beside (Nullable): of the shape of c, what it also reads or writes, so that
+// it is fetched ahead.
+typedef struct pf_product {
+    bool a_transposed, b_transposed;
+    int m, n, k;
+    const float *a, *b, *packed;
+    float *c;
+    pf_finish finish;
+    const float *beside;
+} pf_product;
+
+// On the calling thread alone, by our own kernel where the processor has AVX-512 (matmul_wide.h),
+// else through the numeric library, else in plain C.
+void pf_matmul_run(const pf_product *p);
+
+// The bare product.
 void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
                const float *b, float *c);
 
-// The same in plain C, as the reference and where there is no library.
+// The same in plain C, as the reference and where there is nothing else.
 void pf_matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
                      const float *b, float *c);
+
+// Floats of a packed right operand, 0 where packing is of no use; and the packing, at a 64-byte
+// boundary.
+size_t pf_matmul_packed_size(int n, int k);
+void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed);
+
+// For tests and measurements, before any work starts: what computes the products. False: there is
+// no such engine here.
+typedef enum pf_engine {
+    PF_ENGINE_AUTO,
+    PF_ENGINE_WIDE,
+    PF_ENGINE_LIBRARY,
+    PF_ENGINE_PLAIN
+} pf_engine;
+bool pf_matmul_engine(pf_engine engine);
 
 #endif

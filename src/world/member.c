@@ -71,7 +71,8 @@ static double validate(const pf_member *m, const pf_train_settings *s, const pf_
         size_t first = (size_t)set->n_train + (size_t)at, n = (size_t)rows * (size_t)set->n_out;
         const float *y = set->y + first * (size_t)set->n_out;
         float *out = space->y;
-        pf_net_forward(net, m->theta, rows, set->x + first * (size_t)set->n_in, space->work, out);
+        pf_net_forward(net, m->theta, NULL, rows, set->x + first * (size_t)set->n_in, space->work,
+                       out);
         for (size_t i = 0; i < n; i++) {
             double e = (double)out[i] - (double)y[i];
             total += e * e;

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "features.h"
 #include "matmul.h"
 #include "model_impl.h"
@@ -92,10 +93,25 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
     return PF_OK;
 }
 
+void pf__model_pack(pf_model *model)
+{
+    const pf_net *net = &model->net;
+    size_t each = pf_net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
+    void *memory = NULL;
+    if (model->packed || each == 0 || posix_memalign(&memory, 64, n * each * sizeof(float)) != 0) {
+        return;
+    }
+    model->packed = memory;
+    for (size_t e = 0; e < n; e++) {
+        pf_net_pack(net, model->theta + e * pf_net_parameters(net), model->packed + e * each);
+    }
+}
+
 void pf_model_destroy(pf_model *model)
 {
     if (model) {
         pf_arena_free(&model->arena);
+        free(model->packed);
         free(model);
     }
 }
@@ -224,6 +240,9 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
     const pf_net *net = &model->net;
     int n = q->n_hypotheses, rows = padded(n), n_chan = net->n_out, n_mech = model->info.n_mech;
     const float *theta = model->theta + (size_t)member * pf_net_parameters(net);
+    const float *packed =
+        model->packed ? model->packed + (size_t)member * pf_net_packed(net, net->n_layers + 1)
+                      : NULL;
     size_t used, chan = (size_t)n_chan, steps = (size_t)q->steps;
     work w = work_in(model, n, scratch, &used);
     memset(w.in, 0, (size_t)rows * (size_t)net->n_in * sizeof(float));
@@ -238,7 +257,7 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
                      w.in + (size_t)h * (size_t)net->n_in);
         }
         pf_matmul(false, true, rows, n_chan, net->n_in, w.in, model->change_linear, w.linear);
-        pf_net_forward(net, theta, rows, w.in, w.hidden, w.out);
+        pf_net_forward(net, theta, packed, rows, w.in, w.hidden, w.out);
         for (int h = 0; h < n; h++) {
             const float *linear = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
             double *state = w.state + (size_t)h * chan;

@@ -404,6 +404,7 @@ pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
     status = status == PF_OK ? pf__model_create(model, &info, error) : status;
     status = status == PF_OK ? read_tensors(r, *model) : status;
     if (status == PF_OK) {
+        pf__model_pack(*model);
         memcpy((*model)->info.sha256, file.sha256, sizeof file.sha256);
     } else {
         pf_model_destroy(*model);

@@ -15,10 +15,14 @@ struct pf_model {
     float *change_mean, *change_scale; // n_chan
     float *change_linear;              // n_chan x n_in
     float *theta;                      // n_members x pf_net_parameters
+    float *packed;                     // the weights of theta packed, NULL: not
 };
 
 // Room for a model of this shape, all numbers zero. Names are copied.
 pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error *error);
+
+// Packs the weights for rollouts, when they are final; without memory for it they stay as they are.
+void pf__model_pack(pf_model *model);
 
 // Writes the file and notes its sha256. extra: further metadata.
 pf_status pf__model_save(pf_model *model, const char *path, int n_extra, const pf_meta *extra,

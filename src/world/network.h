@@ -28,9 +28,15 @@ void pf_net_init(const pf_net *net, pf_rng *rng, float *theta);
 size_t pf_net_forward_work(const pf_net *net, int rows);
 size_t pf_net_gradient_work(const pf_net *net, int rows);
 
-// y (rows x n_out) from x (rows x n_in).
-void pf_net_forward(const pf_net *net, const float *theta, int rows, const float *x, float *work,
-                    float *y);
+// Weights that stay can be packed once for the forward pass: where those of a layer lie, for layer
+// n_layers + 1 the floats of them all (0: packing is of no use here). At a 64-byte boundary.
+size_t pf_net_packed(const pf_net *net, int layer);
+void pf_net_pack(const pf_net *net, const float *theta, float *packed);
+
+// y (rows x n_out) from x (rows x n_in). packed (Nullable): by pf_net_pack from theta. A row gives
+// the same bits in any batch where the products are our own (matmul_wide.h).
+void pf_net_forward(const pf_net *net, const float *theta, const float *packed, int rows,
+                    const float *x, float *work, float *y);
 
 // Mean over rows and outputs of (y - target)^2, and its gradient by the parameters.
 double pf_net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
