@@ -13,9 +13,9 @@
 // TILES tiles at a time (in the second-level cache, with a panel of the right one), the right
 // operand in panels of WIDE columns, BROAD columns at a time. Measured on Ice Lake.
 enum { TALL = 14, WIDE = 32, DEEP = 512, TILES = 12, BROAD = 512 };
-enum { LANES = 16 };
+enum { LANES = 16, NEAR = 1 << 17 }; // NEAR: floats of a result that stays in the cache
 
-#define TARGET __attribute__((target("avx512f")))
+#define TARGET __attribute__((target("avx512f,prfchw")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 static int least(int a, int b)
@@ -146,7 +146,7 @@ TARGET static void pack_tile(bool transposed, size_t pitch, int rows, int k, con
 typedef struct tile {
     const float *a, *b, *next; // packed; next: what to fetch meanwhile
     float *c;
-    const float *beside; // in the place of c, to be fetched too; or NULL
+    const float *soon[2]; // rows to be fetched meanwhile: of c, and what lies beside it; or NULL
     size_t pitch;
     int k;
     __mmask16 left, right; // columns of the tile that are there
@@ -199,12 +199,18 @@ INLINE void run(int rows, size_t step, const tile *t)
     size_t next_k = step == 1 ? (size_t)rows : 1;
     load(rows, t, c);
     int l = 0;
-    const float *beside = t->beside;
+    const float *c_soon = t->soon[0], *beside = t->soon[1];
     for (; l + LANES <= t->k; l += LANES) {
-        if (beside) {
-            _mm_prefetch((const char *)beside, _MM_HINT_T0);
-            _mm_prefetch((const char *)(beside + LANES), _MM_HINT_T0);
-            beside = l < rows * LANES ? beside + t->pitch : NULL;
+        // a row at a time, so that the fetches do not crowd out those of the operands
+        if (c_soon && l < rows * LANES) {
+            __builtin_prefetch(c_soon, 1);
+            __builtin_prefetch(c_soon + LANES, 1);
+            c_soon += t->pitch;
+        }
+        if (beside && l < rows * LANES) {
+            __builtin_prefetch(beside);
+            __builtin_prefetch(beside + LANES);
+            beside += t->pitch;
         }
         for (int q = 0; q < LANES; q += UNROLL) {
             // one line in four steps: more of them cost more than they save
@@ -310,6 +316,7 @@ static void multiply_block(const product *p, int first, int end, const block *b,
     const pf_product *of = p->of;
     tile t = {.pitch = (size_t)of->n, .k = b->deep, .carry = b->l > 0};
     bool finish = b->l + b->deep == of->k && of->finish.run;
+    bool far = (size_t)of->m * (size_t)of->n > NEAR;
     for (int panel = 0; panel < b->width; panel += WIDE) {
         int column = b->j + panel, columns = least(WIDE, b->width - panel);
         unsigned mask = columns < WIDE ? (1u << columns) - 1 : ~0u;
@@ -321,7 +328,8 @@ static void multiply_block(const product *p, int first, int end, const block *b,
             int row = first_row(p, i), rows = first_row(p, i + 1) - row;
             t.a = left + (size_t)(i - first) * TALL * DEEP;
             t.c = of->c + (size_t)row * t.pitch + (size_t)column;
-            t.beside = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
+            t.soon[0] = far ? t.c : NULL;
+            t.soon[1] = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
             if (of->a_transposed) {
                 run_transposed(rows, &t);
             } else {
