@@ -348,7 +348,7 @@ static bool write_changed(const pf_safetensors *file, const change *c, const cha
     bool found = !c->tensor;
     for (int i = 0; i < file->n_meta; i++) {
         bool same = c->meta && strcmp(file->meta[i].key, c->meta) == 0;
-        bool digest = c->tensor && strcmp(file->meta[i].key, "tensors_sha256") == 0;
+        bool digest = strcmp(file->meta[i].key, PF_CONTENTS) == 0;
         meta[n_meta] = (pf_meta){file->meta[i].key, same ? c->value : file->meta[i].value};
         n_meta += meta[n_meta].value != NULL && !digest; // as if written elsewhere
     }
@@ -441,7 +441,7 @@ static void test_bytes(const char *path)
     uint8_t *weight = bytes + place_of(bytes, "members.1.1.weight") + 8;
     *weight ^= 1;
     CHECK(pf_file_write(other, bytes, n, &error) == PF_OK);
-    refused(other, PF_ERR_CHECKSUM, "not those that were written");
+    refused(other, PF_ERR_CHECKSUM, "not what was written");
     *weight ^= 1;
     PF_CASE("model: an input scale of zero or below is refused");
     for (int k = 2; k < 4; k++) {
@@ -504,8 +504,13 @@ static void test_fits(const char *path)
                           .kinds = own_kinds};
     PF_CASE("model: fits its plant, and no other name, channels, kinds, mechanisms or limits");
     CHECK(pf_model_load(&m, path, &error) == PF_OK);
+    info.source = "tests 1";
     CHECK(pf_model_fits(m, &info, &error) == PF_OK);
     pf_plant_info other = info;
+    other.source = "tests 2";
+    CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, "trained on 'tests 1', plant own is 'tests 2' now");
+    other = info;
     other.name = "else";
     CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "of plant own, not of else");

@@ -135,7 +135,7 @@ static void test_forward(void)
         sample s = sample_of(net, 100 + k);
         float *work = calloc(pf_net_forward_work(net, ROWS), sizeof *work), y[ROWS * WIDEST];
         double worst = 0, size = 1;
-        pf_net_forward(net, s.theta, ROWS, s.x, work, y);
+        pf_net_forward(net, s.theta, NULL, ROWS, s.x, work, y);
         for (int r = 0; r < ROWS; r++) {
             double exact[WIDEST];
             forward_row(net, s.exact, s.x + r * net->n_in, exact);
@@ -268,8 +268,8 @@ static void test_silu(void)
         only[i] = x[i] = (float)(-100 + .01 * i);
         bias[i] = .25f;
     }
-    pf_loop_silu(1, N, zero, x, slope);
-    pf_loop_silu(1, N, zero, only, NULL);
+    pf_loop_silu(1, N, N, zero, x, slope);
+    pf_loop_silu(1, N, N, zero, only, NULL);
     for (int i = 0; i < N; i++) {
         double z = (double)(float)(-100 + .01 * i), s = 1 / (1 + exp(-z));
         double off = fabs((double)x[i] - z * s) / (fabs(z * s) + 1e-30);
@@ -282,7 +282,7 @@ static void test_silu(void)
     CHECK(fabs((double)x[0]) < 1e-35 && x[N - 1] == 100);
     PF_CASE("loops: the bias is added before the activation");
     float one[2] = {1, -1};
-    pf_loop_silu(1, 2, bias, one, NULL);
+    pf_loop_silu(1, 2, 2, bias, one, NULL);
     CHECK_NEAR((double)one[0], 1.25 / (1 + exp(-1.25)), 1e-6);
     CHECK_NEAR((double)one[1], -.75 / (1 + exp(.75)), 1e-6);
 }
@@ -292,9 +292,9 @@ static void test_nonfinite(void)
     PF_CASE("loops: what is not a number stays so");
     float zero[3] = {0}, slope[3];
     float a[3] = {NAN, 1, INFINITY}, b[3] = {NAN, 1, INFINITY};
-    pf_loop_silu(1, 3, zero, a, slope);
+    pf_loop_silu(1, 3, 3, zero, a, slope);
     CHECK(isnan(a[0]) && isnan(slope[0]) && a[1] > .7f && isinf(a[2]));
-    pf_loop_relu(1, 3, zero, b, slope);
+    pf_loop_relu(1, 3, 3, zero, b, slope);
     CHECK(isnan(b[0]) && b[1] == 1 && isinf(b[2]));
 }
 
@@ -304,11 +304,11 @@ static void test_relu(void)
     const float bias[3] = {.5f, 0, -.5f};
     float x[6] = {-1, 0, .25f, 1, 2, 3}, slope[6], sums[3];
     const float want[6] = {0, 0, 0, 1.5f, 2, 2.5f}, want_slope[6] = {0, 0, 0, 1, 1, 1};
-    pf_loop_relu(2, 3, bias, x, slope);
+    pf_loop_relu(2, 3, 3, bias, x, slope);
     CHECK(memcmp(x, want, sizeof x) == 0 && memcmp(slope, want_slope, sizeof slope) == 0);
     float g[6] = {1, 2, 3, 4, 5, 6};
     const float d[6] = {2, 0, 1, 1, 3, -1};
-    pf_loop_slope(2, 3, d, g, sums);
+    pf_loop_slope(2, 3, 3, d, g, sums);
     const float want_g[6] = {2, 0, 3, 4, 15, -6}, want_sums[3] = {6, 15, -3};
     CHECK(memcmp(g, want_g, sizeof g) == 0 && memcmp(sums, want_sums, sizeof sums) == 0);
 }
@@ -325,7 +325,7 @@ static double dot(bool at, bool bt, int m, int n, int k, const float *a, const f
     return sum;
 }
 
-static void test_matmul(void)
+static void test_products(void)
 {
     static const int shapes[][3] = {{1, 1, 1},   {1, 7, 3},    {5, 1, 9},    {3, 4, 1},
                                     {13, 17, 7}, {16, 64, 33}, {31, 29, 65}, {48, 2, 100}};
@@ -471,7 +471,7 @@ void test_network(void)
     test_silu();
     test_nonfinite();
     test_relu();
-    test_matmul();
+    test_products();
     test_feature_values();
     test_feature_angle();
     test_feature_round_trip();

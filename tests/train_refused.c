@@ -195,11 +195,13 @@ static void check_program(void)
         CHECK(run(folder, calls[i].arguments, calls[i].status, calls[i].part));
         CHECK(!train_exists(x));
     }
-    PF_CASE("train program: data of another seed, plant or settings are refused");
+    PF_CASE("train program: data that were named are used as they are, of this plant alone");
     CHECK(run(folder, "train dc_servo -o @/a --data @/d --log @/l" SMALL, 0, "sha256"));
-    CHECK(run(folder, "train dc_servo -o @/x --data @/d --seed 2" SMALL, 3, "seed"));
+    CHECK(run(folder, "train dc_servo -o @/y --data @/d --seed 2" SMALL, 0, "sha256"));
+    CHECK(run(folder, "train dc_servo -o @/z" SMALL, 0, "sha256"));
+    CHECK(run(folder, "train dc_servo -o @/z --seed 2" SMALL, 3, "seed"));
     CHECK(run(folder, "train attitude -o @/x --data @/d" SMALL, 3, "dc_servo"));
-    CHECK(run(folder, "train dc_servo -o @/x --data @/d --set amplitude=.3" SMALL, 3, "amplitude"));
+    CHECK(run(folder, "train dc_servo -o @/z --set amplitude=.3" SMALL, 3, "amplitude"));
     CHECK(run(folder, "train dc_servo -o @/x --data @/a" SMALL, 3, "not a preflight data file"));
     CHECK(!train_exists(x));
     CHECK(run(folder, "train dc_servo -o @/b --data @/d --json" SMALL, 0, "{"));

@@ -48,7 +48,7 @@ PF_API pf_status pf_model_load(pf_model **model, const char *path, pf_error *err
 PF_API void pf_model_destroy(pf_model *model); // Nullable.
 PF_API const pf_model_info *pf_model_get_info(const pf_model *model);
 
-// Whether the model speaks of this plant: the same name, channels and mechanisms.
+// Whether the model speaks of this plant: the same name, source, channels and mechanisms.
 PF_API pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error);
 
 // One request: what members expect of one command sequence from one start under many hypotheses.

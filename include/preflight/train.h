@@ -73,7 +73,7 @@ PF_API const pf_transitions_info *pf_transitions_get_info(const pf_transitions *
 // commands (steps x n_mech).
 PF_API int pf_transitions_episode(const pf_transitions *data, int episode, const double **channels,
                                   const float **commands);
-// Whether the data were made by these settings on this plant.
+// Whether the data were made by these settings (Nullable: by any) on this plant.
 PF_API pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings *settings,
                                     const pf_plant_info *info, pf_error *error);
 

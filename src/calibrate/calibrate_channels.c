@@ -184,8 +184,11 @@ static pf_status fit_centres(episodes *e, int probe, int target, fit_buffers *f,
     double spread = pf_fit_dispersion(n0, f->coefficient[0], f->scratch) / fabs(apart);
     if (plan->require_probe && fmax(sigma, spread) > 1.0 / 3) {
         return refuse(plan, probe, target,
-                      "healthy and weakened responses lie less than 3 dispersions apart; use a "
-                      "stronger or longer probe",
+                      e->c->model
+                          ? "healthy and weakened responses lie less than 3 dispersions apart; "
+                            "use a better model, or a stronger or longer probe"
+                          : "healthy and weakened responses lie less than 3 dispersions apart; "
+                            "use a stronger or longer probe",
                       error);
     }
     b->sigma[at] = plan->sigma_fixed > 0 ? plan->sigma_fixed : fmax(sigma, .02);

@@ -127,6 +127,7 @@ int cmd_replay(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_rollout(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_model(int argc, char **argv);
 int cmd_kit(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

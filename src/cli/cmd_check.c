@@ -196,7 +196,7 @@ static pf_status open_plants(run *r, const call *c, pf_error *error)
         r->predictor = pf_ensemble_predictor(r->ensemble);
     }
     if (status == PF_OK && model && !other) {
-        status = cli_plant_for_kit(&r->own, k, NULL, error);
+        status = cli_twin_for_kit(&r->own, k, NULL, error);
     }
     r->rig.plant = r->other ? r->other : r->own;
     r->rig.predictor = recordings ? NULL : &r->predictor;

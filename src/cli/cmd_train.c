@@ -12,7 +12,7 @@
 
 // The gain at which the report weakens a mechanism.
 static const double g_cal = .35;
-static const double checkpoint_s = 60;
+static const double checkpoint_s = 5;
 
 typedef struct call {
     cli_list plant, set;
@@ -87,30 +87,32 @@ static pf_status open_data(const call *c, const pf_train_settings *s, pf_plant *
         status = pf_transitions_open(data, path, error);
     }
     if (status == PF_OK) {
-        status = pf_transitions_fit(*data, s, pf_plant_get_info(plant), error);
+        // data that were named are used as they are, if they are of this plant
+        status = pf_transitions_fit(*data, c->data ? NULL : s, pf_plant_get_info(plant), error);
     }
     return status;
 }
 
-static pf_status report(const call *c, const pf_train_settings *s, pf_plant *plant,
-                        const pf_effort *effort, pf_error *error)
+pf_status train_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
+                       const pf_effort *effort, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_model *model = NULL;
     pf_assessment *rows = calloc((size_t)info->n_mech, sizeof *rows);
-    pf_status status = rows ? pf_model_load(&model, c->output, error)
+    pf_status status = rows ? pf_model_load(&model, path, error)
                             : pf_fail(error, PF_ERR_MEMORY, "out of memory for the report");
     if (status == PF_OK) {
-        status = pf_assess(model, plant, g_cal, s->seed, effort, rows, error);
+        status = pf_assess(model, plant, g_cal, seed, effort, rows, error);
     }
-    if (status == PF_OK && c->json) {
+    if (status == PF_OK && json) {
         pf_text out = {0};
         train_view_report_json(&out, info, pf_model_get_info(model), rows, g_cal);
         fputs(out.data ? out.data : "", stdout);
         pf_text_free(&out);
     } else if (status == PF_OK) {
-        printf("model %s: plant %s, %d members, sha256 %s\n", c->output, info->name, s->members,
-               pf_model_get_info(model)->sha256);
+        const pf_model_info *about = pf_model_get_info(model);
+        printf("model %s: plant %s, %d members, sha256 %s\n", path, about->plant, about->n_members,
+               about->sha256);
         train_view_report(info, pf_model_get_info(model), rows, g_cal);
     }
     pf_model_destroy(model);
@@ -125,7 +127,7 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
     train_view view;
     pf_status status = open_data(c, s, plant, effort, &data, error);
     cli_progress_end(progress);
-    train_view_init(&view, s);
+    train_view_init(&view, s, c->log);
     if (status == PF_OK) {
         pf_train_watch watch = {&view, train_view_epoch};
         status = pf_train(s, data, c->output, checkpoint_s, effort, &watch, error);
@@ -142,7 +144,7 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
                                  : pf_file_write(c->log, view.log.data, view.log.size, error);
     }
     if (status == PF_OK) {
-        status = report(c, s, plant, effort, error);
+        status = train_report(c->output, plant, s->seed, c->json, effort, error);
     }
     if (status == PF_OK && c->plot) {
         status = train_view_plot(&view, pf_plant_get_info(plant)->name, c->plot, error);
@@ -164,7 +166,19 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
     const char *const paths[] = {c->output, c->log, c->plot};
     for (int i = 0; i < 3 && status == PF_OK; i++) {
         status = paths[i] ? pf_file_writable(paths[i], error) : PF_OK;
+        if (status == PF_OK && paths[i] && access(paths[i], F_OK) == 0 &&
+            !pf_file_regular(paths[i])) {
+            status = pf_fail(error, PF_ERR_FILE, "%s: is no plain file", paths[i]);
+        }
     }
+    pf_model *old = NULL;
+    pf_error why = {PF_OK, ""};
+    if (status == PF_OK && access(c->output, F_OK) == 0 &&
+        pf_model_load(&old, c->output, &why) != PF_OK) {
+        status = pf_fail(error, PF_ERR_FILE,
+                         "%s: is there and is no model; remove it or name another file", c->output);
+    }
+    pf_model_destroy(old);
     if (status == PF_OK && access(c->data_path.data, F_OK) != 0) {
         status = pf_file_writable(c->data_path.data, error);
     }

@@ -101,6 +101,13 @@ static const cli_command commands[] = {
      "a loss does. Killed or stopped, the same command goes on and ends with the same bits.\n"
      "Example: preflight train dc_servo -o servo.model --profile quick\n",
      cmd_train},
+    {"model", "shows a learned model, or says how good it is",
+     "show MODEL [--json]  |  assess MODEL [--plant NAME] [--json]",
+     "  show      plant, shape, error, data and library of a model file\n"
+     "  assess    the report that `train` ends with, on fresh starts of the plant\n"
+     "  --plant   the plant, where the model was learned on exec:COMMAND\n\n"
+     "Example: preflight model assess servo.model\n",
+     cmd_model},
     {"bench", "the paper's experiments: run, resume, tables, figures, verify",
      "list|run|status|table|figure|verify [SUITE] [options]",
      "  list                 suites with trials, environments, what each needs and costs\n"

@@ -19,9 +19,10 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void train_view_init(train_view *v, const pf_train_settings *settings)
+void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path)
 {
-    *v = (train_view){.settings = settings, .terminal = isatty(2), .began = seconds()};
+    *v = (train_view){
+        .settings = settings, .terminal = isatty(2), .began = seconds(), .log_path = log_path};
     v->printed = v->began;
     pf_text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
 }
@@ -69,6 +70,10 @@ void train_view_epoch(void *self, const pf_epoch *e)
     pf_text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
                  e->best, e->samples_per_s);
     double now = seconds();
+    if (v->log_path && !v->log.failed && now - v->logged > 5) {
+        v->logged = now; // what cannot be written now is reported at the end
+        pf_file_write(v->log_path, v->log.data, v->log.size, NULL);
+    }
     if (!e->restored && now - v->printed > (v->terminal ? .2 : 30)) {
         v->printed = now;
         print_line(v, e);
@@ -178,17 +183,18 @@ void train_view_report(const pf_plant_info *info, const pf_model_info *model,
         print_errors("nothing changes", r->copy);
     }
     printf("\nSeparation of gain %g from nominal by model error alone, and what the members know "
-           "of it:\n\n%-20s %14s %14s %18s\n",
+           "of it\n(noise and disturbance come on top; a kit needs 3):\n\n%-20s %14s %14s %18s\n",
            g_cal, "mechanism", "pulse scale", "residual scale", "spread over error");
     for (int q = 0; q < info->n_mech - 1; q++) {
         const pf_assessment *r = &rows[q];
         printf("%-20s %11.1f sd %11.1f sd ", info->mechanisms[r->mechanism].name,
                r->separation[PF_ASSESS_PULSE], r->separation[PF_ASSESS_RESIDUAL]);
         if (isnan(r->spread)) {
-            printf("%18s\n", "one member");
+            printf("%18s", "one member");
         } else {
-            printf("%18.2f%s\n", r->spread, r->spread < 1 ? "  overconfident" : "");
+            printf("%18.2f%s", r->spread, r->spread < 1 ? "  overconfident" : "");
         }
+        printf("%s\n", fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
     }
     printf(
         "\nA kit calibrated with --predictor ensemble:MODEL carries model error and disagreement "

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PATH_BYTES = 4096 };
+
 pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
 {
     *data = NULL;
@@ -123,6 +125,14 @@ pf_status pf_file_write(const char *path, const void *data, size_t size, pf_erro
     return PF_OK;
 }
 
+// The folder of a path, ended without its slash; false: too long.
+static bool folder_of(const char *path, char folder[PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    int n = !slash || slash == path ? 1 : (int)(slash - path);
+    return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
+}
+
 pf_status pf_file_writable(const char *path, pf_error *error)
 {
     struct stat info;
@@ -132,10 +142,10 @@ pf_status pf_file_writable(const char *path, pf_error *error)
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         return pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path);
     }
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    int n = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
-    snprintf(folder, sizeof folder, "%.*s", n, slash ? path : ".");
+    char folder[PATH_BYTES];
+    if (!folder_of(path, folder)) {
+        return pf_fail(error, PF_ERR_FILE, "the name of a file is too long");
+    }
     if (access(folder, W_OK) != 0) {
         return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
     }
@@ -145,6 +155,25 @@ pf_status pf_file_writable(const char *path, pf_error *error)
 bool pf_file_same(const char *a, const char *b)
 {
     struct stat x, y;
-    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-                                 x.st_ino == y.st_ino && S_ISREG(x.st_mode));
+    if (strcmp(a, b) == 0) {
+        return true;
+    }
+    bool there = stat(a, &x) == 0;
+    if (there || stat(b, &y) == 0) {
+        return there && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
+               S_ISREG(x.st_mode);
+    }
+    // neither is there yet: the same name in the same folder
+    char folder[2][PATH_BYTES];
+    const char *names[2] = {strrchr(a, '/'), strrchr(b, '/')};
+    return folder_of(a, folder[0]) && folder_of(b, folder[1]) &&
+           strcmp(names[0] ? names[0] + 1 : a, names[1] ? names[1] + 1 : b) == 0 &&
+           stat(folder[0], &x) == 0 && stat(folder[1], &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+bool pf_file_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }

@@ -12,8 +12,11 @@ pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size,
 // existing regular file is replaced; "-" is standard output.
 pf_status pf_file_write(const char *path, const void *data, size_t size, pf_error *error);
 
-// Whether two paths name the same existing file.
+// Whether two paths name the same file, there already or not.
 bool pf_file_same(const char *a, const char *b);
+
+// Whether it is there and a plain file, not a folder, device or pipe.
+bool pf_file_regular(const char *path);
 
 // Whether a file of that name could be written, asked before long work rather than after it.
 pf_status pf_file_writable(const char *path, pf_error *error);

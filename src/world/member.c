@@ -165,9 +165,8 @@ pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const 
                           const char *path, const char *fingerprint, pf_error *error)
 {
     pf_tensor tensors[N_TENSORS];
-    char epoch[16], best_epoch[16], best[40], digest[65];
+    char epoch[16], best_epoch[16], best[40], digest[65] = "";
     list_tensors(m, s, net, tensors);
-    pf_tensors_digest(N_TENSORS, tensors, digest);
     snprintf(epoch, sizeof epoch, "%d", m->epoch);
     snprintf(best_epoch, sizeof best_epoch, "%d", m->best_epoch);
     snprintf(best, sizeof best, "%a", m->best);
@@ -177,7 +176,8 @@ pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const 
                             {"best_epoch", best_epoch},
                             {"best", best},
                             {"finished", m->finished ? "1" : "0"},
-                            {"tensors_sha256", digest}};
+                            {PF_CONTENTS, digest}};
+    pf_tensors_digest(sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, digest);
     return pf_safetensors_write(path, sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, NULL,
                                 error);
 }
@@ -202,7 +202,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
     const char *best_epoch = pf_safetensors_meta(file, "best_epoch");
     const char *best = pf_safetensors_meta(file, "best");
     const char *finished = pf_safetensors_meta(file, "finished");
-    const char *digest = pf_safetensors_meta(file, "tensors_sha256");
+    const char *digest = pf_safetensors_meta(file, PF_CONTENTS);
     if (!training || strcmp(training, fingerprint) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s: is the checkpoint of a training with other settings, data or numeric "
@@ -217,7 +217,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         pf_tensor tensors[N_TENSORS];
         char actual[65];
         list_tensors(m, s, net, tensors);
-        pf_tensors_digest(N_TENSORS, tensors, actual);
+        pf_tensors_digest(file->n_meta, file->meta, N_TENSORS, tensors, actual);
         whole = strcmp(digest, actual) == 0;
     }
     whole = whole && digest;

@@ -124,9 +124,14 @@ const pf_model_info *pf_model_get_info(const pf_model *model)
 pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
 {
     const pf_model_info *m = &model->info;
-    if (strcmp(m->plant, info->name) != 0) {
+    if (strcmp(m->plant, pf_plant_environment(info)) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, not of %s", m->plant,
                        info->name);
+    }
+    if (m->source[0] && strcmp(m->source, info->source ? info->source : "") != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the model was trained on '%s', plant %s is '%s' now; train again",
+                       m->source, info->name, info->source ? info->source : "");
     }
     if (m->n_chan != info->n_chan || m->n_mech != info->n_mech) {
         return pf_fail(error, PF_ERR_MISMATCH,

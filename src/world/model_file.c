@@ -98,9 +98,7 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
     if (arena.failed || lists_failed(&l)) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
     } else {
-        char valid[32], digest[65];
-        int n = list_tensors(m, tensors, names);
-        pf_tensors_digest(n, tensors, digest);
+        char valid[32], digest[65] = "";
         pf_number_text(info->valid_error, valid);
         const pf_meta fixed[] = {{"format", "preflight-model"},
                                  {"version", "1"},
@@ -116,12 +114,14 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
                                  {"data_sha256", info->data},
                                  {"processor", info->processor},
                                  {"valid_error", valid},
-                                 {"tensors_sha256", digest}};
+                                 {PF_CONTENTS, digest}};
         _Static_assert(sizeof fixed / sizeof fixed[0] == FIXED_META, "one entry per row");
         memcpy(meta, fixed, sizeof fixed);
         if (n_extra > 0) {
             memcpy(meta + FIXED_META, extra, (size_t)n_extra * sizeof *extra);
         }
+        int n = list_tensors(m, tensors, names);
+        pf_tensors_digest(FIXED_META + n_extra, meta, n, tensors, digest);
         status = pf_safetensors_write(path, FIXED_META + n_extra, meta, n, tensors, m->info.sha256,
                                       error);
     }
@@ -369,13 +369,12 @@ static pf_status read_tensors(const reader *r, pf_model *m)
                              r->file->path, i);
         }
     }
-    const char *digest = pf_safetensors_meta(r->file, "tensors_sha256");
+    const char *digest = pf_safetensors_meta(r->file, PF_CONTENTS);
     char actual[65];
-    pf_tensors_digest(n, tensors, actual);
+    pf_tensors_digest(r->file->n_meta, r->file->meta, n, tensors, actual);
     if (status == PF_OK && digest && strcmp(digest, actual) != 0) {
-        status =
-            pf_fail(r->error, PF_ERR_CHECKSUM,
-                    "%s: the numbers are not those that were written; train again", r->file->path);
+        status = pf_fail(r->error, PF_ERR_CHECKSUM, "%s: is not what was written; train again",
+                         r->file->path);
     }
     pf_arena_free(&arena);
     return status;

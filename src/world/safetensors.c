@@ -79,11 +79,31 @@ void pf__tensors_digest(const void *bytes, size_t n, char sha256[65])
     pf_sha256_text(digest, sha256);
 }
 
-void pf_tensors_digest(int n_tensors, const pf_tensor *tensors, char sha256[65])
+// The entry whose key comes next after `last` (NULL: the first), NULL: there is none.
+static const pf_meta *next_meta(int n_meta, const pf_meta *meta, const char *last)
+{
+    const pf_meta *next = NULL;
+    for (int i = 0; i < n_meta; i++) {
+        if ((!last || strcmp(meta[i].key, last) > 0) &&
+            (!next || strcmp(meta[i].key, next->key) < 0)) {
+            next = &meta[i];
+        }
+    }
+    return next;
+}
+
+void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
+                       char sha256[65])
 {
     pf_sha256 sha;
     uint8_t digest[32];
     pf_sha256_init(&sha);
+    for (const pf_meta *m = next_meta(n_meta, meta, NULL); m; m = next_meta(n_meta, meta, m->key)) {
+        if (strcmp(m->key, PF_CONTENTS) != 0) {
+            pf_sha256_update(&sha, m->key, strlen(m->key) + 1);
+            pf_sha256_update(&sha, m->value, strlen(m->value) + 1);
+        }
+    }
     for (int i = 0; i < n_tensors; i++) {
         pf_sha256_update(&sha, tensors[i].name, strlen(tensors[i].name) + 1);
         pf_sha256_update(&sha, tensors[i].data, pf__tensor_bytes(&tensors[i]));

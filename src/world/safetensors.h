@@ -34,8 +34,11 @@ typedef struct pf_meta {
 pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
                                const pf_tensor *tensors, char *sha256, pf_error *error);
 
-// Of names and numbers in the order given, for metadata that tells a flipped bit.
-void pf_tensors_digest(int n_tensors, const pf_tensor *tensors, char sha256[65]);
+// Of metadata (by key, without PF_CONTENTS) and of names and numbers in the order given: the value
+// of PF_CONTENTS, which tells a flipped bit.
+#define PF_CONTENTS "contents_sha256"
+void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
+                       char sha256[65]);
 
 // A file that was read and checked: layout, names, shapes against byte ranges, no overlap, no gap,
 // F32 only, every number finite. Tensors are sorted by name, metadata by key.

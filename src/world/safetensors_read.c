@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "safetensors_impl.h"
 
 #include "host/file.h"
@@ -7,6 +8,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // The one block of a file: this, the tensors, the metadata, then the texts.
 typedef struct owned {
@@ -298,6 +300,9 @@ pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *
     void *bytes = NULL;
     size_t n = 0;
     *file = (pf_safetensors){.path = path};
+    if (access(path, F_OK) == 0 && !pf_file_regular(path)) {
+        return pf_fail(error, PF_ERR_FILE, "%s: is no plain file; give a file", path);
+    }
     pf_status status = pf_file_read(path, PF_TENSORS_BYTES, &bytes, &n, error);
     return status == PF_OK ? pf_safetensors_parse(file, path, bytes, n, error) : status;
 }

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE // flock
 #include "../host/parallel.h"
 #include "../host/text.h"
 #include "member.h"
 
 #include "preflight/kit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__SSE2__)
@@ -298,6 +301,31 @@ static pf_status make_model(training *t, const pf_transitions_info *info, pf_err
     return pf__model_create(&t->model, &about, error);
 }
 
+// Two trainings on one file would write over each other. The lock goes with the process.
+static int take_lock(const char *path, pf_error *error)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        pf_fail(error, PF_ERR_FILE, "%s: %s", name, strerror(errno));
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        pf_fail(error, PF_ERR_FILE,
+                "%s: another training is writing it; wait, or name another file", path);
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void drop_lock(const char *path, int fd)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    unlink(name);
+    close(fd);
+}
+
 static pf_status run(training *t, const pf_transitions *data, const char *settings, pf_error *error)
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
@@ -335,6 +363,10 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     if (status != PF_OK) {
         return status;
     }
+    int lock = take_lock(path, error);
+    if (lock < 0) {
+        return PF_ERR_FILE;
+    }
     training t = {.s = settings,
                   .effort = effort,
                   .watch = watch,
@@ -348,5 +380,6 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     pf_dataset_free(&t.set);
     pf_arena_free(&t.arena);
     pf_model_destroy(t.model);
+    drop_lock(path, lock);
     return status;
 }

@@ -64,7 +64,7 @@ static void same_plant(fit *f, const pf_plant_info *info)
 {
     static const char *const kinds[] = {"plain", "angle", "quaternion"};
     const pf_transitions_info *d = &f->data->info;
-    same_text(f, "the plant", d->plant, info->name);
+    same_text(f, "the plant", d->plant, pf_plant_environment(info));
     same_text(f, "the plant's source", d->source, info->source);
     same_number(f, "the time step", "", d->dt_s, info->dt_s);
     same_number(f, "the number of channels", "", d->n_chan, info->n_chan);
@@ -90,6 +90,9 @@ pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings
     const pf_transitions_info *d = &data->info;
     fit f = {.data = data, .status = PF_OK, .error = error};
     same_plant(&f, info);
+    if (!settings) {
+        return f.status;
+    }
     same_number(&f, "the number of transitions", "", d->transitions, settings->transitions);
     same_number(&f, "the number of steps of an episode", "", d->steps, settings->episode_steps);
     same_number(&f, "the correlation", "", d->correlation, settings->correlation);

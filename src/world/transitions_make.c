@@ -164,7 +164,8 @@ static pf_status make_head(maker *k, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT, "data: %d transitions in episodes of %d steps",
                        s->transitions, s->episode_steps);
     }
-    size_t n_text = strlen(info->name) + 1 + (info->source ? strlen(info->source) : 0) + 1;
+    size_t n_text =
+        strlen(pf_plant_environment(info)) + 1 + (info->source ? strlen(info->source) : 0) + 1;
     for (int c = 0; c < info->n_chan; c++) {
         n_text += strlen(info->channels[c].name) + 1;
     }
@@ -205,7 +206,7 @@ static pf_status write_description(maker *k, pf_error *error)
     uint32_t *kinds = (uint32_t *)(void *)(k->bytes + k->layout.kinds);
     char *text = (char *)k->bytes + k->layout.text;
     memcpy(k->bytes, &k->head, sizeof k->head);
-    text = put_text(put_text(text, info->name), info->source);
+    text = put_text(put_text(text, pf_plant_environment(info)), info->source);
     for (int c = 0; c < info->n_chan; c++) {
         kinds[c] = (uint32_t)(info->kinds ? info->kinds[c] : PF_CHANNEL_PLAIN);
         text = put_text(text, info->channels[c].name);
