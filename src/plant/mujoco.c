@@ -94,23 +94,41 @@ static pf_status check_numbers(const job *j, const char *what, const double *x, 
 
 // Any warning fails the trajectory: MuJoCo goes on after each of them with something else than was
 // asked for.
-static pf_status check_step(const job *j, const mjData *d)
+static pf_status check_warnings(const job *j, const mjData *d)
 {
-    static const char *const names[mjNWARNING] = {"inertia matrix is singular",
-                                                  "too many contacts",
-                                                  "too many constraints",
-                                                  "bad position",
-                                                  "bad velocity",
-                                                  "bad acceleration",
-                                                  "bad command"};
+    // the cause before what may follow from it
+    static const struct {
+        int warning;
+        const char *name;
+    } names[mjNWARNING] = {
+        {mjWARN_BADQPOS, "bad position"},          {mjWARN_BADQVEL, "bad velocity"},
+        {mjWARN_BADCTRL, "bad command"},           {mjWARN_BADQACC, "bad acceleration"},
+        {mjWARN_CONTACTFULL, "too many contacts"}, {mjWARN_CNSTRFULL, "too many constraints"},
+        {mjWARN_INERTIA, "singular inertia"}};
     const pf_mujoco_system *s = j->self->shared->system;
     for (int i = 0; i < mjNWARNING; i++) {
-        if (d->warning[i].number > 0) {
+        const mjWarningStat *w = &d->warning[names[i].warning];
+        if (w->number > 0) {
             return pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
-                           s->name, j->row + 1, names[i], d->warning[i].lastinfo);
+                           s->name, j->row + 1, names[i].name, w->lastinfo);
         }
     }
-    pf_status status = check_numbers(j, "qpos", d->qpos, s->nq);
+    return PF_OK;
+}
+
+// One control step under the held command. Warnings are read after each MuJoCo step, while they
+// still name the cause.
+static pf_status advance(const job *j, const mjModel *m, mjData *d)
+{
+    const pf_mujoco_system *s = j->self->shared->system;
+    pf_status status = PF_OK;
+    for (int i = 0; i < s->skip && status == PF_OK; i++) {
+        mj_step(m, d);
+        status = check_warnings(j, d);
+    }
+    if (status == PF_OK) {
+        status = check_numbers(j, "qpos", d->qpos, s->nq);
+    }
     return status == PF_OK ? check_numbers(j, "qvel", d->qvel, s->nv) : status;
 }
 
@@ -127,10 +145,7 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
         size_t r = (size_t)j->row;
         pf_fault_deliver(info->n_mech, info->mechanisms,
                          j->roll->command + r * (size_t)info->n_mech, gains, d->ctrl);
-        for (int i = 0; i < shared->system->skip; i++) {
-            mj_step(m, d);
-        }
-        j->status = check_step(j, d);
+        j->status = advance(j, m, d);
         if (trace->state) {
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
         }
