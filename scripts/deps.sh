@@ -36,7 +36,7 @@ if ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/null; then
            -r scripts/requirements.txt >/dev/null 2>&1; then
         cp scripts/requirements.txt "$stamp"
     else
-        echo "deps: going on without the Python environment (only \`make bench\` needs it)"
+        echo "deps: going on without the Python environment (no MuJoCo systems, no \`make bench\`)"
         rm -rf build/venv
     fi
 fi
