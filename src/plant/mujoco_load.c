@@ -67,8 +67,8 @@ static pf_status load_model(pf_mujoco_model *m, pf_error *error)
     char path[PATH_SIZE], reason[REASON_SIZE] = "";
     bool given = false;
     if (!find_file(s->file, path, &given)) {
-        return pf_fail(error, PF_ERR_FILE, "%s: %s is not in %s; run `make deps` or set %s", s->name,
-                       s->file, given ? "PREFLIGHT_MODELS" : "Gymnasium's folder",
+        return pf_fail(error, PF_ERR_FILE, "%s: %s is not in %s; run `make deps` or set %s",
+                       s->name, s->file, given ? "PREFLIGHT_MODELS" : "Gymnasium's folder",
                        given ? "it to Gymnasium's envs/mujoco/assets" : "PREFLIGHT_MODELS");
     }
     mju_setLogHandler(log_message);
