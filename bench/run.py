@@ -110,6 +110,45 @@ def run_world(rows, program, build):
         print("no PyTorch here, so no ratio to it", file=sys.stderr)
 
 
+def envpool_python():
+    """An interpreter that has EnvPool, in an environment of its own, or None."""
+    folder = ROOT / "build/venv-bench"
+    python = folder / "bin/python"
+    if not python.exists():
+        print("installing EnvPool into build/venv-bench", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], capture_output=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "-r",
+                        str(ROOT / "bench/requirements.txt")], capture_output=True)
+    try:
+        done = subprocess.run([str(python), "-c", "import envpool"], capture_output=True)
+        return str(python) if done.returncode == 0 else None
+    except OSError:
+        return None
+
+
+def run_mujoco(rows, program, python, rounds=4):
+    """The best of a few turns of each, so that a slow minute of the machine hits all."""
+    if not program.exists():
+        print("built without MuJoCo, so no figures of its systems (make deps)", file=sys.stderr)
+        return
+    commands = [[program, "10"]]
+    if python:
+        commands.append([python, ROOT / "bench/bench_mujoco.py", "gymnasium"])
+    other = envpool_python()
+    if other:
+        commands.append([other, ROOT / "bench/bench_mujoco.py", "envpool"])
+    else:
+        print("EnvPool cannot be installed here, so no ratio to it", file=sys.stderr)
+    for _ in range(rounds):
+        for command in commands:
+            found = {}
+            run(found, command)
+            for name, (value, unit) in found.items():
+                best = max if unit == "steps/s" else min
+                value = best(float(value), float(rows[name][0])) if name in rows else float(value)
+                rows[name] = (f"{value:.6g}", unit)
+
+
 def can_run_suites(program):
     done = subprocess.run([str(program), "bench", "list"], capture_output=True)
     return done.returncode == 0
@@ -155,6 +194,7 @@ def table(rows):
     yield "check on a loaded kit, slowest", f"{value('check_attitude_most'):.2f} ms", "50"
     yield "  as a program", f"{value('check_program'):.2f} ms", ""
     yield from table_plants(value, [x for x in rows if re.fullmatch(r"plant_.+_bare", x)])
+    yield from table_mujoco(value, rows)
     yield from table_suite(value, rows)
     yield from table_world(value, rows)
 
@@ -169,6 +209,21 @@ def table_world(value, rows):
             yield "  C / PyTorch", f"{ours / value(f'torch_train_{shape}'):.2f} x", "aim 1.15"
             roll = value(f"roll_{shape}") / value(f"torch_roll_{shape}")
             yield "  rollouts, C / PyTorch", f"{roll:.2f} x", "aim 1.5"
+
+
+def table_mujoco(value, rows):
+    names = [x[len("mujoco_"):-len("_roll_2_threads")] for x in rows if x.endswith("_roll_2_threads")]
+    if names:
+        yield "MuJoCo, 2 threads: roll / bare mj_step", "clock cpu", ".97"
+    for name in names:
+        roll = value(f"mujoco_{name}_roll_2_threads")
+        clock = roll / value(f"mujoco_{name}_bare_2_threads")
+        cpu = value(f"mujoco_{name}_bare_cpu") / value(f"mujoco_{name}_roll_cpu")
+        yield f"  {name}, {roll / 1e3:.1f} k steps/s", f"{clock:.2f}  {cpu:.2f}", ""
+        for other in ("gymnasium", "envpool"):
+            if f"mujoco_{name}_{other}_2_threads" in rows:
+                ratio = roll / value(f"mujoco_{name}_{other}_2_threads")
+                yield f"    / {other}", f"{ratio:.2f} x", "above 1"
 
 
 def table_plants(value, names):
@@ -253,6 +308,7 @@ def main():
     time_program(rows, programs[2])
     run(rows, [programs[3]])
     run_world(rows, programs[4], build)
+    run_mujoco(rows, build / "bench/bench_mujoco", python)
     if can_run_suites(programs[2]):
         if python:
             run(rows, [python, ROOT / "bench/bench_suite.py", programs[2]])

@@ -6,6 +6,13 @@ install(TARGETS preflight_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/preflight DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight)
 install(DIRECTORY data DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight OPTIONAL)
+if(MUJOCO_LIBRARY)
+  install(FILES ${MUJOCO_LIBRARY} DESTINATION ${mujoco_installed})
+  foreach(model ant half_cheetah hopper humanoid swimmer walker2d_v5)
+    install(FILES ${GYMNASIUM_MODELS}/${model}.xml
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight/gymnasium)
+  endforeach()
+endif()
 install(FILES docs/preflight.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES scripts/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME preflight)

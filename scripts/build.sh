@@ -6,7 +6,9 @@ preset=$1
 shift
 dir=build/$preset
 # a changed set of libraries reconfigures
-found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h 2>/dev/null | tr '\n' ' ' || true)
+found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h \
+    build/venv/lib/python3*/site-packages/mujoco/libmujoco.so.* \
+    -d build/venv/lib/python3*/site-packages/gymnasium-*.dist-info 2>/dev/null | tr '\n' ' ' || true)
 if [ ! -f "$dir/CMakeCache.txt" ] || [ "$(cat "$dir/.found" 2>/dev/null || true)" != "$found" ]; then
     rm -rf "$dir"
     mkdir -p "$dir"

@@ -43,6 +43,7 @@ const char *pf_scratch_dir(void);
     X(session, true)                                                                               \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
+    X(mujoco, true)                                                                                \
     X(bridge, true)                                                                                \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \

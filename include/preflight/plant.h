@@ -111,7 +111,7 @@ typedef struct pf_plant_class {
 // An instance, owned by one thread.
 typedef struct pf_plant pf_plant;
 
-// By name ("attitude", "exec:COMMAND"); the error lists what there is.
+// By name ("attitude", "Ant-v5", "exec:COMMAND"); the error lists what there is.
 PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
 // From a class of the caller's, which must outlive it.
 PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class,
@@ -123,6 +123,11 @@ PF_API const pf_plant_info *pf_plant_get_info(const pf_plant *plant);
 PF_API const char *pf_plant_environment(const pf_plant_info *info);
 PF_API pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value,
                                    pf_error *error);
+
+// A start state (n_state numbers) from the n numbers of a file: n_state, or what else the plant
+// knows (positions and velocities of a MuJoCo system, the rest as after a reset).
+PF_API pf_status pf_plant_load_state(pf_plant *plant, int n, const double *values, double *state,
+                                     pf_error *error);
 
 // The registry of native plants.
 PF_API int pf_plant_count(void);
@@ -149,7 +154,7 @@ typedef struct pf_trace {
     double *start;   // n_state
     double *initial; // n_chan: the output before the first command (NaN where the plant has none)
     double *output;  // rows x n_chan: after each command
-    double *state;   // rows x n_state: after each command (native plants only)
+    double *state;   // rows x n_state: after each command (not of process plants)
 } pf_trace;
 
 PF_API pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,

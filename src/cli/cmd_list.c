@@ -4,8 +4,24 @@
 
 #include "check/dialogue.h"
 #include "config/config.h"
+#include "plant/mujoco.h"
 
 #include <string.h>
+
+static void list_plant(pf_text *out, bool json, const char *name, int candidates, int channels,
+                       const char *title, const char *missing)
+{
+    if (!json) {
+        printf("%-16s %2d candidates, %2d channels  %s%s\n", name, candidates, channels, title,
+               missing);
+    }
+    pf_json_comma(out);
+    pf_text_add(out, "{\"name\":");
+    pf_json_string(out, name);
+    pf_text_addf(out, ",\"candidates\":%d,\"channels\":%d,\"title\":", candidates, channels);
+    pf_json_string(out, title);
+    pf_text_addf(out, ",\"available\":%s}", missing[0] ? "false" : "true");
+}
 
 static void list_plants(bool json)
 {
@@ -13,17 +29,12 @@ static void list_plants(bool json)
     pf_text_add(&out, "[");
     for (int i = 0; i < pf_plant_count(); i++) {
         const pf_plant_info *info = &pf_plant_at(i)->info;
-        if (!json) {
-            printf("%-16s %2d candidates, %2d channels  %s\n", info->name, info->n_mech - 1,
-                   info->n_chan, info->title);
-        }
-        pf_json_comma(&out);
-        pf_text_add(&out, "{\"name\":");
-        pf_json_string(&out, info->name);
-        pf_text_addf(&out, ",\"candidates\":%d,\"channels\":%d,\"title\":", info->n_mech - 1,
-                     info->n_chan);
-        pf_json_string(&out, info->title);
-        pf_text_add(&out, "}");
+        list_plant(&out, json, info->name, info->n_mech - 1, info->n_chan, info->title, "");
+    }
+    for (int i = 0; i < pf__mujoco_count(); i++) {
+        const pf_mujoco_system *s = pf__mujoco_at(i);
+        list_plant(&out, json, s->name, s->nu - 1, pf__mujoco_channels(s), s->title,
+                   pf__mujoco_supported() ? "" : " (needs MuJoCo: make deps)");
     }
     pf_text_add(&out, "]\n");
     if (json) {

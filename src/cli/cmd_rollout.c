@@ -15,7 +15,8 @@ typedef struct call {
     bool mean_reset, no_noise;
 } call;
 
-// A table of numbers from a CSV file. header_prefix: columns must be prefix0, prefix1, ...
+// A table of numbers from a CSV file. prefix: columns must be prefix0, prefix1, ... columns 0: as
+// many as there are.
 typedef struct table {
     int rows, columns;
     double *value;
@@ -66,7 +67,8 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
     }
     status = pf_csv_open(&csv, path, text, n, error);
     if (status == PF_OK) {
-        if (csv.n_columns != columns) {
+        out->columns = csv.n_columns;
+        if (columns > 0 && csv.n_columns != columns) {
             status = pf_fail(error, PF_ERR_SHAPE, "%s: %d columns, expected %d", path,
                              csv.n_columns, columns);
         }
@@ -128,7 +130,7 @@ static void print_trace(const pf_plant_info *info, bool state, int rows, const d
 }
 
 typedef struct buffers {
-    double *gains, *start, *initial, *output, *state;
+    double *gains, *start, *given, *initial, *output, *state;
 } buffers;
 
 static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const table *commands,
@@ -138,23 +140,30 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
     bool state = c->what && strcmp(c->what, "state") == 0;
     size_t rows = (size_t)commands->rows + 1;
     b->start = calloc((size_t)info->n_state + 1, sizeof(double));
+    b->given = calloc((size_t)info->n_state + 1, sizeof(double));
     b->initial = calloc((size_t)info->n_chan, sizeof(double));
     b->output = calloc(rows * (size_t)info->n_chan, sizeof(double));
     b->state = calloc(rows * ((size_t)info->n_state + 1), sizeof(double));
-    if (!b->start || !b->initial || !b->output || !b->state) {
+    if (!b->start || !b->given || !b->initial || !b->output || !b->state) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    pf_status status =
+        c->state ? pf_plant_load_state(plant, start->columns, start->value, b->given, error)
+                 : PF_OK;
+    if (status != PF_OK) {
+        return status;
     }
     pf_roll roll = pf_roll_default();
     roll.key = pf_key_stream(seed, pf_plant_environment(info), 0, PF_PURPOSE_EVALUATION, 0);
     roll.mean_reset = c->mean_reset;
-    roll.start = c->state ? start->value : NULL;
+    roll.start = c->state ? b->given : NULL;
     roll.gains = b->gains;
     roll.command = commands->value;
     roll.rows = commands->rows;
     roll.disturbance = !c->no_noise;
     roll.sensor_noise = c->no_noise ? 0 : 1;
     pf_trace trace = {b->start, b->initial, b->output, state ? b->state : NULL};
-    pf_status status = pf_plant_roll(plant, &roll, &trace, error);
+    status = pf_plant_roll(plant, &roll, &trace, error);
     if (status == PF_OK) {
         print_trace(info, state, commands->rows, state ? b->start : b->initial,
                     state ? b->state : b->output);
@@ -167,7 +176,7 @@ static int run(const call *c, pf_plant *plant, uint64_t seed)
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_error error = {PF_OK, ""};
     table commands = {0, 0, NULL}, start = {0, 0, NULL};
-    buffers b = {NULL, NULL, NULL, NULL, NULL};
+    buffers b = {0};
     b.gains = calloc((size_t)info->n_mech, sizeof(double));
     for (int j = 0; b.gains && j < info->n_mech; j++) {
         b.gains[j] = 1;
@@ -180,7 +189,7 @@ static int run(const call *c, pf_plant *plant, uint64_t seed)
     if (good) {
         pf_status status = read_table(c->commands, "u", info->n_mech, 1 << 20, &commands, &error);
         if (status == PF_OK && c->state) {
-            status = read_table(c->state, NULL, info->n_state, 1, &start, &error);
+            status = read_table(c->state, NULL, 0, 1, &start, &error);
             if (status == PF_OK && start.rows != 1) {
                 status = pf_fail(&error, PF_ERR_SHAPE, "%s: a header and one row are expected",
                                  c->state);
@@ -195,6 +204,7 @@ static int run(const call *c, pf_plant *plant, uint64_t seed)
     free(start.value);
     free(b.gains);
     free(b.start);
+    free(b.given);
     free(b.initial);
     free(b.output);
     free(b.state);

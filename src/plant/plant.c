@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "mujoco.h"
 #include "native.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static void native_destroy(pf_plant *plant)
     (void)plant; // the class is the caller's
 }
 
-static const pf_plant_ops native_ops = {native_roll, native_clone, native_destroy};
+static const pf_plant_ops native_ops = {
+    .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
 
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {
@@ -101,6 +103,10 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
             return pf_plant_from_class(plant, registry[i], error);
         }
     }
+    const pf_mujoco_system *system = pf__mujoco_find(name);
+    if (system) {
+        return pf__mujoco_create(plant, system, error);
+    }
     if (strncmp(name, "exec:", 5) == 0) {
         return pf__bridge_create(plant, name + 5, error);
     }
@@ -141,6 +147,27 @@ pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value, pf_
     }
     return pf_fail(error, PF_ERR_ARGUMENT, "plant %s has no knob '%s' that could be %g",
                    plant->info.name, name, value);
+}
+
+pf_status pf_plant_load_state(pf_plant *plant, int n, const double *values, double *state,
+                              pf_error *error)
+{
+    const pf_plant_info *info = &plant->info;
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            return pf_fail(error, PF_ERR_NONFINITE,
+                           "plant %s: number %d of the state is not finite", info->name, i);
+        }
+    }
+    if (n == info->n_state) {
+        memcpy(state, values, sizeof(double) * (size_t)n);
+        return PF_OK;
+    }
+    if (plant->ops->state_from) {
+        return plant->ops->state_from(plant, n, values, state, error);
+    }
+    return pf_fail(error, PF_ERR_SHAPE, "plant %s: a state has %d numbers, not %d", info->name,
+                   info->n_state, n);
 }
 
 pf_roll pf_roll_default(void)

@@ -10,6 +10,9 @@ typedef struct pf_plant_ops {
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
+    // A full state from n numbers that are not one. Nullable: n must be n_state.
+    pf_status (*state_from)(pf_plant *plant, int n, const double *values, double *state,
+                            pf_error *error);
 } pf_plant_ops;
 
 struct pf_plant {

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "mujoco_load.h"
+
+#include <math.h>
+#include <mujoco/mjbatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A control step is `skip` calls of mj_step with the commands held, as in Gymnasium. A state is
+// MuJoCo's integration state, which has the warm start of the solver in it: a trajectory that goes
+// on from a saved state has the bits of one that was never interrupted.
+
+// The same stream of a trajectory as of the native plants. There is no disturbance and no noise.
+enum { STREAM_RESET = 1 };
+
+// Each instance has a batch of one simulation on the caller's thread: mjb_apply returns where
+// MuJoCo raises an error, which ends the process everywhere else.
+typedef struct instance {
+    pf_mujoco_model *shared;
+    mjBatch *batch;
+    bool spoiled;              // the last trajectory failed
+    double rest[PF_STATE_MAX]; // the model's own start, before anything is drawn
+} instance;
+
+// One trajectory on its way through mjb_apply. In memory, since an error jumps out of the callback.
+typedef struct job {
+    instance *self;
+    const pf_roll *roll;
+    const pf_trace *trace;
+    pf_error *error;
+    pf_status status;
+    int row; // step under way
+} job;
+
+bool pf__mujoco_supported(void)
+{
+    return true;
+}
+
+static void clear_warnings(mjData *d)
+{
+    for (int i = 0; i < mjNWARNING; i++) {
+        d->warning[i].number = 0;
+    }
+}
+
+// The law of Gymnasium's reset_model from our own stream, positions first.
+static void draw_start(const pf_mujoco_system *s, const pf_roll *roll, mjData *d)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_RESET));
+    for (int i = 0; i < s->nq; i++) {
+        d->qpos[i] += s->reset_qpos * (2 * pf_rng_uniform(&rng) - 1);
+    }
+    for (int i = 0; i < s->nv; i++) {
+        d->qvel[i] +=
+            s->reset_qvel * (s->reset_normal ? pf_rng_normal(&rng) : 2 * pf_rng_uniform(&rng) - 1);
+    }
+}
+
+// Gymnasium also calls mj_forward here; it does not touch the integration state.
+static void place(const job *j, const mjModel *m, mjData *d)
+{
+    const pf_roll *roll = j->roll;
+    if (j->self->spoiled) {
+        mj_resetData(m, d);
+    }
+    mj_setState(m, d, roll->start ? roll->start : j->self->rest, mjSTATE_INTEGRATION);
+    if (!roll->start && !roll->mean_reset) {
+        draw_start(j->self->shared->system, roll, d);
+    }
+    clear_warnings(d);
+}
+
+static void read_channels(const pf_mujoco_system *s, const mjData *d, double *y)
+{
+    int n = s->nq - s->dropped;
+    memcpy(y, d->qpos + s->dropped, sizeof(double) * (size_t)n);
+    memcpy(y + n, d->qvel, sizeof(double) * (size_t)s->nv);
+}
+
+static pf_status check_numbers(const job *j, const char *what, const double *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(x[i])) {
+            return pf_fail(j->error, PF_ERR_PLANT, "%s: %s %d is not finite after step %d",
+                           j->self->shared->info.name, what, i, j->row + 1);
+        }
+    }
+    return PF_OK;
+}
+
+// Any warning fails the trajectory: MuJoCo goes on after each of them with something else than was
+// asked for.
+static pf_status check_warnings(const job *j, const mjData *d)
+{
+    // the cause before what may follow from it
+    static const struct {
+        int warning;
+        const char *name;
+    } names[mjNWARNING] = {
+        {mjWARN_BADQPOS, "bad position"},          {mjWARN_BADQVEL, "bad velocity"},
+        {mjWARN_BADCTRL, "bad command"},           {mjWARN_BADQACC, "bad acceleration"},
+        {mjWARN_CONTACTFULL, "too many contacts"}, {mjWARN_CNSTRFULL, "too many constraints"},
+        {mjWARN_INERTIA, "singular inertia"}};
+    const pf_mujoco_system *s = j->self->shared->system;
+    for (int i = 0; i < mjNWARNING; i++) {
+        const mjWarningStat *w = &d->warning[names[i].warning];
+        if (w->number > 0) {
+            return pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
+                           s->name, j->row + 1, names[i].name, w->lastinfo);
+        }
+    }
+    return PF_OK;
+}
+
+// One control step under the held command. Warnings are read after each MuJoCo step, while they
+// still name the cause.
+static pf_status advance(const job *j, const mjModel *m, mjData *d)
+{
+    const pf_mujoco_system *s = j->self->shared->system;
+    pf_status status = PF_OK;
+    for (int i = 0; i < s->skip && status == PF_OK; i++) {
+        mj_step(m, d);
+        status = check_warnings(j, d);
+    }
+    if (status == PF_OK) {
+        status = check_numbers(j, "qpos", d->qpos, s->nq);
+    }
+    return status == PF_OK ? check_numbers(j, "qvel", d->qvel, s->nv) : status;
+}
+
+static void run_steps(job *j, const mjModel *m, mjData *d)
+{
+    const pf_mujoco_model *shared = j->self->shared;
+    const pf_plant_info *info = &shared->info;
+    const pf_trace *trace = j->trace;
+    double gains[PF_MUJOCO_MECH];
+    for (int i = 0; i < info->n_mech; i++) {
+        gains[i] = j->roll->gains ? j->roll->gains[i] : 1;
+    }
+    for (; j->row < j->roll->rows && j->status == PF_OK; j->row++) {
+        size_t r = (size_t)j->row;
+        pf_fault_deliver(info->n_mech, info->mechanisms,
+                         j->roll->command + r * (size_t)info->n_mech, gains, d->ctrl);
+        j->status = advance(j, m, d);
+        if (trace->state) {
+            mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
+        }
+        if (trace->output) {
+            read_channels(shared->system, d, trace->output + r * (size_t)info->n_chan);
+        }
+    }
+}
+
+static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
+{
+    (void)simulation;
+    job *j = argument;
+    place(j, m, d);
+    if (j->trace->start) {
+        mj_getState(m, d, j->trace->start, mjSTATE_INTEGRATION);
+    }
+    if (j->trace->initial) {
+        read_channels(j->self->shared->system, d, j->trace->initial);
+    }
+    run_steps(j, m, d);
+}
+
+static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    for (int i = 0; roll->start && i < plant->info.n_state; i++) {
+        if (!isfinite(roll->start[i])) {
+            return pf_fail(error, PF_ERR_NONFINITE,
+                           "%s: number %d of the start state is not finite", plant->info.name, i);
+        }
+    }
+    instance *self = plant->self;
+    job j = {self, roll, trace, error, PF_OK, 0};
+    if (mjb_apply(self->batch, NULL, 1, run_job, &j, 0) != 0) {
+        char reason[96];
+        snprintf(reason, sizeof reason, "%s", mjb_error(self->batch, 0));
+        reason[strcspn(reason, "\n")] = 0;
+        j.status = pf_fail(error, PF_ERR_PLANT, "%s: MuJoCo fails in step %d: %s", plant->info.name,
+                           j.row + 1, reason);
+    }
+    self->spoiled = j.status != PF_OK;
+    return j.status;
+}
+
+// Positions and velocities alone, as Gymnasium's set_state takes them.
+static pf_status mujoco_state_from(pf_plant *plant, int n, const double *values, double *state,
+                                   pf_error *error)
+{
+    const instance *self = plant->self;
+    const pf_mujoco_system *s = self->shared->system;
+    if (n != s->nq + s->nv) {
+        return pf_fail(error, PF_ERR_SHAPE,
+                       "%s: a state has %d numbers (%d positions, then %d velocities) or all %d, "
+                       "not %d",
+                       s->name, s->nq + s->nv, s->nq, s->nv, plant->info.n_state, n);
+    }
+    // the state begins with the time, positions, velocities
+    memcpy(state, self->rest, sizeof(double) * (size_t)plant->info.n_state);
+    memcpy(state + 1, values, sizeof(double) * (size_t)n);
+    return PF_OK;
+}
+
+static void mujoco_destroy(pf_plant *plant)
+{
+    instance *self = plant->self;
+    mjb_deleteBatch(self->batch);
+    pf__mujoco_release(self->shared);
+    free(self);
+    plant->self = NULL;
+}
+
+static pf_status mujoco_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
+
+static const pf_plant_ops mujoco_ops = {.roll = mujoco_roll,
+                                        .clone = mujoco_clone,
+                                        .destroy = mujoco_destroy,
+                                        .state_from = mujoco_state_from};
+
+static void read_rest(const mjModel *m, mjData *d, int simulation, void *argument)
+{
+    (void)simulation;
+    mj_resetData(m, d);
+    mj_getState(m, d, argument, mjSTATE_INTEGRATION);
+}
+
+// Takes over one use of the shared model, also on failure.
+static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_error *error)
+{
+    const char *name = shared->info.name;
+    pf_plant *made = calloc(1, sizeof *made);
+    instance *self = calloc(1, sizeof *self);
+    mjBatchConfig config;
+    mjb_defaultConfig(&config);
+    config.nthread = 1;
+    config.persistent = 1;
+    char reason[96] = "out of memory";
+    mjBatch *batch =
+        made && self ? mjb_makeBatch(shared->model, 1, &config, reason, (int)sizeof reason) : NULL;
+    if (!batch) {
+        free(made);
+        free(self);
+        pf__mujoco_release(shared);
+        return pf_fail(error, PF_ERR_MEMORY, "%s: %s", name, reason);
+    }
+    *self = (instance){.shared = shared, .batch = batch};
+    mjb_apply(batch, NULL, 1, read_rest, self->rest, 0);
+    *made = (pf_plant){.ops = &mujoco_ops, .info = shared->info, .self = self};
+    *plant = made;
+    return PF_OK;
+}
+
+static pf_status mujoco_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
+{
+    *copy = NULL;
+    pf_mujoco_model *shared = ((const instance *)plant->self)->shared;
+    atomic_fetch_add(&shared->users, 1);
+    return make_instance(copy, shared, error);
+}
+
+pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)
+{
+    *plant = NULL;
+    pf_mujoco_model *shared = NULL;
+    pf_status status = pf__mujoco_load(&shared, system, error);
+    return status == PF_OK ? make_instance(plant, shared, error) : status;
+}
