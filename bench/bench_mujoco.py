@@ -16,7 +16,8 @@ import time
 
 import numpy as np
 
-SYSTEMS = ("Ant-v5", "HalfCheetah-v5", "Hopper-v5", "Humanoid-v5", "Swimmer-v5", "Walker2d-v5")
+SYSTEMS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5",
+           "humanoid": "Humanoid-v5", "swimmer": "Swimmer-v5", "walker2d": "Walker2d-v5"}
 THREADS = 2
 ROWS = 8
 SECONDS = .3
@@ -27,7 +28,7 @@ def gymnasium_worker(name, pipe):
     import gymnasium
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # HalfCheetah's file warns
-    env = gymnasium.make(name).unwrapped
+    env = gymnasium.make(SYSTEMS[name]).unwrapped
     rng = np.random.default_rng(0)
     low, high = env.model.actuator_ctrlrange.T
     commands = rng.uniform(low, high, (64, ROWS, env.model.nu))
@@ -68,7 +69,7 @@ def envpool_speed(name):
     import envpool
 
     n_env = 8 * THREADS
-    env = envpool.make(name, env_type="gymnasium", num_envs=n_env, num_threads=THREADS, seed=0)
+    env = envpool.make(SYSTEMS[name], env_type="gymnasium", num_envs=n_env, num_threads=THREADS, seed=0)
     env.reset()
     rng = np.random.default_rng(0)
     space = env.action_space

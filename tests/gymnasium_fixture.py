@@ -15,7 +15,8 @@ import gymnasium
 import mujoco
 import numpy as np
 
-SYSTEMS = ("Ant-v5", "HalfCheetah-v5", "Hopper-v5", "Humanoid-v5", "Swimmer-v5", "Walker2d-v5")
+SYSTEMS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5",
+           "humanoid": "Humanoid-v5", "swimmer": "Swimmer-v5", "walker2d": "Walker2d-v5"}
 STEPS = 40
 
 
@@ -47,7 +48,7 @@ def main():
     os.chdir(os.path.dirname(out))  # MuJoCo leaves its log in the current folder
     found = {"mujoco": mujoco.mj_versionString(), "gymnasium": gymnasium.__version__, "systems": {}}
     for name in SYSTEMS:
-        env = gymnasium.make(name).unwrapped
+        env = gymnasium.make(SYSTEMS[name]).unwrapped
         env.reset(seed=0)
         found["models"] = os.path.dirname(env.fullpath)
         found["systems"][name] = {"start": point(env),

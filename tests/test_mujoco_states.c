@@ -212,7 +212,7 @@ static void check_cramped(const char *models, const char *memory, const char *pa
     static const double pressed[12] = {0, .2, 0, -.5, -.5, 0};
     double command[3] = {0}, start[PF_STATE_MAX], output[2][PF_MUJOCO_CHAN];
     CHECK(cramped_hopper(models, memory));
-    pf_plant *plant = mujoco_plant("Hopper-v5");
+    pf_plant *plant = mujoco_plant("hopper");
     if (!plant) {
         return;
     }
@@ -248,9 +248,9 @@ static void check_errors(const char *models)
     pf_plant *plant = NULL;
     pf_error error = {PF_OK, ""};
     CHECK(cramped_hopper(models, "nonsense"));
-    CHECK(pf_plant_create(&plant, "Hopper-v5", &error) == PF_ERR_FORMAT);
-    CHECK_CONTAINS(error.text, "Hopper-v5: hopper.xml: ");
-    CHECK(pf_plant_create(&plant, "Ant-v5", &error) == PF_ERR_FILE);
+    CHECK(pf_plant_create(&plant, "hopper", &error) == PF_ERR_FORMAT);
+    CHECK_CONTAINS(error.text, "hopper: hopper.xml: ");
+    CHECK(pf_plant_create(&plant, "ant", &error) == PF_ERR_FILE);
     CHECK_CONTAINS(error.text, "ant.xml is not in PREFLIGHT_MODELS");
     if (before) {
         setenv("PREFLIGHT_MODELS", before, 1);

@@ -111,7 +111,7 @@ typedef struct pf_plant_class {
 // An instance, owned by one thread.
 typedef struct pf_plant pf_plant;
 
-// By name ("attitude", "Ant-v5", "exec:COMMAND"); the error lists what there is.
+// By name ("attitude", "ant", "exec:COMMAND"); the error lists what there is.
 PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
 // From a class of the caller's, which must outlive it.
 PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class,
