@@ -80,7 +80,7 @@ static void check_returns(void)
         pf_rng rng;
         pf_rng_init(&rng, (pf_key)p);
         if (small_kit(c, &plant, &bytes, &kit) &&
-            CHECK(pf_bank_init(&bank, plant, &kit, NULL) == PF_OK)) {
+            CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
             for (int i = 0; i < 60; i++) {
                 int task = i % kit.n_tasks, member = i % PF_BANK_MEMBERS;
                 double share = 2.5 * pf_rng_uniform(&rng), nte = 0;
@@ -111,7 +111,7 @@ static void check_evidence(void)
     pf_kit kit;
     pf_bank bank;
     if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
-        !CHECK(pf_bank_init(&bank, plant, &kit, NULL) == PF_OK)) {
+        !CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
@@ -149,8 +149,8 @@ static void check_law(void)
 {
     int nominal = 0, seen[8] = {0};
     for (int t = 0; t < 50; t++) {
-        pf_law law = pf_law_draw(2, "attitude", t, 50, .2, 7);
-        pf_law again = pf_law_draw(2, "attitude", t, 50, .2, 7);
+        pf_law law = pf_law_draw(2, "attitude", t, 50, .2, 7, 0);
+        pf_law again = pf_law_draw(2, "attitude", t, 50, .2, 7, 0);
         CHECK(law.tau == again.tau && law.reveal == again.reveal &&
               law.mechanism == again.mechanism);
         CHECK(law.tau >= 10 && law.tau <= 20 && law.reveal >= 35 && law.reveal <= 45);
@@ -162,7 +162,7 @@ static void check_law(void)
     for (int j = 1; j < 8; j++) {
         CHECK(seen[j] > 0);
     }
-    CHECK(!pf_law_draw(2, "attitude", 0, 40, 0, 7).nominal);
+    CHECK(!pf_law_draw(2, "attitude", 0, 40, 0, 7, 0).nominal);
 }
 
 void test_bank(void)

@@ -79,6 +79,7 @@ typedef struct pf_plant_info {
     // What its random streams are named after. Nullable: the name. A process plant gives its own
     // name, so that results do not depend on where its program lies.
     const char *environment;
+    bool calm; // no disturbance of its own: the same start and commands give the same response
 } pf_plant_info;
 
 // A native plant: one file that fills one of these, and one row in the registry. State is a plain

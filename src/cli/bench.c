@@ -19,6 +19,7 @@ void bench_options(bench_call *c, cli_option *options)
     options[2] = (cli_option){"--data", .value = &c->data};
     options[3] = (cli_option){"--config", .value = &c->config};
     options[4] = (cli_option){"--set", .list = &c->set};
+    options[5] = (cli_option){"--models", .value = &c->models};
 }
 
 // --- where suites and the paper's numbers are

@@ -13,14 +13,14 @@ enum { BENCH_PATH = 4096 };
 // Options that every subcommand has; zero-initialise, add with bench_options.
 typedef struct bench_call {
     const char *command; // "bench run", for messages
-    const char *profile_name, *db, *data, *config;
+    const char *profile_name, *db, *data, *config, *models;
     cli_list set;
     const pf_profile *profile;
     char folder[BENCH_PATH]; // that holds suites/ and data/
 } bench_call;
 
-enum { BENCH_OPTIONS = 5 };
-// --profile, --db, --data, --config, --set into options[0..4].
+enum { BENCH_OPTIONS = 6 };
+// --profile, --db, --data, --config, --set, --models into options[0..5].
 void bench_options(bench_call *call, cli_option *options);
 // Resolves profile, database and folder after cli_parse. False: printed, *status is the exit
 // status.

@@ -101,11 +101,18 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
     return counts.failed > 0 ? EXIT_NO : EXIT_YES;
 }
 
+// Models of a suite that predicts with learned ones: loaded, or trained where they are missing.
+static pf_status learn(const bench_call *c, pf_experiment *e, const pf_effort *effort,
+                       pf_error *error)
+{
+    return pf_experiment_learn(e, c->models ? c->models : "models", effort, error);
+}
+
 static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads)
 {
     session s;
     pf_error error = {PF_OK, ""};
-    pf_run_report report;
+    pf_run_report report = {0};
     cli_progress progress;
     pf_status status = open_session(&s, c, name, PF_STORE_WRITE, &error);
     if (status != PF_OK) {
@@ -113,7 +120,9 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     }
     double start = now();
     pf_effort effort = cli_effort(&progress, threads);
-    status = pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
+    status = learn(c, &s.experiment, &effort, &error);
+    status =
+        status ? status : pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -316,7 +325,9 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
         return cli_fail(c->command, status, &error);
     }
     pf_effort effort = cli_effort(&progress, threads);
-    status = pf_runner_verify(&s->experiment, s->store, sample, &effort, &report, &error);
+    status = learn(c, &s->experiment, &effort, &error);
+    status = status ? status
+                    : pf_runner_verify(&s->experiment, s->store, sample, &effort, &report, &error);
     cli_progress_end(&progress);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);

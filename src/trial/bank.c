@@ -19,7 +19,28 @@ static int most_task_rows(const pf_kit *k)
     return most;
 }
 
-pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, pf_error *error)
+// What only a learned model needs.
+static pf_status take_model(pf_bank *b, const pf_model *model, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    b->model = model;
+    b->n_members = pf_plant_get_info(b->plant)->calm ? 1 : PF_BANK_DRAWS;
+    if (!model) {
+        return PF_OK;
+    }
+    b->n_members = pf_model_get_info(model)->n_members;
+    size_t responses = PF_BANK_NODES * b->task_window;
+    b->table = pf_arena_take(&b->arena, responses + pf_model_scratch(model, PF_BANK_NODES),
+                             sizeof(double));
+    b->table_gains = pf_arena_take(&b->arena, PF_BANK_NODES * (size_t)k->n_mech, sizeof(double));
+    if (b->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a model");
+    }
+    return pf_ensemble_create(&b->ensemble, model, k, error);
+}
+
+pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_model *model,
+                       pf_error *error)
 {
     memset(b, 0, sizeof *b);
     b->plant = plant;
@@ -36,16 +57,22 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, pf_error *e
     b->fallback = pf_arena_take(&b->arena, tasks, d);
     b->energy = pf_arena_take(&b->arena, tasks, d);
     b->reference = pf_arena_take(&b->arena, tasks * b->task_window, d);
-    b->start = pf_arena_take(&b->arena, (size_t)k->n_state + 1, d);
+    size_t states = (size_t)pf_plant_get_info(plant)->n_state + 1;
+    b->start = pf_arena_take(&b->arena, states, d);
+    b->initial = pf_arena_take(&b->arena, chan, d);
     b->gains = pf_arena_take(&b->arena, (size_t)k->n_mech, d);
     b->begin = pf_arena_take(&b->arena, (size_t)k->n_state + 1, d);
+    pf_status status = take_model(b, model, error);
     b->response = pf_arena_take(&b->arena, rows * chan, d);
     b->nominal = pf_arena_take(&b->arena, rows * chan, d);
     b->predicted = pf_arena_take(&b->arena, rows * chan, d);
     b->still = pf_arena_take(&b->arena, rows * (size_t)k->n_mech, d);
-    if (b->arena.failed) {
+    if (status == PF_OK && b->arena.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
+    }
+    if (status != PF_OK) {
         pf_bank_free(b);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
+        return status;
     }
     for (size_t i = 0; i < 2 * PF_BANK_RECOVERIES * probes; i++) {
         b->recovery[i].d = discrepancies + i * (size_t)k->n_grid;
@@ -55,6 +82,8 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, pf_error *e
 
 void pf_bank_free(pf_bank *b)
 {
+    pf_ensemble_destroy(b->ensemble);
+    b->ensemble = NULL;
     pf_arena_free(&b->arena);
 }
 
@@ -108,6 +137,10 @@ static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, doub
 {
     pf_twin twin = {b->plant, b->kit};
     pf_hypothesis h = {probe, mechanism, gain};
+    if (b->ensemble) {
+        pf_predictor p = pf_ensemble_predictor(b->ensemble);
+        return p.predict(p.self, &h, b->begin, b->kit->n_state, out, error);
+    }
     b->rolls++;
     return pf_twin_predictor(&twin).predict(&twin, &h, b->begin, b->kit->n_state, out, error);
 }
@@ -201,7 +234,8 @@ static pf_status start_tasks(pf_bank *b, pf_error *error)
     pf_roll reset = pf_roll_default();
     reset.key = stream(b, PF_PURPOSE_TASK, 0);
     reset.command = b->still;
-    pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = b->start}, error);
+    pf_trace trace = {.start = b->start, .initial = b->initial};
+    pf_status status = pf_plant_roll(b->plant, &reset, &trace, error);
     for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
         double *reference = b->reference + (size_t)t * b->task_window;
         pf_roll roll = pf_roll_default();
@@ -227,6 +261,29 @@ static pf_status start_tasks(pf_bank *b, pf_error *error)
     return status;
 }
 
+// A member of a learned model at every node in one request, against the recorded reference.
+static pf_status model_nodes(pf_bank *b, int task, int member, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    int rows = pf_kit_task_rows(k, task), j = k->use_mech[k->task_use[task]];
+    const double *reference = b->reference + (size_t)task * b->task_window;
+    double *nte = &b->nte[(task * PF_BANK_MEMBERS + member) * PF_BANK_NODES];
+    for (int i = 0; i < PF_BANK_NODES * k->n_mech; i++) {
+        b->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
+    }
+    pf_model_request request = {b->initial, task_command(k, task), rows, PF_BANK_NODES,
+                                b->table_gains};
+    pf_status status = pf_model_roll(b->model, member, &request,
+                                     b->table + PF_BANK_NODES * b->task_window, b->table, error);
+    for (int n = 0; n < PF_BANK_NODES && status == PF_OK; n++) {
+        nte[n] =
+            pf_tracking_distance(rows, k->n_chan, k->return_scale,
+                                 b->table + (size_t)n * (size_t)(rows * k->n_chan), reference) /
+            b->energy[task];
+    }
+    return status;
+}
+
 static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf_error *error)
 {
     const pf_kit *k = b->kit;
@@ -234,6 +291,11 @@ static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf
     *value = *nte;
     if (!isnan(*nte)) {
         return PF_OK;
+    }
+    if (b->model) {
+        pf_status status = model_nodes(b, task, member, error);
+        *value = *nte;
+        return status;
     }
     pf_roll roll = pf_roll_default();
     roll.start = b->start;

@@ -4,6 +4,7 @@
 #define PF_BANK_H
 
 #include "../host/arena.h"
+#include "../predict/ensemble.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"
 #include "preflight/session.h"
@@ -12,7 +13,11 @@
 // methods: what a response says does not depend on who asked.
 
 // Most opportunities and recovery probes of a trial.
-enum { PF_BANK_OPPORTUNITIES = 32, PF_BANK_RECOVERIES = 8, PF_BANK_MEMBERS = 8 };
+enum { PF_BANK_OPPORTUNITIES = 32, PF_BANK_RECOVERIES = 8 };
+
+// Members of a predicted return: draws of the disturbance with a twin (one where there is none),
+// the networks of a learned model.
+enum { PF_BANK_DRAWS = 8, PF_BANK_MEMBERS = PF_MODEL_MEMBERS };
 
 // The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
 enum { PF_BANK_NODES = 65 };
@@ -30,8 +35,11 @@ typedef struct pf_recovery_evidence {
 } pf_recovery_evidence;
 
 typedef struct pf_bank {
-    pf_plant *plant;   // not owned
-    const pf_kit *kit; // probes, tasks, scales; single targets
+    pf_plant *plant;       // not owned
+    const pf_kit *kit;     // probes, tasks, scales; single targets
+    const pf_model *model; // Nullable: a twin predicts
+    pf_ensemble *ensemble; // of the model
+    int n_members;
     uint64_t seed, trial;
     pf_purpose purpose;
     int changed; // mechanism, 0: nominal trial
@@ -46,14 +54,19 @@ typedef struct pf_bank {
     double *energy;                 // tasks: of reference minus free response
     double *reference;              // tasks x longest window
     double *start;                  // of the tasks
+    double *initial;                // channels there
+    double *table;                  // responses of a member at every node, and its work space
+    double *table_gains;            // nodes x mechanisms
     bool started;
     size_t task_window;
 
     double *gains, *begin, *response, *nominal, *predicted, *still; // work space
 } pf_bank;
 
-// Memory for trials of a plant and kit; both must outlive it.
-pf_status pf_bank_init(pf_bank *bank, pf_plant *plant, const pf_kit *kit, pf_error *error);
+// Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all
+// must outlive it.
+pf_status pf_bank_init(pf_bank *bank, pf_plant *plant, const pf_kit *kit, const pf_model *model,
+                       pf_error *error);
 void pf_bank_free(pf_bank *bank);
 
 // Forgets everything and starts another trial.

@@ -72,17 +72,21 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
     return status;
 }
 
-// Keys in the order of their bytes: B2, K, N, g.
+// Keys in the order of their bytes: B2, K, N, P, g.
 static void name_cell(const pf_experiment *e, pf_cell *c)
 {
-    char bins[32] = "", episodes[32] = "";
+    char bins[32] = "", episodes[32] = "", opportunities[32] = "";
     if (e->suite->bins.n > 1) {
         snprintf(bins, sizeof bins, ";K=%d", c->bins);
     }
     if (e->n_episodes > 1) {
         snprintf(episodes, sizeof episodes, ";N=%d", c->episodes);
     }
-    snprintf(c->text, sizeof c->text, "B2=%d%s%s;g=%.2f", c->budget2, bins, episodes, c->gain);
+    if (e->suite->opportunities.n > 0) {
+        snprintf(opportunities, sizeof opportunities, ";P=%d", c->opportunities);
+    }
+    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s;g=%.2f", c->budget2, bins, episodes,
+             opportunities, c->gain);
 }
 
 // A mechanism study names its settings one by one.
@@ -112,7 +116,8 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     if (e->responses > 0) {
         return make_study_cells(e, error);
     }
-    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n;
+    int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
+    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n * n_deadlines;
     e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
     if (!e->cells) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
@@ -126,8 +131,39 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
         c->budget2 = (int)s->stage2.value[rest % s->stage2.n];
         rest /= s->stage2.n;
         c->episodes = (int)e->episodes[rest % e->n_episodes];
-        c->bins = (int)s->bins.value[rest / e->n_episodes];
+        rest /= e->n_episodes;
+        c->opportunities =
+            s->opportunities.n > 0 ? (int)s->opportunities.value[rest % n_deadlines] : 0;
+        c->bins = (int)s->bins.value[rest / n_deadlines];
+        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
         name_cell(e, c);
+    }
+    return PF_OK;
+}
+
+static bool same_calibration(const pf_cell *a, const pf_cell *b)
+{
+    return a->bins == b->bins && a->episodes == b->episodes && a->g_cal == b->g_cal &&
+           a->opportunities == b->opportunities;
+}
+
+static pf_status number_calibrations(pf_experiment *e, pf_error *error)
+{
+    size_t n = e->n_cells > 0 ? (size_t)e->n_cells : 0;
+    e->calibration_cell = calloc(n + 1, sizeof *e->calibration_cell);
+    if (!e->calibration_cell) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    for (int i = 0; i < e->n_cells; i++) {
+        int k = 0;
+        while (k < e->n_calibrations &&
+               !same_calibration(&e->cells[i], &e->cells[e->calibration_cell[k]])) {
+            k++;
+        }
+        if (k == e->n_calibrations) {
+            e->calibration_cell[e->n_calibrations++] = i;
+        }
+        e->cells[i].calibration = k;
     }
     return PF_OK;
 }
@@ -224,6 +260,21 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     add_number(&out, "hazard", s->hazard);
     add_number(&out, "alpha", s->alpha);
     add_number(&out, "j_min", s->j_min);
+    // what older suites did not have stays out, so that their hashes hold
+    if (s->opportunities.n > 0) {
+        add_list(&out, "opportunities", s->opportunities.n, s->opportunities.value);
+    }
+    if (!isnan(s->sensor_noise)) {
+        add_number(&out, "sensor_noise", s->sensor_noise);
+    }
+    if (s->recalibrate > 0) {
+        add_string(&out, "recalibrate", "g");
+    }
+    if (pf_experiment_learned(e)) {
+        // a model follows from the plant, the profile and the numeric library
+        add_string(&out, "predictor", "ensemble");
+        add_string(&out, "processor", pf_numeric_library());
+    }
     pf_text_add(&out, "}");
     if (out.failed) {
         pf_text_free(&out);
@@ -299,6 +350,7 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     pf_status status = take_profile(e, error);
     status = status ? status : check_axes(e, error);
     status = status ? status : make_cells(e, error);
+    status = status ? status : number_calibrations(e, error);
     status = status ? status : make_units(e, error);
     status = status ? status : take_fingerprints(e, error);
     status = status ? status : make_settings(e, error);
@@ -311,6 +363,11 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
 void pf_experiment_free(pf_experiment *e)
 {
     free(e->episodes);
+    for (int i = 0; e->models && i < e->suite->environments.n; i++) {
+        pf_model_destroy(e->models[i]);
+    }
+    free(e->models);
+    free(e->calibration_cell);
     free(e->cells);
     free(e->units);
     free(e->fingerprint);

@@ -3,6 +3,8 @@
 #ifndef PF_EXPERIMENT_H
 #define PF_EXPERIMENT_H
 
+#include "preflight/effort.h"
+#include "preflight/model.h"
 #include "store.h"
 #include "suite.h"
 
@@ -14,7 +16,10 @@ enum { PF_SETTING_TEXT = 96, PF_HASH_TEXT = 17 };
 typedef struct pf_cell {
     double gain;
     int budget2, bins, episodes;
-    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", K and N where they vary
+    int opportunities; // after the change, 0: by the paper's law
+    double g_cal;
+    int calibration;            // cells with the same one share their kits
+    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", K, N and P where they vary
 } pf_cell;
 
 typedef struct pf_experiment {
@@ -28,6 +33,9 @@ typedef struct pf_experiment {
     double *episodes; // of the profile, or the suite's axis
     int n_cells;
     pf_cell *cells;
+    int n_calibrations;
+    int *calibration_cell; // one cell of each
+    pf_model **models;     // by environment, of an ensemble suite once pf_experiment_learn was run
     size_t n_units;
     pf_unit *units;          // by environment, seed, cell, trial
     char (*fingerprint)[65]; // of each environment's plant
@@ -39,6 +47,12 @@ typedef struct pf_experiment {
 pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
                              const pf_profile *profile, pf_error *error);
 void pf_experiment_free(pf_experiment *experiment);
+
+// Whether a learned ensemble predicts. Then, before any trial, the models of all environments are
+// loaded from a folder; those that are not there are trained with the profile's settings.
+bool pf_experiment_learned(const pf_experiment *experiment);
+pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
+                              const pf_effort *effort, pf_error *error);
 
 // Index of an environment and the cell of a setting; -1 and NULL if it has none such.
 int pf_experiment_environment(const pf_experiment *experiment, const char *name);

@@ -85,6 +85,10 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
     for (int i = 0; i < r->n_methods; i++) {
         pf_text_addf(&text, "|%s", r->methods[i]);
     }
+    if (r->model || r->opportunities > 0 || !isnan(r->sensor_noise)) {
+        pf_text_addf(&text, "|%s|%s|%d|%.17g", r->model ? pf_model_get_info(r->model)->sha256 : "",
+                     r->model ? pf_numeric_library() : "", r->opportunities, r->sensor_noise);
+    }
     pf_sha256 sha;
     uint8_t digest[32];
     pf_sha256_init(&sha);
@@ -136,6 +140,7 @@ static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prio
     plan->sigma_fixed = isnan(r->sigma) ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
+    plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
     return PF_OK;
 }
 
@@ -153,16 +158,12 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, con
     if (n == 0) {
         return PF_OK;
     }
-    pf_kit_kind kind = {.predictor = "twin",
-                        .source = pf_plant_get_info(r->plant)->source,
-                        .statistic = statistic,
-                        .n_state = plan->n_state,
-                        .n_scale = 1,
-                        .n_members = 1,
-                        .n_methods = n,
-                        .methods = methods};
     pf_effort one = {.threads = 1};
-    pf_calibration c = {.plan = plan, .effort = &one};
+    pf_calibration c = {.plan = plan, .model = r->model, .effort = &one};
+    pf_kit_kind kind = pf__calibration_kind(&c, pf_plant_get_info(r->plant), statistic);
+    kind.n_members = 1;
+    kind.n_methods = n;
+    kind.methods = methods;
     pf_status status = pf__calibration_start(&c, r->plant, &kind, error);
     if (status == PF_OK) {
         status = pf__calibrate_scales(&c, error);
@@ -193,6 +194,9 @@ static int opportunities(const pf_kits_request *r, int trial)
     pf_rng rng;
     pf_rng_init(&rng, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, (uint64_t)trial,
                                     PF_PURPOSE_LAW, 2));
+    if (r->opportunities > 0) {
+        return (PF_LAW_TAU + PF_LAW_PERIOD * r->opportunities - 1) / PF_LAW_PERIOD;
+    }
     int reveal =
         PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
     return (reveal - 1) / PF_LAW_PERIOD;
@@ -278,7 +282,7 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
     w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
     w.maxima = calloc((size_t)r->n_methods * (size_t)r->alarm_trials, sizeof(double));
     pf_status status = w.memory && w.maxima
-                           ? pf_bank_init(&w.bank, r->plant, any, error)
+                           ? pf_bank_init(&w.bank, r->plant, any, r->model, error)
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
     if (status == PF_OK) {
         status = run_alarms(&w, error);

@@ -16,7 +16,10 @@ typedef struct pf_trial_kits {
 
 typedef struct pf_kits_request {
     pf_plant *plant;
+    const pf_model *model; // Nullable: a twin
     uint64_t seed;
+    double sensor_noise;         // NaN: as a kit for use has it
+    int opportunities;           // of an alarm trial after round 10; 0: by the paper's law
     double g_cal, sigma, hazard; // hazard per round
     int grid, bins, episodes, alarm_trials;
     int n_methods;

@@ -6,9 +6,10 @@
 #include "kits.h"
 #include "runner.h"
 
-// The kits of one (environment, seed, bins, episodes).
+// The kits of one (environment, seed, calibration).
 typedef struct pf_shelf {
-    int environment, seed, bins, episodes;
+    int environment, seed;
+    const pf_cell *cell; // one that needs them
     bool needed, made;
     pf_trial_kits kits;
     pf_status status; // of the calibration; trials on a failed one fail with its reason

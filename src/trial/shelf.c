@@ -16,9 +16,8 @@ pf_status pf__shelves_init(pf_shelves *s, const pf_experiment *e, pf_store *stor
     memset(s, 0, sizeof *s);
     s->experiment = e;
     s->store = store;
-    int n_bins = e->suite->bins.n;
-    s->n = (size_t)e->suite->environments.n * (size_t)e->seeds * (size_t)n_bins *
-           (size_t)e->n_episodes;
+    size_t n = (size_t)e->n_calibrations;
+    s->n = (size_t)e->suite->environments.n * (size_t)e->seeds * n;
     s->shelf = calloc(s->n, sizeof *s->shelf);
     s->needed = calloc(s->n, sizeof *s->needed);
     if (!s->shelf || !s->needed) {
@@ -26,12 +25,9 @@ pf_status pf__shelves_init(pf_shelves *s, const pf_experiment *e, pf_store *stor
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for kits");
     }
     for (size_t i = 0; i < s->n; i++) {
-        size_t rest = i / (size_t)e->n_episodes;
-        s->shelf[i].episodes = (int)e->episodes[i % (size_t)e->n_episodes];
-        s->shelf[i].bins = (int)e->suite->bins.value[rest % (size_t)n_bins];
-        rest /= (size_t)n_bins;
-        s->shelf[i].seed = (int)(rest % (size_t)e->seeds);
-        s->shelf[i].environment = (int)(rest / (size_t)e->seeds);
+        s->shelf[i].cell = &e->cells[e->calibration_cell[i % n]];
+        s->shelf[i].seed = (int)(i / n % (size_t)e->seeds);
+        s->shelf[i].environment = (int)(i / n / (size_t)e->seeds);
     }
     return PF_OK;
 }
@@ -54,14 +50,8 @@ pf_shelf *pf__shelves_find(const pf_shelves *s, const pf_unit *unit)
     if (!cell || environment < 0 || unit->seed < 0 || unit->seed >= e->seeds) {
         return NULL;
     }
-    size_t per_seed = (size_t)e->suite->bins.n * (size_t)e->n_episodes;
-    size_t at = ((size_t)environment * (size_t)e->seeds + (size_t)unit->seed) * per_seed;
-    for (size_t i = at; i < at + per_seed; i++) {
-        if (s->shelf[i].bins == cell->bins && s->shelf[i].episodes == cell->episodes) {
-            return &s->shelf[i];
-        }
-    }
-    return NULL;
+    size_t at = (size_t)environment * (size_t)e->seeds + (size_t)unit->seed;
+    return &s->shelf[at * (size_t)e->n_calibrations + (size_t)cell->calibration];
 }
 
 static bool uses_statistic(const pf_suite *suite, int statistic)
@@ -126,12 +116,15 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
     }
     pf_kits_request request = {.plant = plant,
                                .seed = (uint64_t)shelf->seed,
-                               .g_cal = suite->g_cal,
+                               .model = e->models ? e->models[shelf->environment] : NULL,
+                               .sensor_noise = suite->sensor_noise,
+                               .opportunities = shelf->cell->opportunities,
+                               .g_cal = shelf->cell->g_cal,
                                .sigma = suite->sigma,
                                .hazard = suite->hazard,
                                .grid = suite->grid,
-                               .bins = shelf->bins,
-                               .episodes = shelf->episodes,
+                               .bins = shelf->cell->bins,
+                               .episodes = shelf->cell->episodes,
                                .alarm_trials = e->alarm_trials,
                                .n_methods = suite->methods.n,
                                .methods = (const char *const *)suite->methods.text,
@@ -219,7 +212,10 @@ static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
     }
     d->bytes = ((bytes[0] > bytes[1] ? bytes[0] : bytes[1]) + 15) & ~(size_t)15;
     d->memory = aligned_alloc(16, d->bytes);
-    status = d->memory ? pf_bank_init(&d->bank, d->plant, &kits->kit[kits->bytes[0] ? 0 : 1], error)
+    const pf_model *model =
+        d->experiment->models ? d->experiment->models[shelf->environment] : NULL;
+    status = d->memory ? pf_bank_init(&d->bank, d->plant, &kits->kit[kits->bytes[0] ? 0 : 1], model,
+                                      error)
                        : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     if (status != PF_OK) {
         free(d->memory);
@@ -249,7 +245,7 @@ pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, p
     pf_trial_setup setup = pf_experiment_setup(d->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
     pf_law law = pf_law_draw(seed, info->name, unit->trial, d->experiment->trials, suite->nominal,
-                             info->n_mech - 1);
+                             info->n_mech - 1, cell->opportunities);
     pf_bank_start(&d->bank, seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION, law.mechanism,
                   setup.gain);
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {

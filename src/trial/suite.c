@@ -38,6 +38,10 @@ static const pf_schema_shape budgets_shape = {.single = &budget_element,
                                               .element = &budget_element};
 static const pf_schema_row bins_element = {"", PF_KIND_WHOLE, 0, 2, 64, 0, NULL, "categories"};
 static const pf_schema_shape bins_shape = {.single = &bins_element, .element = &bins_element};
+static const pf_schema_row opportunity_element = {"",   PF_KIND_WHOLE,  0, 1, 30, 0,
+                                                  NULL, "opportunities"};
+static const pf_schema_shape opportunities_shape = {.single = &opportunity_element,
+                                                    .element = &opportunity_element};
 static const pf_schema_row episodes_element = {"", PF_KIND_WHOLE, 0,         4, 100000,
                                                0,  NULL,          "episodes"};
 static const pf_schema_shape episodes_shape = {.single = &episodes_element,
@@ -62,6 +66,11 @@ static const pf_schema_row rows[] = {
     {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), &budgets_shape, "recovery budgets"},
     {"bins", PF_KIND_NUMBERS, 0, 1, 16, AT(bins), &bins_shape, "categories K"},
     {"episodes", PF_KIND_NUMBERS, 0, 1, 16, AT(episodes), &episodes_shape, "episodes per class"},
+    {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities), &opportunities_shape,
+     "after the change"},
+    {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
+    {"sensor_noise", PF_KIND_NUMBER, 0, 0, 100, AT(sensor_noise), NULL, "added to responses"},
+    {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
     {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
     {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
     {"nominal", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(nominal), NULL,
@@ -150,6 +159,11 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
 static pf_status check_names(const pf_suite *s, const char *file, pf_error *error)
 {
     pf_status status = check_kind(s, file, error);
+    if (status == PF_OK && s->predictor && strcmp(s->predictor, "twin") != 0 &&
+        strcmp(s->predictor, "ensemble") != 0) {
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: predictor: '%s' is neither twin nor ensemble",
+                         file, s->predictor);
+    }
     if (status != PF_OK) {
         return status;
     }

@@ -20,7 +20,11 @@ typedef struct pf_suite {
     pf_config_refs metrics;                          // what its table shows first
     pf_config_numbers gains, stage2, bins, episodes; // axes
     int seeds, trials;
-    double nominal; // share of nominal trials
+    pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
+    char *predictor;                 // "twin" or "ensemble"
+    double sensor_noise;             // NaN: as the plant's kits have it
+    int recalibrate;                 // g_cal follows the true gain
+    double nominal;                  // share of nominal trials
     double g_cal;
     double sigma; // dispersion of the coordinate; NaN: from the data
     int grid, alarm_trials, stop;

@@ -49,7 +49,7 @@ static int shuffled_rank(uint64_t seed, const char *environment, int trial, int 
 }
 
 pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials, double share,
-                   int candidates)
+                   int candidates, int opportunities)
 {
     pf_rng rng;
     pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 0));
@@ -58,6 +58,10 @@ pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials
     law.reveal =
         PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
     law.mechanism = 1 + (int)pf_rng_below(&rng, (uint32_t)candidates);
+    if (opportunities > 0) {
+        law.tau = PF_LAW_TAU;
+        law.reveal = PF_LAW_TAU + PF_LAW_PERIOD * opportunities;
+    }
     law.nominal = shuffled_rank(seed, environment, trial, trials) < (int)lround(share * trials);
     law.mechanism = law.nominal ? 0 : law.mechanism;
     return law;
@@ -164,7 +168,7 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     }
     probability[k->n_grid] = fmax(0, probability[k->n_grid]);
     double share = pf_kit_delivered_share(k, task, j, correction, 1);
-    for (int e = 0; e < PF_BANK_MEMBERS; e++) {
+    for (int e = 0; e < p->bank->n_members; e++) {
         for (int g = 0; g < n; g++) {
             double nte = 0, gain = g < k->n_grid ? k->grid[g] : 1;
             pf_status status = pf_bank_nte(p->bank, task, e, gain * share, &nte, error);
@@ -174,7 +178,7 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
             returns[e * n + g] = pf_return(nte);
         }
     }
-    *out = pf_predict_return(PF_BANK_MEMBERS, n, probability, returns, p->setup->alpha);
+    *out = pf_predict_return(p->bank->n_members, n, probability, returns, p->setup->alpha);
     return PF_OK;
 }
 

@@ -15,11 +15,12 @@ typedef struct pf_law {
     int tau, reveal;
 } pf_law;
 
-enum { PF_LAW_PERIOD = 5, PF_LAW_REVEAL_FIRST = 35, PF_LAW_REVEAL_LAST = 45 };
+enum { PF_LAW_PERIOD = 5, PF_LAW_REVEAL_FIRST = 35, PF_LAW_REVEAL_LAST = 45, PF_LAW_TAU = 10 };
 
-// Exactly round(share * trials) of the trials of a seed are nominal.
+// Exactly round(share * trials) of the trials of a seed are nominal. opportunities: so many after a
+// change at round 10; 0: change and reveal are drawn.
 pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials, double share,
-                   int candidates);
+                   int candidates, int opportunities);
 
 // Numbers of one method on one trial. Names are the metric ids.
 #define PF_METRICS(X)                                                                              \

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "experiment.h"
+
+#include "preflight/train.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+static const double checkpoint_s = 5;
+
+bool pf_experiment_learned(const pf_experiment *e)
+{
+    return e->suite->predictor && strcmp(e->suite->predictor, "ensemble") == 0;
+}
+
+// Epochs over all members as one progress.
+typedef struct watcher {
+    const pf_effort *effort;
+    const pf_train_settings *settings;
+    char what[96];
+    size_t done[PF_MODEL_MEMBERS];
+} watcher;
+
+static void on_epoch(void *self, const pf_epoch *epoch)
+{
+    watcher *w = self;
+    size_t all = (size_t)w->settings->epochs, done = 0;
+    w->done[epoch->member] = epoch->finished ? all : (size_t)epoch->epoch;
+    for (int e = 0; e < w->settings->members; e++) {
+        done += w->done[e];
+    }
+    if (w->effort && w->effort->progress) {
+        w->effort->progress(w->effort->self, w->what, done, all * (size_t)w->settings->members);
+    }
+}
+
+// Data and checkpoints stand beside the model, so a run that was stopped goes on here too.
+static pf_status train(pf_plant *plant, const pf_train_settings *s, const char *path,
+                       const pf_effort *effort, pf_error *error)
+{
+    char data_path[PATH_BYTES + 8];
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_transitions *data = NULL;
+    watcher w = {.effort = effort, .settings = s};
+    pf_train_watch watch = {&w, on_epoch};
+    snprintf(data_path, sizeof data_path, "%s.data", path);
+    snprintf(w.what, sizeof w.what, "learning %s", info->name);
+    pf_status status = pf_train_check(s, info, error);
+    if (status == PF_OK && access(data_path, F_OK) != 0) {
+        status = pf_transitions_make(s, plant, data_path, effort, error);
+    }
+    if (status == PF_OK) {
+        status = pf_transitions_open(&data, data_path, error);
+    }
+    if (status == PF_OK) {
+        status = pf_transitions_fit(data, s, info, error);
+    }
+    if (status == PF_OK) {
+        status = pf_train(s, data, path, checkpoint_s, effort, &watch, error);
+    }
+    pf_transitions_close(data);
+    return status;
+}
+
+// A model that is there must be of this plant and profile.
+static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
+                             const pf_train_settings *s, const char *path, pf_error *error)
+{
+    const pf_model_info *info = pf_model_get_info(m);
+    pf_error why = {PF_OK, ""};
+    if (pf_model_fits(m, plant, &why) != PF_OK) {
+        return pf_fail(error, PF_ERR_MISMATCH, "%s: %s", path, why.text);
+    }
+    if (info->n_members != s->members || info->n_layers != s->layers || info->width != s->width) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s: %d members of %d x %d, this profile has %d of %d x %d; remove it or "
+                       "name another folder",
+                       path, info->n_members, info->n_layers, info->width, s->members, s->layers,
+                       s->width);
+    }
+    return PF_OK;
+}
+
+static pf_status learn_one(pf_experiment *e, int i, const char *folder, const pf_effort *effort,
+                           pf_error *error)
+{
+    const char *name = e->suite->environments.text[i];
+    char path[PATH_BYTES];
+    pf_train_settings s;
+    pf_plant *plant = NULL;
+    pf_status status = pf_train_profile(&s, e->profile->name, error);
+    if (snprintf(path, sizeof path, "%s/%s-%s.model", folder, name, e->profile->name) >=
+        PATH_BYTES) {
+        status = pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
+    }
+    status = status ? status : pf_plant_create(&plant, name, error);
+    if (status == PF_OK && access(path, F_OK) != 0) {
+        status = train(plant, &s, path, effort, error);
+    }
+    status = status ? status : pf_model_load(&e->models[i], path, error);
+    if (status == PF_OK) {
+        status = check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
+    }
+    pf_plant_destroy(plant);
+    return status;
+}
+
+pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_effort *effort,
+                              pf_error *error)
+{
+    if (!pf_experiment_learned(e)) {
+        return PF_OK;
+    }
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", folder,
+                       strerror(errno));
+    }
+    e->models = calloc((size_t)e->suite->environments.n, sizeof(*e->models));
+    pf_status status =
+        e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
+    for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
+        status = learn_one(e, i, folder, effort, error);
+    }
+    return status;
+}
