@@ -89,7 +89,7 @@ static void name_cell(const pf_experiment *e, pf_cell *c)
              opportunities, c->gain);
 }
 
-// A mechanism study names its settings one by one.
+// Settings as they are written.
 static pf_status make_study_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
@@ -110,11 +110,85 @@ static pf_status make_study_cells(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
+// One "key=value" of a setting into its cell. False: no such key or value.
+static bool set_key(pf_cell *c, const char *key, const char *value)
+{
+    static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"};
+    char *end;
+    double number = strtod(value, &end);
+    bool whole = *value && !*end && number == floor(number) && number >= 0 && number < 1e6;
+    bool share = *value && !*end && number > 0 && number < 1;
+    if (strcmp(key, "profile") == 0) {
+        for (c->risk = 3; c->risk > 0 && strcmp(value, risks[c->risk]) != 0; c->risk--) {
+        }
+        return c->risk > 0;
+    }
+    if (strcmp(key, "g") == 0) {
+        c->gain = number;
+        return share;
+    }
+    if (strcmp(key, "A") == 0) {
+        c->amplitude = number;
+        return share;
+    }
+    int *to = strcmp(key, "B2") == 0  ? &c->budget2
+              : strcmp(key, "K") == 0 ? &c->bins
+              : strcmp(key, "N") == 0 ? &c->episodes
+              : strcmp(key, "P") == 0 ? &c->opportunities
+                                      : NULL;
+    if (to && whole) {
+        *to = (int)number;
+    }
+    return to && whole;
+}
+
+static pf_status read_setting(pf_cell *c, pf_error *error)
+{
+    char copy[PF_SETTING_TEXT], *rest = copy;
+    memcpy(copy, c->text, sizeof copy);
+    while (rest) {
+        char *key = rest, *value = strchr(key, '=');
+        rest = strchr(rest, ';');
+        if (rest) {
+            *rest++ = '\0';
+        }
+        if (value) {
+            *value++ = '\0';
+        }
+        if (!value || !set_key(c, key, value)) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "settings: '%s': '%s' is none of A B2 K N P g profile with a value in "
+                           "range",
+                           c->text, key);
+        }
+    }
+    return PF_OK;
+}
+
+// Settings that are named one by one instead of by axes; what a setting leaves out is the suite's.
+static pf_status make_named_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = make_study_cells(e, error);
+    for (int i = 0; i < e->n_cells && status == PF_OK; i++) {
+        pf_cell *c = &e->cells[i];
+        c->gain = s->gains.value[0];
+        c->budget2 = (int)s->stage2.value[0];
+        c->amplitude = NAN;
+        status = read_setting(c, error);
+        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+    }
+    return status;
+}
+
 static pf_status make_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
     if (e->responses > 0) {
         return make_study_cells(e, error);
+    }
+    if (s->settings.n > 0) {
+        return make_named_cells(e, error);
     }
     int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
     e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n * n_deadlines;
@@ -136,6 +210,7 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
             s->opportunities.n > 0 ? (int)s->opportunities.value[rest % n_deadlines] : 0;
         c->bins = (int)s->bins.value[rest / n_deadlines];
         c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+        c->amplitude = NAN;
         name_cell(e, c);
     }
     return PF_OK;
@@ -144,7 +219,8 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
 static bool same_calibration(const pf_cell *a, const pf_cell *b)
 {
     return a->bins == b->bins && a->episodes == b->episodes && a->g_cal == b->g_cal &&
-           a->opportunities == b->opportunities;
+           a->opportunities == b->opportunities && a->risk == b->risk &&
+           (a->amplitude == b->amplitude || (isnan(a->amplitude) && isnan(b->amplitude)));
 }
 
 static pf_status number_calibrations(pf_experiment *e, pf_error *error)
@@ -263,6 +339,9 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     // what older suites did not have stays out, so that their hashes hold
     if (s->opportunities.n > 0) {
         add_list(&out, "opportunities", s->opportunities.n, s->opportunities.value);
+    }
+    if (s->settings.n > 0 && e->responses == 0) {
+        add_names(&out, "settings", &s->settings);
     }
     if (!isnan(s->sensor_noise)) {
         add_number(&out, "sensor_noise", s->sensor_noise);

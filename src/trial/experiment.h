@@ -18,8 +18,10 @@ typedef struct pf_cell {
     int budget2, bins, episodes;
     int opportunities; // after the change, 0: by the paper's law
     double g_cal;
+    double amplitude;           // of the probes, NaN: the plant's
+    int risk;                   // pf_risk
     int calibration;            // cells with the same one share their kits
-    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", K, N and P where they vary
+    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, K, N, P and profile where they vary
 } pf_cell;
 
 typedef struct pf_experiment {

@@ -85,6 +85,9 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
     for (int i = 0; i < r->n_methods; i++) {
         pf_text_addf(&text, "|%s", r->methods[i]);
     }
+    if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
+        pf_text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
+    }
     if (r->model || r->opportunities > 0 || !isnan(r->sensor_noise)) {
         pf_text_addf(&text, "|%s|%s|%d|%.17g", r->model ? pf_model_get_info(r->model)->sha256 : "",
                      r->model ? pf_numeric_library() : "", r->opportunities, r->sensor_noise);
@@ -96,6 +99,30 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
     pf_sha256_final(&sha, digest);
     pf_sha256_text(digest, key);
     pf_text_free(&text);
+}
+
+// The paper's reveal profiles over m candidate tasks in the order of their mechanisms.
+static void set_risk(pf_plan *plan, pf_risk risk)
+{
+    int m = plan->n_tasks;
+    for (int t = 0; t < m && risk != PF_RISK_OWN; t++) {
+        // the plan is ours: its memory is writable
+        pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
+        task->reveal = risk == PF_RISK_UNIFORM ? 1.0 / m : 2.0 * (m - t) / ((double)m * (m + 1));
+        task->importance = risk == PF_RISK_RARE_CRITICAL && t == m - 1 ? 2.0 * (m + 1) : 1;
+    }
+}
+
+static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double amplitude)
+{
+    for (int q = 0; q < plan->n_probes && !isnan(amplitude); q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        double *command = (double *)(uintptr_t)p->command;
+        double factor = amplitude / fabs(info->probe->amplitude[p->targets[0]]);
+        for (int i = 0; i < p->rows * plan->n_mech; i++) {
+            command[i] *= factor;
+        }
+    }
 }
 
 // The plan of the paper's suites: everything on "nothing changed", a hazard, the paper's channel.
@@ -140,6 +167,8 @@ static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prio
     plan->sigma_fixed = isnan(r->sigma) ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
+    set_risk(plan, r->risk);
+    set_amplitude(plan, pf_plant_get_info(r->plant), r->amplitude);
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
     return PF_OK;
 }

@@ -14,11 +14,21 @@ typedef struct pf_trial_kits {
     pf_kit kit[2];
 } pf_trial_kits;
 
+// What future tasks are worth: the plant's own, or one of the paper's three profiles.
+typedef enum pf_risk {
+    PF_RISK_OWN,
+    PF_RISK_UNIFORM,
+    PF_RISK_HEAD_HEAVY,
+    PF_RISK_RARE_CRITICAL
+} pf_risk;
+
 typedef struct pf_kits_request {
     pf_plant *plant;
     const pf_model *model; // Nullable: a twin
     uint64_t seed;
-    double sensor_noise;         // NaN: as a kit for use has it
+    double sensor_noise; // NaN: as a kit for use has it
+    double amplitude;    // of the probes; NaN: the plant\'s
+    pf_risk risk;
     int opportunities;           // of an alarm trial after round 10; 0: by the paper's law
     double g_cal, sigma, hazard; // hazard per round
     int grid, bins, episodes, alarm_trials;

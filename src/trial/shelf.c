@@ -118,6 +118,8 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
                                .seed = (uint64_t)shelf->seed,
                                .model = e->models ? e->models[shelf->environment] : NULL,
                                .sensor_noise = suite->sensor_noise,
+                               .amplitude = shelf->cell->amplitude,
+                               .risk = (pf_risk)shelf->cell->risk,
                                .opportunities = shelf->cell->opportunities,
                                .g_cal = shelf->cell->g_cal,
                                .sigma = suite->sigma,

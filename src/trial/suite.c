@@ -146,9 +146,8 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
     if (!s->from && s->environments.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: environments: is missing", file);
     }
-    if (mechanism != (s->settings.n > 0)) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: settings: belong to kind mechanism, which needs them", file);
+    if (mechanism && s->settings.n == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: settings: a mechanism study needs them", file);
     }
     if (!s->from && !mechanism && s->methods.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);
