@@ -2,13 +2,13 @@
 _preflight()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local commands="demo list calibrate check serve replay explain rollout kit data bench"
+    local commands="demo list calibrate check serve replay explain rollout kit data train model bench"
     if [ "$COMP_CWORD" = 1 ]; then
         COMPREPLY=($(compgen -W "$commands --help --version" -- "$current"))
         return
     fi
     case $previous in
-    --config|--journal|--certificate|--recordings|--commands|--state|--socket|--model|-o)
+    --config|--journal|--certificate|--recordings|--commands|--state|--socket|--model|--data|--log|--plot|-o)
         COMPREPLY=($(compgen -f -- "$current"))
         return ;;
     --method)
@@ -19,6 +19,9 @@ _preflight()
         return ;;
     --predictor)
         COMPREPLY=($(compgen -W "twin ensemble:" -- "$current"))
+        return ;;
+    --profile)
+        COMPREPLY=($(compgen -W "quick standard paper" -- "$current"))
         return ;;
     --what)
         COMPREPLY=($(compgen -W "output state" -- "$current"))
@@ -34,6 +37,8 @@ _preflight()
     replay) options="--json" ;;
     rollout) options="--commands --fault --seed --mean-reset --no-noise --state --what" ;;
     kit|data) options="show --json" ;;
+    train) options="-o --profile --config --set --data --seed --threads --log --plot --json" ;;
+    model) options="show assess --plant --json" ;;
     bench) options="list run status table figure verify $(preflight list suites 2>/dev/null | cut -d' ' -f1) --profile --threads --db --only --set --data --config --format --sample -o --json" ;;
     esac
     case $current in
@@ -41,8 +46,8 @@ _preflight()
     *)
         case $command in
         list|bench) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
-        kit|data) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
-        calibrate|rollout)
+        kit|data|model) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
+        calibrate|rollout|train)
             COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current")) ;;
         *) COMPREPLY=($(compgen -f -- "$current")) ;;
         esac ;;

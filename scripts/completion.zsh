@@ -7,6 +7,7 @@ _preflight() {
         'calibrate:builds a kit' 'check:one readiness check' 'serve:ask/tell in JSON lines'
         'replay:recomputes a journal' 'explain:why go or no-go, in words'
         'rollout:simulation trace as CSV' 'kit:shows a kit' 'data:shows transitions'
+        'train:learns a world model' 'model:shows or assesses a model'
         'bench:the experiments of the paper')
     if (( CURRENT == 2 )); then
         _describe command commands
@@ -26,6 +27,10 @@ _preflight() {
         '--no-noise' '--state[CSV]:file:_files' '--what:(output state)' '*:plant' ;;
     kit) _arguments '1:what:(show)' '--json[as JSON]' '*:kit:_files' ;;
     data) _arguments '1:what:(show)' '--json[as JSON]' '*:data:_files' ;;
+    train) _arguments '-o[model file]:file:_files' '--profile:(quick standard paper)' '--config[YAML]:file:_files' '*--set[key=v]:setting' \
+        '--data[transitions]:file:_files' '--seed[seed]:number' '--threads[threads]:number' '--log[CSV]:file:_files' \
+        '--plot[SVG or PNG]:file:_files' '--json[as JSON]' '*:plant' ;;
+    model) _arguments '1:what:(show assess)' '--plant[plant]:name' '--json[as JSON]' '*:model:_files' ;;
     bench) _arguments '1:what:(list run status table figure verify)' '--profile:(quick standard paper)' \
         '--db[database]:file:_files' '--threads[threads]:number' '*--only[key=a,b]:clause' '--format:(md csv tex)' \
         '-o[folder]:folder:_files -/' '*:suite' ;;

@@ -72,8 +72,9 @@ static void run_all(const char *folder, const call *calls, size_t n)
     }
 }
 
-static const char *const commands[] = {"demo",   "list",    "calibrate", "check", "serve",
-                                       "replay", "explain", "rollout",   "kit",   "data"};
+static const char *const commands[] = {"demo",  "list",   "calibrate", "check",
+                                       "serve", "replay", "explain",   "rollout",
+                                       "kit",   "data",   "train",     "model"};
 
 static void check_usage(const char *folder)
 {

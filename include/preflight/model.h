@@ -74,7 +74,8 @@ PF_API pf_status pf_model_roll(const pf_model *model, int member, const pf_model
 PF_API pf_status pf_model_mean(const pf_model *model, const pf_model_request *request,
                                double *scratch, double *response, pf_error *error);
 
-// The numeric library in use here: "openblas 0.3.21 SkylakeX", or "plain" without one.
+// What computes matrix products here: "avx512 1" (our own kernel), "openblas 0.3.21 Haswell", or
+// "plain" without either.
 PF_API const char *pf_numeric_library(void);
 
 #ifdef __cplusplus
