@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Every MuJoCo suite at the quick profile on one of its systems, models and kits shared; a run that
+# is killed and goes on ends with the rows of one that was not. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+program=$PWD/build/release/preflight
+if ! "$program" list plants | grep '^hopper ' | grep -qv 'needs MuJoCo'; then
+    echo "SKIPPED suites on MuJoCo (built without it: make deps)"
+    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+passed=0 failed=0
+
+check() { # check NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >log 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        tail -n 5 log
+    fi
+}
+
+bench() { # bench SUITE DB ENVIRONMENT
+    "$program" bench run "$1" --profile quick --db "$2" --models "$folder/models" \
+        --only environment="$3"
+}
+
+rows() { # rows DB: everything but when it was written
+    "$program" bench table mujoco-readiness --profile quick --db "$1" --format csv
+}
+
+check "mujoco-readiness" bench mujoco-readiness all.db swimmer,hopper
+check "mujoco-readiness-twin" bench mujoco-readiness-twin all.db swimmer
+check "budget" bench budget all.db hopper
+check "severity" bench severity all.db hopper
+check "sensitivity" bench sensitivity all.db hopper
+check "deadline" bench deadline all.db half_cheetah
+check "risk-profiles" bench risk-profiles all.db half_cheetah
+check "mujoco-controls" bench mujoco-controls all.db half_cheetah
+check "a table of diagnostics" "$program" bench table diagnostics --profile quick --db all.db
+check "verify" "$program" bench verify mujoco-readiness --profile quick --db all.db \
+    --models "$folder/models" --sample 4
+
+# killed again and again, then run to the end
+kills=0
+for wait in 1 2 3; do
+    bench mujoco-readiness killed.db swimmer,hopper >/dev/null 2>&1 &
+    child=$!
+    sleep "$wait"
+    kill -9 $child 2>/dev/null && kills=$((kills + 1))
+    wait $child 2>/dev/null
+done
+check "after kill -9 it goes on" bench mujoco-readiness killed.db swimmer,hopper
+rows all.db >all.csv 2>/dev/null
+rows killed.db >killed.csv 2>/dev/null
+check "the same table after $kills kills" cmp all.csv killed.csv
+check "the table has rows" grep -q eg-mpt all.csv
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
