@@ -75,7 +75,7 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
 // Keys in the order of their bytes: B2, K, N, P, g.
 static void name_cell(const pf_experiment *e, pf_cell *c)
 {
-    char bins[32] = "", episodes[32] = "", opportunities[32] = "";
+    char bins[16] = "", episodes[16] = "", opportunities[16] = "";
     if (e->suite->bins.n > 1) {
         snprintf(bins, sizeof bins, ";K=%d", c->bins);
     }
