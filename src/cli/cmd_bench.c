@@ -102,10 +102,10 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
 }
 
 // Models of a suite that predicts with learned ones: loaded, or trained where they are missing.
-static pf_status learn(const bench_call *c, pf_experiment *e, const pf_effort *effort,
-                       pf_error *error)
+static pf_status learn(const bench_call *c, pf_experiment *e, const pf_filter *filter, bool train,
+                       const pf_effort *effort, pf_error *error)
 {
-    return pf_experiment_learn(e, c->models ? c->models : "models", effort, error);
+    return pf_experiment_learn(e, c->models ? c->models : "models", filter, train, effort, error);
 }
 
 static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads)
@@ -120,7 +120,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     }
     double start = now();
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s.experiment, &effort, &error);
+    status = learn(c, &s.experiment, filter, true, &effort, &error);
     status =
         status ? status : pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
     cli_progress_end(&progress);
@@ -325,7 +325,7 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
         return cli_fail(c->command, status, &error);
     }
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s->experiment, &effort, &error);
+    status = learn(c, &s->experiment, NULL, false, &effort, &error);
     status = status ? status
                     : pf_runner_verify(&s->experiment, s->store, sample, &effort, &report, &error);
     cli_progress_end(&progress);

@@ -50,12 +50,6 @@ pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
                              const pf_profile *profile, pf_error *error);
 void pf_experiment_free(pf_experiment *experiment);
 
-// Whether a learned ensemble predicts. Then, before any trial, the models of all environments are
-// loaded from a folder; those that are not there are trained with the profile's settings.
-bool pf_experiment_learned(const pf_experiment *experiment);
-pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
-                              const pf_effort *effort, pf_error *error);
-
 // Index of an environment and the cell of a setting; -1 and NULL if it has none such.
 int pf_experiment_environment(const pf_experiment *experiment, const char *name);
 const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *setting);
@@ -77,5 +71,13 @@ typedef struct pf_filter {
 pf_status pf_filter_check(const pf_filter *filter, pf_error *error);
 // For pf_store_claim; self is a pf_filter.
 bool pf_filter_wants(const void *self, const pf_unit *unit);
+
+// Whether a learned ensemble predicts. Then, before any trial, the models of the environments that
+// the filter (Nullable: all) wants are loaded from a folder; those that are not there are trained
+// with the profile's settings, or with `train` false left out.
+bool pf_experiment_learned(const pf_experiment *experiment);
+pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
+                              const pf_filter *filter, bool train, const pf_effort *effort,
+                              pf_error *error);
 
 #endif

@@ -42,8 +42,8 @@ static void on_epoch(void *self, const pf_epoch *epoch)
 }
 
 // Data and checkpoints stand beside the model, so a run that was stopped goes on here too.
-static pf_status train(pf_plant *plant, const pf_train_settings *s, const char *path,
-                       const pf_effort *effort, pf_error *error)
+static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const char *path,
+                             const pf_effort *effort, pf_error *error)
 {
     char data_path[PATH_BYTES + 8];
     const pf_plant_info *info = pf_plant_get_info(plant);
@@ -88,8 +88,8 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
     return PF_OK;
 }
 
-static pf_status learn_one(pf_experiment *e, int i, const char *folder, const pf_effort *effort,
-                           pf_error *error)
+static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
+                           const pf_effort *effort, pf_error *error)
 {
     const char *name = e->suite->environments.text[i];
     char path[PATH_BYTES];
@@ -100,9 +100,12 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, const pf
         PATH_BYTES) {
         status = pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
     }
-    status = status ? status : pf_plant_create(&plant, name, error);
+    if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
+        return status;
+    }
+    status = pf_plant_create(&plant, name, error);
     if (status == PF_OK && access(path, F_OK) != 0) {
-        status = train(plant, &s, path, effort, error);
+        status = train_model(plant, &s, path, effort, error);
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
     if (status == PF_OK) {
@@ -112,8 +115,21 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, const pf
     return status;
 }
 
-pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_effort *effort,
-                              pf_error *error)
+static bool wanted(const pf_experiment *e, const pf_filter *filter, int environment)
+{
+    pf_filter part = filter ? *filter : (pf_filter){0};
+    part.experiment = e;
+    for (size_t i = 0; filter && i < e->n_units; i++) {
+        if (strcmp(e->units[i].environment, e->suite->environments.text[environment]) == 0 &&
+            pf_filter_wants(&part, &e->units[i])) {
+            return true;
+        }
+    }
+    return !filter;
+}
+
+pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_filter *filter,
+                              bool train, const pf_effort *effort, pf_error *error)
 {
     if (!pf_experiment_learned(e)) {
         return PF_OK;
@@ -126,7 +142,7 @@ pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_eff
     pf_status status =
         e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
     for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
-        status = learn_one(e, i, folder, effort, error);
+        status = wanted(e, filter, i) ? learn_one(e, i, folder, train, effort, error) : PF_OK;
     }
     return status;
 }

@@ -111,7 +111,14 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
     pf_plant *plant = NULL;
     shelf->status =
         pf_plant_create(&plant, suite->environments.text[shelf->environment], &shelf->error);
+    if (shelf->status == PF_OK && pf_experiment_learned(e) &&
+        !(e->models && e->models[shelf->environment])) {
+        shelf->status =
+            pf_fail(&shelf->error, PF_ERR_FILE, "the model of %s is not in the folder of models",
+                    suite->environments.text[shelf->environment]);
+    }
     if (shelf->status != PF_OK) {
+        pf_plant_destroy(plant);
         return PF_OK;
     }
     pf_kits_request request = {.plant = plant,
