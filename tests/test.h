@@ -63,6 +63,7 @@ const char *pf_scratch_dir(void);
     X(train, false)                                                                                \
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
+    X(settings, false)                                                                             \
     X(bank, false)                                                                                 \
     X(aggregate, false)
 

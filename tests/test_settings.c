@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "test.h"
+#include "trial/experiment.h"
+#include "trial/kits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Cells of a suite: by axes, and named one by one.
+
+static bool open_suite(const char *more, pf_suite *suite, pf_experiment *e, pf_error *error)
+{
+    char text[600];
+    snprintf(text, sizeof text,
+             "id: short\ntitle: t\nenvironments: [dc_servo]\nmethods: [eg-mpt]\nseeds: 1\n"
+             "trials: 2\nepisodes: 12\nalarm_trials: 20\n%s",
+             more);
+    *error = (pf_error){PF_OK, ""};
+    if (pf_suite_read(suite, "short", text, strlen(text), NULL, 0, error) != PF_OK) {
+        return false;
+    }
+    if (pf_experiment_init(e, suite, pf_profile_find("paper"), error) != PF_OK) {
+        pf_suite_free(suite);
+        return false;
+    }
+    return true;
+}
+
+static void test_named(void)
+{
+    pf_suite suite;
+    pf_experiment e;
+    pf_error error;
+    PF_CASE("settings: named one by one, what is left out is the suite's");
+    if (CHECK(open_suite("gains: .35\nstage2: 2\nbins: 5\nsettings:\n  - A=0.10;B2=1;g=0.20\n"
+                         "  - K=3;P=4\n  - profile=rare-critical\n  - g=0.20\n",
+                         &suite, &e, &error))) {
+        const pf_cell *c = e.cells;
+        CHECK(e.n_cells == 4);
+        CHECK(c[0].amplitude == .1 && c[0].budget2 == 1 && c[0].gain == .2 && c[0].bins == 5);
+        CHECK(c[1].bins == 3 && c[1].opportunities == 4 && c[1].gain == .35 && c[1].budget2 == 2);
+        CHECK(isnan(c[1].amplitude) && c[1].g_cal == .35);
+        CHECK(c[2].risk == PF_RISK_RARE_CRITICAL && c[1].risk == PF_RISK_OWN);
+        CHECK_STR(c[2].text, "profile=rare-critical");
+        PF_CASE("settings: cells that calibrate alike share their kits");
+        CHECK(e.n_calibrations == 4 && c[3].calibration != c[2].calibration);
+        pf_experiment_free(&e);
+        pf_suite_free(&suite);
+    }
+    static const char *const bad[] = {"Z=1", "g=1.5", "g", "B2=x", "profile=odd", "K=2.5", "A="};
+    PF_CASE("settings: refused with the key");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char more[100];
+        snprintf(more, sizeof more, "settings: ['%s']\n", bad[i]);
+        CHECK(!open_suite(more, &suite, &e, &error));
+        CHECK_CONTAINS(error.text, "is none of A B2 K N P g profile");
+    }
+}
+
+static void test_axes(void)
+{
+    pf_suite suite;
+    pf_experiment e;
+    pf_error error;
+    PF_CASE("settings: an axis of opportunities; recalibration follows the gain");
+    if (CHECK(open_suite("gains: [.20, .50]\nrecalibrate: true\nopportunities: [1, 6]\n", &suite,
+                         &e, &error))) {
+        CHECK(e.n_cells == 4 && e.n_calibrations == 4);
+        for (int i = 0; i < e.n_cells; i++) {
+            CHECK(e.cells[i].g_cal == e.cells[i].gain);
+        }
+        CHECK(pf_experiment_cell(&e, "B2=1;P=6;g=0.50") != NULL);
+        pf_experiment_free(&e);
+        pf_suite_free(&suite);
+    }
+    PF_CASE("settings: other settings, another hash; a predictor that there is");
+    char first[PF_HASH_TEXT] = "";
+    static const char *const variants[] = {"", "sensor_noise: .5\n", "recalibrate: true\n",
+                                           "predictor: ensemble\n"};
+    for (int i = 0; i < 4; i++) {
+        if (CHECK(open_suite(variants[i], &suite, &e, &error))) {
+            CHECK(i == 0 || strcmp(first, e.hash) != 0);
+            CHECK(pf_experiment_learned(&e) == (i == 3));
+            memcpy(first, i == 0 ? e.hash : first, sizeof first);
+            pf_experiment_free(&e);
+            pf_suite_free(&suite);
+        }
+    }
+    CHECK(!open_suite("predictor: oracle\n", &suite, &e, &error));
+    CHECK_CONTAINS(error.text, "neither twin nor ensemble");
+}
+
+static void test_law(void)
+{
+    PF_CASE("law: so many opportunities after a change at round 10");
+    for (int p = 1; p <= 6; p++) {
+        pf_law law = pf_law_draw(1, "ant", 3, 50, .2, 7, p);
+        int after = 0;
+        for (int round = PF_LAW_PERIOD; round < law.reveal; round += PF_LAW_PERIOD) {
+            after += round >= law.tau;
+        }
+        CHECK(law.tau == 10 && after == p);
+        CHECK(law.mechanism == pf_law_draw(1, "ant", 3, 50, .2, 7, 0).mechanism);
+    }
+}
+
+// --- what a request does to a kit
+
+static bool kit_of(pf_kits_request *request, pf_trial_kits *kits)
+{
+    pf_error error = {PF_OK, ""};
+    bool good = pf_kits_calibrate(kits, request, &error) == PF_OK;
+    CHECK_STR(error.text, "");
+    return good;
+}
+
+static void test_kits(void)
+{
+    static const char *const methods[] = {"eg-mpt"};
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    char print[65], keys[2][65];
+    CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
+    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    pf_kits_request r = {.plant = plant,
+                         .seed = 1,
+                         .sensor_noise = NAN,
+                         .amplitude = NAN,
+                         .g_cal = .35,
+                         .sigma = NAN,
+                         .hazard = .01,
+                         .grid = 9,
+                         .bins = 5,
+                         .episodes = 20,
+                         .alarm_trials = 20,
+                         .n_methods = 1,
+                         .methods = methods,
+                         .fingerprint = print};
+    pf_trial_kits own, other;
+    PF_CASE("kits: the amplitude of the probes alone, and the rare and critical last task");
+    pf_kits_key(&r, keys[0]);
+    bool good = kit_of(&r, &own);
+    r.amplitude = .5;
+    r.risk = PF_RISK_RARE_CRITICAL;
+    pf_kits_key(&r, keys[1]);
+    good = kit_of(&r, &other) && good;
+    CHECK(strcmp(keys[0], keys[1]) != 0);
+    if (good) {
+        const pf_kit *a = &own.kit[PF_STATISTIC_MATCHED], *b = &other.kit[PF_STATISTIC_MATCHED];
+        for (int i = 0; i < a->n_rows * a->n_mech; i++) {
+            CHECK_NEAR(b->command[i], .5 * a->command[i], 1e-15);
+        }
+        CHECK(memcmp(a->task_command, b->task_command,
+                     sizeof(double) * (size_t)(a->n_task_rows * a->n_mech)) == 0);
+        // three candidates, four actuators: 3:2:1, the last one worth eight times as much
+        CHECK_NEAR(b->task_reveal[0], 3 / 6., 1e-15);
+        CHECK_NEAR(b->task_reveal[2], 1 / 6., 1e-15);
+        CHECK(b->task_importance[0] == 1 && b->task_importance[2] == 8);
+    }
+    pf_kits_free(&own);
+    pf_kits_free(&other);
+    pf_plant_destroy(plant);
+}
+
+void test_settings(void)
+{
+    test_named();
+    test_axes();
+    test_law();
+    test_kits();
+}
