@@ -30,6 +30,10 @@ typedef enum pf_channel_kind {
     PF_CHANNEL_QUATERNION = 2 // one of four channels in a row, real part first
 } pf_channel_kind;
 
+// Its word in files and messages, and back; false: there is no such word.
+PF_API const char *pf_channel_kind_name(pf_channel_kind kind);
+PF_API bool pf_channel_kind_find(const char *name, pf_channel_kind *kind);
+
 // A command shape, one mechanism at a time: a hold of `steps` rows, or a doublet (first half
 // positive, second half negative), then zero up to `rows`.
 typedef struct pf_pulse {

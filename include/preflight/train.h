@@ -67,6 +67,11 @@ PF_API pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant
                                      const char *path, const pf_effort *effort, pf_error *error);
 // Maps a file; every byte of it is checked.
 PF_API pf_status pf_transitions_open(pf_transitions **data, const char *path, pf_error *error);
+// Opens the file, made first where it is not there, and checks that it fits as pf_transitions_fit
+// does with `exact` settings or with any.
+PF_API pf_status pf_transitions_ready(pf_transitions **data, const pf_train_settings *settings,
+                                      bool exact, pf_plant *plant, const char *path,
+                                      const pf_effort *effort, pf_error *error);
 PF_API void pf_transitions_close(pf_transitions *data); // Nullable.
 PF_API const pf_transitions_info *pf_transitions_get_info(const pf_transitions *data);
 // Steps of one episode, its channels ((steps + 1) x n_chan, row 0 before the first command) and

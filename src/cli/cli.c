@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
+#include "host/clock.h"
 #include "config/config.h"
 #include "host/file.h"
 #include "predict/ensemble.h"
@@ -11,7 +12,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 int cli_usage(const char *command, const char *format, ...)
@@ -178,17 +178,10 @@ const char *cli_paint(const char *colour)
 
 volatile int cli_interrupted = 0;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void show_progress(void *self, const char *what, size_t done, size_t total)
 {
     cli_progress *p = self;
-    double t = now();
+    double t = pf_seconds();
     if (!p->what || strcmp(p->what, what) != 0) {
         p->what = what;
         p->started = p->last = t;

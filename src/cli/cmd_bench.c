@@ -4,17 +4,10 @@
 #include "bench.h"
 
 #include "config/config.h"
+#include "host/clock.h"
 #include "trial/runner.h"
 
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // A suite opened, resolved at the profile, with its database.
 typedef struct session {
@@ -118,7 +111,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    double start = now();
+    double start = pf_seconds();
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s.experiment, filter, true, &effort, &error);
     status =
@@ -133,7 +126,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     } else if (status != PF_OK) {
         exit_status = cli_fail(c->command, status, &error);
     } else {
-        exit_status = report_run(c, &s, &report, now() - start);
+        exit_status = report_run(c, &s, &report, pf_seconds() - start);
     }
     close_session(&s);
     return exit_status;

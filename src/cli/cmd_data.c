@@ -82,8 +82,6 @@ static bool summarise(const pf_transitions *data, const char *path, summary *s)
     return true;
 }
 
-static const char *const kinds[] = {"plain", "angle", "quaternion"};
-
 static void show(const pf_transitions_info *info, const summary *s)
 {
     printf("plant          %s (%s)\n", info->plant, info->source);
@@ -100,7 +98,8 @@ static void show(const pf_transitions_info *info, const summary *s)
     for (int c = 0; c < info->n_chan; c++) {
         const column *x = &s->channels[c];
         printf("%-16s %-10s %12.5g %12.5g %12.5g %12.5g %12.5g\n", info->channels[c],
-               kinds[info->kinds[c]], x->min, x->max, x->mean, sd(x), sd(&s->changes[c]));
+               pf_channel_kind_name(info->kinds[c]), x->min, x->max, x->mean, sd(x),
+               sd(&s->changes[c]));
     }
     printf("\n%-16s %12s %12s %12s %12s\n", "mechanism", "lo", "hi", "sd", "active");
     for (int j = 0; j < info->n_mech; j++) {
@@ -131,7 +130,7 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
         pf_json_comma(out);
         pf_text_add(out, "{");
         string(out, "name", info->channels[c]);
-        string(out, "kind", kinds[info->kinds[c]]);
+        string(out, "kind", pf_channel_kind_name(info->kinds[c]));
         number(out, "min", x->min);
         number(out, "max", x->max);
         number(out, "mean", x->mean);

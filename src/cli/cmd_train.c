@@ -74,25 +74,6 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     return status;
 }
 
-// The transitions in their file: those that are there if they are the right ones, else new ones.
-static pf_status open_data(const call *c, const pf_train_settings *s, pf_plant *plant,
-                           const pf_effort *effort, pf_transitions **data, pf_error *error)
-{
-    const char *path = c->data_path.data;
-    pf_status status = PF_OK;
-    if (access(path, F_OK) != 0) {
-        status = pf_transitions_make(s, plant, path, effort, error);
-    }
-    if (status == PF_OK) {
-        status = pf_transitions_open(data, path, error);
-    }
-    if (status == PF_OK) {
-        // data that were named are used as they are, if they are of this plant
-        status = pf_transitions_fit(*data, c->data ? NULL : s, pf_plant_get_info(plant), error);
-    }
-    return status;
-}
-
 pf_status train_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
                        const pf_effort *effort, pf_error *error)
 {
@@ -125,7 +106,9 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
 {
     pf_transitions *data = NULL;
     train_view view;
-    pf_status status = open_data(c, s, plant, effort, &data, error);
+    // data that were named are used as they are, if they are of this plant
+    pf_status status =
+        pf_transitions_ready(&data, s, !c->data, plant, c->data_path.data, effort, error);
     cli_progress_end(progress);
     train_view_init(&view, s, c->log);
     if (status == PF_OK) {

@@ -3,26 +3,19 @@
 #define _POSIX_C_SOURCE 200809L
 #include "train_view.h"
 
+#include "host/clock.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path)
 {
     *v = (train_view){
-        .settings = settings, .terminal = isatty(2), .began = seconds(), .log_path = log_path};
+        .settings = settings, .terminal = isatty(2), .began = pf_seconds(), .log_path = log_path};
     v->printed = v->began;
     pf_text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
 }
@@ -43,7 +36,7 @@ static void print_line(train_view *v, const pf_epoch *e)
 {
     const pf_train_settings *s = v->settings;
     int done = 0, seen = 0;
-    double train = 0, valid = 0, elapsed = seconds() - v->began;
+    double train = 0, valid = 0, elapsed = pf_seconds() - v->began;
     for (int i = 0; i < s->members; i++) {
         done += v->done[i];
         seen += v->done[i] > 0;
@@ -69,7 +62,7 @@ void train_view_epoch(void *self, const pf_epoch *e)
     v->run += !e->restored;
     pf_text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
                  e->best, e->samples_per_s);
-    double now = seconds();
+    double now = pf_seconds();
     if (v->log_path && !v->log.failed && now - v->logged > 5) {
         v->logged = now; // what cannot be written now is reported at the end
         pf_file_write(v->log_path, v->log.data, v->log.size, NULL);

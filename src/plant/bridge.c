@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
+#include "../host/clock.h"
 #include "bridge_hello.h"
 #include "plant_impl.h"
 #include "process.h"
@@ -88,7 +89,7 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
 static pf_status say_hello(bridge *self, json_t **reply, char *what)
 {
     double limit_s = self->limits.hello_s;
-    double deadline = pf__process_now() + limit_s;
+    double deadline = pf_seconds() + limit_s;
     pf_process_result result = pf__process_start(&self->process, self->command);
     if (result != PF_PROCESS_OK) {
         return explain(self, result, limit_s, what);
@@ -252,7 +253,7 @@ static pf_status converse(bridge *self, const json_t *request, int rows, const p
                           bool *keep, char *what)
 {
     double limit_s = self->limits.roll_s;
-    double deadline = pf__process_now() + limit_s;
+    double deadline = pf_seconds() + limit_s;
     pf_status status = send_json(self, request, deadline, limit_s, what);
     json_t *reply = NULL;
     while (status == PF_OK) {

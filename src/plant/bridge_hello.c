@@ -110,18 +110,10 @@ static pf_status parse_mechanisms(pf_description *about, char *what)
 // "kind" of a channel; without one it is plain.
 static pf_status parse_kind(const json_t *item, const char *name, pf_channel_kind *kind, char *what)
 {
-    static const char *const words[] = {
-        [PF_CHANNEL_PLAIN] = "plain",
-        [PF_CHANNEL_ANGLE] = "angle",
-        [PF_CHANNEL_QUATERNION] = "quaternion",
-    };
     const json_t *value = json_object_get(item, "kind");
     const char *word = json_string_value(value);
-    for (int k = PF_CHANNEL_PLAIN; word != NULL && k <= PF_CHANNEL_QUATERNION; k++) {
-        if (strcmp(word, words[k]) == 0) {
-            *kind = (pf_channel_kind)k;
-            return PF_OK;
-        }
+    if (word != NULL && pf_channel_kind_find(word, kind)) {
+        return PF_OK;
     }
     return value == NULL ? PF_OK
                          : pf__bridge_refuse(what,

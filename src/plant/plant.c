@@ -127,6 +127,28 @@ void pf_plant_destroy(pf_plant *plant)
     }
 }
 
+static const char *const kind_names[] = {
+    [PF_CHANNEL_PLAIN] = "plain",
+    [PF_CHANNEL_ANGLE] = "angle",
+    [PF_CHANNEL_QUATERNION] = "quaternion",
+};
+
+const char *pf_channel_kind_name(pf_channel_kind kind)
+{
+    return kind_names[kind];
+}
+
+bool pf_channel_kind_find(const char *name, pf_channel_kind *kind)
+{
+    for (int k = PF_CHANNEL_PLAIN; k <= PF_CHANNEL_QUATERNION; k++) {
+        if (strcmp(name, kind_names[k]) == 0) {
+            *kind = (pf_channel_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
 const pf_plant_info *pf_plant_get_info(const pf_plant *plant)
 {
     return &plant->info;

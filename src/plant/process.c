@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "process.h"
 
+#include "../host/clock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,13 +25,6 @@
 #define END_GRACE_S 0.5
 // Bytes per read.
 #define CHUNK ((size_t)64 << 10)
-
-double pf__process_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void pf__process_init(pf_process *process)
 {
@@ -157,7 +151,7 @@ static pf_process_result wait_ready(pf_process *process, struct pollfd *fds, nfd
                                     double deadline)
 {
     for (;;) {
-        double left = deadline - pf__process_now();
+        double left = deadline - pf_seconds();
         if (!(left > 0)) {
             return PF_PROCESS_TIMEOUT;
         }
@@ -303,7 +297,7 @@ pf_process_result pf__process_line(pf_process *process, const char **line, size_
 // the group's, cannot go to somebody else. False: still running.
 static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
 {
-    double deadline = pf__process_now() + grace_s;
+    double deadline = pf_seconds() + grace_s;
     long pause_ns = 500000;
     for (;;) {
         memset(info, 0, sizeof *info);
@@ -316,7 +310,7 @@ static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
             memset(info, 0, sizeof *info);
             return true;
         }
-        if (pf__process_now() >= deadline) {
+        if (pf_seconds() >= deadline) {
             return false;
         }
         struct timespec pause = {.tv_nsec = pause_ns};

@@ -31,9 +31,6 @@ typedef struct pf_process {
     size_t searched; // buffer[begin..searched) holds no newline
 } pf_process;
 
-// Seconds on a clock that is never set back.
-double pf__process_now(void);
-
 // Nothing runs. pf__process_stop is allowed from here on.
 void pf__process_init(pf_process *process);
 

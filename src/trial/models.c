@@ -53,14 +53,8 @@ static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const 
     snprintf(data_path, sizeof data_path, "%s.data", path);
     snprintf(w.what, sizeof w.what, "learning %s", info->name);
     pf_status status = pf_train_check(s, info, error);
-    if (status == PF_OK && access(data_path, F_OK) != 0) {
-        status = pf_transitions_make(s, plant, data_path, effort, error);
-    }
     if (status == PF_OK) {
-        status = pf_transitions_open(&data, data_path, error);
-    }
-    if (status == PF_OK) {
-        status = pf_transitions_fit(data, s, info, error);
+        status = pf_transitions_ready(&data, s, true, plant, data_path, effort, error);
     }
     if (status == PF_OK) {
         status = pf_train(s, data, path, checkpoint_s, effort, &watch, error);

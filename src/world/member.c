@@ -3,13 +3,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "member.h"
 
+#include "../host/clock.h"
 #include "loops.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 // Streams of a member.
@@ -81,13 +81,6 @@ static double validate(const pf_member *m, const pf_train_settings *s, const pf_
     return total / ((double)set->n_valid * set->n_out);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double rate_of(const pf_train_settings *s, int epoch)
 {
     const double pi = 3.14159265358979323846;
@@ -120,7 +113,7 @@ pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net
                           const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
                           pf_error *error)
 {
-    double begin = seconds(), total = 0;
+    double begin = pf_seconds(), total = 0;
     int batch = s->batch < set->n_train ? s->batch : set->n_train, batches = set->n_train / batch;
     size_t n = pf_net_parameters(net);
     pf_adam adam = {(float)rate_of(s, m->epoch), .9f, .999f, 1e-8f, (float)s->weight_decay};
@@ -142,7 +135,7 @@ pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net
                        "member %d diverged in epoch %d; set a smaller learning_rate", m->index,
                        m->epoch + 1);
     }
-    note_epoch(m, s, net, train, valid, (double)batches * batch / (seconds() - begin));
+    note_epoch(m, s, net, train, valid, (double)batches * batch / (pf_seconds() - begin));
     return PF_OK;
 }
 

@@ -10,9 +10,8 @@
 #include <string.h>
 
 // The words of the metadata, in the order of their enumerations.
-static const char *const kind_words[] = {"plain", "angle", "quaternion"};
 static const char *const activation_words[] = {"silu", "relu"};
-enum { N_KINDS = 3, N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 };
+enum { N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 };
 
 // --- writing
 
@@ -31,7 +30,7 @@ static void fill_lists(lists *l, const pf_model_info *info)
     char number[32];
     for (int c = 0; c < info->n_chan; c++) {
         add_item(&l->channels, c, info->channels[c]);
-        add_item(&l->kinds, c, kind_words[info->kinds[c]]);
+        add_item(&l->kinds, c, pf_channel_kind_name(info->kinds[c]));
     }
     for (int j = 0; j < info->n_mech; j++) {
         add_item(&l->mechanisms, j, info->mechanisms[j].name);
@@ -206,9 +205,7 @@ static pf_status read_channels(reader *r, pf_model_info *info)
         status = refuse(r, "kinds", "has another number of entries than 'channels'");
     }
     for (int c = 0; c < n && status == PF_OK; c++) {
-        int kind = word_index(r->items[c], kind_words, N_KINDS);
-        kinds[c] = kind < 0 ? PF_CHANNEL_PLAIN : (pf_channel_kind)kind;
-        if (kind < 0) {
+        if (!pf_channel_kind_find(r->items[c], &kinds[c])) {
             status = refuse(r, "kinds", "knows plain, angle and quaternion only");
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // flock
+#include "../host/clock.h"
 #include "../host/parallel.h"
 #include "../host/text.h"
 #include "member.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -44,13 +44,6 @@ typedef struct training {
     pf_status status;
     pf_error error;
 } training;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void checkpoint_path(const training *t, int member, char path[PATH_BYTES])
 {
@@ -122,12 +115,12 @@ static pf_member *furthest_behind(training *t, bool *left)
 
 static pf_status save_member(training *t, pf_member *m, pf_error *error)
 {
-    if (!m->finished && seconds() - t->saved[m->index] < t->checkpoint_s) {
+    if (!m->finished && pf_seconds() - t->saved[m->index] < t->checkpoint_s) {
         return PF_OK;
     }
     char path[PATH_BYTES];
     checkpoint_path(t, m->index, path);
-    t->saved[m->index] = seconds();
+    t->saved[m->index] = pf_seconds();
     return pf_member_write(m, t->s, &t->model->net, path, t->fingerprint, error);
 }
 
@@ -219,7 +212,7 @@ static pf_status take_members(training *t, pf_error *error)
         m->second = pf_arena_take(&t->arena, n, f);
         m->kept = pf_arena_take(&t->arena, n, f);
         m->history = pf_arena_take(&t->arena, (size_t)s->epochs * PF_HISTORY, f);
-        t->saved[e] = seconds();
+        t->saved[e] = pf_seconds();
     }
     if (t->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d members", s->members);

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "transitions_impl.h"
 
 #include "host/text.h"
@@ -7,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // A comparison that stops at the first difference.
 typedef struct fit {
@@ -62,7 +64,6 @@ static void same_seed(fit *f, uint64_t was, uint64_t is)
 
 static void same_plant(fit *f, const pf_plant_info *info)
 {
-    static const char *const kinds[] = {"plain", "angle", "quaternion"};
     const pf_transitions_info *d = &f->data->info;
     same_text(f, "the plant", d->plant, pf_plant_environment(info));
     same_text(f, "the plant's source", d->source, info->source);
@@ -73,7 +74,8 @@ static void same_plant(fit *f, const pf_plant_info *info)
         pf_channel_kind kind = info->kinds ? info->kinds[c] : PF_CHANNEL_PLAIN;
         same_text(f, "a channel", d->channels[c], info->channels[c].name);
         if (f->status == PF_OK && d->kinds[c] != kind) {
-            differ(f, "the kind of channel ", d->channels[c], kinds[d->kinds[c]], kinds[kind]);
+            differ(f, "the kind of channel ", d->channels[c], pf_channel_kind_name(d->kinds[c]),
+                   pf_channel_kind_name(kind));
         }
     }
     for (int j = 0; f->status == PF_OK && j < d->n_mech; j++) {
@@ -104,4 +106,25 @@ pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings
     }
     same_seed(&f, d->seed, settings->seed);
     return f.status;
+}
+
+pf_status pf_transitions_ready(pf_transitions **data, const pf_train_settings *settings, bool exact,
+                               pf_plant *plant, const char *path, const pf_effort *effort,
+                               pf_error *error)
+{
+    *data = NULL;
+    pf_status status =
+        access(path, F_OK) == 0 ? PF_OK : pf_transitions_make(settings, plant, path, effort, error);
+    if (status == PF_OK) {
+        status = pf_transitions_open(data, path, error);
+    }
+    if (status == PF_OK) {
+        status =
+            pf_transitions_fit(*data, exact ? settings : NULL, pf_plant_get_info(plant), error);
+    }
+    if (status != PF_OK) {
+        pf_transitions_close(*data);
+        *data = NULL;
+    }
+    return status;
 }
