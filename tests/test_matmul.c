@@ -133,7 +133,7 @@ static void engines(void)
     static const struct {
         pf_engine engine;
         const char *name;
-    } all[] = {{PF_ENGINE_WIDE, "avx512 1"},
+    } all[] = {{PF_ENGINE_WIDE, "avx512 2"},
                {PF_ENGINE_LIBRARY, "openblas"},
                {PF_ENGINE_PLAIN, "plain"},
                {PF_ENGINE_AUTO, ""}};
@@ -208,8 +208,29 @@ static void silu_bits(void)
     free(bias);
 }
 
+static void reciprocal_bits(void)
+{
+    enum { N = 1024 };
+    PF_CASE("the reciprocal of every significand is that of a division");
+    float x[N], y[N];
+    int wrong = 0;
+    for (uint32_t high = 0; pf_loop_wide() && high < 1u << 23; high += N) {
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t bits = ((127 + high % 120) << 23) | (high + i);
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        memcpy(y, x, sizeof x);
+        pf_loop_reciprocal_wide(N, y);
+        for (int i = 0; i < N; i++) {
+            wrong += y[i] != 1.0f / x[i];
+        }
+    }
+    CHECK(wrong == 0);
+}
+
 void test_matmul(void)
 {
+    reciprocal_bits();
     silu_bits();
     wide_bits();
     engines();

@@ -153,5 +153,5 @@ void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *pack
 const char *pf_numeric_library(void)
 {
     pf_engine by = engine();
-    return by == PF_ENGINE_WIDE ? "avx512 1" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
+    return by == PF_ENGINE_WIDE ? "avx512 2" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
 }
