@@ -140,6 +140,11 @@ void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const 
     pf_matmul_run(&p);
 }
 
+int pf_matmul_rows(int n)
+{
+    return engine() == PF_ENGINE_WIDE ? n : (n + 15) / 16 * 16;
+}
+
 size_t pf_matmul_packed_size(int n, int k)
 {
     return engine() == PF_ENGINE_WIDE ? pf_wide_packed_size(n, k) : 0;

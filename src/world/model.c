@@ -159,17 +159,11 @@ pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_err
 
 // --- rollouts
 
-// Rows of a product: a multiple of 16, so that few shapes occur.
-static int padded(int n)
-{
-    return (n + 15) / 16 * 16;
-}
-
 // What a request works in.
 typedef struct work {
     double *state;            // n x n_chan
     double *feature, *change; // one row
-    float *in, *out, *linear; // padded rows
+    float *in, *out, *linear; // pf_matmul_rows
     float *hidden;
 } work;
 
@@ -180,7 +174,8 @@ static size_t floats_as_doubles(size_t n)
 
 static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
 {
-    size_t rows = (size_t)padded(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in, at = 0;
+    size_t rows = (size_t)pf_matmul_rows(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in,
+           at = 0;
     work w;
 #define TAKE(field, type, count)                                                                   \
     w.field = (type *)(void *)(scratch ? scratch + at : NULL);                                     \
@@ -191,7 +186,7 @@ static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
     TAKE(in, float, floats_as_doubles(rows * in))
     TAKE(out, float, floats_as_doubles(rows * out))
     TAKE(linear, float, floats_as_doubles(rows * out))
-    TAKE(hidden, float, floats_as_doubles(pf_net_forward_work(&m->net, padded(n))))
+    TAKE(hidden, float, floats_as_doubles(pf_net_forward_work(&m->net, pf_matmul_rows(n))))
 #undef TAKE
     *used = at;
     return w;
@@ -243,7 +238,8 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
         return status;
     }
     const pf_net *net = &model->net;
-    int n = q->n_hypotheses, rows = padded(n), n_chan = net->n_out, n_mech = model->info.n_mech;
+    int n = q->n_hypotheses, rows = pf_matmul_rows(n), n_chan = net->n_out,
+        n_mech = model->info.n_mech;
     const float *theta = model->theta + (size_t)member * pf_net_parameters(net);
     const float *packed =
         model->packed ? model->packed + (size_t)member * pf_net_packed(net, net->n_layers + 1)
