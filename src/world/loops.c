@@ -180,6 +180,31 @@ LOOP(double, return, pf_loop_error,
      (int rows, int width, const float *bias, const float *target, float *y, float *column_sum),
      (rows, width, bias, target, y, column_sum))
 
+INLINE void pf_loop_standardise_body(int n, const double *feature, const float *mean,
+                                     const float *scale, float *row)
+{
+    float *restrict to = row;
+    for (int i = 0; i < n; i++) {
+        to[i] = (float)((feature[i] - (double)mean[i]) / (double)scale[i]);
+    }
+}
+LOOP(void, NOTHING, pf_loop_standardise,
+     (int n, const double *feature, const float *mean, const float *scale, float *row),
+     (n, feature, mean, scale, row))
+
+INLINE void pf_loop_change_body(int n, const float *mean, const float *linear, const float *scale,
+                                const float *out, double *change)
+{
+    double *restrict to = change;
+    for (int i = 0; i < n; i++) {
+        to[i] = (double)mean[i] + (double)linear[i] + (double)scale[i] * (double)out[i];
+    }
+}
+LOOP(void, NOTHING, pf_loop_change,
+     (int n, const float *mean, const float *linear, const float *scale, const float *out,
+      double *change),
+     (n, mean, linear, scale, out, change))
+
 INLINE void pf_loop_adam_step_body(const pf_loop_adam *a, size_t n, const float *gradient,
                                    float *first, float *second, float *theta)
 {

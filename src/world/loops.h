@@ -34,6 +34,12 @@ void pf_loop_slope(int rows, int width, size_t pitch, const float *slope, float 
 double pf_loop_error(int rows, int width, const float *bias, const float *target, float *y,
                      float *column_sum);
 
+// row = (feature - mean)/scale, and back: change = mean + linear + scale * out.
+void pf_loop_standardise(int n, const double *feature, const float *mean, const float *scale,
+                         float *row);
+void pf_loop_change(int n, const float *mean, const float *linear, const float *scale,
+                    const float *out, double *change);
+
 // One step of Adam with the bias corrections given.
 typedef struct pf_loop_adam {
     float rate, beta1, beta2, epsilon, decay; // decay already multiplied by the rate

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "features.h"
+#include "loops.h"
 #include "matmul.h"
 #include "model_impl.h"
 
@@ -207,9 +208,7 @@ static void fill_row(const pf_model *m, const double *state, const double *comma
     pf_features_of(info->n_chan, info->kinds, state, feature);
     int n = m->net.n_in - info->n_mech;
     pf_fault_deliver(info->n_mech, info->mechanisms, command, gains, feature + n);
-    for (int i = 0; i < m->net.n_in; i++) {
-        row[i] = (float)((feature[i] - (double)m->input_mean[i]) / (double)m->input_scale[i]);
-    }
+    pf_loop_standardise(m->net.n_in, feature, m->input_mean, m->input_scale, row);
 }
 
 static pf_status check_request(const pf_model *m, int member, const pf_model_request *q,
@@ -262,10 +261,7 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
         for (int h = 0; h < n; h++) {
             const float *linear = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
             double *state = w.state + (size_t)h * chan;
-            for (int c = 0; c < n_chan; c++) {
-                w.change[c] = (double)model->change_mean[c] + (double)linear[c] +
-                              (double)model->change_scale[c] * (double)out[c];
-            }
+            pf_loop_change(n_chan, model->change_mean, linear, model->change_scale, out, w.change);
             pf_features_apply(n_chan, model->info.kinds, w.change, state);
             memcpy(response + ((size_t)h * steps + (size_t)t) * chan, state, chan * sizeof(double));
         }
