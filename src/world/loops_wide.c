@@ -24,7 +24,9 @@ INLINE void times_plus(__m512 p[GROUP], const __m512 r[GROUP], float plus)
 }
 
 // 1/x, rounded as a division rounds it: two steps of Newton from 14 bits, which err in the one
-// significand that is all ones (Markstein). The test goes through every significand.
+// significand that is all ones (Markstein). For x in 1..2^127, as a sigmoid has it; what is not a
+// number need not stay so here, since it is multiplied by one that is not. The test goes through
+// every significand.
 INLINE void reciprocal(const __m512 x[GROUP], __m512 y[GROUP])
 {
     const __m512 one = _mm512_set1_ps(1.0f);
