@@ -131,7 +131,7 @@ void attitude_machine_predict(attitude_machine *machine, const pf_kit *kit, int 
     double response[ATTITUDE_ROWS * ATTITUDE_CHAN];
     pf_twin twin = {machine->plant, kit};
     pf_predictor predictor = pf_twin_predictor(&twin);
-    pf_hypothesis hypothesis = {probe, mechanism, gain};
+    pf_hypothesis hypothesis = {probe, mechanism, gain, NULL};
     must(predictor.predict(predictor.self, &hypothesis, machine->start, ATTITUDE_STATE, response,
                            &error),
          &error);

@@ -36,7 +36,7 @@ typedef struct pf_fixture {
     pf_kit kit; // a view of the arrays below
     pf_fixture_config config;
     struct { // the kit's arrays, to be edited by a test
-#define X(type, field, count) type *field;
+#define X(id, type, field, count) type *field;
         PF_KIT_ARRAYS(X)
 #undef X
     } at;

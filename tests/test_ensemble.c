@@ -301,10 +301,10 @@ static int hypotheses(const pf_kit *k, pf_hypothesis *list)
     for (int q = 0; q < k->n_probes; q++) {
         const int32_t *targets = NULL;
         int n_targets = pf_kit_probe_targets(k, q, &targets);
-        list[n++] = (pf_hypothesis){q, 0, 1};
-        list[n++] = (pf_hypothesis){q, targets[0], .5123};
+        list[n++] = (pf_hypothesis){q, 0, 1, NULL};
+        list[n++] = (pf_hypothesis){q, targets[0], .5123, NULL};
         for (int i = 0; i < n_targets * k->n_grid && n < MOST; i++) {
-            list[n++] = (pf_hypothesis){q, targets[i / k->n_grid], k->grid[i % k->n_grid]};
+            list[n++] = (pf_hypothesis){q, targets[i / k->n_grid], k->grid[i % k->n_grid], NULL};
         }
     }
     return n;

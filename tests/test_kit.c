@@ -252,9 +252,9 @@ static void test_damage(void)
         }
     }
     c.bytes[8] = PF_KIT_VERSION;
-    c.bytes[12] ^= 8; // another size of the fixed part
+    c.bytes[12] ^= 8; // another number of sections
     seal(&c);
-    CHECK(load(c.bytes, n, &error) == PF_ERR_VERSION);
+    CHECK(load(c.bytes, n, &error) == PF_ERR_FORMAT);
     c.bytes[12] ^= 8;
     c.bytes[n - 40] ^= 1;
     CHECK(load(c.bytes, n, &error) == PF_ERR_CHECKSUM);
@@ -264,9 +264,31 @@ static void test_damage(void)
 
 // --- dimensions
 
+// Where the row of a section stands in the table, and where the section itself begins.
+static uint8_t *table_row(const copy *c, uint32_t id)
+{
+    uint32_t n = 0;
+    memcpy(&n, c->bytes + 12, sizeof n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *row = c->bytes + PF_KIT_HEAD_BYTES + i * PF_KIT_SECTION_BYTES;
+        if (memcmp(row, &id, sizeof id) == 0) {
+            return row;
+        }
+    }
+    CHECK(!"the section is in the table");
+    return c->bytes;
+}
+
+static uint8_t *section(const copy *c, uint32_t id)
+{
+    pf_kit_section s;
+    memcpy(&s, table_row(c, id), sizeof s);
+    return c->bytes + s.offset;
+}
+
 static void set_dim(copy *c, int dim, int32_t value)
 {
-    memcpy(c->bytes + 16 + 4 * dim, &value, sizeof value);
+    memcpy(section(c, PF_KIT_ID_DIMS) + 4 * dim, &value, sizeof value);
 }
 
 static void test_dims(void)
@@ -408,7 +430,7 @@ static void test_scalars(copy *c)
         [SCALAR_temperature] = {0, 1e13},  [SCALAR_alpha] = {0, 1},
         [SCALAR_j_min] = {-.1, 1.1},       [SCALAR_sensor_noise] = {NAN, NAN},
         [SCALAR_cross_ratio] = {NAN, NAN}, [SCALAR_seed] = {-1, 9007199254740992.0}};
-    const double *first = (const double *)(const void *)(c->bytes + 16 + 4 * N_DIMS);
+    const double *first = (const double *)(const void *)section(c, PF_KIT_ID_SCALARS);
     for (int i = 0; i < N_SCALARS; i++) {
         const double bad[] = {NAN, INFINITY, -INFINITY, range[i][0], range[i][1]};
         for (int j = 0; j < 5; j++) {
@@ -501,7 +523,7 @@ static void test_misfits(copy *c)
                    {DIM_budget2, 100001, "budget2"},
                    {DIM_n_chan, 0, "n_chan"}};
     for (size_t i = 0; i < sizeof misfits / sizeof misfits[0]; i++) {
-        damage_int(c, (const int32_t *)(const void *)(c->bytes + 16) + misfits[i].dim,
+        damage_int(c, (const int32_t *)(const void *)section(c, PF_KIT_ID_DIMS) + misfits[i].dim,
                    misfits[i].value, misfits[i].expect, __LINE__);
     }
     // rules on sizes, seen only where the file is as long as they say

@@ -72,7 +72,7 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
         if (!CHECK(same_ask(&ask, &twin)) || !CHECK(same_location(a, b))) {
             break;
         }
-        pf_hypothesis truth = {ask.probe, fault, gain};
+        pf_hypothesis truth = {ask.probe, fault, gain, NULL};
         pf_fixture_response(f, &truth, noise, &rng, response);
         pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
         CHECK(pf_session_tell(a, &tell, &predictor, NULL) == PF_OK);

@@ -82,7 +82,7 @@ static void fuzz_session(pf_fixture *f, pf_session *s, fuzz_count *n)
     int sane = below(3); // 0: never, 2: always
     for (int step = 0; step < 30 && pf_session_ask(s).kind == PF_ASK_PROBE; step++) {
         pf_ask ask = pf_session_ask(s);
-        pf_hypothesis truth = {ask.probe, below(s->m + 1), pf_rng_uniform(&rng)};
+        pf_hypothesis truth = {ask.probe, below(s->m + 1), pf_rng_uniform(&rng), NULL};
         pf_fixture_response(f, &truth, .1, &rng, response);
         for (int i = 0; i < ask.rows * k->n_chan && sane < 2; i++) {
             response[i] = sane == 1 && below(8) ? response[i] : garbage(response[i]);
@@ -317,7 +317,8 @@ static void check_recovery(const pf_fixture *f, const pf_session *s, const pf_te
     }
     CHECK(s->ask.value == best);
     for (int g = 0; g <= k->n_grid; g++) { // the last is nominal
-        pf_hypothesis h = {tell->probe, g < k->n_grid ? j : 0, g < k->n_grid ? k->grid[g] : 1};
+        pf_hypothesis h = {tell->probe, g < k->n_grid ? j : 0, g < k->n_grid ? k->grid[g] : 1,
+                           NULL};
         double predicted[64];
         pf_fixture_response(f, &h, 0, NULL, predicted);
         d[g] = 0;
@@ -361,7 +362,7 @@ static void test_readings(void)
             pf_joint joint = pf_session_joint(s);
             joint.mass = memcpy(mass, joint.mass, bytes);
             memcpy(before, s->severity, bytes);
-            pf_hypothesis truth = {ask.probe, 2, .6};
+            pf_hypothesis truth = {ask.probe, 2, .6, NULL};
             pf_fixture_response(f, &truth, .1, &rng, response);
             pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
             calls = 0;
@@ -422,7 +423,7 @@ static void test_one_state(void)
 static pf_status predict_nominal(void *self, const pf_hypothesis *hypothesis, const double *start,
                                  int n_start, double *response, pf_error *error)
 {
-    pf_hypothesis nothing = {hypothesis->probe, 0, 1};
+    pf_hypothesis nothing = {hypothesis->probe, 0, 1, NULL};
     return pf_fixture_predictor(self).predict(self, &nothing, start, n_start, response, error);
 }
 
@@ -443,7 +444,7 @@ static void test_silent_recovery(void)
         pf_joint joint = pf_session_joint(s);
         memcpy(before, joint.mass, sizeof(double) * (size_t)(joint.m * joint.n_grid));
         // the model says the same whatever changed, and the machine answers something else
-        pf_hypothesis nothing = {ask.probe, 0, 1};
+        pf_hypothesis nothing = {ask.probe, 0, 1, NULL};
         pf_fixture_response(f, &nothing, 0, NULL, response);
         response[0] += off * f->kit.scale[0];
         pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
@@ -483,7 +484,7 @@ static void test_nonsense(void)
     pf_ask ask = pf_session_ask(s);
     double response[64];
     int target = f->kit.target_mech[f->kit.probe_target[ask.probe]];
-    pf_hypothesis truth = {ask.probe, target, .2}; // clearly weakened
+    pf_hypothesis truth = {ask.probe, target, .2, NULL}; // clearly weakened
     pf_fixture_response(f, &truth, 0, NULL, response);
     pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
     pf_status status = pf_session_tell(s, &tell, &huge, NULL);

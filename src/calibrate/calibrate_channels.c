@@ -62,13 +62,13 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     pf_status status = pf_rig_run(&rig, q, key, error);
     const pf_kit *k = &c->build.kit;
     const pf_predictor *p = &w->predictor;
-    pf_hypothesis h = {q, 0, 1};
+    pf_hypothesis h = {q, 0, 1, NULL};
     if (status == PF_OK) {
         status = p->predict(p->self, &h, w->start, k->n_state, w->nominal, error);
     }
     int n = probe->rows * plan->n_chan;
     for (int t = 0; t < probe->n_targets && status == PF_OK; t++) {
-        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
+        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal, NULL};
         status = p->predict(p->self, &h, w->start, k->n_state, w->predicted, error);
         pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
                              k->n_scale, w->signatures + (size_t)t * (size_t)n);
@@ -211,6 +211,7 @@ static void fit_plausible(episodes *e, int probe, int target, fit_buffers *f)
         }
     }
     b->off_limit[probe] = fmax(b->off_limit[probe], 2 * largest);
+    b->distance_limit[probe] = b->off_limit[probe];
     b->signature[b->probe_target[probe] + target] =
         pf_fit_median(plan->episodes, f->remaining, f->scratch);
 }

@@ -39,6 +39,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->budget2 = plan->budget2;
     k->episodes = plan->episodes;
     k->alarm_trials = plan->alarm_trials;
+    k->faults = plan->faults;
+    k->sensed_start = plan->sensed_start;
     k->g_cal = plan->g_cal;
     k->hazard = plan->hazard;
     k->temperature = plan->temperature;
@@ -166,7 +168,8 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
                        "targets)",
                        (int)k->n_rows, (int)k->n_task_rows, (int)k->n_targets);
     }
-#define X(type, field, count) k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
+#define X(id, type, field, count)                                                                  \
+    k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
     PF_KIT_ARRAYS(X)
 #undef X
     if (b->arena.failed) {

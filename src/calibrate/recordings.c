@@ -273,6 +273,7 @@ static void fit_plausible(job *b, int probe, int target)
         }
     }
     b->build.off_limit[probe] = fmax(b->build.off_limit[probe], 2 * largest);
+    b->build.distance_limit[probe] = b->build.off_limit[probe];
     b->build.signature[b->build.probe_target[probe] + target] = size;
 }
 

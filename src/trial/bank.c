@@ -136,7 +136,7 @@ static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, doub
                          pf_error *error)
 {
     pf_twin twin = {b->plant, b->kit};
-    pf_hypothesis h = {probe, mechanism, gain};
+    pf_hypothesis h = {probe, mechanism, gain, NULL};
     if (b->ensemble) {
         pf_predictor p = pf_ensemble_predictor(b->ensemble);
         return p.predict(p.self, &h, b->begin, b->kit->n_state, out, error);

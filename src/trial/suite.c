@@ -80,7 +80,7 @@ static const pf_schema_row rows[] = {
      "dispersion of the coordinate"},
     {"grid", PF_KIND_COUNT, 0, 2, 256, AT(grid), NULL, "points of the gain grid"},
     {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, AT(alarm_trials), NULL, "nominal trials"},
-    {"stop", PF_KIND_STOP, 0, 0, 0, AT(stop), NULL, "break or latch"},
+    {"stop", PF_KIND_WORD, 0, 0, 0, AT(stop), &pf_schema_stop, "break or latch"},
     {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(hazard), NULL, "per round"},
     {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(alpha), NULL, "risk of the certificate"},
     {"j_min", PF_KIND_NUMBER, 0, 0, 1, AT(j_min), NULL, "return that a go needs"},
