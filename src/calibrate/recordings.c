@@ -520,6 +520,11 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
 {
     *bytes = NULL;
     *n_bytes = 0;
+    if (plan && plan->weighting != PF_WEIGHTING_NONE) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "weighting: shrunk needs a simulator to draw residuals from; recordings "
+                       "have too few");
+    }
     pf_recordings rec;
     pf_status status = pf_recordings_read(&rec, plan, file, csv, n, error);
     if (status != PF_OK) {
