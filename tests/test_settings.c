@@ -97,13 +97,16 @@ static void test_law(void)
 {
     PF_CASE("law: so many opportunities after a change at round 10");
     for (int p = 1; p <= 6; p++) {
-        pf_law law = pf_law_draw(1, "ant", 3, 50, .2, 7, p);
+        const double gain = .35;
+        pf_law_settings settings = {50, .2, 7, p, 1, 1, &gain};
+        pf_law law = pf_law_draw(1, "ant", 3, &settings);
         int after = 0;
         for (int round = PF_LAW_PERIOD; round < law.reveal; round += PF_LAW_PERIOD) {
             after += round >= law.tau;
         }
         CHECK(law.tau == 10 && after == p);
-        CHECK(law.mechanism == pf_law_draw(1, "ant", 3, 50, .2, 7, 0).mechanism);
+        settings.opportunities = 0;
+        CHECK(law.mechanism[0] == pf_law_draw(1, "ant", 3, &settings).mechanism[0]);
     }
 }
 
