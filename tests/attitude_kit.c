@@ -70,7 +70,7 @@ static const image *calibrated(image *kit, const char *config)
 }
 
 // Kept for the life of the process.
-static image whole_kit, small_kit;
+static image whole_kit, small_kit, many_kit;
 
 const pf_kit *attitude_kit(void)
 {
@@ -80,6 +80,20 @@ const pf_kit *attitude_kit(void)
 const void *attitude_kit_bytes(size_t *n)
 {
     const image *kit = calibrated(&whole_kit, NULL);
+    *n = kit->n;
+    return kit->bytes;
+}
+
+static const char many_config[] = "plant: attitude\nfaults: many\n";
+
+const pf_kit *attitude_many_kit(void)
+{
+    return &calibrated(&many_kit, many_config)->kit;
+}
+
+const void *attitude_many_kit_bytes(size_t *n)
+{
+    const image *kit = calibrated(&many_kit, many_config);
     *n = kit->n;
     return kit->bytes;
 }

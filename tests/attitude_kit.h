@@ -14,6 +14,10 @@
 const pf_kit *attitude_kit(void);
 const void *attitude_kit_bytes(size_t *n);
 
+// The same for several faults at once.
+const pf_kit *attitude_many_kit(void);
+const void *attitude_many_kit_bytes(size_t *n);
+
 // A kit of a few KB: a probe of thruster 1, a group probe of 2 and 3, two tasks, four gains.
 const pf_kit *attitude_small_kit(void);
 const void *attitude_small_kit_bytes(size_t *n);

@@ -77,6 +77,11 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
     k->n_cross = c->cross ? k->n_targets * c->targets * c->n_bins : 0;
     k->n_response = c->recorded ? k->n_rows : 0;
     k->n_variant = c->recorded ? k->n_rows * c->targets * c->n_grid : 0;
+    for (int q = 0; c->whiten && q < k->n_probes; q++) {
+        int window = probe_rows(c, q) * c->n_chan;
+        k->n_whiten += window * (window + 1) / 2;
+    }
+    k->faults = c->faults;
     // one task per candidate, and a policy that uses the current mechanism and two candidates
     k->n_tasks = c->m + 1;
     k->n_uses = c->m + (c->m > 1 ? 3 : 2);
@@ -232,6 +237,10 @@ static void fill_probes(pf_fixture *f, pf_rng *rng)
         for (int i = 0; i < f->window; i++) {
             f->base[q * f->window + i] = pf_rng_normal(rng);
         }
+        double *factor = f->at.whiten + (pf_kit_whiten(k, q) ? pf_kit_whiten(k, q) - k->whiten : 0);
+        for (int i = 0; c->whiten && i < probe_rows(c, q) * k->n_chan; i++) {
+            factor[i * (i + 1) / 2 + i] = 1;
+        }
     }
     for (int t = 0; t < k->n_targets; t++) {
         for (int i = 0; i < f->window; i++) {
@@ -315,14 +324,14 @@ void pf_fixture_response(const pf_fixture *f, const pf_hypothesis *h, double noi
                          double *response)
 {
     const pf_kit *k = &f->kit;
-    const double *base = f->base + h->probe * f->window, *direction = NULL;
-    for (int t = k->probe_target[h->probe]; t < k->probe_target[h->probe + 1]; t++) {
-        if (k->target_mech[t] == h->mechanism) {
-            direction = f->direction + t * f->window;
-        }
-    }
+    const double *base = f->base + h->probe * f->window;
     for (int i = 0; i < pf_kit_probe_rows(k, h->probe) * k->n_chan; i++) {
-        response[i] = base[i] + (direction ? (1 - h->gain) * direction[i] : 0);
+        response[i] = base[i];
+        for (int t = k->probe_target[h->probe]; t < k->probe_target[h->probe + 1]; t++) {
+            int j = k->target_mech[t];
+            double gain = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
+            response[i] += gain != 1 ? (1 - gain) * f->direction[t * f->window + i] : 0;
+        }
         if (noise > 0) {
             response[i] += noise * k->scale[i % k->n_chan] * pf_rng_normal(rng);
         }

@@ -43,11 +43,14 @@ typedef struct fuzz_count {
 static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, fuzz_count *n)
 {
     const pf_kit *k = &f->kit;
-    double sum = 0;
+    double sum = 0, none = 1;
+    bool many = k->faults == PF_FAULTS_MANY;
     for (int i = 0; i <= s->m; i++) {
         sum += s->belief[i];
+        none *= i > 0 ? 1 - s->belief[i] : 1;
+        n->bad_belief += !(s->belief[i] >= 0 && s->belief[i] <= 1);
     }
-    n->bad_belief += !(fabs(sum - 1) < 1e-9);
+    n->bad_belief += many ? !(fabs(none - s->belief[0]) < 1e-9) : !(fabs(sum - 1) < 1e-9);
     for (int j = 0; j < s->m; j++) {
         sum = 0;
         for (int g = 0; g < s->n_grid; g++) {
@@ -59,8 +62,12 @@ static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, f
     sum = joint.nominal;
     for (int i = 0; i < joint.m * joint.n_grid; i++) {
         sum += joint.mass[i];
+        n->bad_joint += !(joint.mass[i] >= 0);
     }
-    n->bad_joint += !(fabs(sum - 1) < 1e-9);
+    for (int i = 1; many && i <= joint.m; i++) {
+        n->bad_joint += !(pf_joint_moments(&joint, i).changed < 1 + 1e-9);
+    }
+    n->bad_joint += !many && !(fabs(sum - 1) < 1e-9);
     pf_session_certify(s);
     for (int t = 0; t < k->n_tasks; t++) {
         const pf_task_readiness *task = pf_session_task(s, t);
@@ -108,11 +115,12 @@ static void fuzz_session(pf_fixture *f, pf_session *s, fuzz_count *n)
 
 static void test_garbage(void)
 {
-    PF_CASE("garbage: ten thousand sessions, never go without bound and look");
+    PF_CASE("garbage: twenty thousand sessions, never go without bound and look");
     fuzz_count n = {0};
-    for (int kit = 0; kit < 50; kit++) {
+    for (int kit = 0; kit < 100; kit++) {
         pf_fixture_config config = pf_fixture_config_default();
         config.seed = 1000 + (uint64_t)kit;
+        config.faults = kit < 50 ? PF_FAULTS_ONE : PF_FAULTS_MANY;
         config.m = 1 + below(4);
         config.targets = 1 + below(config.m);
         config.n_bins = 2 + below(4);
