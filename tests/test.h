@@ -41,6 +41,7 @@ const char *pf_scratch_dir(void);
     X(propositions, true)                                                                          \
     X(kit, true)                                                                                   \
     X(session, true)                                                                               \
+    X(odds, true)                                                                                  \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(mujoco, true)                                                                                \
