@@ -267,6 +267,9 @@ static void test_group_kits(void)
         CHECK(paper->n_probes == 3 && norm->n_probes == 3 && group->n_probes == 2);
         CHECK(group->n_targets == 3 && group->faults == PF_FAULTS_MANY && group->n_whiten > 0);
         CHECK(paper->faults == PF_FAULTS_ONE && paper->n_whiten == 0);
+        // the tasks are the plant's whatever the probes are
+        CHECK(memcmp(paper->task_command, group->task_command,
+                     sizeof(double) * (size_t)(paper->n_task_rows * paper->n_mech)) == 0);
         CHECK(paper->sigma[0] == .06 && group->sigma[0] != .06);
         CHECK(strcmp(pf_kit_method_id(group, 0), "group") == 0 && group->threshold[0] < 1);
         CHECK(pf_kits_library(&kits, true) == group && pf_kits_library(&kits, false) == paper);

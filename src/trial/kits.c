@@ -156,18 +156,23 @@ static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double ampli
 }
 
 // The one place that decides which probes the methods of a family have: the paper's library, or for
-// group methods what the suite asks for.
-static pf_status choose_library(pf_plan *plan, const pf_kits_request *r, int family,
-                                pf_error *error)
+// group methods what the suite asks for. Tasks are the plant's with any of them. `source` owns the
+// probes of a file and must outlive the plan.
+static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_request *r,
+                                int family, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
     const pf_group_settings *g = &r->group;
-    if (family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
-        return pf_plan_default(plan, info, error);
+    pf_status status = pf_plan_default(plan, info, error);
+    if (status != PF_OK || family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
+        return status;
     }
     if (g->library) {
-        return pf_plan_from_config(plan, info, g->probes, g->library, strlen(g->library), NULL, 0,
-                                   error);
+        status = pf_plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
+                                     0, error);
+        plan->n_probes = source->n_probes;
+        plan->probes = source->probes;
+        return status;
     }
     return pf_fail(error, PF_ERR_UNSUPPORTED,
                    "probes: designed: this version cannot design a library yet; name a file");
@@ -175,10 +180,10 @@ static pf_status choose_library(pf_plan *plan, const pf_kits_request *r, int fam
 
 // The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless
 // the family has its own.
-static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, int family, double *prior,
-                           double *grid, pf_error *error)
+static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request *r, int family,
+                           double *prior, double *grid, pf_error *error)
 {
-    pf_status status = choose_library(plan, r, family, error);
+    pf_status status = choose_library(plan, source, r, family, error);
     if (status != PF_OK) {
         return status;
     }
@@ -259,7 +264,7 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
 {
     const char *methods[64];
     double prior[PF_MECH_MAX], grid[260];
-    pf_plan plan;
+    pf_plan plan = {0}, source = {0};
     int n = 0;
     for (int i = 0; i < r->n_methods && n < 64; i++) {
         if (pf_family_of(r->methods[i]) == family) {
@@ -269,11 +274,12 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
     if (n == 0) {
         return PF_OK;
     }
-    pf_status status = make_plan(&plan, r, family, prior, grid, error);
+    pf_status status = make_plan(&plan, &source, r, family, prior, grid, error);
     if (status == PF_OK) {
         status = calibrate_family(kits, r, &plan, family, n, methods, error);
-        pf_plan_free(&plan);
     }
+    pf_plan_free(&plan);
+    pf_plan_free(&source);
     return status;
 }
 
