@@ -346,6 +346,8 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
     pf_text_add(out, "{");
     add_string(out, "name", pf_kit_probe_name(k, q));
     add_number(out, "charge", k->charge[q]);
+    add_number(out, "off_limit", k->off_limit[q]);
+    add_number(out, "distance_limit", k->distance_limit[q]);
     pf_json_key(out, "command");
     pf_json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
     pf_json_key(out, "targets");
