@@ -162,7 +162,8 @@ static void fill_kit(problem *p, pf_rng *rng)
         b->m0[t] = 0;
         b->m1[t] = 1;
         b->sigma[t] = .2;
-        b->off_limit[t] = 1e300; // one target per probe: nothing is implausible
+        b->off_limit[t] = b->distance_limit[t] =
+            1e300; // one target per probe: nothing is implausible
     }
     // every task but the last is go, so the test whether all are takes as long as it can
     for (int i = 0; i < MEMBERS * PF_SHARES; i++) {

@@ -70,7 +70,7 @@ static const image *calibrated(image *kit, const char *config)
 }
 
 // Kept for the life of the process.
-static image whole_kit, small_kit;
+static image whole_kit, small_kit, many_kit;
 
 const pf_kit *attitude_kit(void)
 {
@@ -80,6 +80,20 @@ const pf_kit *attitude_kit(void)
 const void *attitude_kit_bytes(size_t *n)
 {
     const image *kit = calibrated(&whole_kit, NULL);
+    *n = kit->n;
+    return kit->bytes;
+}
+
+static const char many_config[] = "plant: attitude\nfaults: many\n";
+
+const pf_kit *attitude_many_kit(void)
+{
+    return &calibrated(&many_kit, many_config)->kit;
+}
+
+const void *attitude_many_kit_bytes(size_t *n)
+{
+    const image *kit = calibrated(&many_kit, many_config);
     *n = kit->n;
     return kit->bytes;
 }
@@ -131,21 +145,27 @@ void attitude_machine_predict(attitude_machine *machine, const pf_kit *kit, int 
     double response[ATTITUDE_ROWS * ATTITUDE_CHAN];
     pf_twin twin = {machine->plant, kit};
     pf_predictor predictor = pf_twin_predictor(&twin);
-    pf_hypothesis hypothesis = {probe, mechanism, gain};
+    pf_hypothesis hypothesis = {probe, mechanism, gain, machine->others};
     must(predictor.predict(predictor.self, &hypothesis, machine->start, ATTITUDE_STATE, response,
                            &error),
          &error);
     pf_json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, response);
 }
 
-// "nominal", then "fault" per target or "grid" per target and gain.
+// "nominal", then "fault" per target or "grid" per target and gain; "healthy" per target instead of
+// "nominal" where the others have gains of their own.
 static void add_predictions(attitude_machine *machine, const pf_kit *kit, int probe, int stage,
                             pf_text *out)
 {
     const int32_t *targets = NULL;
     int n = pf_kit_probe_targets(kit, probe, &targets);
-    pf_json_key(out, "nominal");
-    attitude_machine_predict(machine, kit, probe, 0, 1, out);
+    pf_json_key(out, machine->others ? "healthy" : "nominal");
+    pf_text_add(out, machine->others ? "[" : "");
+    for (int t = 0; t < (machine->others ? n : 1); t++) {
+        pf_text_add(out, t > 0 ? "," : "");
+        attitude_machine_predict(machine, kit, probe, machine->others ? targets[t] : 0, 1, out);
+    }
+    pf_text_add(out, machine->others ? "]" : "");
     pf_json_key(out, stage == 1 ? "fault" : "grid");
     pf_text_add(out, "[");
     for (int t = 0; t < n; t++) {

@@ -14,6 +14,10 @@
 const pf_kit *attitude_kit(void);
 const void *attitude_kit_bytes(size_t *n);
 
+// The same for several faults at once.
+const pf_kit *attitude_many_kit(void);
+const void *attitude_many_kit_bytes(size_t *n);
+
 // A kit of a few KB: a probe of thruster 1, a group probe of 2 and 3, two tasks, four gains.
 const pf_kit *attitude_small_kit(void);
 const void *attitude_small_kit_bytes(size_t *n);
@@ -26,6 +30,7 @@ typedef struct attitude_machine {
     double gains[ATTITUDE_MECH];
     double start[ATTITUDE_STATE];                   // of the last probe
     double response[ATTITUDE_ROWS * ATTITUDE_CHAN]; // of the last probe
+    const double *others; // gains that predictions give the other mechanisms. NULL: 1
     uint64_t runs;
 } attitude_machine;
 
@@ -41,7 +46,7 @@ void attitude_machine_predict(attitude_machine *machine, const pf_kit *kit, int 
                               int mechanism, double gain, pf_text *out);
 
 // The tell of the last probe: with the start state, or with the caller's own predictions (grid in
-// stage 2).
+// stage 2, with several faults also healthy, both with the gains of `others`).
 void attitude_machine_tell(attitude_machine *machine, const pf_kit *kit, int probe, int stage,
                            bool state, pf_text *out);
 

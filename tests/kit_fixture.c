@@ -77,6 +77,11 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
     k->n_cross = c->cross ? k->n_targets * c->targets * c->n_bins : 0;
     k->n_response = c->recorded ? k->n_rows : 0;
     k->n_variant = c->recorded ? k->n_rows * c->targets * c->n_grid : 0;
+    for (int q = 0; c->whiten && q < k->n_probes; q++) {
+        int window = probe_rows(c, q) * c->n_chan;
+        k->n_whiten += window * (window + 1) / 2;
+    }
+    k->faults = c->faults;
     // one task per candidate, and a policy that uses the current mechanism and two candidates
     k->n_tasks = c->m + 1;
     k->n_uses = c->m + (c->m > 1 ? 3 : 2);
@@ -102,7 +107,7 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
 static void allocate(pf_fixture *f)
 {
     pf_kit *k = &f->kit;
-#define X(type, field, count)                                                                      \
+#define X(id, type, field, count)                                                                  \
     f->at.field = need(calloc((size_t)(count) + 1, sizeof(type)));                                 \
     k->field = f->at.field;
     PF_KIT_ARRAYS(X)
@@ -117,7 +122,7 @@ void pf_fixture_free(pf_fixture *f)
     if (!f) {
         return;
     }
-#define X(type, field, count) free(f->at.field);
+#define X(id, type, field, count) free(f->at.field);
     PF_KIT_ARRAYS(X)
 #undef X
     free(f->base);
@@ -218,7 +223,7 @@ static void fill_probes(pf_fixture *f, pf_rng *rng)
         f->at.probe_row[q + 1] = f->at.probe_row[q] + probe_rows(c, q);
         f->at.probe_target[q + 1] = first + c->targets;
         f->at.probe_cross[q] = c->cross ? first * c->targets * c->n_bins : -1;
-        f->at.off_limit[q] = 1e300; // nothing is implausible
+        f->at.off_limit[q] = f->at.distance_limit[q] = 1e300; // nothing is implausible
         f->at.charge[q] = .01 * (2 + (double)pf_rng_below(rng, 8));
         for (int t = 0; t < c->targets; t++) {
             f->at.target_mech[first + t] = (q + t) % c->m + 1;
@@ -231,6 +236,10 @@ static void fill_probes(pf_fixture *f, pf_rng *rng)
         }
         for (int i = 0; i < f->window; i++) {
             f->base[q * f->window + i] = pf_rng_normal(rng);
+        }
+        double *factor = f->at.whiten + (pf_kit_whiten(k, q) ? pf_kit_whiten(k, q) - k->whiten : 0);
+        for (int i = 0; c->whiten && i < probe_rows(c, q) * k->n_chan; i++) {
+            factor[i * (i + 1) / 2 + i] = 1;
         }
     }
     for (int t = 0; t < k->n_targets; t++) {
@@ -315,14 +324,14 @@ void pf_fixture_response(const pf_fixture *f, const pf_hypothesis *h, double noi
                          double *response)
 {
     const pf_kit *k = &f->kit;
-    const double *base = f->base + h->probe * f->window, *direction = NULL;
-    for (int t = k->probe_target[h->probe]; t < k->probe_target[h->probe + 1]; t++) {
-        if (k->target_mech[t] == h->mechanism) {
-            direction = f->direction + t * f->window;
-        }
-    }
+    const double *base = f->base + h->probe * f->window;
     for (int i = 0; i < pf_kit_probe_rows(k, h->probe) * k->n_chan; i++) {
-        response[i] = base[i] + (direction ? (1 - h->gain) * direction[i] : 0);
+        response[i] = base[i];
+        for (int t = k->probe_target[h->probe]; t < k->probe_target[h->probe + 1]; t++) {
+            int j = k->target_mech[t];
+            double gain = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
+            response[i] += gain != 1 ? (1 - gain) * f->direction[t * f->window + i] : 0;
+        }
         if (noise > 0) {
             response[i] += noise * k->scale[i % k->n_chan] * pf_rng_normal(rng);
         }
@@ -359,11 +368,11 @@ static void fit_edges(pf_fixture *f, int probe)
     double *h = need(calloc((size_t)(n_targets + 1) * (size_t)n, sizeof(double)));
     double *scratch = need(calloc(pf_match_scratch(n_targets), sizeof(double)));
     pf_match *match = need(calloc((size_t)n_targets, sizeof *match));
-    pf_hypothesis nothing = {probe, 0, 1};
+    pf_hypothesis nothing = {probe, 0, 1, NULL};
     double *nominal = h + n_targets * n;
     pf_fixture_response(f, &nothing, 0, NULL, nominal);
     for (int t = 0; t < n_targets; t++) {
-        pf_hypothesis fault = {probe, k->target_mech[first + t], k->g_cal};
+        pf_hypothesis fault = {probe, k->target_mech[first + t], k->g_cal, NULL};
         pf_fixture_response(f, &fault, 0, NULL, h + t * n);
         pf_scaled_difference(rows, k->n_chan, h + t * n, nominal, k->scale, k->n_scale, h + t * n);
     }
@@ -389,11 +398,11 @@ void pf_fixture_refit(pf_fixture *f)
         if (k->n_response == 0) {
             continue;
         }
-        pf_hypothesis h = {q, 0, 1};
+        pf_hypothesis h = {q, 0, 1, NULL};
         pf_fixture_response(f, &h, 0, NULL, f->at.response + k->probe_row[q] * k->n_chan);
         for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
             for (int g = 0; g < k->n_grid; g++) {
-                h = (pf_hypothesis){q, k->target_mech[t], k->grid[g]};
+                h = (pf_hypothesis){q, k->target_mech[t], k->grid[g], NULL};
                 pf_fixture_response(f, &h, 0, NULL, variant);
                 variant += pf_kit_probe_rows(k, q) * k->n_chan;
             }
@@ -444,7 +453,7 @@ pf_status pf_fixture_tell(pf_fixture *f, pf_session *session, int mechanism, dou
         return PF_ERR_PROBE;
     }
     double *response = need(calloc((size_t)f->window, sizeof(double)));
-    pf_hypothesis truth = {ask.probe, mechanism, gain};
+    pf_hypothesis truth = {ask.probe, mechanism, gain, NULL};
     pf_fixture_response(f, &truth, noise, rng, response);
     pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
     pf_predictor predictor = pf_fixture_predictor(f);

@@ -22,6 +22,8 @@ typedef struct pf_fixture_config {
     bool cross;    // every probe has full rows
     bool curve;    // z has a calibrated curve
     bool recorded; // the kit holds its responses, so NULL is a predictor
+    bool whiten;   // every probe has a whitening factor: the identity, to be edited
+    pf_faults faults;
     pf_stop stop;
     int budget1, budget2;
     double prior0; // prior mass of "nothing changed", the rest evenly
@@ -36,7 +38,7 @@ typedef struct pf_fixture {
     pf_kit kit; // a view of the arrays below
     pf_fixture_config config;
     struct { // the kit's arrays, to be edited by a test
-#define X(type, field, count) type *field;
+#define X(id, type, field, count) type *field;
         PF_KIT_ARRAYS(X)
 #undef X
     } at;
@@ -55,7 +57,7 @@ void pf_fixture_free(pf_fixture *fixture);
 void pf_fixture_refit(pf_fixture *fixture);
 
 // What the machine answers to a probe when `mechanism` has `gain` (0 or a non-target: nothing
-// changed); noise in units of the scale, rng may be NULL without it.
+// changed) and the others theirs; noise in units of the scale, rng may be NULL without it.
 void pf_fixture_response(const pf_fixture *fixture, const pf_hypothesis *hypothesis, double noise,
                          pf_rng *rng, double *response);
 

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +58,23 @@ static void check_machine(json_t *j, const pf_kit *k)
     }
 }
 
+// The weight of a probe is F^T F of its factor F.
+static void check_weight(json_t *j, const double *factor, int n)
+{
+    CHECK((j != NULL) == (factor != NULL));
+    for (int a = 0; factor && a < n; a++) {
+        for (int b = 0; b < n; b++) {
+            double sum = 0;
+            for (int i = a > b ? a : b; i < n; i++) {
+                sum += factor[i * (i + 1) / 2 + a] * factor[i * (i + 1) / 2 + b];
+            }
+            double have =
+                json_number_value(json_array_get(json_array_get(j, (size_t)a), (size_t)b));
+            CHECK_NEAR(have, sum, 1e-12 * fabs(sum));
+        }
+    }
+}
+
 // variant walks through the recorded responses, in the order of the file.
 static void check_probe(json_t *j, const pf_kit *k, int q, const double **variant)
 {
@@ -72,6 +90,7 @@ static void check_probe(json_t *j, const pf_kit *k, int q, const double **varian
         CHECK(same_matrix(json_object_get(j, "nominal_response"), rows, k->n_chan,
                           k->response + k->probe_row[q] * k->n_chan));
     }
+    check_weight(json_object_get(j, "weight"), pf_kit_whiten(k, q), rows * k->n_chan);
     for (int t = first; t < k->probe_target[q + 1]; t++) {
         json_t *one = json_array_get(targets, (size_t)(t - first));
         CHECK(json_integer_value(json_object_get(one, "mechanism")) == k->target_mech[t]);
@@ -139,16 +158,20 @@ static void check_settings(json_t *j, const pf_kit *k)
     CHECK(same(json_object_get(json_object_get(j, "budget"), "stage2"), k->budget2));
     CHECK_STR(json_string_value(json_object_get(j, "stop")), "latch");
     CHECK(json_is_true(json_object_get(j, "require_probe")));
+    CHECK_STR(json_string_value(json_object_get(j, "faults")), pf_faults_name(k->faults));
+    CHECK(json_is_true(json_object_get(j, "sensed_start")) == (k->sensed_start == 1));
+    CHECK_STR(json_string_value(json_object_get(j, "weighting")),
+              k->n_whiten > 0 ? "shrunk" : "none");
 }
 
 void check_kit_json(const pf_kit *k)
 {
     static const char *const keys[] = {
-        "format",      "version",    "sha256",   "preflight",  "plant",  "predictor",
-        "statistic",   "mechanisms", "channels", "grid",       "g_cal",  "prior",
-        "hazard",      "probes",     "weights",  "importance", "reveal", "threshold",
-        "temperature", "budget",     "alpha",    "j_min",      "stop",   "require_probe",
-        "tasks",       "calibration"};
+        "format",      "version",    "sha256",       "preflight",  "plant",      "predictor",
+        "statistic",   "mechanisms", "channels",     "grid",       "g_cal",      "prior",
+        "hazard",      "probes",     "weights",      "importance", "reveal",     "threshold",
+        "temperature", "budget",     "alpha",        "j_min",      "stop",       "require_probe",
+        "faults",      "weighting",  "sensed_start", "tasks",      "calibration"};
     const double *variant = k->variant;
     pf_text text = {0};
     json_error_t problem;

@@ -57,8 +57,18 @@ bool step(talk *t, bool state)
     if (!pf_session_outstanding(t->session, &ask)) {
         return false;
     }
+    // with several faults stage 2 predicts with the gains that the ask tells
+    double others[ATTITUDE_MECH];
+    json_t *asked = parsed(t->reply.data), *gains = json_object_get(asked, "gains");
+    CHECK((gains != NULL) == (ask.stage == 2 && t->kit->faults == PF_FAULTS_MANY));
+    for (size_t j = 0; gains && j < ATTITUDE_MECH; j++) {
+        others[j] = json_number_value(json_array_get(gains, j));
+    }
+    t->machine.others = gains ? others : NULL;
+    json_decref(asked);
     attitude_machine_probe(&t->machine, t->kit, ask.probe);
     attitude_machine_tell(&t->machine, t->kit, ask.probe, ask.stage, state, &t->request);
+    t->machine.others = NULL;
     CHECK_CONTAINS(say(t, t->request.data), "{\"ok\":true,");
     return true;
 }

@@ -41,6 +41,8 @@ const char *pf_scratch_dir(void);
     X(propositions, true)                                                                          \
     X(kit, true)                                                                                   \
     X(session, true)                                                                               \
+    X(odds, true)                                                                                  \
+    X(whiten, true)                                                                                \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(mujoco, true)                                                                                \
@@ -52,6 +54,7 @@ const char *pf_scratch_dir(void);
     X(ensemble, false)                                                                             \
     X(paired, false)                                                                               \
     X(alarm, false)                                                                                \
+    X(faults, false)                                                                               \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \

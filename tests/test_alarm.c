@@ -67,9 +67,8 @@ static double measure(const pf_kit *kit, uint64_t seed)
     return (double)alarms / TRIALS;
 }
 
-void test_alarm(void)
+static void check_rate(pf_faults faults)
 {
-    PF_CASE("eight calibrations, ten thousand fresh nominal trials each");
     pf_plant *plant = NULL;
     pf_error error = {PF_OK, ""};
     double sum = 0;
@@ -85,6 +84,7 @@ void test_alarm(void)
         plan.prior = prior;
         plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
         plan.require_probe = false;
+        plan.faults = faults;
         plan.every_severity = false;
         plan.budget1 = 8;
         plan.reveal_first = 35;
@@ -104,4 +104,12 @@ void test_alarm(void)
     printf("mean alarm rate %.4f\n", sum / CALIBRATIONS);
     CHECK(sum / CALIBRATIONS >= .035 && sum / CALIBRATIONS <= .055);
     pf_plant_destroy(plant);
+}
+
+void test_alarm(void)
+{
+    PF_CASE("eight calibrations, ten thousand fresh nominal trials each");
+    check_rate(PF_FAULTS_ONE);
+    PF_CASE("the same with several faults possible");
+    check_rate(PF_FAULTS_MANY);
 }

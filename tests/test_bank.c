@@ -85,7 +85,8 @@ static void check_returns(void)
                 int task = i % kit.n_tasks, member = i % PF_BANK_MEMBERS;
                 double share = 2.5 * pf_rng_uniform(&rng), nte = 0;
                 if (i % 12 == 0) {
-                    pf_bank_start(&bank, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, .35);
+                    pf_bank_start(&bank, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, &(int){1},
+                                  &(double){.35});
                 }
                 CHECK(pf_bank_nte(&bank, task, member, share, &nte, NULL) == PF_OK);
                 double real = direct_nte(&bank, task, member, share);
@@ -103,26 +104,57 @@ static void check_returns(void)
     }
 }
 
+// A kit with single pulses, or with a pair of targets in each probe and weights.
+static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
+{
+    if (!pairs) {
+        return small_kit(pf_plant_at(0), plant, bytes, kit);
+    }
+    static const char config[] =
+        "weighting: shrunk\nfaults: many\nrequire_probe: false\n"
+        "episodes: 20\nprobes:\n"
+        "  - {name: a, command: [[0,.26,.26,0,0,0,0,0],"
+        "[0,.26,.26,0,0,0,0,0],[0,.26,0,0,0,0,0,0],[0,.26,0,0,0,0,0,0]]}\n"
+        "  - {name: b, command: [[0,0,0,.26,.26,0,0,0],"
+        "[0,0,0,.26,.26,0,0,0],[0,0,0,.26,0,0,0,0],[0,0,0,.26,0,0,0,0]]}\n"
+        "tasks: [{name: t, mechanisms: 1, command: [[0,.2,0,0,0,0,0,0]]}]\n";
+    pf_plan plan;
+    pf_error error = {PF_OK, ""};
+    size_t n = 0;
+    bool good = pf_plant_create(plant, "attitude", &error) == PF_OK &&
+                pf_plan_from_config(&plan, pf_plant_get_info(*plant), "pairs", config,
+                                    sizeof config - 1, NULL, 0, &error) == PF_OK;
+    if (CHECK(good)) {
+        plan.alarm_trials = 20;
+        good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
+               pf_kit_load(kit, *bytes, n, &error) == PF_OK;
+        pf_plan_free(&plan);
+    }
+    CHECK_STR(error.text, "");
+    return good;
+}
+
 // What the bank tells a session is what a session reads from the response itself.
-static void check_evidence(void)
+static void check_evidence(bool pairs)
 {
     pf_plant *plant = NULL;
     void *bytes = NULL;
     pf_kit kit;
     pf_bank bank;
-    if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
+    if (!pair_kit(&plant, &bytes, &kit, pairs) ||
         !CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
-    double start[8], response[64], gains[8] = {1, 1, .35, 1, 1, 1, 1, 1};
+    double start[8], response[64], gains[8] = {1, 1, .35, .5, 1, 1, 1, 1};
     pf_rig rig = {
         .plant = plant, .kit = &kit, .gains = gains, .start = start, .response = response};
     pf_twin twin = {plant, &kit};
     pf_predictor predictor = pf_twin_predictor(&twin);
     pf_session *session = NULL;
     CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
-    pf_bank_start(&bank, 9, 4, PF_PURPOSE_EVALUATION, 2, .35);
+    pf_bank_start(&bank, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
+                  (const double[]){.35, .5});
     for (int i = 0; i < 6; i++) {
         pf_ask ask = pf_session_ask(session);
         const pf_evidence *e = NULL;
@@ -133,10 +165,21 @@ static void check_evidence(void)
         CHECK(pf_session_tell(session, &tell, &predictor, NULL) == PF_OK);
         int n = 0;
         const pf_reading *r = pf_session_readings(session, &n);
-        CHECK_NEAR(r->score, e->match.score, 1e-9 * fabs(r->score) + 1e-12);
+        CHECK(n == (pairs ? 2 : 1));
+        for (int t = 0; t < n; t++) {
+            CHECK_NEAR(r[t].score, e->match[t].score, 1e-9 * fabs(r[t].score) + 1e-12);
+        }
         long rolls = bank.rolls;
         CHECK(pf_bank_stage1(&bank, i, ask.probe, true, &e, NULL) == PF_OK);
         CHECK(bank.rolls == rolls); // asked again it is remembered, not run
+        // a recovery probe of its own stream, as it is
+        pf_bank_response recovery;
+        key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_RECOVERY, (uint64_t)i);
+        CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
+        CHECK(pf_bank_recovery(&bank, i, ask.probe, true, &recovery, NULL) == PF_OK);
+        CHECK(memcmp(recovery.response, response,
+                     sizeof(double) * (size_t)(ask.rows * kit.n_chan)) == 0);
+        CHECK(memcmp(recovery.start, start, sizeof(double) * (size_t)kit.n_state) == 0);
     }
     free(memory);
     pf_bank_free(&bank);
@@ -147,22 +190,25 @@ static void check_evidence(void)
 // The law of trials: exact share of nominal ones, ranges, all mechanisms, nothing but the names.
 static void check_law(void)
 {
+    const double gain = .35;
+    pf_law_settings settings = {50, .2, 7, 0, 1, 1, &gain};
     int nominal = 0, seen[8] = {0};
     for (int t = 0; t < 50; t++) {
-        pf_law law = pf_law_draw(2, "attitude", t, 50, .2, 7, 0);
-        pf_law again = pf_law_draw(2, "attitude", t, 50, .2, 7, 0);
+        pf_law law = pf_law_draw(2, "attitude", t, &settings);
+        pf_law again = pf_law_draw(2, "attitude", t, &settings);
         CHECK(law.tau == again.tau && law.reveal == again.reveal &&
-              law.mechanism == again.mechanism);
+              law.mechanism[0] == again.mechanism[0]);
         CHECK(law.tau >= 10 && law.tau <= 20 && law.reveal >= 35 && law.reveal <= 45);
-        CHECK(law.nominal == (law.mechanism == 0));
+        CHECK(law.nominal == (law.n_changed == 0));
         nominal += law.nominal;
-        seen[law.mechanism]++;
+        seen[law.nominal ? 0 : law.mechanism[0]]++;
     }
     CHECK(nominal == 10);
     for (int j = 1; j < 8; j++) {
         CHECK(seen[j] > 0);
     }
-    CHECK(!pf_law_draw(2, "attitude", 0, 40, 0, 7, 0).nominal);
+    settings = (pf_law_settings){40, 0, 7, 0, 1, 1, &gain};
+    CHECK(!pf_law_draw(2, "attitude", 0, &settings).nominal);
 }
 
 void test_bank(void)
@@ -170,7 +216,9 @@ void test_bank(void)
     PF_CASE("predicted returns against rollouts of their own");
     check_returns();
     PF_CASE("shared evidence is what a session reads itself");
-    check_evidence();
+    check_evidence(false);
+    PF_CASE("shared evidence of group probes, weighted, two faults at once");
+    check_evidence(true);
     PF_CASE("the law of trials");
     check_law();
 }

@@ -506,6 +506,54 @@ static void check_open(void)
     CHECK(refused == 0);
 }
 
+// Group probes, several faults, the control arm: a whole small suite, twice, and a store of before.
+static void check_groups(void)
+{
+    static const char suite[] = "id: groups\ntitle: t\nenvironments: [attitude]\n"
+                                "methods: [eg-mpt, group, \"group:random\"]\nfaults: many\n"
+                                "weighting: shrunk\nn_faults: [1, 2]\ngains: [.2, .5]\n"
+                                "stop: latch\nprobes: '%s/{}.yaml'\n";
+    static const char library[] =
+        "probes:\n"
+        "  - {name: a, command: [[0,.26,.26,0,0,0,0,0],[0,.26,0,0,0,0,0,0]]}\n"
+        "  - {name: b, command: [[0,0,0,.26,.26,0,0,0],[0,0,0,.26,0,0,0,0]]}\n"
+        "  - {name: c, command: [[0,0,0,0,0,.26,.26,0],[0,0,0,0,0,.26,0,0]]}\n"
+        "  - {name: d, command: [[0,0,0,0,0,0,0,.26],[0,0,0,0,0,0,0,.26]]}\n";
+    char path[256], text[800], command[1200];
+    pf_error error;
+    PF_CASE("group methods and several faults: run, verified, the same for any threads");
+    snprintf(text, sizeof text, suite, folder);
+    CHECK(pf_file_write(in_folder("groups.yaml", path), text, strlen(text), &error) == PF_OK);
+    CHECK(pf_file_write(in_folder("attitude.yaml", path), library, sizeof library - 1, &error) ==
+          PF_OK);
+    for (int threads = 1; threads <= 2; threads++) {
+        snprintf(command, sizeof command,
+                 "bench run '%s/groups.yaml' --profile quick --threads %d --db '%s/g%d.db'", folder,
+                 threads, folder, threads);
+        CHECK(program(command, 0, "8 of 8 trials"));
+    }
+    static const char except[] = "SELECT count(*) FROM (SELECT * FROM main.trial_metric EXCEPT "
+                                 "SELECT * FROM b.trial_metric)";
+    CHECK(ask("g1.db", "g2.db", except) == 0 && ask("g2.db", "g1.db", except) == 0);
+    CHECK(ask("g1.db", NULL, "SELECT count(*) FROM trial_metric WHERE metric = 'healthy_blamed'") ==
+          3 * 8);
+    snprintf(command, sizeof command,
+             "bench verify '%s/groups.yaml' --profile quick --db '%s/g1.db'", folder, folder);
+    CHECK(program(command, 0, "0 differ"));
+    PF_CASE("a store from before a metric came: read as it is, completed when written to");
+    CHECK(ask("g2.db", NULL, "DROP VIEW trial_metric") == 0);
+    CHECK(ask("g2.db", NULL, "ALTER TABLE result DROP COLUMN all_named") == 0);
+    snprintf(command, sizeof command,
+             "bench table '%s/groups.yaml' --profile quick --format csv --db '%s/g2.db'", folder,
+             folder);
+    CHECK(program(command, 0, "healthy_blamed"));
+    snprintf(command, sizeof command, "bench run '%s/groups.yaml' --profile quick --db '%s/g2.db'",
+             folder, folder);
+    CHECK(program(command, 0, "8 of 8 trials"));
+    CHECK(ask("g2.db", NULL, "SELECT count(*) FROM trial_metric WHERE metric = 'all_named'") == 0);
+    CHECK(ask("g2.db", NULL, "SELECT count(*) FROM trial_metric") > 0);
+}
+
 void test_bench(void)
 {
     check_open();
@@ -535,5 +583,6 @@ void test_bench(void)
     check_verify();
     check_config_hash();
     check_bad_suites();
+    check_groups();
     check_smoke();
 }

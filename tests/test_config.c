@@ -233,7 +233,7 @@ static void test_keys(void)
         {"zzzzzz: 1\n", "c.yaml:1:1: zzzzzz: unknown key; use one of plant, mechanisms, channels, "
                         "probes, tasks, g_cal, grid, bins, episodes, prior, hazard, "
                         "budget, alpha, j_min, stop, require_probe, every_severity, scale, "
-                        "sensed_start, sensor_noise, seed"},
+                        "sensed_start, faults, weighting, sensor_noise, seed"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},
         {"<<: {bins: 4}\n", "c.yaml:1:1: <<: unknown key"},
         {"probes: [{charge: 1}]", "c.yaml:1:10: probes.0.name: is missing"},

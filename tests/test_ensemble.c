@@ -301,13 +301,48 @@ static int hypotheses(const pf_kit *k, pf_hypothesis *list)
     for (int q = 0; q < k->n_probes; q++) {
         const int32_t *targets = NULL;
         int n_targets = pf_kit_probe_targets(k, q, &targets);
-        list[n++] = (pf_hypothesis){q, 0, 1};
-        list[n++] = (pf_hypothesis){q, targets[0], .5123};
+        list[n++] = (pf_hypothesis){q, 0, 1, NULL};
+        list[n++] = (pf_hypothesis){q, targets[0], .5123, NULL};
         for (int i = 0; i < n_targets * k->n_grid && n < MOST; i++) {
-            list[n++] = (pf_hypothesis){q, targets[i / k->n_grid], k->grid[i % k->n_grid]};
+            list[n++] = (pf_hypothesis){q, targets[i / k->n_grid], k->grid[i % k->n_grid], NULL};
         }
     }
     return n;
+}
+
+// Other mechanisms at gains of their own: the model asked directly, and through both ways of a kit.
+static void check_others(lab *l, const double *start)
+{
+    PF_CASE("several faults: the others at their own gains, as the model itself says");
+    for (int many = 0; many < 2; many++) {
+        pf_kit kit = l->kit;
+        kit.faults = many ? PF_FAULTS_MANY : PF_FAULTS_ONE;
+        pf_ensemble *e = NULL;
+        CHECK(pf_ensemble_create(&e, l->model, &kit, NULL) == PF_OK);
+        pf_predictor p = pf_ensemble_predictor(e);
+        double others[8] = {1, .9, .7, .8, 1, 1, 1, 1}, direct[ROWS * CHAN], got[ROWS * CHAN];
+        double *scratch =
+            malloc(sizeof(double) * (pf_model_scratch(l->model, 1) + 2 * ROWS * CHAN));
+        for (int q = 0; q < kit.n_probes; q++) {
+            int rows = pf_kit_probe_rows(&kit, q), j = kit.target_mech[kit.probe_target[q]];
+            for (int g = 0; g < 4; g++) {
+                double gain = g == 0 ? 1 : kit.grid[g - 1], gains[8];
+                others[2] = .6 + .1 * (g == 3); // a kept answer must notice
+                memcpy(gains, others, sizeof gains);
+                gains[j] = gain;
+                pf_model_request r = {start, kit.command + kit.probe_row[q] * kit.n_mech, rows, 1,
+                                      gains};
+                CHECK(pf_model_mean(l->model, &r, scratch, direct, NULL) == PF_OK);
+                pf_hypothesis h = {q, j, gain, others};
+                CHECK(p.predict(p.self, &h, start, CHAN, got, NULL) == PF_OK);
+                for (int i = 0; i < rows * CHAN; i++) {
+                    CHECK_NEAR(got[i], direct[i], 1e-6 * fmax(1, fabs(direct[i])));
+                }
+            }
+        }
+        free(scratch);
+        pf_ensemble_destroy(e);
+    }
 }
 
 static void check_order(lab *l)
@@ -335,6 +370,7 @@ static void check_order(lab *l)
     }
     // a weaker drive moves less, so the predictions are not all one
     CHECK(memcmp(all[0][0], all[1][0], sizeof again) != 0);
+    check_others(l, starts[0]);
     PF_CASE("a start of the wrong size is refused");
     pf_error error = {PF_OK, ""};
     CHECK(first.predict(a, &list[0], starts[0], 3, again, &error) == PF_ERR_PREDICTION);

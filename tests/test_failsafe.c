@@ -112,7 +112,16 @@ static void answer_wild(pf_rng *rng, double *response, int n)
     }
 }
 
-static void check_garbage(void)
+// A case of the same name for each belief.
+static void named(const pf_kit *kit, const char *name)
+{
+    char label[120];
+    snprintf(label, sizeof label, "%s%s", name,
+             kit->faults == PF_FAULTS_MANY ? ", several faults" : "");
+    PF_CASE(label);
+}
+
+static void check_garbage(const pf_kit *kit)
 {
     static const struct {
         const char *name;
@@ -123,9 +132,9 @@ static void check_garbage(void)
                  {"1e100 either way", answer_huge},
                  {"noise of a million", answer_noise},
                  {"noise of any size", answer_wild}};
-    rig r = open_rig(attitude_kit());
+    rig r = open_rig(kit);
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        PF_CASE(kinds[k].name);
+        named(kit, kinds[k].name);
         for (uint64_t seed = 0; seed < 20; seed++) {
             CHECK(told(&r, kinds[k].answer, seed) == 0);
         }
@@ -150,20 +159,20 @@ static void check_machine(rig *r, const double *gains, const int *lost, int n_lo
     }
 }
 
-static void check_machines(void)
+static void check_machines(const pf_kit *kit)
 {
-    rig r = open_rig(attitude_kit());
-    PF_CASE("a dead actuator is never go");
+    rig r = open_rig(kit);
+    named(kit, "a dead actuator is never go");
     for (int j = 1; j < 8; j++) {
         double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
         gains[j] = 0;
         check_machine(&r, gains, &j, 1, (uint64_t)j);
     }
-    PF_CASE("all actuators dead");
+    named(kit, "all actuators dead");
     const double dead[8] = {1};
     const int all[7] = {1, 2, 3, 4, 5, 6, 7};
     check_machine(&r, dead, all, 7, 3);
-    PF_CASE("of two losses neither is go without its correction");
+    named(kit, "of two losses neither is go without its correction");
     for (uint64_t seed = 0; seed < 20; seed++) {
         double gains[8] = {1, 1, 1, .3, 1, .3, 1, 1};
         check_machine(&r, gains, NULL, 0, seed);
@@ -176,17 +185,18 @@ static void check_machines(void)
 }
 
 // A small task leaves room for a sixfold correction: only the amplitude tells that nothing is left.
-static void check_small_task(void)
+static void check_small_task(const char *faults)
 {
     const char *set[] = {"tasks=[{name: t, mechanisms: 1, command: [[0,.1,0,0,0,0,0,0],"
-                         "[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0]]}]"};
+                         "[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0],[0,.1,0,0,0,0,0,0]]}]",
+                         faults};
     pf_plant *plant = NULL;
     pf_plan plan;
     void *bytes = NULL;
     size_t n = 0;
     pf_kit kit;
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
+    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, NULL) ==
           PF_OK);
     plan.alarm_trials = 200;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, NULL) == PF_OK);
@@ -205,9 +215,9 @@ static void check_small_task(void)
     pf_plant_destroy(plant);
 }
 
-static void check_stale(void)
+static void check_stale(const pf_kit *kit)
 {
-    rig r = open_rig(attitude_kit());
+    rig r = open_rig(kit);
     check_machine(&r, NULL, NULL, 0, 1);
     CHECK(count_go(&r) == 7);
     pf_session_reset(r.session);
@@ -262,12 +272,15 @@ static void check_blind(void)
 
 void test_failsafe(void)
 {
-    check_garbage();
-    check_machines();
-    PF_CASE("less left than the grid can say");
-    check_small_task();
-    PF_CASE("no verdict outlives its session");
-    check_stale();
+    const pf_kit *const kits[] = {attitude_kit(), attitude_many_kit()};
+    for (int i = 0; i < 2; i++) {
+        check_garbage(kits[i]);
+        check_machines(kits[i]);
+        named(kits[i], "no verdict outlives its session");
+        check_stale(kits[i]);
+        named(kits[i], "less left than the grid can say");
+        check_small_task(i ? "faults=many" : "faults=one");
+    }
     PF_CASE("priors that exclude a loss");
     check_kits();
     PF_CASE("probes that cannot tell weak from healthy are refused");

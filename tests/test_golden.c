@@ -357,7 +357,7 @@ static void load(golden *c, json_t *json)
             }
         }
     }
-    c->joint = (pf_joint){c->m, c->G, c->grid, 0, c->mass};
+    c->joint = (pf_joint){c->m, c->G, c->grid, 0, c->mass, PF_FAULTS_ONE};
 }
 
 void test_golden(void)

@@ -393,6 +393,15 @@ static journal test_check(const char *folder)
     CHECK(program(command, 0, "every reply equal to the last bit"));
     PF_CASE("explain: the weak mechanism and every task in words");
     test_explain(folder, "thruster5: score", "GO");
+    PF_CASE("check: two weak mechanisms with a kit for several; replay and explain");
+    snprintf(command, sizeof command,
+             "check '%s/many.kit' --fault 3:0.35 --fault 5:0.5 --seed 7 --journal '%s/many'",
+             folder, folder);
+    CHECK(program(command, 0, "thruster3+thruster5  ALARM"));
+    snprintf(command, sizeof command, "replay '%s/many'", folder);
+    CHECK(program(command, 0, "every reply equal to the last bit"));
+    snprintf(command, sizeof command, "explain '%s/many'", folder);
+    CHECK(program(command, 0, "any of them has changed, each on its own"));
     PF_CASE("check: a machine too weak for a task is no-go, exit status 1");
     snprintf(command, sizeof command,
              "check '%s/attitude.kit' --fault 5:0.15 --journal '%s/run' --certificate "
@@ -482,6 +491,9 @@ void test_journal(void)
     PF_CASE("journal: a folder with a kit");
     CHECK(program_folder(folder, sizeof folder, "journal"));
     snprintf(path, sizeof path, "%s/attitude.kit", folder);
+    CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
+    bytes = attitude_many_kit_bytes(&n);
+    snprintf(path, sizeof path, "%s/many.kit", folder);
     CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/garbage", folder);
     CHECK(pf_file_write(path, "{\"tasks\":[", 10, &error) == PF_OK);

@@ -4,6 +4,7 @@
 
 #include "attitude_kit.h"
 #include "kit_json.h"
+#include "kit_sections.h"
 
 #include <limits.h>
 #include <math.h>
@@ -93,7 +94,7 @@ static pf_status load_part(const void *bytes, size_t n, pf_error *error)
 // --- a kit that uses every array of the format
 
 typedef struct full_arrays {
-    double *scale, *curve, *cross, *response, *variant;
+    double *scale, *curve, *cross, *response, *variant, *whiten;
     int32_t *probe_cross;
 } full_arrays;
 
@@ -106,7 +107,7 @@ static double *filled(size_t n, double value)
     return x;
 }
 
-// The small kit with curves, full rows, recorded responses and a scale per step added.
+// The small kit with curves, full rows, recorded responses, weights and a scale per step added.
 static copy full_kit(void)
 {
     pf_kit k = *attitude_small_kit();
@@ -121,6 +122,13 @@ static copy full_kit(void)
     for (int q = 0; q < k.n_probes; q++) {
         k.n_variant += pf_kit_probe_rows(&k, q) * pf_kit_probe_targets(&k, q, NULL) * k.n_grid;
     }
+    k.n_whiten = 0;
+    for (int q = 0; q < k.n_probes; q++) {
+        int window = pf_kit_probe_rows(&k, q) * k.n_chan;
+        k.n_whiten += window * (window + 1) / 2;
+    }
+    a.whiten = filled((size_t)k.n_whiten, .5);
+    k.whiten = a.whiten;
     a.curve = filled((size_t)k.n_curve * (size_t)k.n_grid, .5);
     a.cross = filled((size_t)k.n_cross, 1 / (double)n_bins);
     a.response = filled((size_t)k.n_response * n_chan, .25);
@@ -138,6 +146,7 @@ static copy full_kit(void)
     CHECK(pf_kit_save(&k, c.bytes, c.n, &error) == PF_OK);
     CHECK_STR(error.text, "");
     CHECK(pf_kit_load(&c.kit, c.bytes, c.n, &error) == PF_OK);
+    free(a.whiten);
     free(a.curve);
     free(a.cross);
     free(a.response);
@@ -252,9 +261,9 @@ static void test_damage(void)
         }
     }
     c.bytes[8] = PF_KIT_VERSION;
-    c.bytes[12] ^= 8; // another size of the fixed part
+    c.bytes[12] ^= 8; // another number of sections
     seal(&c);
-    CHECK(load(c.bytes, n, &error) == PF_ERR_VERSION);
+    CHECK(load(c.bytes, n, &error) == PF_ERR_FORMAT);
     c.bytes[12] ^= 8;
     c.bytes[n - 40] ^= 1;
     CHECK(load(c.bytes, n, &error) == PF_ERR_CHECKSUM);
@@ -264,9 +273,31 @@ static void test_damage(void)
 
 // --- dimensions
 
+// Where the row of a section stands in the table, and where the section itself begins.
+static uint8_t *table_row(const copy *c, uint32_t id)
+{
+    uint32_t n = 0;
+    memcpy(&n, c->bytes + 12, sizeof n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *row = c->bytes + PF_KIT_HEAD_BYTES + i * PF_KIT_SECTION_BYTES;
+        if (memcmp(row, &id, sizeof id) == 0) {
+            return row;
+        }
+    }
+    CHECK(!"the section is in the table");
+    return c->bytes;
+}
+
+static uint8_t *section(const copy *c, uint32_t id)
+{
+    pf_kit_section s;
+    memcpy(&s, table_row(c, id), sizeof s);
+    return c->bytes + s.offset;
+}
+
 static void set_dim(copy *c, int dim, int32_t value)
 {
-    memcpy(c->bytes + 16 + 4 * dim, &value, sizeof value);
+    memcpy(section(c, PF_KIT_ID_DIMS) + 4 * dim, &value, sizeof value);
 }
 
 static void test_dims(void)
@@ -390,6 +421,9 @@ static void test_ranges(copy *c)
         {"shares", k->shares, (size_t)k->n_shares, -1, 1e7},
         {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, -1, 1e301},
         {"threshold", k->threshold, (size_t)k->n_methods, -.1, 1.1},
+        {"off_limit", k->off_limit, (size_t)k->n_probes, 0, 1e301},
+        {"distance_limit", k->distance_limit, (size_t)k->n_probes, 0, 1e301},
+        {"whiten", k->whiten, (size_t)k->n_whiten, -1e151, 1e151},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const double bad[] = {NAN, INFINITY, -INFINITY, rules[i].too_low, rules[i].too_high};
@@ -408,7 +442,7 @@ static void test_scalars(copy *c)
         [SCALAR_temperature] = {0, 1e13},  [SCALAR_alpha] = {0, 1},
         [SCALAR_j_min] = {-.1, 1.1},       [SCALAR_sensor_noise] = {NAN, NAN},
         [SCALAR_cross_ratio] = {NAN, NAN}, [SCALAR_seed] = {-1, 9007199254740992.0}};
-    const double *first = (const double *)(const void *)(c->bytes + 16 + 4 * N_DIMS);
+    const double *first = (const double *)(const void *)section(c, PF_KIT_ID_SCALARS);
     for (int i = 0; i < N_SCALARS; i++) {
         const double bad[] = {NAN, INFINITY, -INFINITY, range[i][0], range[i][1]};
         for (int j = 0; j < 5; j++) {
@@ -499,9 +533,12 @@ static void test_misfits(copy *c)
                    {DIM_require_probe, 2, "require_probe"},
                    {DIM_budget1, 0, "budget1"},
                    {DIM_budget2, 100001, "budget2"},
+                   {DIM_faults, 2, "faults"},
+                   {DIM_sensed_start, 2, "sensed_start"},
+                   {DIM_n_whiten, 1, "whiten"},
                    {DIM_n_chan, 0, "n_chan"}};
     for (size_t i = 0; i < sizeof misfits / sizeof misfits[0]; i++) {
-        damage_int(c, (const int32_t *)(const void *)(c->bytes + 16) + misfits[i].dim,
+        damage_int(c, (const int32_t *)(const void *)section(c, PF_KIT_ID_DIMS) + misfits[i].dim,
                    misfits[i].value, misfits[i].expect, __LINE__);
     }
     // rules on sizes, seen only where the file is as long as they say
@@ -544,6 +581,7 @@ void test_kit(void)
 {
     test_whole();
     test_damage();
+    check_kit_sections();
     test_dims();
     copy full = full_kit();
     PF_CASE("kit: every number out of its range is named");

@@ -72,7 +72,7 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
         if (!CHECK(same_ask(&ask, &twin)) || !CHECK(same_location(a, b))) {
             break;
         }
-        pf_hypothesis truth = {ask.probe, fault, gain};
+        pf_hypothesis truth = {ask.probe, fault, gain, NULL};
         pf_fixture_response(f, &truth, noise, &rng, response);
         pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
         CHECK(pf_session_tell(a, &tell, &predictor, NULL) == PF_OK);
@@ -99,14 +99,17 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
 
 static void test_orthogonality(void)
 {
-    for (int require = 0; require < 2; require++) {
+    for (int kind = 0; kind < 4; kind++) {
+        bool require = kind % 2;
+        pf_faults faults = kind < 2 ? PF_FAULTS_ONE : PF_FAULTS_MANY;
         for (int i = 0; i < pf_method_count(); i++) {
             const pf_method *method = pf_method_at(i);
             if (method->statistic != PF_STATISTIC_MATCHED || !method->transport) {
                 continue;
             }
             char name[120];
-            snprintf(name, sizeof name, "Proposition 1: %s, require_probe %d", method->id, require);
+            snprintf(name, sizeof name, "Proposition 1: %s, require_probe %d, faults %s",
+                     method->id, require, pf_faults_name(faults));
             PF_CASE(name);
             pair_count count = {0};
             for (int round = 0; round < 120; round++) {
@@ -125,6 +128,7 @@ static void test_orthogonality(void)
                 config.threshold = .3 + .6 * pf_rng_uniform(&rng);
                 config.disorder = pf_rng_uniform(&rng);
                 config.method = method->id;
+                config.faults = faults;
                 pf_fixture *f = pf_fixture_create(&config);
                 for (int k = 0; k < 3; k++) {
                     run_pair(f, method->id, &count);

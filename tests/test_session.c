@@ -194,7 +194,7 @@ static void refuse_all(pf_fixture *f, pf_session *s)
 {
     double response[64];
     pf_ask ask = pf_session_ask(s);
-    pf_hypothesis truth = {ask.probe, 1, .4};
+    pf_hypothesis truth = {ask.probe, 1, .4, NULL};
     pf_predictor good = pf_fixture_predictor(f), bad = {f, predict_badly};
     pf_fixture_response(f, &truth, 0, NULL, response);
     const pf_tell right = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};

@@ -43,11 +43,14 @@ typedef struct fuzz_count {
 static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, fuzz_count *n)
 {
     const pf_kit *k = &f->kit;
-    double sum = 0;
+    double sum = 0, none = 1;
+    bool many = k->faults == PF_FAULTS_MANY;
     for (int i = 0; i <= s->m; i++) {
         sum += s->belief[i];
+        none *= i > 0 ? 1 - s->belief[i] : 1;
+        n->bad_belief += !(s->belief[i] >= 0 && s->belief[i] <= 1);
     }
-    n->bad_belief += !(fabs(sum - 1) < 1e-9);
+    n->bad_belief += many ? !(fabs(none - s->belief[0]) < 1e-9) : !(fabs(sum - 1) < 1e-9);
     for (int j = 0; j < s->m; j++) {
         sum = 0;
         for (int g = 0; g < s->n_grid; g++) {
@@ -59,8 +62,12 @@ static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, f
     sum = joint.nominal;
     for (int i = 0; i < joint.m * joint.n_grid; i++) {
         sum += joint.mass[i];
+        n->bad_joint += !(joint.mass[i] >= 0);
     }
-    n->bad_joint += !(fabs(sum - 1) < 1e-9);
+    for (int i = 1; many && i <= joint.m; i++) {
+        n->bad_joint += !(pf_joint_moments(&joint, i).changed < 1 + 1e-9);
+    }
+    n->bad_joint += !many && !(fabs(sum - 1) < 1e-9);
     pf_session_certify(s);
     for (int t = 0; t < k->n_tasks; t++) {
         const pf_task_readiness *task = pf_session_task(s, t);
@@ -82,7 +89,7 @@ static void fuzz_session(pf_fixture *f, pf_session *s, fuzz_count *n)
     int sane = below(3); // 0: never, 2: always
     for (int step = 0; step < 30 && pf_session_ask(s).kind == PF_ASK_PROBE; step++) {
         pf_ask ask = pf_session_ask(s);
-        pf_hypothesis truth = {ask.probe, below(s->m + 1), pf_rng_uniform(&rng)};
+        pf_hypothesis truth = {ask.probe, below(s->m + 1), pf_rng_uniform(&rng), NULL};
         pf_fixture_response(f, &truth, .1, &rng, response);
         for (int i = 0; i < ask.rows * k->n_chan && sane < 2; i++) {
             response[i] = sane == 1 && below(8) ? response[i] : garbage(response[i]);
@@ -108,11 +115,12 @@ static void fuzz_session(pf_fixture *f, pf_session *s, fuzz_count *n)
 
 static void test_garbage(void)
 {
-    PF_CASE("garbage: ten thousand sessions, never go without bound and look");
+    PF_CASE("garbage: twenty thousand sessions, never go without bound and look");
     fuzz_count n = {0};
-    for (int kit = 0; kit < 50; kit++) {
+    for (int kit = 0; kit < 100; kit++) {
         pf_fixture_config config = pf_fixture_config_default();
         config.seed = 1000 + (uint64_t)kit;
+        config.faults = kit < 50 ? PF_FAULTS_ONE : PF_FAULTS_MANY;
         config.m = 1 + below(4);
         config.targets = 1 + below(config.m);
         config.n_bins = 2 + below(4);
@@ -317,7 +325,8 @@ static void check_recovery(const pf_fixture *f, const pf_session *s, const pf_te
     }
     CHECK(s->ask.value == best);
     for (int g = 0; g <= k->n_grid; g++) { // the last is nominal
-        pf_hypothesis h = {tell->probe, g < k->n_grid ? j : 0, g < k->n_grid ? k->grid[g] : 1};
+        pf_hypothesis h = {tell->probe, g < k->n_grid ? j : 0, g < k->n_grid ? k->grid[g] : 1,
+                           NULL};
         double predicted[64];
         pf_fixture_response(f, &h, 0, NULL, predicted);
         d[g] = 0;
@@ -361,7 +370,7 @@ static void test_readings(void)
             pf_joint joint = pf_session_joint(s);
             joint.mass = memcpy(mass, joint.mass, bytes);
             memcpy(before, s->severity, bytes);
-            pf_hypothesis truth = {ask.probe, 2, .6};
+            pf_hypothesis truth = {ask.probe, 2, .6, NULL};
             pf_fixture_response(f, &truth, .1, &rng, response);
             pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
             calls = 0;
@@ -422,7 +431,7 @@ static void test_one_state(void)
 static pf_status predict_nominal(void *self, const pf_hypothesis *hypothesis, const double *start,
                                  int n_start, double *response, pf_error *error)
 {
-    pf_hypothesis nothing = {hypothesis->probe, 0, 1};
+    pf_hypothesis nothing = {hypothesis->probe, 0, 1, NULL};
     return pf_fixture_predictor(self).predict(self, &nothing, start, n_start, response, error);
 }
 
@@ -443,7 +452,7 @@ static void test_silent_recovery(void)
         pf_joint joint = pf_session_joint(s);
         memcpy(before, joint.mass, sizeof(double) * (size_t)(joint.m * joint.n_grid));
         // the model says the same whatever changed, and the machine answers something else
-        pf_hypothesis nothing = {ask.probe, 0, 1};
+        pf_hypothesis nothing = {ask.probe, 0, 1, NULL};
         pf_fixture_response(f, &nothing, 0, NULL, response);
         response[0] += off * f->kit.scale[0];
         pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
@@ -483,7 +492,7 @@ static void test_nonsense(void)
     pf_ask ask = pf_session_ask(s);
     double response[64];
     int target = f->kit.target_mech[f->kit.probe_target[ask.probe]];
-    pf_hypothesis truth = {ask.probe, target, .2}; // clearly weakened
+    pf_hypothesis truth = {ask.probe, target, .2, NULL}; // clearly weakened
     pf_fixture_response(f, &truth, 0, NULL, response);
     pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
     pf_status status = pf_session_tell(s, &tell, &huge, NULL);

@@ -97,13 +97,16 @@ static void test_law(void)
 {
     PF_CASE("law: so many opportunities after a change at round 10");
     for (int p = 1; p <= 6; p++) {
-        pf_law law = pf_law_draw(1, "ant", 3, 50, .2, 7, p);
+        const double gain = .35;
+        pf_law_settings settings = {50, .2, 7, p, 1, 1, &gain};
+        pf_law law = pf_law_draw(1, "ant", 3, &settings);
         int after = 0;
         for (int round = PF_LAW_PERIOD; round < law.reveal; round += PF_LAW_PERIOD) {
             after += round >= law.tau;
         }
         CHECK(law.tau == 10 && after == p);
-        CHECK(law.mechanism == pf_law_draw(1, "ant", 3, 50, .2, 7, 0).mechanism);
+        settings.opportunities = 0;
+        CHECK(law.mechanism[0] == pf_law_draw(1, "ant", 3, &settings).mechanism[0]);
     }
 }
 
@@ -165,8 +168,128 @@ static void test_kits(void)
     pf_plant_destroy(plant);
 }
 
+// --- group methods and several faults
+
+static void test_groups(void)
+{
+    pf_suite suite;
+    pf_experiment e;
+    pf_error error;
+    PF_CASE("settings: faults at once are an axis, their gains are not");
+    if (CHECK(open_suite("gains: [.20, .50]\nn_faults: [1, 3]\nstage2: [0, 2]\n", &suite, &e,
+                         &error))) {
+        CHECK(e.n_cells == 4 && e.n_calibrations == 1);
+        const pf_cell *c = pf_experiment_cell(&e, "B2=2;F=3");
+        CHECK(c && c->n_faults == 3 && isnan(c->gain));
+        CHECK(pf_experiment_setup(&e, c).blame);
+        pf_filter filter = {1, (const char *const[]){"F=3"}, &e};
+        CHECK(pf_filter_check(&filter, &error) == PF_OK);
+        CHECK(pf_filter_wants(&filter, &e.units[e.n_units - 1]) ==
+              (strstr(e.units[e.n_units - 1].setting, "F=3") != NULL));
+        pf_experiment_free(&e);
+        pf_suite_free(&suite);
+    }
+    static const struct {
+        const char *text, *expect;
+    } bad[] = {{"faults: many\n", "faults: is for the methods group"},
+               {"weighting: shrunk\n", "weighting: is for the methods group"},
+               {"every_severity: true\n", "every_severity: is for the methods group"},
+               {"probes: single\n", "probes: is for the methods group"},
+               {"n_faults: 0\n", "n_faults"},
+               {"n_faults: [2, 2]\n", "listed twice"},
+               {"n_faults: 2\nrecalibrate: true\n", "leave out settings and recalibrate"}};
+    PF_CASE("settings: what only group methods use is refused without one");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        CHECK(!open_suite(bad[i].text, &suite, &e, &error));
+        CHECK_CONTAINS(error.text, bad[i].expect);
+    }
+}
+
+static void test_fault_law(void)
+{
+    PF_CASE("law: several faults, distinct, of different gains; the first as with one");
+    const double gains[] = {.2, .35, .5};
+    for (int trial = 0; trial < 200; trial++) {
+        pf_law_settings one = {200, .2, 4, 0, 1, 1, gains}, s = {200, .2, 4, 0, 3, 3, gains};
+        pf_law a = pf_law_draw(4, "battery", trial, &one), b = pf_law_draw(4, "battery", trial, &s);
+        CHECK(a.nominal == b.nominal && a.tau == b.tau && a.reveal == b.reveal);
+        CHECK(b.n_changed == (b.nominal ? 0 : 3));
+        CHECK(a.nominal || (a.n_changed == 1 && a.mechanism[0] == b.mechanism[0]));
+        CHECK(a.nominal || a.gain[0] == .2);
+        for (int i = 0; i < b.n_changed; i++) {
+            CHECK(pf_law_fault(&b, b.mechanism[i]) == i && b.mechanism[i] >= 1);
+            for (int k = 0; k < i; k++) {
+                CHECK(b.gain[i] != b.gain[k]);
+            }
+        }
+        s.n_faults = 8; // more than there are candidates
+        CHECK(pf_law_draw(4, "battery", trial, &s).n_changed == (b.nominal ? 0 : 4));
+    }
+}
+
+// A library of group probes from a file, and everything that differs for the group methods.
+static void test_group_kits(void)
+{
+    static const char *const methods[] = {"eg-mpt", "group", "random"};
+    static const char library[] =
+        "probes:\n"
+        "  - {name: one, pulse: {mechanism: 3, amplitude: 3e-5, steps: 8}}\n"
+        "  - name: both\n"
+        "    command: [[0, 3e-5, 3e-5, 0], [0, 3e-5, 3e-5, 0], [0, 3e-5, 3e-5, 0],\n"
+        "              [0, 3e-5, 3e-5, 0], [0, 3e-5, 0, 0], [0, 3e-5, 0, 0], [0, 3e-5, 0, 0],\n"
+        "              [0, 3e-5, 0, 0]]\n"
+        "    targets: [1, 2]\n";
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    char print[65], keys[2][65];
+    CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
+    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    pf_kits_request r = {.plant = plant,
+                         .seed = 1,
+                         .sensor_noise = NAN,
+                         .amplitude = NAN,
+                         .g_cal = .35,
+                         .sigma = .06,
+                         .hazard = .01,
+                         .grid = 9,
+                         .bins = 5,
+                         .episodes = 30,
+                         .alarm_trials = 40,
+                         .n_methods = 3,
+                         .methods = methods,
+                         .fingerprint = print,
+                         .group = {"lib.yaml", library, true, PF_FAULTS_MANY, PF_WEIGHTING_SHRUNK}};
+    PF_CASE("kits: group methods have their own probes, channel, belief and weights");
+    pf_trial_kits kits, none;
+    pf_kits_key(&r, keys[0]);
+    if (kit_of(&r, &kits)) {
+        const pf_kit *paper = &kits.kit[0], *norm = &kits.kit[1], *group = &kits.kit[2];
+        CHECK(paper->n_probes == 3 && norm->n_probes == 3 && group->n_probes == 2);
+        CHECK(group->n_targets == 3 && group->faults == PF_FAULTS_MANY && group->n_whiten > 0);
+        CHECK(paper->faults == PF_FAULTS_ONE && paper->n_whiten == 0);
+        // the tasks are the plant's whatever the probes are
+        CHECK(memcmp(paper->task_command, group->task_command,
+                     sizeof(double) * (size_t)(paper->n_task_rows * paper->n_mech)) == 0);
+        CHECK(paper->sigma[0] == .06 && group->sigma[0] != .06);
+        CHECK(strcmp(pf_kit_method_id(group, 0), "group") == 0 && group->threshold[0] < 1);
+        CHECK(pf_kits_library(&kits, true) == group && pf_kits_library(&kits, false) == paper);
+        pf_kits_free(&kits);
+    }
+    r.group.weighting = PF_WEIGHTING_NONE;
+    pf_kits_key(&r, keys[1]);
+    CHECK(strcmp(keys[0], keys[1]) != 0);
+    PF_CASE("kits: a library that cannot be read names its place");
+    r.group.library = "probes: [{name: a}]\n";
+    CHECK(pf_kits_calibrate(&none, &r, &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "lib.yaml:1:10");
+    pf_plant_destroy(plant);
+}
+
 void test_settings(void)
 {
+    test_groups();
+    test_fault_law();
+    test_group_kits();
     test_named();
     test_axes();
     test_law();

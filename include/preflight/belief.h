@@ -9,6 +9,12 @@
 extern "C" {
 #endif
 
+// What the belief holds possible: at most one changed mechanism (the paper's), or each changed or
+// healthy on its own (odds.h).
+typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
+
+PF_API const char *pf_faults_name(pf_faults faults); // "one" or "many"
+
 // The location belief b over hypotheses 0..m: 0 nothing changed, i mechanism i changed. It is an
 // array of m + 1 doubles that sums to 1. Nothing here knows a gain (Proposition 1).
 

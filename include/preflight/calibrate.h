@@ -44,6 +44,8 @@ typedef enum pf_scale_rule {
     PF_SCALE_RESIDUAL = 2
 } pf_scale_rule;
 
+typedef enum pf_weighting { PF_WEIGHTING_NONE = 0, PF_WEIGHTING_SHRUNK = 1 } pf_weighting;
+
 typedef struct pf_plan {
     const char *plant;
     const char *environment; // what random streams are named after
@@ -84,7 +86,11 @@ typedef struct pf_plan {
     // false: it is known, as the saved state of a twin is.
     bool sensed_start;
     double sigma_fixed; // 0: from the data
-    void *memory;       // owned
+    pf_faults faults;   // what the belief holds possible
+    // Inner products of scores and signatures: plain, or weighted by the inverse of the shrunk
+    // covariance of nominal calibration residuals, probe by probe.
+    pf_weighting weighting;
+    void *memory; // owned
 } pf_plan;
 
 // The defaults for a plant: one pulse per candidate, one task per candidate, settings of a kit for

@@ -38,6 +38,11 @@ PF_API double pf_cantelli(double mean, double variance, double alpha);
 PF_API pf_prediction pf_predict_return(int n_members, int n, const double *p, const double *returns,
                                        double alpha);
 
+// The same for a return that is the product of n_factors independent ones: p is n_factors x n (each
+// row sums to 1), returns n_members x n_factors x n.
+PF_API pf_prediction pf_predict_product(int n_members, int n_factors, int n, const double *p,
+                                        const double *returns, double alpha);
+
 // What is decided for a task, and why. An abstention is an outcome, not an error.
 typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;
 

@@ -3,7 +3,7 @@
 #ifndef PREFLIGHT_JOINT_H
 #define PREFLIGHT_JOINT_H
 
-#include "preflight/base.h"
+#include "preflight/belief.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,11 +17,14 @@ typedef struct pf_joint {
     const double *grid; // n_grid gains
     double nominal;     // mass of H = 0
     double *mass;       // m x n_grid; mass[(i-1)*n_grid + k] of (H = i, g = grid[k])
+    // With PF_FAULTS_MANY the rows are independent: mass[..] is the probability that i changed and
+    // has that gain, whatever the others have, and nominal the product of "did not change".
+    pf_faults faults;
 } pf_joint;
 
 // Moments of G_i under the joint belief, with G_i = 1 where i did not change.
 typedef struct pf_moments {
-    double changed;     // P(H = i)
+    double changed;     // P(i changed)
     double mean;        // E[G_i]
     double mean_square; // E[G_i^2]
 } pf_moments;
@@ -46,6 +49,11 @@ PF_API double pf_temperature(double d_nominal, int n, const double *d, double re
 // targets: d is n_targets x n_grid; hypotheses of other mechanisms predict the nominal response.
 PF_API void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
                             const double *d, double temperature);
+
+// The same with PF_FAULTS_MANY, each target by itself: d is n_targets x (1 + n_grid), first the
+// discrepancy with the target healthy, then at each grid gain, the others at their mean gain.
+PF_API void pf_joint_update_each(pf_joint *joint, int n_targets, const int *targets,
+                                 const double *d, double temperature);
 
 // Central 90 % interval of G_i on the grid and 1: the lowest values whose cumulative mass reaches
 // .05 and .95 (slack 1e-12).

@@ -53,6 +53,7 @@ typedef struct pf_method {
     pf_value_fn value; // NULL with PF_RULE_RANDOM
     bool gate;         // false: every coordinate is admitted
     bool transport;    // false: stage 2 starts from the broad prior
+    bool group;        // experiments give it the suite's library of group probes
 } pf_method;
 
 PF_API int pf_method_count(void);

@@ -14,6 +14,7 @@ typedef struct pf_hypothesis {
     int probe;
     int mechanism;
     double gain;
+    const double *others; // n_mech gains that hold for all other mechanisms. Nullable: 1
 } pf_hypothesis;
 
 // What the model expects. The core asks for one hypothesis at a time and knows nothing else of the

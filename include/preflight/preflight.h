@@ -14,6 +14,7 @@
 #include "preflight/recovery.h"
 #include "preflight/certificate.h"
 #include "preflight/method.h"
+#include "preflight/odds.h"
 #include "preflight/predictor.h"
 #include "preflight/kit.h"
 #include "preflight/session.h"

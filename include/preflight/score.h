@@ -32,6 +32,10 @@ PF_API double pf_dot(int n, const double *a, const double *b);
 PF_API void pf_scaled_difference(int rows, int n_chan, const double *x, const double *base,
                                  const double *scale, int scale_rows, double *out);
 
+// x = F x in place for a lower triangle F (n rows of 1, 2, ..., n numbers): after it the plain
+// inner product is the one weighted by F^T F.
+PF_API void pf_whiten(int n, const double *factor, double *x);
+
 // Norm of the residual, the statistic of the baselines.
 PF_API double pf_residual_norm(int n, const double *residual);
 

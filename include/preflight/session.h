@@ -111,8 +111,11 @@ PF_API bool pf_session_alarm(const pf_session *session);
 PF_API int pf_session_alarm_opportunity(const pf_session *session); // from 0, -1 without alarm
 PF_API double pf_session_threshold(const pf_session *session);
 PF_API double pf_session_peak(const pf_session *session); // largest P(H != 0) after an update
-PF_API const double *pf_session_belief(const pf_session *session);               // m + 1
-PF_API const double *pf_session_severity(const pf_session *session);             // m x grid
+// m + 1 numbers: P(H = i), which sum to 1; with several faults entry i is P(i changed) by itself
+// and entry 0 P(nothing changed), their product.
+PF_API const double *pf_session_belief(const pf_session *session);
+PF_API double pf_session_change(const pf_session *session);          // P(anything changed)
+PF_API const double *pf_session_severity(const pf_session *session); // m x grid
 PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n); // last tell
 PF_API bool pf_session_probed(const pf_session *session, int mechanism);
 // The joint belief: of the boundary while in stage 1, else the present one.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate_impl.h"
 #include "contract.h"
+#include "whiten.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -156,7 +157,19 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
                        "no method is called '%s'; `preflight list methods` shows what there is",
                        plan->method);
     }
+    if (plan->weighting != PF_WEIGHTING_NONE && (*method)->statistic == PF_STATISTIC_NORM) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "weighting: shrunk needs a method with the matched statistic, such as "
+                       "eg-mpt");
+    }
     for (int q = 0; q < plan->n_probes; q++) {
+        int window = plan->probes[q].rows * plan->n_chan;
+        if (plan->weighting != PF_WEIGHTING_NONE && window > PF_WHITEN_MAX) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "weighting: probe '%s' has a window of %d numbers, shrunk takes at most "
+                           "%d; shorten it or leave weighting out",
+                           plan->probes[q].name, window, PF_WHITEN_MAX);
+        }
         if (plan->probes[q].n_targets > 1 && (*method)->statistic == PF_STATISTIC_NORM) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "probe '%s' has several targets, which needs a method with the matched "
@@ -173,6 +186,9 @@ static pf_status run_steps(pf_calibration *c, pf_plant *plant, const pf_kit_kind
     pf_status status = pf__calibration_start(c, plant, kind, error);
     if (status == PF_OK) {
         status = pf__calibrate_scales(c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_weighting(c, error);
     }
     if (status == PF_OK) {
         status = pf__calibrate_channels(c, error);

@@ -16,6 +16,7 @@ enum { N_SEVERITIES = sizeof severities / sizeof severities[0] };
 typedef struct episodes {
     pf_calibration *c;
     pf_match *matches;
+    double *plain; // with weights: what no signature explains of a residual, unweighted, by slot
     size_t *first; // first slot of each probe
     int *probe_of; // per unit of work
     int *class_of;
@@ -27,6 +28,28 @@ static pf_match *slot(const episodes *e, int probe, int class, int episode)
     size_t targets = (size_t)plan->probes[probe].n_targets;
     return e->matches + e->first[probe] +
            ((size_t) class * (size_t)plan->episodes + (size_t)episode) * targets;
+}
+
+// What the scaled residual in w->response says about the targets, with the signatures in
+// w->signatures; weighted where the kit weights.
+static void match_episode(episodes *e, pf_worker *w, int q, pf_match *out)
+{
+    const pf_kit *k = &e->c->build.kit;
+    const double *whiten = pf_kit_whiten(k, q);
+    int targets = e->c->plan->probes[q].n_targets, n = e->c->plan->probes[q].rows * k->n_chan;
+    pf_match_targets(targets, n, w->signatures, w->response, w->scratch, out);
+    if (k->statistic == PF_STATISTIC_NORM) {
+        out[0].score = pf_residual_norm(n, w->response);
+    }
+    if (!whiten) {
+        return;
+    }
+    e->plain[out - e->matches] = out[0].off;
+    pf_whiten(n, whiten, w->response);
+    for (int t = 0; t < targets; t++) {
+        pf_whiten(n, whiten, w->signatures + (size_t)t * (size_t)n);
+    }
+    pf_match_targets(targets, n, w->signatures, w->response, w->scratch, out);
 }
 
 // One episode: the physical response, the predictions from its saved start, the matches.
@@ -62,13 +85,13 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     pf_status status = pf_rig_run(&rig, q, key, error);
     const pf_kit *k = &c->build.kit;
     const pf_predictor *p = &w->predictor;
-    pf_hypothesis h = {q, 0, 1};
+    pf_hypothesis h = {q, 0, 1, NULL};
     if (status == PF_OK) {
         status = p->predict(p->self, &h, w->start, k->n_state, w->nominal, error);
     }
     int n = probe->rows * plan->n_chan;
     for (int t = 0; t < probe->n_targets && status == PF_OK; t++) {
-        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
+        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal, NULL};
         status = p->predict(p->self, &h, w->start, k->n_state, w->predicted, error);
         pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
                              k->n_scale, w->signatures + (size_t)t * (size_t)n);
@@ -78,11 +101,7 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     }
     pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, k->scale, k->n_scale,
                          w->response);
-    pf_match *out = slot(e, q, class, episode);
-    pf_match_targets(probe->n_targets, n, w->signatures, w->response, w->scratch, out);
-    if (k->statistic == PF_STATISTIC_NORM) {
-        out[0].score = pf_residual_norm(n, w->response);
-    }
+    match_episode(e, w, q, slot(e, q, class, episode));
     return PF_OK;
 }
 
@@ -202,15 +221,19 @@ static void fit_plausible(episodes *e, int probe, int target, fit_buffers *f)
     const pf_plan *plan = e->c->plan;
     pf_kit_build *b = &e->c->build;
     int classes = 1 + plan->probes[probe].n_targets * (plan->every_severity ? 2 : 1);
-    double largest = 1e-12;
+    double largest = 1e-12, plain = 1e-12;
     for (int class = 0; class < classes; class ++) {
         for (int i = 0; i < plan->episodes; i++) {
             const pf_match *m = slot(e, probe, class, i) + target;
             largest = m->usable && m->off > largest ? m->off : largest;
+            if (e->plain) {
+                plain = fmax(plain, e->plain[slot(e, probe, class, i) - e->matches]);
+            }
             f->remaining[i] = m->usable ? m->size : 0;
         }
     }
     b->off_limit[probe] = fmax(b->off_limit[probe], 2 * largest);
+    b->distance_limit[probe] = e->plain ? 2 * plain : b->off_limit[probe];
     b->signature[b->probe_target[probe] + target] =
         pf_fit_median(plan->episodes, f->remaining, f->scratch);
 }
@@ -346,6 +369,9 @@ pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error)
         slots += classes * (size_t)plan->episodes * t;
     }
     e.matches = pf_arena_take(&c->arena, slots, sizeof *e.matches);
+    if (c->build.kit.n_whiten > 0) {
+        e.plain = pf_arena_take(&c->arena, slots, sizeof *e.plain);
+    }
     e.probe_of = pf_arena_take(&c->arena, units, sizeof(int));
     e.class_of = pf_arena_take(&c->arena, units, sizeof(int));
     if (c->arena.failed) {

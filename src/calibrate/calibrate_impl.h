@@ -56,6 +56,9 @@ void pf__calibration_free(pf_calibration *c);
 // Channel scales: the pulse scale, and where it is asked for the residual scale.
 pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error);
 
+// The whitening factor of every probe, where inner products are weighted.
+pf_status pf__calibrate_weighting(pf_calibration *c, pf_error *error);
+
 // Episodes, bins, rows, centres, dispersions, full rows.
 pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error);
 

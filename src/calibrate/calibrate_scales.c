@@ -103,7 +103,7 @@ static pf_status residual_energy(pf_calibration *c, int probe, int start, double
                   .sensed_start = plan->sensed_start};
     pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)start,
                                PF_PURPOSE_CALIBRATION, STREAM_RESIDUAL);
-    pf_hypothesis nominal = {probe, 0, 1};
+    pf_hypothesis nominal = {probe, 0, 1, NULL};
     pf_status status = pf_rig_run(&rig, probe, key, error);
     if (status == PF_OK) {
         status = w->predictor.predict(w->predictor.self, &nominal, w->start, k->n_state, w->nominal,

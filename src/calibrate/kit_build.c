@@ -20,6 +20,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_targets += plan->probes[q].n_targets;
         k->n_rows += plan->probes[q].rows;
         k->n_variant += plan->probes[q].rows * plan->probes[q].n_targets * plan->n_grid;
+        int window = plan->probes[q].rows * plan->n_chan;
+        k->n_whiten += plan->weighting == PF_WEIGHTING_SHRUNK ? window * (window + 1) / 2 : 0;
     }
     k->n_response = kind->responses ? k->n_rows : 0;
     k->n_variant = kind->responses ? k->n_variant : 0;
@@ -39,6 +41,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->budget2 = plan->budget2;
     k->episodes = plan->episodes;
     k->alarm_trials = plan->alarm_trials;
+    k->faults = plan->faults;
+    k->sensed_start = plan->sensed_start;
     k->g_cal = plan->g_cal;
     k->hazard = plan->hazard;
     k->temperature = plan->temperature;
@@ -166,7 +170,8 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
                        "targets)",
                        (int)k->n_rows, (int)k->n_task_rows, (int)k->n_targets);
     }
-#define X(type, field, count) k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
+#define X(id, type, field, count)                                                                  \
+    k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
     PF_KIT_ARRAYS(X)
 #undef X
     if (b->arena.failed) {

@@ -10,7 +10,7 @@
 typedef struct pf_kit_build {
     pf_arena arena;
     pf_kit kit;
-#define X(type, field, count) type *field;
+#define X(id, type, field, count) type *field;
     PF_KIT_ARRAYS(X)
 #undef X
 } pf_kit_build;

@@ -195,6 +195,8 @@ static void build_settings(pf_plan_builder *b)
     p->require_probe = c->require_probe < 0 ? true : c->require_probe;
     p->sensed_start = c->sensed_start > 0;
     p->scale = c->scale < 0 ? PF_SCALE_AUTO : (pf_scale_rule)c->scale;
+    p->faults = c->faults < 0 ? PF_FAULTS_ONE : (pf_faults)c->faults;
+    p->weighting = c->weighting < 0 ? PF_WEIGHTING_NONE : (pf_weighting)c->weighting;
     bool own_noise = b->info && b->info->channels[0].noise_sd > 0;
     p->sensor_noise = or_default(c->sensor_noise, own_noise ? 1 : 0);
     p->seed = (uint64_t)or_default(c->seed, 0);

@@ -273,6 +273,7 @@ static void fit_plausible(job *b, int probe, int target)
         }
     }
     b->build.off_limit[probe] = fmax(b->build.off_limit[probe], 2 * largest);
+    b->build.distance_limit[probe] = b->build.off_limit[probe];
     b->build.signature[b->build.probe_target[probe] + target] = size;
 }
 
@@ -519,6 +520,11 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
 {
     *bytes = NULL;
     *n_bytes = 0;
+    if (plan && plan->weighting != PF_WEIGHTING_NONE) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "weighting: shrunk needs a simulator to draw residuals from; recordings "
+                       "have too few");
+    }
     pf_recordings rec;
     pf_status status = pf_recordings_read(&rec, plan, file, csv, n, error);
     if (status != PF_OK) {

@@ -21,7 +21,7 @@ struct pf_dialogue {
     pf_witness witness;
     // one tell: window = rows x channels of the outstanding probe
     double *response, *nominal;
-    double *fault; // targets x window
+    double *fault; // targets x window: at g_cal, in stage 2 with several faults at gain 1
     double *grid;  // targets x gains x window
     double *state;
     bool given;   // the predictions above are to be used
@@ -215,7 +215,7 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
         if (targets[t] != h->mechanism) {
             continue;
         }
-        if (pf_session_stage(d->session) == 1) {
+        if (pf_session_stage(d->session) == 1 || h->gain == 1) {
             from = d->fault + (size_t)t * window;
             break;
         }
@@ -232,30 +232,10 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
     return PF_OK;
 }
 
-// Reads nominal, fault and grid as far as this stage needs them.
-static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusal *r)
 {
     const pf_kit *k = &d->kit;
     int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
-    bool matched = k->statistic == PF_STATISTIC_MATCHED;
-    json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
-    json_t *grid = json_object_get(from, "grid");
-    if (!nominal) {
-        return refuse(r, "missing-prediction", "nominal: the prediction at gain 1 is missing");
-    }
-    if (!fault && ask->stage == 1 && matched) {
-        return refuse(r, "missing-prediction", "fault: the predictions at g_cal are missing");
-    }
-    if (!grid && ask->stage == 2) {
-        return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
-    }
-    if (!read_matrix(nominal, "nominal", rows, n_chan, d->nominal, r) ||
-        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->fault, r))) {
-        return false;
-    }
-    if (!grid) {
-        return true;
-    }
     if (!json_is_array(grid) || json_array_size(grid) != (size_t)n) {
         return refuse(r, json_is_array(grid) ? "wrong-shape" : "wrong-type",
                       "grid: must be a list over %d targets", n);
@@ -272,6 +252,49 @@ static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf
     return true;
 }
 
+// Stage 2 with several faults: each target healthy and at each gain, the others at the gains that
+// the ask told.
+static bool read_each(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+{
+    int n = pf_kit_probe_targets(&d->kit, ask->probe, NULL);
+    json_t *healthy = json_object_get(from, "healthy"), *grid = json_object_get(from, "grid");
+    if (!healthy || !grid) {
+        return refuse(r, "missing-prediction",
+                      "%s: the predictions %s are missing, the other mechanisms at the gains of "
+                      "the ask",
+                      healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
+    }
+    return read_matrices(healthy, "healthy", n, ask->rows, d->kit.n_chan, d->fault, r) &&
+           read_grid(d, grid, ask, r);
+}
+
+// Reads nominal, fault and grid as far as this stage needs them.
+static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+{
+    const pf_kit *k = &d->kit;
+    int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
+    bool matched = k->statistic == PF_STATISTIC_MATCHED;
+    json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
+    json_t *grid = json_object_get(from, "grid");
+    if (ask->stage == 2 && k->faults == PF_FAULTS_MANY) {
+        return read_each(d, from, ask, r);
+    }
+    if (!nominal) {
+        return refuse(r, "missing-prediction", "nominal: the prediction at gain 1 is missing");
+    }
+    if (!fault && ask->stage == 1 && matched) {
+        return refuse(r, "missing-prediction", "fault: the predictions at g_cal are missing");
+    }
+    if (!grid && ask->stage == 2) {
+        return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
+    }
+    if (!read_matrix(nominal, "nominal", rows, n_chan, d->nominal, r) ||
+        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->fault, r))) {
+        return false;
+    }
+    return !grid || read_grid(d, grid, ask, r);
+}
+
 // --- tell
 
 // Decides what predicts: the caller's numbers, twin or model from `state`, or the kit itself.
@@ -281,7 +304,7 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
     const pf_kit *k = &d->kit;
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
-               json_object_get(request, "grid");
+               json_object_get(request, "grid") || json_object_get(request, "healthy");
     d->given = false;
     if (k->n_response > 0) {
         if (state || own) {
@@ -376,7 +399,7 @@ static bool do_ask(pf_dialogue *d, json_t *request, json_t *predictions, pf_text
     (void)predictions;
     (void)r;
     pf_ask ask = pf_session_ask(d->session);
-    pf_reply_ask(reply, &d->kit, &ask);
+    pf_reply_ask(reply, d->session, &ask);
     return true;
 }
 
@@ -425,12 +448,15 @@ static bool do_reset(pf_dialogue *d, json_t *request, json_t *predictions, pf_te
 static const struct {
     const char *op;
     bool weighty;
-    const char *keys[7];
+    const char *keys[8];
     bool (*run)(pf_dialogue *, json_t *, json_t *, pf_text *, pf_refusal *);
 } operations[] = {
     {"hello", false, {NULL}, do_hello},
     {"ask", false, {NULL}, do_ask},
-    {"tell", true, {"probe", "response", "state", "nominal", "fault", "grid", NULL}, do_tell},
+    {"tell",
+     true,
+     {"probe", "response", "state", "nominal", "fault", "grid", "healthy", NULL},
+     do_tell},
     {"skip", false, {NULL}, do_skip},
     {"stage2", false, {NULL}, do_stage2},
     {"readiness", true, {NULL}, do_readiness},

@@ -25,8 +25,11 @@ void pf_explain_start(pf_text *out, const pf_session *session)
     pf_text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
                  pf_kit_get_string(k, PF_KIT_PLANT), (int)k->n_mech - 1,
                  pf_session_method(session)->label);
-    add_percent(out, 1 - k->prior[0]);
-    pf_text_add(out, " that one of them has changed. The alarm sounds above ");
+    bool many = k->faults == PF_FAULTS_MANY;
+    add_percent(out, many ? pf_session_change(session) : 1 - k->prior[0]);
+    pf_text_add(out, many
+                         ? " that any of them has changed, each on its own. The alarm sounds above "
+                         : " that one of them has changed. The alarm sounds above ");
     add_percent(out, pf_session_threshold(session));
     pf_text_add(out, ".\n");
 }
@@ -79,7 +82,7 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
                      const double *before, bool alarm_before)
 {
     const pf_kit *k = pf_session_kit(session);
-    int m = k->n_mech - 1, n = 0;
+    int n = 0;
     const char *name = pf_kit_probe_name(k, ask->probe);
     if (ask->stage == 1) {
         pf_text_addf(out, "%d. Probe '%s'.\n", number, name);
@@ -89,7 +92,7 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
         }
         if (pf_session_alarm(session) && !alarm_before) {
             pf_text_add(out, "   ALARM: P(anything changed) is ");
-            add_percent(out, pf_belief_change(m, pf_session_belief(session)));
+            add_percent(out, pf_session_change(session));
             pf_text_add(out, ", above the threshold ");
             add_percent(out, pf_session_threshold(session));
             pf_text_add(out, ".\n");

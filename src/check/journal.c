@@ -18,6 +18,11 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
         pf_json_matrix(&w->nominal, rows, n_chan, response);
         return PF_OK;
     }
+    if (h->others && h->gain == 1) {
+        pf_text_add(&w->healthy, w->healthy.size > 0 ? "," : "");
+        pf_json_matrix(&w->healthy, rows, n_chan, response);
+        return PF_OK;
+    }
     int n_grid = w->kit->n_grid;
     bool opens = w->per_gain && w->seen % n_grid == 0;
     pf_text_add(&w->targets, w->seen > 0 ? "," : "");
@@ -40,17 +45,21 @@ void pf_witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inne
     w->per_gain = per_gain;
     w->seen = 0;
     pf_text_clear(&w->nominal);
+    pf_text_clear(&w->healthy);
     pf_text_clear(&w->targets);
 }
 
 void pf_witness_json(const pf_witness *w, pf_text *out)
 {
-    if (w->nominal.size == 0) {
+    bool each = w->healthy.size > 0;
+    if (w->nominal.size == 0 && !each) {
         return;
     }
     pf_json_key(out, "predictions");
-    pf_text_add(out, "{\"nominal\":");
-    pf_text_add_n(out, w->nominal.data, w->nominal.size);
+    pf_text_add(out, each ? "{\"healthy\":[" : "{\"nominal\":");
+    const pf_text *first = each ? &w->healthy : &w->nominal;
+    pf_text_add_n(out, first->data, first->size);
+    pf_text_add(out, each ? "]" : "");
     if (w->seen > 0) {
         pf_text_add(out, w->per_gain ? ",\"grid\":[" : ",\"fault\":[");
         pf_text_add_n(out, w->targets.data, w->targets.size);
@@ -62,6 +71,7 @@ void pf_witness_json(const pf_witness *w, pf_text *out)
 void pf_witness_free(pf_witness *w)
 {
     pf_text_free(&w->nominal);
+    pf_text_free(&w->healthy);
     pf_text_free(&w->targets);
 }
 

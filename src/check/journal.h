@@ -16,6 +16,7 @@ typedef struct pf_witness {
     const pf_kit *kit;
     const pf_predictor *inner;
     pf_text nominal; // matrix
+    pf_text healthy; // stage 2 with several faults: matrices per target, at gain 1
     pf_text targets; // stage 1: matrices per target; stage 2: per target and gain
     int seen;        // predictions for targets so far
     bool per_gain;   // stage 2
@@ -24,7 +25,8 @@ typedef struct pf_witness {
 pf_predictor pf_witness_predictor(pf_witness *witness);
 void pf_witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
                       bool per_gain);
-// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}; nothing was predicted: nothing is added.
+// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
+// {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
 void pf_witness_json(const pf_witness *witness, pf_text *out);
 void pf_witness_free(pf_witness *witness);
 

@@ -59,6 +59,8 @@ void pf_reply_hello(pf_text *out, const pf_kit *kit)
     pf_json_key(out, "window");
     pf_text_addf(out, "[%d,%d]", pf_kit_most_rows(kit), (int)kit->n_chan);
     add_int(out, "state_size", kit->n_state);
+    add_string(out, "faults", pf_faults_name((pf_faults)kit->faults));
+    add_bool(out, "sensed_start", kit->sensed_start);
 }
 
 static void add_targets(pf_text *out, const pf_kit *kit, int probe)
@@ -73,8 +75,17 @@ static void add_targets(pf_text *out, const pf_kit *kit, int probe)
     pf_text_add(out, "]");
 }
 
-void pf_reply_ask(pf_text *out, const pf_kit *kit, const pf_ask *ask)
+static void add_mean_gains(pf_text *out, const pf_joint *joint)
 {
+    for (int j = 1; j <= joint->m; j++) {
+        pf_json_comma(out);
+        pf_json_number(out, pf_joint_moments(joint, j).mean);
+    }
+}
+
+void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
+{
+    const pf_kit *kit = pf_session_kit(session);
     if (ask->kind == PF_ASK_DONE) {
         add_string(out, "ask", "done");
         add_string(out, "why", pf_done_name(ask->why));
@@ -91,6 +102,14 @@ void pf_reply_ask(pf_text *out, const pf_kit *kit, const pf_ask *ask)
     add_int(out, "rows", ask->rows);
     add_number(out, "charge", kit->charge[ask->probe]);
     add_number(out, "value", ask->has_value ? ask->value : NAN);
+    if (ask->stage == 2 && kit->faults == PF_FAULTS_MANY) {
+        // what all mechanisms but the target at hand have in the predictions of this probe
+        pf_joint joint = pf_session_joint(session);
+        pf_json_key(out, "gains");
+        pf_text_add(out, "[1");
+        add_mean_gains(out, &joint);
+        pf_text_add(out, "]");
+    }
 }
 
 static void add_reading(pf_text *out, const pf_reading *r)
@@ -122,7 +141,7 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
         pf_text_add(out, "]");
         const double *belief = pf_session_belief(session);
         add_numbers(out, "belief", m + 1, belief);
-        add_number(out, "change", pf_belief_change(m, belief));
+        add_number(out, "change", pf_session_change(session));
         add_bool(out, "alarm", pf_session_alarm(session));
         return;
     }
@@ -139,10 +158,7 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
     pf_json_matrix(out, m, joint.n_grid, joint.mass);
     pf_json_key(out, "mean_gain");
     pf_text_add(out, "[");
-    for (int j = 1; j <= m; j++) {
-        pf_json_comma(out);
-        pf_json_number(out, pf_joint_moments(&joint, j).mean);
-    }
+    add_mean_gains(out, &joint);
     pf_text_add(out, "]");
 }
 
@@ -302,6 +318,27 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     pf_text_add(out, "}");
 }
 
+// The inverse covariance F^T F behind a whitening factor F, all n x n of it.
+static void add_weight(pf_text *out, const double *factor, int n)
+{
+    pf_text_add(out, "[");
+    for (int i = 0; i < n; i++) {
+        pf_json_comma(out);
+        pf_text_add(out, "[");
+        for (int j = 0; j < n; j++) {
+            double sum = 0;
+            for (int r = i > j ? i : j; r < n; r++) {
+                const double *row = factor + (size_t)r * (size_t)(r + 1) / 2;
+                sum += row[i] * row[j];
+            }
+            pf_json_comma(out);
+            pf_json_number(out, sum);
+        }
+        pf_text_add(out, "]");
+    }
+    pf_text_add(out, "]");
+}
+
 static void add_probe(pf_text *out, const pf_kit *k, int q)
 {
     int rows = pf_kit_probe_rows(k, q), n = k->probe_target[q + 1] - k->probe_target[q];
@@ -309,6 +346,8 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
     pf_text_add(out, "{");
     add_string(out, "name", pf_kit_probe_name(k, q));
     add_number(out, "charge", k->charge[q]);
+    add_number(out, "off_limit", k->off_limit[q]);
+    add_number(out, "distance_limit", k->distance_limit[q]);
     pf_json_key(out, "command");
     pf_json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
     pf_json_key(out, "targets");
@@ -327,6 +366,10 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
             pf_json_matrix(out, n, k->n_bins, k->cross + at);
         }
         pf_text_add(out, "]");
+    }
+    if (pf_kit_whiten(k, q)) {
+        pf_json_key(out, "weight");
+        add_weight(out, pf_kit_whiten(k, q), rows * k->n_chan);
     }
     if (k->n_response > 0) {
         pf_json_key(out, "nominal_response");
@@ -388,6 +431,9 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_string(out, "stop", k->stop == PF_STOP_BREAK ? "break" : "latch");
     add_bool(out, "require_probe", k->require_probe);
     add_number(out, "sensor_noise", k->sensor_noise);
+    add_string(out, "faults", pf_faults_name((pf_faults)k->faults));
+    add_bool(out, "sensed_start", k->sensed_start);
+    add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
 
 void pf_kit_json(pf_text *out, const pf_kit *k)

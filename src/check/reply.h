@@ -10,7 +10,7 @@
 // journal and the certificate. Each adds the members of an object, without the braces.
 
 void pf_reply_hello(pf_text *out, const pf_kit *kit);
-void pf_reply_ask(pf_text *out, const pf_kit *kit, const pf_ask *ask);
+void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask);
 // After a tell of the given stage.
 void pf_reply_tell(pf_text *out, pf_session *session, int stage);
 void pf_reply_readiness(pf_text *out, pf_session *session);

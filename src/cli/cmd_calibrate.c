@@ -9,7 +9,8 @@
 #include <string.h>
 
 typedef struct call {
-    const char *output, *config, *predictor, *probes, *method, *seed, *threads, *recordings;
+    const char *output, *config, *predictor, *probes, *method, *seed, *threads, *recordings,
+        *faults;
     cli_list set, plant;
     bool json;
     double seed_number; // NaN: not given
@@ -104,6 +105,9 @@ static void apply_options(const call *c, pf_plan *plan)
     if (!isnan(c->seed_number)) {
         plan->seed = (uint64_t)c->seed_number;
     }
+    if (c->faults) {
+        plan->faults = strcmp(c->faults, "many") == 0 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
+    }
 }
 
 static pf_status from_recordings(const call *c, const config_text *t, const pf_effort *effort,
@@ -188,8 +192,12 @@ static int check_call(const call *c)
     if (c->recordings && c->plant.n > 0) {
         return cli_usage("calibrate", "either a plant or --recordings, not both");
     }
-    if (c->recordings && !c->config && (c->seed || c->method || c->set.n > 0)) {
-        return cli_usage("calibrate", "--seed, --method and --set need --config with --recordings");
+    if (c->recordings && !c->config && (c->seed || c->method || c->faults || c->set.n > 0)) {
+        return cli_usage("calibrate", "--seed, --method, --faults and --set need --config with "
+                                      "--recordings");
+    }
+    if (c->faults && strcmp(c->faults, "one") != 0 && strcmp(c->faults, "many") != 0) {
+        return cli_usage("calibrate", "--faults %s: say one or many", c->faults);
     }
     if (c->probes && strcmp(c->probes, "single") != 0) {
         return cli_usage("calibrate",
@@ -220,6 +228,7 @@ int cmd_calibrate(int argc, char **argv)
         {"--probes", .value = &c.probes},
         {"--method", .value = &c.method},
         {"--seed", .value = &c.seed},
+        {"--faults", .value = &c.faults},
         {"--threads", .value = &c.threads},
         {"--recordings", .value = &c.recordings},
         {"--json", .flag = &c.json},

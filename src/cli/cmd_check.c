@@ -59,7 +59,7 @@ static void after_ask(void *self, const pf_ask *asked)
 {
     run *r = self;
     pf_text reply = {0};
-    pf_reply_ask(&reply, &r->file->kit, asked);
+    pf_reply_ask(&reply, r->session, asked);
     journal_event(r, "{\"op\":\"ask\"}", NULL, &reply);
     pf_text_free(&reply);
 }
@@ -88,27 +88,54 @@ static void journal_tell(run *r, const pf_ask *asked)
     pf_text_free(&reply);
 }
 
-static void print_tell(run *r, const pf_ask *asked)
+// Who is blamed: the likeliest hypothesis, with several faults all that are rather changed.
+static void print_blamed(const run *r)
 {
     const pf_kit *k = &r->file->kit;
     const double *belief = pf_session_belief(r->session);
+    bool many = k->faults == PF_FAULTS_MANY, any = false;
     int likeliest = 0;
     for (int i = 1; i < k->n_mech; i++) {
         likeliest = belief[i] > belief[likeliest] ? i : likeliest;
+        if (many && belief[i] > .5) {
+            printf("%s%s", any ? "+" : "", pf_kit_mechanism_name(k, i));
+            any = true;
+        }
     }
+    if (!any) {
+        printf("%s", likeliest && !many ? pf_kit_mechanism_name(k, likeliest) : "nothing");
+    }
+}
+
+// The reading that says most for a change.
+static const pf_reading *strongest(const run *r)
+{
+    int n = 0;
+    const pf_reading *all = pf_session_readings(r->session, &n), *most = all;
+    for (int t = 1; t < n; t++) {
+        most = all[t].ratio > most->ratio ? &all[t] : most;
+    }
+    return most;
+}
+
+static void print_tell(run *r, const pf_ask *asked)
+{
+    const pf_kit *k = &r->file->kit;
     printf("%3d  stage %d  %-16s", pf_session_told(r->session), asked->stage,
            pf_kit_probe_name(k, asked->probe));
     if (asked->stage == 2) {
         printf("  recovery\n");
         return;
     }
-    int n = 0;
-    const pf_reading *reading = pf_session_readings(r->session, &n);
-    printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest %s%s\n",
-           reading[0].score, reading[0].category + 1, (int)k->n_bins,
-           reading[0].gate ? "open" : "shut", pf_belief_change(k->n_mech - 1, belief),
-           likeliest ? pf_kit_mechanism_name(k, likeliest) : "nothing",
-           pf_session_alarm(r->session) ? "  ALARM" : "");
+    const pf_reading *reading = strongest(r);
+    if (pf_kit_probe_targets(k, asked->probe, NULL) > 1) {
+        printf("  %-12s", pf_kit_mechanism_name(k, reading->mechanism));
+    }
+    printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest ", reading->score,
+           reading->category + 1, (int)k->n_bins, reading->gate ? "open" : "shut",
+           pf_session_change(r->session));
+    print_blamed(r);
+    printf("%s\n", pf_session_alarm(r->session) ? "  ALARM" : "");
 }
 
 static void after_tell(void *self, const pf_ask *asked)
@@ -201,6 +228,7 @@ static pf_status open_plants(run *r, const call *c, pf_error *error)
     r->rig.plant = r->other ? r->other : r->own;
     r->rig.predictor = recordings ? NULL : &r->predictor;
     r->rig.own_noise = r->other != NULL;
+    r->rig.sensed_start = k->sensed_start;
     return status;
 }
 

@@ -172,8 +172,7 @@ static void after_tell(void *self, const pf_ask *ask)
         pf_session_alarm_opportunity(s->session) == pf_session_opportunities(s->session) - 1) {
         printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is looked at "
                "all the same.\n",
-               cli_paint(CLI_RED), cli_paint(NULL),
-               pf_belief_change(k->n_mech - 1, pf_session_belief(s->session)),
+               cli_paint(CLI_RED), cli_paint(NULL), pf_session_change(s->session),
                pf_session_threshold(s->session));
     }
 }

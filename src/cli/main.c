@@ -28,6 +28,8 @@ static const cli_command commands[] = {
      "                       ensemble:FILE a learned model of it\n"
      "  --probes single      one pulse per candidate (the only library in this version)\n"
      "  --method ID          method the alarm is calibrated for (default eg-mpt)\n"
+     "  --faults one         what may have changed: one mechanism, or with many each on its\n"
+     "                       own\n"
      "  --seed N             calibration seed (default 0)\n"
      "  --threads N          worker threads (default: all processors); the kit is the same\n"
      "  --recordings FILE    CSV of logged responses instead of a plant\n"

@@ -52,6 +52,41 @@ static const char *list_keys(char *out, size_t size, const pf_schema *object)
     return out;
 }
 
+static const char *const stop_words[] = {
+    [PF_STOP_BREAK] = "break", [PF_STOP_LATCH] = "latch", NULL};
+static const char *const scale_words[] = {
+    [PF_SCALE_AUTO] = "auto", [PF_SCALE_PULSE] = "pulse", [PF_SCALE_RESIDUAL] = "residual", NULL};
+static const char *const faults_words[] = {
+    [PF_FAULTS_ONE] = "one", [PF_FAULTS_MANY] = "many", NULL};
+static const char *const weighting_words[] = {
+    [PF_WEIGHTING_NONE] = "none", [PF_WEIGHTING_SHRUNK] = "shrunk", NULL};
+const pf_schema_shape pf_schema_stop = {.words = stop_words};
+const pf_schema_shape pf_schema_scale = {.words = scale_words};
+const pf_schema_shape pf_schema_faults = {.words = faults_words};
+const pf_schema_shape pf_schema_weighting = {.words = weighting_words};
+
+static int count_words(const char *const *words)
+{
+    int n = 0;
+    while (words[n]) {
+        n++;
+    }
+    return n;
+}
+
+// "break or latch", "auto, pulse or residual"
+static void list_words(char *out, size_t size, const char *const *words)
+{
+    int n = count_words(words), used = 0;
+    for (int i = 0; i < n && used >= 0 && (size_t)used < size; i++) {
+        used += snprintf(out + used, size - (size_t)used, "%s%s",
+                         i == 0       ? ""
+                         : i == n - 1 ? " or "
+                                      : ", ",
+                         words[i]);
+    }
+}
+
 static void describe_number(char *out, size_t size, const pf_schema_row *row)
 {
     bool below = row->min > -DBL_MAX;
@@ -88,11 +123,8 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
     case PF_KIND_FLAG:
         snprintf(out, size, "true or false");
         break;
-    case PF_KIND_STOP:
-        snprintf(out, size, "break or latch");
-        break;
-    case PF_KIND_SCALE:
-        snprintf(out, size, "auto, pulse or residual");
+    case PF_KIND_WORD:
+        list_words(out, size, row->shape->words);
         break;
     case PF_KIND_NUMBERS:
     case PF_KIND_REFS:
@@ -358,8 +390,7 @@ static void set_defaults(const pf_schema *object, char *base)
             break;
         case PF_KIND_COUNT:
         case PF_KIND_FLAG:
-        case PF_KIND_STOP:
-        case PF_KIND_SCALE:
+        case PF_KIND_WORD:
             *(int *)at = -1;
             break;
         case PF_KIND_OBJECT:
@@ -386,7 +417,7 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
         return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; did you mean '%s'?",
                                r->path, near);
     }
-    char keys[200];
+    char keys[240];
     return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; use one of %s", r->path,
                            list_keys(keys, sizeof keys, object));
 }
@@ -439,9 +470,6 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
                             char *base)
 {
     static const char *const flags[] = {"false", "true"};
-    static const char *const stops[] = {[PF_STOP_BREAK] = "break", [PF_STOP_LATCH] = "latch"};
-    static const char *const scales[] = {
-        [PF_SCALE_AUTO] = "auto", [PF_SCALE_PULSE] = "pulse", [PF_SCALE_RESIDUAL] = "residual"};
     char *at = base + row->offset;
     switch (row->kind) {
     case PF_KIND_TEXT:
@@ -458,10 +486,9 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
     }
     case PF_KIND_FLAG:
         return read_word(r, row, node, flags, PF_COUNT(flags), (int *)at);
-    case PF_KIND_STOP:
-        return read_word(r, row, node, stops, PF_COUNT(stops), (int *)at);
-    case PF_KIND_SCALE:
-        return read_word(r, row, node, scales, PF_COUNT(scales), (int *)at);
+    case PF_KIND_WORD:
+        return read_word(r, row, node, row->shape->words, count_words(row->shape->words),
+                         (int *)at);
     case PF_KIND_NUMBERS: {
         pf_config_numbers *numbers = (pf_config_numbers *)at;
         return read_array(r, row, node, &numbers->n, &numbers->value, sizeof *numbers->value);

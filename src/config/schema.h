@@ -22,8 +22,7 @@ typedef enum pf_schema_kind {
     PF_KIND_WHOLE,   // double, an integer in min..max
     PF_KIND_COUNT,   // int in min..max
     PF_KIND_FLAG,    // int, true or false
-    PF_KIND_STOP,    // int, pf_stop
-    PF_KIND_SCALE,   // int, pf_scale_rule
+    PF_KIND_WORD,    // int, index of one of the shape's words
     PF_KIND_NUMBERS, // pf_config_numbers: one value, or a list of min to max elements
     PF_KIND_MATRIX,  // pf_config_matrix, min to max rows
     PF_KIND_REFS,    // pf_config_refs: one name, or a list of min to max
@@ -62,8 +61,12 @@ typedef struct pf_schema {
 typedef struct pf_schema_shape {
     const pf_schema *object;               // PF_KIND_OBJECT, PF_KIND_LIST
     const pf_schema_row *single, *element; // how a lone value and an item of a list are read
-    size_t count; // PF_KIND_LIST: offset of the int that counts the structs
+    size_t count;             // PF_KIND_LIST: offset of the int that counts the structs
+    const char *const *words; // PF_KIND_WORD: at least two, NULL at the end
 } pf_schema_shape;
+
+// The words of pf_stop, pf_scale_rule, pf_faults and pf_weighting, in the order of their values.
+extern const pf_schema_shape pf_schema_stop, pf_schema_scale, pf_schema_faults, pf_schema_weighting;
 
 // Reads a mapping into the struct at base by its schema. `what` says in messages what it is. On
 // failure the struct may be half filled: free it.

@@ -4,6 +4,11 @@
 
 #include <math.h>
 
+const char *pf_faults_name(pf_faults faults)
+{
+    return faults == PF_FAULTS_MANY ? "many" : "one";
+}
+
 static void normalise(int n, double *p)
 {
     double sum = 0;

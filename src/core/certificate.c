@@ -62,6 +62,47 @@ pf_prediction pf_predict_return(int n_members, int n, const double *p, const dou
     return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
 }
 
+// Mean and variance of the product of independent factors, one after the other:
+// Var(XY) = Vx Vy + Vx my^2 + Vy mx^2, which never cancels.
+static void product_moments(int n_factors, int n, const double *p, const double *returns,
+                            double *mean, double *variance)
+{
+    *mean = 1;
+    *variance = 0;
+    for (int f = 0; f < n_factors; f++) {
+        const double *weight = p + (size_t)f * (size_t)n, *ret = returns + (size_t)f * (size_t)n;
+        double m = 0, v = 0;
+        for (int i = 0; i < n; i++) {
+            m += weight[i] * ret[i];
+        }
+        for (int i = 0; i < n; i++) {
+            v += weight[i] * (ret[i] - m) * (ret[i] - m);
+        }
+        *variance = *variance * v + *variance * m * m + v * *mean * *mean;
+        *mean *= m;
+    }
+}
+
+pf_prediction pf_predict_product(int n_members, int n_factors, int n, const double *p,
+                                 const double *returns, double alpha)
+{
+    size_t block = (size_t)n_factors * (size_t)n;
+    double mean = 0, variance = 0;
+    for (int e = 0; e < n_members; e++) {
+        double m, v;
+        product_moments(n_factors, n, p, returns + (size_t)e * block, &m, &v);
+        mean += m;
+    }
+    mean /= n_members;
+    for (int e = 0; e < n_members; e++) {
+        double m, v;
+        product_moments(n_factors, n, p, returns + (size_t)e * block, &m, &v);
+        variance += v + (m - mean) * (m - mean);
+    }
+    variance /= n_members;
+    return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
+}
+
 const char *pf_why_name(pf_why why)
 {
     switch (why) {

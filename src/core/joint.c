@@ -10,6 +10,16 @@ static double *row_of(const pf_joint *joint, int mechanism)
     return joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
 }
 
+static double sum_row(const pf_joint *joint, int mechanism)
+{
+    const double *mass = row_of(joint, mechanism);
+    double sum = 0;
+    for (int k = 0; k < joint->n_grid; k++) {
+        sum += mass[k];
+    }
+    return sum;
+}
+
 void pf_joint_transport(pf_joint *joint, const double *belief, const double *severity)
 {
     joint->nominal = belief[0];
@@ -44,8 +54,9 @@ pf_moments pf_joint_moments(const pf_joint *joint, int mechanism)
         second += mass[k] * g * g;
     }
     // everywhere else G_i = 1
-    double rest = joint->nominal;
-    for (int i = 1; i <= joint->m; i++) {
+    bool many = joint->faults == PF_FAULTS_MANY;
+    double rest = many ? fmax(0, 1 - changed) : joint->nominal;
+    for (int i = 1; i <= joint->m && !many; i++) {
         if (i == mechanism) {
             continue;
         }
@@ -133,6 +144,42 @@ void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double 
     joint->nominal /= sum;
     for (int i = 0; i < n; i++) {
         joint->mass[i] /= sum;
+    }
+}
+
+// One mechanism: healthy with d[0], at the grid gains with d[1..n_grid].
+static void update_row(pf_joint *joint, int mechanism, const double *d, double temperature)
+{
+    int n_grid = joint->n_grid;
+    double *mass = row_of(joint, mechanism), was = fmax(0, 1 - sum_row(joint, mechanism));
+    double d_min = was > 0 ? d[0] : INFINITY;
+    for (int k = 0; k < n_grid; k++) {
+        d_min = mass[k] > 0 && d[k + 1] < d_min ? d[k + 1] : d_min;
+    }
+    double healthy = cost_of(was, d[0] - d_min, temperature), least = healthy;
+    for (int k = 0; k < n_grid; k++) {
+        mass[k] = cost_of(mass[k], d[k + 1] - d_min, temperature);
+        least = mass[k] < least ? mass[k] : least;
+    }
+    double sum = exp(least - healthy);
+    for (int k = 0; k < n_grid; k++) {
+        mass[k] = exp(least - mass[k]);
+        sum += mass[k];
+    }
+    for (int k = 0; k < n_grid; k++) {
+        mass[k] /= sum;
+    }
+}
+
+void pf_joint_update_each(pf_joint *joint, int n_targets, const int *targets, const double *d,
+                          double temperature)
+{
+    for (int t = 0; t < n_targets; t++) {
+        update_row(joint, targets[t], d + t * (1 + joint->n_grid), temperature);
+    }
+    joint->nominal = 1;
+    for (int i = 1; i <= joint->m; i++) {
+        joint->nominal *= fmax(0, 1 - sum_row(joint, i));
     }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/kit.h"
+#include "kit_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 // Largest dimensions that are believed. Together they keep every product below 2^62.
 #define DIM_MAX (1 << 26)
@@ -12,22 +11,7 @@
 #define BINS_MAX 64
 #define GRID_MAX 256
 
-enum {
-    FIXED_BYTES = 16
-#define X(field) +4
-    PF_KIT_DIMS(X)
-#undef X
-#define X(field) +8
-        PF_KIT_SCALARS(X)
-#undef X
-};
-
-static size_t padded(size_t bytes)
-{
-    return (bytes + 7) & ~(size_t)7;
-}
-
-static pf_status dims_check(const pf_kit *k, pf_error *error)
+pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
 {
 #define X(field)                                                                                   \
     if (k->field < 0 || k->field > DIM_MAX) {                                                      \
@@ -61,6 +45,8 @@ static pf_status dims_check(const pf_kit *k, pf_error *error)
         {"budget1", k->budget1, 1, 100000},
         {"budget2", k->budget2, 0, 100000},
         {"n_scale", k->n_scale, 1, 1 << 20},
+        {"faults", k->faults, 0, 1},
+        {"sensed_start", k->sensed_start, 0, 1},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (rules[i].value < rules[i].lo || rules[i].value > rules[i].hi) {
@@ -94,25 +80,6 @@ static pf_status dims_check(const pf_kit *k, pf_error *error)
                        "other way round");
     }
     return PF_OK;
-}
-
-size_t pf_kit_size(const pf_kit *k)
-{
-    if (dims_check(k, NULL) != PF_OK) {
-        return 0;
-    }
-    size_t bytes = padded(FIXED_BYTES);
-#define X(type, field, count)                                                                      \
-    {                                                                                              \
-        size_t n = (size_t)(count);                                                                \
-        if (n > (SIZE_MAX / 4 - bytes) / sizeof(type)) {                                           \
-            return 0;                                                                              \
-        }                                                                                          \
-        bytes += padded(n * sizeof(type));                                                         \
-    }
-    PF_KIT_ARRAYS(X)
-#undef X
-    return bytes + 32;
 }
 
 // --- rules on the contents
@@ -158,7 +125,9 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, 0, 1e300},
         {"threshold", k->threshold, (size_t)k->n_methods, 0, 1},
         {"off_limit", k->off_limit, (size_t)k->n_probes, 1e-300, 1e300},
+        {"distance_limit", k->distance_limit, (size_t)k->n_probes, 1e-300, 1e300},
         {"signature", k->signature, (size_t)k->n_targets, 0, 1e300},
+        {"whiten", k->whiten, (size_t)k->n_whiten, -1e150, 1e150},
         {"g_cal", &k->g_cal, 1, 1e-9, 1 - 1e-9},
         {"hazard", &k->hazard, 1, 0, 1 - 1e-9},
         {"temperature", &k->temperature, 1, 1e-12, 1e12},
@@ -256,13 +225,17 @@ static pf_status structure_check(const pf_kit *k, pf_error *error)
 static pf_status probes_check(const pf_kit *k, pf_error *error)
 {
     int most = 0, cross = 0;
-    int64_t variant = 0;
+    int64_t variant = 0, whiten = 0;
     for (int q = 0; q < k->n_probes; q++) {
         int rows = pf_kit_probe_rows(k, q), targets = k->probe_target[q + 1] - k->probe_target[q];
         most = rows > most ? rows : most;
         variant += (int64_t)rows * targets * k->n_grid;
+        whiten += pf__whiten_size(rows * k->n_chan);
         if (targets >= k->n_mech) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: probe %d has too many targets", q);
+        }
+        if (k->n_whiten > 0 && k->statistic == PF_STATISTIC_NORM) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: whitening needs the matched statistic");
         }
         if (targets > 1 && k->statistic == PF_STATISTIC_NORM) {
             return pf_fail(error, PF_ERR_FORMAT,
@@ -284,10 +257,10 @@ static pf_status probes_check(const pf_kit *k, pf_error *error)
         }
     }
     if (cross != k->n_cross || (k->n_scale != 1 && k->n_scale != most) ||
-        (k->n_variant != 0 && k->n_variant != variant)) {
+        (k->n_variant != 0 && k->n_variant != variant) ||
+        (k->n_whiten != 0 && k->n_whiten != whiten)) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "kit: full rows, scales or responses have the wrong "
-                       "size");
+                       "kit: full rows, scales, responses or whitening have the wrong size");
     }
     return PF_OK;
 }
@@ -386,7 +359,7 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
 pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
 {
     pf_status s = PF_OK;
-    if ((s = dims_check(kit, error)) || (s = structure_check(kit, error)) ||
+    if ((s = pf__kit_check_dims(kit, error)) || (s = structure_check(kit, error)) ||
         (s = numbers_check(kit, error)) || (s = probes_check(kit, error)) ||
         (s = text_check(kit, error))) {
         return s;
@@ -405,129 +378,6 @@ pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
     }
     for (int t = 0; t < kit->n_tasks && s == PF_OK; t++) {
         s = task_check(kit, t, error);
-    }
-    return s;
-}
-
-// --- file image
-
-static bool little_endian(void)
-{
-    uint32_t one = 1;
-    uint8_t first;
-    memcpy(&first, &one, 1);
-    return first == 1;
-}
-
-pf_status pf_kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
-{
-    pf_status s = pf_kit_check(k, error);
-    if (s != PF_OK) {
-        return s;
-    }
-    size_t size = pf_kit_size(k);
-    if (!little_endian()) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED, "kit: this machine is not little-endian");
-    }
-    if (bytes < size) {
-        return pf_fail(error, PF_ERR_MEMORY, "kit: needs %z bytes, got %z", size, bytes);
-    }
-    uint8_t *at = mem;
-    memset(mem, 0, size);
-    uint32_t head[2] = {PF_KIT_VERSION, FIXED_BYTES};
-    memcpy(at, PF_KIT_MAGIC, 8);
-    memcpy(at + 8, head, sizeof head);
-    at += 16;
-#define X(field)                                                                                   \
-    memcpy(at, &k->field, sizeof k->field);                                                        \
-    at += sizeof k->field;
-    PF_KIT_DIMS(X)
-    PF_KIT_SCALARS(X)
-#undef X
-    at = (uint8_t *)mem + padded(FIXED_BYTES);
-#define X(type, field, count)                                                                      \
-    if ((size_t)(count) > 0) {                                                                     \
-        memcpy(at, k->field, (size_t)(count) * sizeof(type));                                      \
-        at += padded((size_t)(count) * sizeof(type));                                              \
-    }
-    PF_KIT_ARRAYS(X)
-#undef X
-    pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, mem, size - 32);
-    pf_sha256_final(&sha, at);
-    return PF_OK;
-}
-
-static pf_status head_check(const uint8_t *p, size_t n_bytes, pf_error *error)
-{
-    if (!little_endian()) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED, "kit: this machine is not little-endian");
-    }
-    if (!p || (uintptr_t)p % 8 != 0) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "kit: the image must start at a multiple of 8");
-    }
-    if (n_bytes < 16 || memcmp(p, PF_KIT_MAGIC, 8) != 0) {
-        return pf_fail(error, PF_ERR_FORMAT, "not a preflight kit (wrong first bytes)");
-    }
-    uint32_t head[2];
-    memcpy(head, p + 8, sizeof head);
-    if (head[0] != PF_KIT_VERSION || head[1] != FIXED_BYTES) {
-        return pf_fail(error, PF_ERR_VERSION,
-                       "kit of format version %d, this program reads version %d; calibrate again",
-                       (int)head[0], PF_KIT_VERSION);
-    }
-    if (n_bytes < padded(FIXED_BYTES) + 32) {
-        return pf_fail(error, PF_ERR_FORMAT, "kit is cut off: %z bytes", n_bytes);
-    }
-    return PF_OK;
-}
-
-pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error)
-{
-    memset(kit, 0, sizeof *kit);
-    const uint8_t *start = bytes;
-    pf_status s = head_check(start, n_bytes, error);
-    if (s != PF_OK) {
-        return s;
-    }
-    pf_kit view = {0}, *k = &view;
-    const uint8_t *at = start + 16;
-#define X(field)                                                                                   \
-    memcpy(&k->field, at, sizeof k->field);                                                        \
-    at += sizeof k->field;
-    PF_KIT_DIMS(X)
-    PF_KIT_SCALARS(X)
-#undef X
-    s = dims_check(k, error);
-    size_t size = s == PF_OK ? pf_kit_size(k) : 0;
-    if (size == 0) {
-        return s != PF_OK ? s : pf_fail(error, PF_ERR_FORMAT, "kit: absurd dimensions");
-    }
-    if (size != n_bytes) {
-        return pf_fail(error, PF_ERR_FORMAT, "kit %s: %z bytes, its header says %z",
-                       n_bytes < size ? "is cut off" : "has trailing bytes", n_bytes, size);
-    }
-    // one pass gives both the inner checksum and the checksum of the whole file
-    pf_sha256 sha;
-    uint8_t digest[32];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, start, size - 32);
-    pf_sha256_final(&sha, digest);
-    if (memcmp(digest, start + size - 32, 32) != 0) {
-        return pf_fail(error, PF_ERR_CHECKSUM, "kit is damaged (checksum differs); copy it again");
-    }
-    pf_sha256_update(&sha, start + size - 32, 32);
-    pf_sha256_final(&sha, k->sha256);
-    at = start + padded(FIXED_BYTES);
-#define X(type, field, count)                                                                      \
-    k->field = (const type *)(const void *)at;                                                     \
-    at += padded((size_t)(count) * sizeof(type));
-    PF_KIT_ARRAYS(X)
-#undef X
-    s = pf_kit_check(k, error);
-    if (s == PF_OK) {
-        *kit = view;
     }
     return s;
 }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/kit.h"
+#include "kit_impl.h"
 
 #include <string.h>
 
@@ -94,4 +94,13 @@ pf_channel_row pf_kit_channel(const pf_kit *kit, int target)
     size_t row = (size_t)target * (size_t)kit->n_bins;
     return (pf_channel_row){kit->n_bins, kit->edges + (size_t)target * (size_t)(kit->n_bins - 1),
                             kit->nominal + row, kit->changed + row};
+}
+
+const double *pf_kit_whiten(const pf_kit *kit, int probe)
+{
+    int64_t at = 0;
+    for (int q = 0; q < probe; q++) {
+        at += pf__whiten_size(pf_kit_probe_rows(kit, q) * kit->n_chan);
+    }
+    return kit->n_whiten > 0 ? kit->whiten + at : NULL;
 }

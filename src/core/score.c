@@ -33,6 +33,14 @@ void pf_scaled_difference(int rows, int n_chan, const double *x, const double *b
     }
 }
 
+void pf_whiten(int n, const double *factor, double *x)
+{
+    // from the last row up, so that what a row needs is still there
+    for (int i = n - 1; i >= 0; i--) {
+        x[i] = pf_dot(i + 1, factor + (size_t)i * (size_t)(i + 1) / 2, x);
+    }
+}
+
 double pf_residual_norm(int n, const double *residual)
 {
     return sqrt(pf_dot(n, residual, residual));

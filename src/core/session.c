@@ -39,8 +39,9 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     size_t m = (size_t)k->n_mech - 1, grid = (size_t)k->n_grid, probes = (size_t)k->n_probes;
     size_t targets = (size_t)pf_kit_most_targets(k);
     size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
-    size_t hypotheses = 1 + (size_t)most_uses(k) * grid, d = sizeof(double);
+    size_t hypotheses = 1 + (size_t)most_uses(k) * (grid + 1), d = sizeof(double);
     s->belief = take(l, m + 1, d);
+    s->odds = take(l, m, d);
     s->severity = take(l, m * grid, d);
     s->joint.mass = take(l, m * grid, d);
     s->bandit_w = take(l, m, d);
@@ -65,9 +66,13 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->signatures = take(l, targets * window, d);
     s->match_scratch = take(l, pf_match_scratch((int)targets), d);
     s->new_belief = take(l, m + 1, d);
+    s->new_odds = take(l, m, d);
+    s->others = take(l, m + 1, d);
+    s->order = take(l, targets, sizeof(int));
+    s->target_belief = take(l, targets, d);
     s->ratios = take(l, m + 1, d);
     s->rows = take(l, m + 1, sizeof(double *));
-    s->discrepancy = take(l, targets * grid, d);
+    s->discrepancy = take(l, targets * (grid + 1), d);
     s->terms.own = take(l, m, d);
     s->terms.others = take(l, m, d);
     s->value = take(l, (size_t)k->n_targets, d);
@@ -135,7 +140,8 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->most_targets = pf_kit_most_targets(kit);
     s->window = pf_kit_most_rows(kit) * kit->n_chan;
     s->seed = config ? config->seed : 0;
-    s->joint = s->boundary = (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL};
+    s->joint = s->boundary =
+        (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL, (pf_faults)kit->faults};
     lay_out(s, &l, kit);
     status = find_method(s, config ? config->method : NULL, error);
     if (status != PF_OK) {
@@ -164,6 +170,10 @@ void pf_session_reset(pf_session *s)
     s->alarm_opportunity = -1;
     pf_rng_init(&s->rng, pf_key_derive(pf_key_root(s->seed), PF_PURPOSE_METHOD));
     memcpy(s->belief, k->prior, sizeof(double) * (size_t)(s->m + 1));
+    if (pf__session_many(s)) {
+        pf_odds_reset(s->m, k->prior, s->odds);
+        pf_odds_belief(s->m, s->odds, s->belief);
+    }
     for (int i = 0; i < s->m; i++) {
         pf_severity_reset(s->n_grid, s->severity + (size_t)i * (size_t)s->n_grid);
         s->bandit_w[i] = 0;
@@ -341,6 +351,11 @@ double pf_session_peak(const pf_session *s)
 const double *pf_session_belief(const pf_session *s)
 {
     return s->belief;
+}
+
+double pf_session_change(const pf_session *s)
+{
+    return pf__session_many(s) ? pf_odds_change(s->m, s->odds) : pf_belief_change(s->m, s->belief);
 }
 
 const double *pf_session_severity(const pf_session *s)

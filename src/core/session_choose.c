@@ -19,13 +19,20 @@ void pf__session_full_rows(pf_session *s, int probe, int target)
     }
 }
 
+// Full rows make a look at one target speak about the others; with several faults the value of a
+// look is what it says about its own target.
+static bool full_rows(const pf_session *s, int probe)
+{
+    return s->kit->probe_cross[probe] >= 0 && !pf__session_many(s);
+}
+
 // Values of all targets of a probe added, before division by the charge.
 static double probe_value(pf_session *s, int probe)
 {
     const pf_kit *k = s->kit;
     double value = 0;
     for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
-        if (k->probe_cross[probe] >= 0 && s->method->value == pf_value_bayes_risk) {
+        if (full_rows(s, probe) && s->method->value == pf_value_bayes_risk) {
             pf__session_full_rows(s, probe, t - k->probe_target[probe]);
             value +=
                 pf_risk_reduction_plain(s->m, s->belief, k->weight, k->n_bins, s->rows, s->ratios);
@@ -149,7 +156,7 @@ static int choose_best(pf_session *s, double (*value_of)(pf_session *, int), dou
 static double risk_value(pf_session *s, int probe)
 {
     const pf_kit *k = s->kit;
-    if (k->probe_cross[probe] >= 0) {
+    if (full_rows(s, probe)) {
         return probe_value(s, probe);
     }
     double value = 0;
@@ -214,8 +221,14 @@ void pf__session_make_schedule(pf_session *s)
 void pf__session_open_opportunity(pf_session *s)
 {
     const pf_kit *k = s->kit;
-    pf_belief_hazard(s->m, s->belief, k->hazard);
-    pf_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+    if (pf__session_many(s)) {
+        pf_odds_hazard(s->m, s->odds, k->hazard);
+        pf_odds_belief(s->m, s->odds, s->belief);
+        pf_odds_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+    } else {
+        pf_belief_hazard(s->m, s->belief, k->hazard);
+        pf_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+    }
     s->ask = (pf_ask){PF_ASK_PROBE, 1, -1, 0, false, 0, PF_DONE_NOT};
     switch (s->method->rule) {
     case PF_RULE_RANDOM:

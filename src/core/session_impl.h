@@ -3,6 +3,7 @@
 #ifndef PF_SESSION_IMPL_H
 #define PF_SESSION_IMPL_H
 
+#include "preflight/odds.h"
 #include "preflight/recovery.h"
 #include "preflight/session.h"
 #include "preflight/severity.h"
@@ -31,6 +32,7 @@ struct pf_session {
 
     // what it believes
     double *belief;   // m + 1
+    double *odds;     // m: with several faults what `belief` is made from
     double *severity; // m x n_grid; nothing in stage 1 reads it
     pf_joint joint;   // from stage 2 on
     double *bandit_w; // m: own evidence of a mechanism, whatever the others say
@@ -60,9 +62,13 @@ struct pf_session {
     double *signatures;    // most_targets x window
     double *match_scratch; // pf_match_scratch
     double *new_belief;    // m + 1
+    double *new_odds;      // m
+    double *others;        // m + 1: gains of the other mechanisms in stage 2, several faults
+    int *order;            // most_targets: targets by the strength of their evidence
+    double *target_belief; // most_targets
     double *ratios;        // m + 1
     const double **rows;   // m + 1
-    double *discrepancy;   // most_targets x n_grid
+    double *discrepancy;   // most_targets x (1 + n_grid)
     pf_risk_terms terms;   // m each
     double *value;         // n_targets: risk reductions of the opportunity at hand
     double *probability;   // hypotheses of the largest task
@@ -80,6 +86,23 @@ int pf__session_available(const pf_session *s); // probes not skipped
 
 // Points s->rows[i] at the row p(c_target | i) for every hypothesis i of a probe with full rows.
 void pf__session_full_rows(pf_session *s, int probe, int target);
+
+// With several faults: the new odds and belief from the readings in s->next, in scratch.
+void pf__session_update_odds(pf_session *s, int probe, int n_targets);
+// And stage 2: the mean gains at which the others are predicted (n_mech), and the update of the
+// joint belief from s->discrepancy (targets x (1 + n_grid), healthy first).
+const double *pf__session_others(pf_session *s);
+pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error);
+
+// Whether even the nearest hypothesis is farther than any calibration episode was.
+bool pf__session_far(const pf_session *s, int probe, double least);
+// Gives up a probe that twice gave what no machine of the model gives.
+void pf__session_give_up(pf_session *s, int probe);
+
+static inline bool pf__session_many(const pf_session *s)
+{
+    return s->kit->faults == PF_FAULTS_MANY;
+}
 
 // No verdict outlives what it was based on: every task is no-go until asked again.
 void pf__session_forget_answers(pf_session *s);

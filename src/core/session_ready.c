@@ -97,13 +97,36 @@ static int task_returns(pf_session *s, const pf_joint *joint, int task)
     return n;
 }
 
+// The same with several faults: each use has hypotheses of its own, first healthy, then each grid
+// gain. Fills uses x (1 + n_grid) probabilities and member x use x hypothesis returns.
+static void each_returns(pf_session *s, const pf_joint *joint, int task)
+{
+    const pf_kit *k = s->kit;
+    int first = k->task_use[task], uses = k->task_use[task + 1] - first, n = 1 + s->n_grid;
+    for (int u = 0; u < uses; u++) {
+        int j = k->use_mech[first + u];
+        double *p = s->probability + u * n;
+        p[0] = 1;
+        for (int g = 0; g < s->n_grid; g++) {
+            p[g + 1] = j > 0 ? joint->mass[(size_t)(j - 1) * (size_t)s->n_grid + (size_t)g] : 0;
+            p[0] -= p[g + 1];
+        }
+        p[0] = fmax(0, p[0]);
+    }
+    for (int i = 0; i < k->n_members * uses * n; i++) {
+        int member = i / (uses * n), u = i / n % uses, g = i % n;
+        s->returns[i] = pf_return(use_nte(s, first + u, member, g > 0 ? k->grid[g - 1] : 1));
+    }
+}
+
 // What speaks against a task before any bound is computed. A mechanism's own evidence must not be
-// explained away by another's (the model knows one change at a time), and an amplitude beyond the
-// weakest gain of the grid means less is left than the model can say.
+// explained away by another's (a belief that knows one change at a time, or full rows), and an
+// amplitude beyond the weakest gain of the grid means less is left than the model can say.
 static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, pf_why *why)
 {
     const pf_kit *k = s->kit;
     bool conflict = false, off_grid = false;
+    bool explains = !pf__session_many(s) || k->n_cross > 0;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         int j = k->use_mech[u];
         if (j == 0) {
@@ -114,7 +137,7 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
             return true;
         }
         double changed = pf_joint_moments(joint, j).changed;
-        conflict = conflict || (s->bandit_w[j - 1] > log(19) && changed < .5);
+        conflict = conflict || (explains && s->bandit_w[j - 1] > log(19) && changed < .5);
         int n = s->admitted[j - 1];
         off_grid = off_grid || (n > 0 && changed > .01 && s->beyond[j - 1] > 2 * sqrt(n));
     }
@@ -130,8 +153,15 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         pf_moments moments = moments_of(joint, j);
         deliver(k, task, j, pf_correction(&moments), &s->share[j], &s->spill[j]);
     }
-    int n = task_returns(s, joint, task);
-    pf_prediction p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
+    pf_prediction p;
+    if (pf__session_many(s)) {
+        each_returns(s, joint, task);
+        p = pf_predict_product(k->n_members, k->task_use[task + 1] - k->task_use[task],
+                               1 + s->n_grid, s->probability, s->returns, k->alpha);
+    } else {
+        int n = task_returns(s, joint, task);
+        p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
+    }
     pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
     if (!k->require_probe || !task_blocked(s, joint, task, &out.why)) {
         out.decision = pf_decide(p.lower, k->j_min, true, &out.why);

@@ -39,7 +39,44 @@ static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *
     return PF_OK;
 }
 
-// The kit's own recorded responses as a predictor.
+// Where the recorded responses of a mechanism to a probe begin, gain after gain; NULL: it is no
+// target.
+static const double *recorded_gains(const pf_kit *k, int probe, int mechanism)
+{
+    size_t at = 0;
+    for (int q = 0; q <= probe; q++) {
+        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
+            if (q == probe && k->target_mech[t] == mechanism) {
+                return k->variant + at * (size_t)k->n_chan;
+            }
+            at += (size_t)pf_kit_probe_rows(k, q) * (size_t)k->n_grid;
+        }
+    }
+    return NULL;
+}
+
+// Adds to response (nominal before) what a mechanism at a gain changes of it: linear between the
+// recorded gains and 1, held beyond the weakest.
+static void add_recorded(const pf_kit *k, int probe, int mechanism, double gain, const double *base,
+                         double *response)
+{
+    const double *rows = recorded_gains(k, probe, mechanism);
+    int n = pf_kit_probe_rows(k, probe) * k->n_chan, g = 0;
+    gain = gain > k->grid[0] ? gain : k->grid[0];
+    while (g < k->n_grid && k->grid[g] < gain) {
+        g++;
+    }
+    // between grid[g - 1] and grid[g], the last of which is 1
+    double above = g < k->n_grid ? k->grid[g] : 1, below = g > 0 ? k->grid[g - 1] : above;
+    double share = above > below ? (gain - below) / (above - below) : 1;
+    for (int i = 0; i < n && rows; i++) {
+        double low = g > 0 ? rows[(g - 1) * n + i] - base[i] : 0;
+        double high = g < k->n_grid ? rows[g * n + i] - base[i] : 0;
+        response[i] += g > 0 ? low + share * (high - low) : high;
+    }
+}
+
+// The kit's own recorded responses as a predictor. They show one loss at a time; several add up.
 static pf_status predict_recorded(const pf_session *s, const pf_hypothesis *h, double *response,
                                   pf_error *error)
 {
@@ -49,23 +86,20 @@ static pf_status predict_recorded(const pf_session *s, const pf_hypothesis *h, d
         return pf_fail(error, PF_ERR_PREDICTION,
                        "this kit holds no responses: give a start state or predictions");
     }
-    if (h->mechanism == 0) {
-        memcpy(response, k->response + (size_t)k->probe_row[h->probe] * n_chan,
-               rows * n_chan * sizeof(double));
+    const double *base = k->response + (size_t)k->probe_row[h->probe] * n_chan;
+    if (h->mechanism == 0 || h->others) {
+        memcpy(response, base, rows * n_chan * sizeof(double));
+        for (int j = 1; h->others && j < k->n_mech; j++) {
+            double gain = j == h->mechanism ? h->gain : h->others[j];
+            add_recorded(k, h->probe, j, gain, base, response);
+        }
         return PF_OK;
     }
-    size_t at = 0;
-    for (int q = 0; q < k->n_probes; q++) {
-        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
-            for (int g = 0; g < k->n_grid; g++) {
-                bool found = q == h->probe && k->target_mech[t] == h->mechanism &&
-                             fabs(k->grid[g] - h->gain) < 1e-9;
-                if (found) {
-                    memcpy(response, k->variant + at * n_chan, rows * n_chan * sizeof(double));
-                    return PF_OK;
-                }
-                at += (size_t)pf_kit_probe_rows(k, q);
-            }
+    const double *gains = recorded_gains(k, h->probe, h->mechanism);
+    for (int g = 0; gains && g < k->n_grid; g++) {
+        if (fabs(k->grid[g] - h->gain) < 1e-9) {
+            memcpy(response, gains + (size_t)g * rows * n_chan, rows * n_chan * sizeof(double));
+            return PF_OK;
         }
     }
     return pf_fail(error, PF_ERR_PREDICTION, "the kit holds no response at gain %g", h->gain);
@@ -75,7 +109,8 @@ static pf_status predict_unchecked(pf_session *s, const pf_tell *tell,
                                    const pf_predictor *predictor, int mechanism, double gain,
                                    double *out, pf_error *error)
 {
-    pf_hypothesis h = {tell->probe, mechanism, gain};
+    bool each = s->stage == 2 && pf__session_many(s);
+    pf_hypothesis h = {tell->probe, mechanism, gain, each ? s->others : NULL};
     return predictor
                ? predictor->predict(predictor->self, &h, tell->start, tell->n_start, out, error)
                : predict_recorded(s, &h, out, error);
@@ -118,7 +153,8 @@ static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_pre
 {
     const pf_kit *k = s->kit;
     int n = tell->rows * k->n_chan;
-    if (n_targets == 1 && k->statistic == PF_STATISTIC_MATCHED) {
+    const double *whiten = pf_kit_whiten(k, tell->probe);
+    if (n_targets == 1 && k->statistic == PF_STATISTIC_MATCHED && !whiten) {
         return match_single(s, tell, predictor, targets[0], error);
     }
     pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
@@ -130,6 +166,9 @@ static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_pre
     }
     pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->nominal, k->scale, k->n_scale,
                          s->residual);
+    if (whiten) {
+        pf_whiten(n, whiten, s->residual);
+    }
     if (k->statistic == PF_STATISTIC_NORM) {
         s->matches[0] = pf_match_norm(pf_residual_norm(n, s->residual));
         return PF_OK;
@@ -141,6 +180,9 @@ static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_pre
         }
         pf_scaled_difference(tell->rows, k->n_chan, s->predicted, s->nominal, k->scale, k->n_scale,
                              s->signatures + (size_t)t * (size_t)n);
+        if (whiten) {
+            pf_whiten(n, whiten, s->signatures + (size_t)t * (size_t)n);
+        }
     }
     pf_match_targets(n_targets, n, s->signatures, s->residual, s->match_scratch, s->matches);
     return PF_OK;
@@ -194,7 +236,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         out->gate = pf_gate_open(&row, out->category) || !s->method->gate;
         out->gate = out->gate && isfinite(out->coordinate);
         out->ratio = pf_channel_ratio(&row, out->category);
-        if (k->probe_cross[probe] < 0) {
+        if (k->probe_cross[probe] < 0 || pf__session_many(s)) {
             s->ratios[targets[t]] *= out->ratio;
             continue;
         }
@@ -203,8 +245,12 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
             s->ratios[i] *= s->rows[i][out->category] / s->rows[0][out->category];
         }
     }
-    memcpy(s->new_belief, s->belief, sizeof(double) * (size_t)(s->m + 1));
-    pf_belief_multiply_all(s->m, s->new_belief, s->ratios);
+    if (pf__session_many(s)) {
+        pf__session_update_odds(s, probe, n_targets);
+    } else {
+        memcpy(s->new_belief, s->belief, sizeof(double) * (size_t)(s->m + 1));
+        pf_belief_multiply_all(s->m, s->new_belief, s->ratios);
+    }
     for (int i = 0; i <= s->m; i++) {
         if (!isfinite(s->new_belief[i])) {
             return pf_fail(error, PF_ERR_INTERNAL, "the belief is not finite any more");
@@ -215,7 +261,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
 
 // A probe that twice gave what no machine of the model gives is not asked again in this session, so
 // that the others still get their turn.
-static void give_up_probe(pf_session *s, int probe)
+void pf__session_give_up(pf_session *s, int probe)
 {
     s->implausible[probe]++;
     s->skipped[probe] = s->skipped[probe] || s->implausible[probe] >= 2;
@@ -226,6 +272,9 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
 {
     const pf_kit *k = s->kit;
     memcpy(s->belief, s->new_belief, sizeof(double) * (size_t)(s->m + 1));
+    if (pf__session_many(s)) {
+        memcpy(s->odds, s->new_odds, sizeof(double) * (size_t)s->m);
+    }
     memcpy(s->readings, s->next, sizeof(pf_reading) * (size_t)n_targets);
     s->n_readings = n_targets;
     for (int t = 0; t < n_targets; t++) {
@@ -251,14 +300,14 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
     for (int t = 0; t < n_targets; t++) {
         learned = learned || s->readings[t].usable;
         if (!s->readings[t].plausible) {
-            give_up_probe(s, probe);
+            pf__session_give_up(s, probe);
             break;
         }
     }
     if (!learned) {
         return;
     }
-    double change = pf_belief_change(s->m, s->belief);
+    double change = pf_session_change(s);
     s->peak = change > s->peak ? change : s->peak;
     if (!s->alarm && change > s->threshold) {
         s->alarm = true;
@@ -307,6 +356,11 @@ static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predic
     return PF_OK;
 }
 
+bool pf__session_far(const pf_session *s, int probe, double least)
+{
+    return s->kit->require_probe && sqrt(least) > s->kit->distance_limit[probe];
+}
+
 // Updates the joint belief from d_nominal and s->discrepancy, in scratch first.
 static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, pf_error *error)
 {
@@ -317,14 +371,14 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     if (!isfinite(temperature)) {
         return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
     }
-    // even the nearest hypothesis is farther than any calibration episode was: nothing is learned
+    // nothing is learned from what no machine of the model gives
     double least = d_nominal;
     for (int i = 0; i < n_targets * n_grid; i++) {
         least = s->discrepancy[i] < least ? s->discrepancy[i] : least;
     }
-    if (s->kit->require_probe && sqrt(least) > s->kit->off_limit[probe]) {
+    if (pf__session_far(s, probe, least)) {
         s->n_readings = 0;
-        give_up_probe(s, probe);
+        pf__session_give_up(s, probe);
         return PF_OK;
     }
     size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
@@ -352,6 +406,22 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     return PF_OK;
 }
 
+// Every target healthy and at each grid gain, the others at their mean gain.
+static pf_status tell_each(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                           pf_error *error)
+{
+    const pf_kit *k = s->kit;
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n = s->n_grid + 1;
+    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
+    pf__session_others(s);
+    for (int i = 0; i < n_targets * n && status == PF_OK; i++) {
+        double gain = i % n == 0 ? 1 : k->grid[i % n - 1];
+        status = discrepancy(s, tell, predictor, targets[i / n], gain, &s->discrepancy[i], error);
+    }
+    return status == PF_OK ? pf__session_take_each(s, tell->probe, error) : status;
+}
+
 // One counterfactual at a time, so a board needs room for one prediction only.
 static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                              pf_error *error)
@@ -360,6 +430,9 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n_grid = s->n_grid;
     double d_nominal = 0;
+    if (pf__session_many(s)) {
+        return tell_each(s, tell, predictor, error);
+    }
     pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
     if (status == PF_OK) {
         status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
@@ -399,7 +472,7 @@ pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_er
 pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
                                          pf_error *error)
 {
-    if (s->stage != 2 || !s->outstanding) {
+    if (s->stage != 2 || !s->outstanding || pf__session_many(s)) {
         return pf_fail(error, PF_ERR_STAGE, "no probe of stage 2 is outstanding");
     }
     int n_targets = pf_kit_probe_targets(s->kit, s->ask.probe, NULL);

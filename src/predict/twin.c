@@ -14,7 +14,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     }
     double gains[PF_MECH_MAX];
     for (int j = 0; j < info->n_mech; j++) {
-        gains[j] = j == h->mechanism ? h->gain : 1;
+        gains[j] = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
     }
     pf_roll roll = pf_roll_default();
     roll.start = info->n_state > 0 ? start : NULL;

@@ -51,8 +51,10 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
     b->task_window = task_rows * chan;
     b->evidence = pf_arena_take(&b->arena, 2 * PF_BANK_OPPORTUNITIES * probes, sizeof *b->evidence);
     b->recovery = pf_arena_take(&b->arena, 2 * PF_BANK_RECOVERIES * probes, sizeof *b->recovery);
-    double *discrepancies =
-        pf_arena_take(&b->arena, 2 * PF_BANK_RECOVERIES * probes * (size_t)k->n_grid, d);
+    size_t most = (size_t)pf_kit_most_targets(k), row = most * (size_t)k->n_grid;
+    double *discrepancies = pf_arena_take(&b->arena, 2 * PF_BANK_RECOVERIES * probes * row, d);
+    pf_match *matches =
+        pf_arena_take(&b->arena, 2 * PF_BANK_OPPORTUNITIES * probes * most, sizeof *matches);
     b->nte = pf_arena_take(&b->arena, tasks * PF_BANK_MEMBERS * PF_BANK_NODES, d);
     b->fallback = pf_arena_take(&b->arena, tasks, d);
     b->energy = pf_arena_take(&b->arena, tasks, d);
@@ -61,6 +63,10 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
     b->start = pf_arena_take(&b->arena, states, d);
     b->initial = pf_arena_take(&b->arena, chan, d);
     b->gains = pf_arena_take(&b->arena, (size_t)k->n_mech, d);
+    b->truth = pf_arena_take(&b->arena, (size_t)k->n_mech, d);
+    b->signatures = pf_arena_take(&b->arena, most * probe_rows * chan, d);
+    b->scratch = pf_arena_take(&b->arena, pf_match_scratch((int)most), d);
+    b->twin = (pf_twin){plant, k};
     b->begin = pf_arena_take(&b->arena, (size_t)k->n_state + 1, d);
     pf_status status = take_model(b, model, error);
     b->response = pf_arena_take(&b->arena, rows * chan, d);
@@ -75,7 +81,10 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
         return status;
     }
     for (size_t i = 0; i < 2 * PF_BANK_RECOVERIES * probes; i++) {
-        b->recovery[i].d = discrepancies + i * (size_t)k->n_grid;
+        b->recovery[i].d = discrepancies + i * row;
+    }
+    for (size_t i = 0; i < 2 * PF_BANK_OPPORTUNITIES * probes; i++) {
+        b->evidence[i].match = matches + i * most;
     }
     return PF_OK;
 }
@@ -87,15 +96,19 @@ void pf_bank_free(pf_bank *b)
     pf_arena_free(&b->arena);
 }
 
-void pf_bank_start(pf_bank *b, uint64_t seed, uint64_t trial, pf_purpose purpose, int changed,
-                   double gain)
+void pf_bank_start(pf_bank *b, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
+                   const int *mechanisms, const double *gains)
 {
     const pf_kit *k = b->kit;
     b->seed = seed;
     b->trial = trial;
     b->purpose = purpose;
-    b->changed = changed;
-    b->gain = gain;
+    for (int j = 0; j < k->n_mech; j++) {
+        b->truth[j] = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        b->truth[mechanisms[i]] = gains[i];
+    }
     b->started = false;
     for (int i = 0; i < 2 * PF_BANK_OPPORTUNITIES * k->n_probes; i++) {
         b->evidence[i].known = false;
@@ -125,24 +138,36 @@ static pf_status observe(pf_bank *b, int probe, pf_key key, bool faulty, pf_erro
 {
     pf_rig rig = {.plant = b->plant,
                   .kit = b->kit,
-                  .gains = set_gains(b, faulty ? b->changed : 0, b->gain),
+                  .gains = faulty ? b->truth : set_gains(b, 0, 1),
                   .start = b->begin,
                   .response = b->response};
     b->rolls++;
     return pf_rig_run(&rig, probe, key, error);
 }
 
+static pf_predictor predictor(pf_bank *b)
+{
+    return b->ensemble ? pf_ensemble_predictor(b->ensemble) : pf_twin_predictor(&b->twin);
+}
+
 static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, double *out,
                          pf_error *error)
 {
-    pf_twin twin = {b->plant, b->kit};
-    pf_hypothesis h = {probe, mechanism, gain};
-    if (b->ensemble) {
-        pf_predictor p = pf_ensemble_predictor(b->ensemble);
-        return p.predict(p.self, &h, b->begin, b->kit->n_state, out, error);
+    pf_hypothesis h = {probe, mechanism, gain, NULL};
+    pf_predictor p = predictor(b);
+    b->rolls += !b->ensemble;
+    return p.predict(p.self, &h, b->begin, b->kit->n_state, out, error);
+}
+
+// x minus the nominal prediction as a session compares it: scaled, and weighted where the kit does.
+static void compare(const pf_bank *b, int probe, const double *x, double *out)
+{
+    const pf_kit *k = b->kit;
+    int rows = pf_kit_probe_rows(k, probe);
+    pf_scaled_difference(rows, k->n_chan, x, b->nominal, k->scale, k->n_scale, out);
+    if (pf_kit_whiten(k, probe)) {
+        pf_whiten(rows * k->n_chan, pf_kit_whiten(k, probe), out);
     }
-    b->rolls++;
-    return pf_twin_predictor(&twin).predict(&twin, &h, b->begin, b->kit->n_state, out, error);
 }
 
 pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
@@ -157,23 +182,22 @@ pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
     if (e->known) {
         return PF_OK;
     }
-    int rows = pf_kit_probe_rows(k, probe), n = rows * k->n_chan;
-    int target = k->target_mech[k->probe_target[probe]];
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(k, probe, &targets);
+    int n = pf_kit_probe_rows(k, probe) * k->n_chan;
     pf_status status = observe(b, probe, stream(b, b->purpose, opportunity), faulty, error);
     if (status == PF_OK) {
         status = predict(b, probe, 0, 1, b->nominal, error);
     }
-    if (status == PF_OK) {
-        status = predict(b, probe, target, k->g_cal, b->predicted, error);
+    for (int t = 0; t < n_targets && status == PF_OK; t++) {
+        status = predict(b, probe, targets[t], k->g_cal, b->predicted, error);
+        compare(b, probe, b->predicted, b->signatures + (size_t)t * (size_t)n);
     }
     if (status != PF_OK) {
         return status;
     }
-    pf_scaled_difference(rows, k->n_chan, b->response, b->nominal, k->scale, k->n_scale,
-                         b->response);
-    pf_scaled_difference(rows, k->n_chan, b->predicted, b->nominal, k->scale, k->n_scale,
-                         b->predicted);
-    pf_match_targets(1, n, b->predicted, b->response, NULL, &e->match);
+    compare(b, probe, b->response, b->response);
+    pf_match_targets(n_targets, n, b->signatures, b->response, b->scratch, e->match);
     e->norm = pf_residual_norm(n, b->response);
     e->known = true;
     return PF_OK;
@@ -185,6 +209,13 @@ static double discrepancy(pf_bank *b, int rows)
     pf_scaled_difference(rows, k->n_chan, b->response, b->predicted, k->scale, k->n_scale,
                          b->predicted);
     return pf_discrepancy(rows * k->n_chan, b->predicted);
+}
+
+pf_status pf_bank_recovery(pf_bank *b, int index, int probe, bool faulty, pf_bank_response *out,
+                           pf_error *error)
+{
+    *out = (pf_bank_response){b->begin, b->response, predictor(b)};
+    return observe(b, probe, stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
 }
 
 pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
@@ -199,15 +230,17 @@ pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
     if (e->known) {
         return PF_OK;
     }
-    int rows = pf_kit_probe_rows(k, probe), target = k->target_mech[k->probe_target[probe]];
+    const int32_t *targets = NULL;
+    int rows = pf_kit_probe_rows(k, probe), n = pf_kit_probe_targets(k, probe, &targets);
     pf_status status = observe(b, probe, stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
     if (status == PF_OK) {
         status = predict(b, probe, 0, 1, b->predicted, error);
         e->d_nominal = discrepancy(b, rows);
     }
-    for (int g = 0; g < k->n_grid && status == PF_OK; g++) {
-        status = predict(b, probe, target, k->grid[g], b->predicted, error);
-        e->d[g] = discrepancy(b, rows);
+    for (int i = 0; i < n * k->n_grid && status == PF_OK; i++) {
+        double gain = k->grid[i % k->n_grid];
+        status = predict(b, probe, targets[i / k->n_grid], gain, b->predicted, error);
+        e->d[i] = discrepancy(b, rows);
     }
     e->known = status == PF_OK;
     return status;
@@ -359,7 +392,7 @@ pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_e
     pf_roll roll = pf_roll_default();
     roll.start = b->start;
     roll.key = stream(b, PF_PURPOSE_TASK, 1);
-    roll.gains = set_gains(b, b->changed, b->gain);
+    roll.gains = b->truth;
     roll.command = b->still;
     roll.disturbance = true;
     status = roll_task(b, task, &roll, b->response, error);

@@ -5,6 +5,7 @@
 
 #include "../host/arena.h"
 #include "../predict/ensemble.h"
+#include "../predict/twin.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"
 #include "preflight/session.h"
@@ -24,27 +25,33 @@ enum { PF_BANK_NODES = 65 };
 
 typedef struct pf_evidence {
     bool known;
-    pf_match match; // of the probe's one target
+    pf_match *match; // by target
     double norm;
 } pf_evidence;
 
 typedef struct pf_recovery_evidence {
     bool known;
     double d_nominal;
-    double *d; // n_grid
+    double *d; // targets x n_grid
 } pf_recovery_evidence;
+
+// A machine's response as it is, for what cannot be shared: predictions that depend on a belief.
+typedef struct pf_bank_response {
+    const double *start;    // n_state of the kit
+    const double *response; // rows x n_chan
+    pf_predictor predictor; // valid until the next call
+} pf_bank_response;
 
 typedef struct pf_bank {
     pf_plant *plant;       // not owned
-    const pf_kit *kit;     // probes, tasks, scales; single targets
+    const pf_kit *kit;     // probes, tasks, scales
     const pf_model *model; // Nullable: a twin predicts
     pf_ensemble *ensemble; // of the model
     int n_members;
     uint64_t seed, trial;
     pf_purpose purpose;
-    int changed; // mechanism, 0: nominal trial
-    double gain;
-    long rolls; // trajectories run, for statistics
+    double *truth; // n_mech: the gains once the change has happened
+    long rolls;    // trajectories run, for statistics
 
     pf_arena arena;
     pf_evidence *evidence;          // opportunities x probes x (healthy, faulty)
@@ -60,7 +67,9 @@ typedef struct pf_bank {
     bool started;
     size_t task_window;
 
+    pf_twin twin;
     double *gains, *begin, *response, *nominal, *predicted, *still; // work space
+    double *signatures, *scratch;                                   // of the largest probe
 } pf_bank;
 
 // Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all
@@ -69,14 +78,17 @@ pf_status pf_bank_init(pf_bank *bank, pf_plant *plant, const pf_kit *kit, const 
                        pf_error *error);
 void pf_bank_free(pf_bank *bank);
 
-// Forgets everything and starts another trial.
-void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int changed,
-                   double gain);
+// Forgets everything and starts another trial, in which n mechanisms change to these gains.
+void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
+                   const int *mechanisms, const double *gains);
 
 // What the response to a probe at an opportunity says; faulty: the fault is present.
 pf_status pf_bank_stage1(pf_bank *bank, int opportunity, int probe, bool faulty,
                          const pf_evidence **out, pf_error *error);
-// Discrepancies of the recovery probe number `index`.
+// The response to the recovery probe number `index`, valid until the next call.
+pf_status pf_bank_recovery(pf_bank *bank, int index, int probe, bool faulty, pf_bank_response *out,
+                           pf_error *error);
+// Its discrepancies, one change at a time.
 pf_status pf_bank_stage2(pf_bank *bank, int index, int probe, bool faulty,
                          const pf_recovery_evidence **out, pf_error *error);
 

@@ -5,6 +5,7 @@
 #include "kits.h"
 #include "mechanism.h"
 
+#include "../host/file.h"
 #include "../host/text.h"
 
 #include <math.h>
@@ -51,6 +52,11 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
     status = status ? status : check_axis("stage2", s->stage2.n, s->stage2.value, error);
     status = status ? status : check_axis("bins", s->bins.n, s->bins.value, error);
     status = status ? status : check_axis("episodes", e->n_episodes, e->episodes, error);
+    status = status ? status : check_axis("n_faults", s->n_faults.n, s->n_faults.value, error);
+    if (status == PF_OK && s->n_faults.n > 0 && (s->settings.n > 0 || s->recalibrate > 0)) {
+        status = pf_fail(error, PF_ERR_FORMAT,
+                         "n_faults: gains are drawn then; leave out settings and recalibrate");
+    }
     for (int i = 0; i < s->stage2.n && status == PF_OK; i++) {
         if (s->stage2.value[i] > PF_BANK_RECOVERIES) {
             status = pf_fail(error, PF_ERR_FORMAT, "stage2: %g is more than %d recovery probes",
@@ -72,10 +78,15 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
     return status;
 }
 
-// Keys in the order of their bytes: B2, K, N, P, g.
+// Keys in the order of their bytes: B2, F, K, N, P, g.
 static void name_cell(const pf_experiment *e, pf_cell *c)
 {
-    char bins[16] = "", episodes[16] = "", opportunities[16] = "";
+    char bins[16] = "", episodes[16] = "", opportunities[16] = "", faults[16] = "", gain[16] = "";
+    if (c->n_faults > 0) {
+        snprintf(faults, sizeof faults, ";F=%d", c->n_faults);
+    } else {
+        snprintf(gain, sizeof gain, ";g=%.2f", c->gain);
+    }
     if (e->suite->bins.n > 1) {
         snprintf(bins, sizeof bins, ";K=%d", c->bins);
     }
@@ -85,8 +96,8 @@ static void name_cell(const pf_experiment *e, pf_cell *c)
     if (e->suite->opportunities.n > 0) {
         snprintf(opportunities, sizeof opportunities, ";P=%d", c->opportunities);
     }
-    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s;g=%.2f", c->budget2, bins, episodes,
-             opportunities, c->gain);
+    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s%s%s", c->budget2, faults, bins, episodes,
+             opportunities, gain);
 }
 
 // Settings as they are written.
@@ -191,7 +202,8 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
         return make_named_cells(e, error);
     }
     int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
-    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * s->gains.n * n_deadlines;
+    int n_gains = s->n_faults.n > 0 ? s->n_faults.n : s->gains.n;
+    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * n_gains * n_deadlines;
     e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
     if (!e->cells) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
@@ -200,8 +212,9 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     for (int i = 0; i < e->n_cells; i++) {
         int rest = i;
         pf_cell *c = &e->cells[i];
-        c->gain = s->gains.value[rest % s->gains.n];
-        rest /= s->gains.n;
+        c->gain = s->n_faults.n > 0 ? NAN : s->gains.value[rest % n_gains];
+        c->n_faults = s->n_faults.n > 0 ? (int)s->n_faults.value[rest % n_gains] : 0;
+        rest /= n_gains;
         c->budget2 = (int)s->stage2.value[rest % s->stage2.n];
         rest /= s->stage2.n;
         c->episodes = (int)e->episodes[rest % e->n_episodes];
@@ -300,6 +313,18 @@ static void add_string(pf_text *out, const char *key, const char *value)
     pf_json_string(out, value);
 }
 
+static void add_group(const pf_experiment *e, pf_text *out)
+{
+    const pf_suite *s = e->suite;
+    add_string(out, "probes", e->library ? s->probes : pf_experiment_group(e, 0).probes);
+    add_number(out, "every_severity", s->every_severity);
+    add_string(out, "faults", pf_faults_name((pf_faults)s->faults));
+    add_number(out, "weighting", s->weighting);
+    for (int i = 0; e->library && i < s->environments.n; i++) {
+        add_string(out, "library", e->library[i]);
+    }
+}
+
 static pf_status make_settings(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
@@ -348,6 +373,12 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     }
     if (s->recalibrate > 0) {
         add_string(&out, "recalibrate", "g");
+    }
+    if (s->n_faults.n > 0) {
+        add_list(&out, "n_faults", s->n_faults.n, s->n_faults.value);
+    }
+    if (pf_suite_groups(s)) {
+        add_group(e, &out);
     }
     if (pf_experiment_learned(e)) {
         // a model follows from the plant, the profile and the numeric library
@@ -417,6 +448,43 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     return status;
 }
 
+// The path of an environment's library: {} in the name stands for the environment.
+static void library_path(const char *name, const char *environment, pf_text *out)
+{
+    const char *hole = strstr(name, "{}");
+    pf_text_add_n(out, name, hole ? (size_t)(hole - name) : strlen(name));
+    pf_text_add(out, hole ? environment : "");
+    pf_text_add(out, hole ? hole + 2 : "");
+}
+
+// Files of group probes, where the suite names them.
+static pf_status take_libraries(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = PF_OK;
+    if (!s->probes || strcmp(s->probes, "single") == 0 || strcmp(s->probes, "designed") == 0) {
+        return PF_OK;
+    }
+    e->library = calloc((size_t)s->environments.n, sizeof *e->library);
+    for (int i = 0; e->library && i < s->environments.n && status == PF_OK; i++) {
+        pf_text path = {0};
+        void *data = NULL;
+        size_t n = 0;
+        library_path(s->probes, s->environments.text[i], &path);
+        status = path.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment")
+                             : pf_file_read(path.data, (size_t)16 << 20, &data, &n, error);
+        e->library[i] = status == PF_OK ? calloc(n + 1, 1) : NULL;
+        if (e->library[i]) {
+            memcpy(e->library[i], data, n);
+        } else if (status == PF_OK) {
+            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+        }
+        free(data);
+        pf_text_free(&path);
+    }
+    return e->library ? status : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+}
+
 pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
                              pf_error *error)
 {
@@ -432,6 +500,7 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     status = status ? status : number_calibrations(e, error);
     status = status ? status : make_units(e, error);
     status = status ? status : take_fingerprints(e, error);
+    status = status ? status : take_libraries(e, error);
     status = status ? status : make_settings(e, error);
     if (status != PF_OK) {
         pf_experiment_free(e);
@@ -450,6 +519,10 @@ void pf_experiment_free(pf_experiment *e)
     free(e->cells);
     free(e->units);
     free(e->fingerprint);
+    for (int i = 0; e->library && i < e->suite->environments.n; i++) {
+        free(e->library[i]);
+    }
+    free(e->library);
     free(e->settings);
     memset(e, 0, sizeof *e);
 }
@@ -488,117 +561,21 @@ int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
     return (at * e->n_cells + (cell - e->cells)) * e->trials + unit->trial;
 }
 
+pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
+{
+    const pf_suite *s = e->suite;
+    return (pf_group_settings){.probes = s->probes ? s->probes : "designed",
+                               .library = e->library ? e->library[environment] : NULL,
+                               .every_severity = s->every_severity,
+                               .faults = (pf_faults)s->faults,
+                               .weighting = (pf_weighting)s->weighting};
+}
+
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
 {
-    return (pf_trial_setup){.gain = cell->gain,
+    return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf_suite_groups(e->suite),
                             .budget2 = cell->budget2,
                             .stop = (pf_stop)e->suite->stop,
                             .alpha = e->suite->alpha,
                             .j_min = e->suite->j_min};
-}
-
-// --- a part of it
-
-static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "K", "N"};
-enum { FILTER_KEYS = sizeof filter_keys / sizeof filter_keys[0] };
-
-// The key of a clause and where its values start; -1: none of ours.
-static int clause_key(const char *clause, const char **values)
-{
-    const char *equals = strchr(clause, '=');
-    *values = equals ? equals + 1 : NULL;
-    for (int i = 0; equals && i < FILTER_KEYS; i++) {
-        size_t n = strlen(filter_keys[i]);
-        if (n == (size_t)(equals - clause) && strncmp(filter_keys[i], clause, n) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-static bool value_matches(const pf_filter *f, int key, const char *value, size_t n,
-                          const pf_unit *u)
-{
-    if (key == 0) {
-        return strlen(u->environment) == n && strncmp(u->environment, value, n) == 0;
-    }
-    const pf_cell *c = pf_experiment_cell(f->experiment, u->setting);
-    char text[32], *end = NULL;
-    if (!c || n == 0 || n >= sizeof text) {
-        return false;
-    }
-    memcpy(text, value, n);
-    text[n] = 0;
-    double number = strtod(text, &end);
-    const double have[] = {0, u->seed, c->gain, c->budget2, c->bins, c->episodes};
-    return *end == 0 && number == have[key];
-}
-
-static bool clause_matches(const pf_filter *f, int key, const char *values, const pf_unit *u)
-{
-    for (const char *at = values; at;) {
-        const char *comma = strchr(at, ',');
-        size_t n = comma ? (size_t)(comma - at) : strlen(at);
-        if (value_matches(f, key, at, n, u)) {
-            return true;
-        }
-        at = comma ? comma + 1 : NULL;
-    }
-    return false;
-}
-
-bool pf_filter_wants(const void *self, const pf_unit *unit)
-{
-    const pf_filter *f = self;
-    bool named[FILTER_KEYS] = {false}, met[FILTER_KEYS] = {false};
-    for (int i = 0; i < f->n; i++) {
-        const char *values = NULL;
-        int key = clause_key(f->clause[i], &values);
-        if (key >= 0) {
-            named[key] = true;
-            met[key] = met[key] || clause_matches(f, key, values, unit);
-        }
-    }
-    for (int k = 0; k < FILTER_KEYS; k++) {
-        if (named[k] && !met[k]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static pf_status check_value(const pf_filter *f, int i, int key, const char *value, size_t n,
-                             pf_error *error)
-{
-    const pf_experiment *e = f->experiment;
-    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
-        if (value_matches(f, key, value, n, &e->units[u])) {
-            return PF_OK;
-        }
-    }
-    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has that %s",
-                   f->clause[i], filter_keys[key]);
-}
-
-pf_status pf_filter_check(const pf_filter *f, pf_error *error)
-{
-    for (int i = 0; i < f->n; i++) {
-        const char *values = NULL;
-        int key = clause_key(f->clause[i], &values);
-        if (key < 0) {
-            return pf_fail(error, PF_ERR_ARGUMENT,
-                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, K or N",
-                           f->clause[i]);
-        }
-        for (const char *at = values; at;) {
-            const char *comma = strchr(at, ',');
-            size_t n = comma ? (size_t)(comma - at) : strlen(at);
-            pf_status status = check_value(f, i, key, at, n, error);
-            if (status != PF_OK) {
-                return status;
-            }
-            at = comma ? comma + 1 : NULL;
-        }
-    }
-    return PF_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "preflight/effort.h"
 #include "preflight/model.h"
+#include "kits.h"
 #include "store.h"
 #include "suite.h"
 
@@ -14,14 +15,15 @@ enum { PF_SETTING_TEXT = 96, PF_HASH_TEXT = 17 };
 
 // One point of the axes.
 typedef struct pf_cell {
-    double gain;
+    double gain;  // NaN: drawn for every fault
+    int n_faults; // at once, 0: one of that gain
     int budget2, bins, episodes;
     int opportunities; // after the change, 0: by the paper's law
     double g_cal;
     double amplitude;           // of the probes, NaN: the plant's
     int risk;                   // pf_risk
     int calibration;            // cells with the same one share their kits
-    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, K, N, P and profile where they vary
+    char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, F, K, N, P and profile where they vary
 } pf_cell;
 
 typedef struct pf_experiment {
@@ -41,6 +43,7 @@ typedef struct pf_experiment {
     size_t n_units;
     pf_unit *units;          // by environment, seed, cell, trial
     char (*fingerprint)[65]; // of each environment's plant
+    char **library;          // of each environment: text of the file of group probes. NULL: none
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
 } pf_experiment;
@@ -56,11 +59,14 @@ const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *s
 // Index of a unit in `units`, -1 if it is none of them.
 int64_t pf_experiment_find(const pf_experiment *experiment, const pf_unit *unit);
 
+// What the group methods have in an environment.
+pf_group_settings pf_experiment_group(const pf_experiment *experiment, int environment);
+
 // What a cell sets for a trial.
 pf_trial_setup pf_experiment_setup(const pf_experiment *experiment, const pf_cell *cell);
 
-// A part of the units: clauses "key=a,b" with keys environment, seed, g, B2, K, N. Clauses of one
-// key add up, different keys narrow.
+// A part of the units: clauses "key=a,b" with keys environment, seed, g, B2, F, K, N. Clauses of
+// one key add up, different keys narrow.
 typedef struct pf_filter {
     int n;
     const char *const *clause;

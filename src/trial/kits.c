@@ -11,6 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+int pf_family_of(const char *method)
+{
+    const pf_method *m = pf_method_find(method);
+    return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
+}
+
+size_t pf_kits_session_size(const pf_trial_kits *kits)
+{
+    size_t most = 0;
+    for (int family = 0; family < PF_FAMILIES; family++) {
+        size_t bytes = kits->bytes[family] ? pf_session_size(&kits->kit[family]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group)
+{
+    int family = group ? PF_FAMILY_GROUP : kits->bytes[0] ? 0 : 1;
+    return kits->bytes[family] ? &kits->kit[family] : NULL;
+}
+
 static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
 {
     if (values) {
@@ -92,6 +114,14 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
         pf_text_addf(&text, "|%s|%s|%d|%.17g", r->model ? pf_model_get_info(r->model)->sha256 : "",
                      r->model ? pf_numeric_library() : "", r->opportunities, r->sensor_noise);
     }
+    for (int i = 0; i < r->n_methods; i++) {
+        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP) {
+            const pf_group_settings *g = &r->group;
+            pf_text_addf(&text, "|%s|%d|%d|%d|%s", g->probes, g->every_severity, (int)g->faults,
+                         (int)g->weighting, g->library ? g->library : "");
+            break;
+        }
+    }
     pf_sha256 sha;
     uint8_t digest[32];
     pf_sha256_init(&sha);
@@ -125,11 +155,35 @@ static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double ampli
     }
 }
 
-// The plan of the paper's suites: everything on "nothing changed", a hazard, the paper's channel.
-static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prior, double *grid,
-                           pf_error *error)
+// The one place that decides which probes the methods of a family have: the paper's library, or for
+// group methods what the suite asks for. Tasks are the plant's with any of them. `source` owns the
+// probes of a file and must outlive the plan.
+static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_request *r,
+                                int family, pf_error *error)
 {
-    pf_status status = pf_plan_default(plan, pf_plant_get_info(r->plant), error);
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    const pf_group_settings *g = &r->group;
+    pf_status status = pf_plan_default(plan, info, error);
+    if (status != PF_OK || family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
+        return status;
+    }
+    if (g->library) {
+        status = pf_plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
+                                     0, error);
+        plan->n_probes = source->n_probes;
+        plan->probes = source->probes;
+        return status;
+    }
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "probes: designed: this version cannot design a library yet; name a file");
+}
+
+// The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless
+// the family has its own.
+static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request *r, int family,
+                           double *prior, double *grid, pf_error *error)
+{
+    pf_status status = choose_library(plan, source, r, family, error);
     if (status != PF_OK) {
         return status;
     }
@@ -160,36 +214,31 @@ static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prio
     plan->hazard = 1 - pow(1 - r->hazard, PF_LAW_PERIOD);
     plan->n_bins = r->bins;
     plan->episodes = r->episodes;
-    plan->every_severity = false;
+    bool group = family == PF_FAMILY_GROUP;
+    plan->every_severity = group && r->group.every_severity;
+    plan->faults = group ? r->group.faults : PF_FAULTS_ONE;
+    plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
     plan->require_probe = false;
     plan->stop = PF_STOP_LATCH;
     plan->budget1 = PF_BANK_OPPORTUNITIES;
-    plan->sigma_fixed = isnan(r->sigma) ? 0 : r->sigma;
+    plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
     set_risk(plan, r->risk);
-    set_amplitude(plan, pf_plant_get_info(r->plant), r->amplitude);
+    set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
     return PF_OK;
 }
 
-// Channels of one statistic, thresholds still at 1.
-static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, const pf_plan *plan,
-                              pf_statistic statistic, pf_error *error)
+// Channels of the methods, which are of one family; thresholds still at 1.
+static pf_status calibrate_family(pf_trial_kits *kits, const pf_kits_request *r,
+                                  const pf_plan *plan, int family, int n,
+                                  const char *const *methods, pf_error *error)
 {
-    const char *methods[64];
-    int n = 0;
-    for (int i = 0; i < r->n_methods && n < 64; i++) {
-        if (pf_method_find(r->methods[i])->statistic == statistic) {
-            methods[n++] = r->methods[i];
-        }
-    }
-    if (n == 0) {
-        return PF_OK;
-    }
     pf_effort one = {.threads = 1};
     pf_calibration c = {.plan = plan, .model = r->model, .effort = &one};
-    pf_kit_kind kind = pf__calibration_kind(&c, pf_plant_get_info(r->plant), statistic);
+    pf_kit_kind kind = pf__calibration_kind(&c, pf_plant_get_info(r->plant),
+                                            pf_method_find(methods[0])->statistic);
     kind.n_members = 1;
     kind.n_methods = n;
     kind.methods = methods;
@@ -198,12 +247,39 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, con
         status = pf__calibrate_scales(&c, error);
     }
     if (status == PF_OK) {
+        status = pf__calibrate_weighting(&c, error);
+    }
+    if (status == PF_OK) {
         status = pf__calibrate_channels(&c, error);
     }
     if (status == PF_OK) {
-        status = pf_kit_build_save(&c.build, &kits->bytes[statistic], &kits->n[statistic], error);
+        status = pf_kit_build_save(&c.build, &kits->bytes[family], &kits->n[family], error);
     }
     pf__calibration_free(&c);
+    return status;
+}
+
+static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int family,
+                              pf_error *error)
+{
+    const char *methods[64];
+    double prior[PF_MECH_MAX], grid[260];
+    pf_plan plan = {0}, source = {0};
+    int n = 0;
+    for (int i = 0; i < r->n_methods && n < 64; i++) {
+        if (pf_family_of(r->methods[i]) == family) {
+            methods[n++] = r->methods[i];
+        }
+    }
+    if (n == 0) {
+        return PF_OK;
+    }
+    pf_status status = make_plan(&plan, &source, r, family, prior, grid, error);
+    if (status == PF_OK) {
+        status = calibrate_family(kits, r, &plan, family, n, methods, error);
+    }
+    pf_plan_free(&plan);
+    pf_plan_free(&source);
     return status;
 }
 
@@ -212,7 +288,7 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, con
 typedef struct alarm_work {
     const pf_kits_request *request;
     pf_trial_kits *kits;
-    pf_bank bank;
+    pf_bank bank[2]; // of the paper's library and of the group probes
     void *memory;
     size_t bytes;
     double *maxima; // methods x trials
@@ -235,23 +311,22 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
                               pf_error *error)
 {
     const pf_kits_request *r = w->request;
-    pf_statistic statistic = pf_method_find(method)->statistic;
+    int family = pf_family_of(method);
+    pf_bank *bank = &w->bank[family == PF_FAMILY_GROUP];
     pf_session_config config = {method, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name,
                                                       (uint64_t)trial, PF_PURPOSE_METHOD, 1)};
     pf_session *session = NULL;
     pf_status status =
-        pf_session_init(&session, &w->kits->kit[statistic], &config, w->memory, w->bytes, error);
+        pf_session_init(&session, &w->kits->kit[family], &config, w->memory, w->bytes, error);
     int n = opportunities(r, trial);
     for (int i = 0; i < n && status == PF_OK; i++) {
         pf_ask ask = pf_session_ask(session);
         const pf_evidence *e = NULL;
-        status = pf_bank_stage1(&w->bank, i, ask.probe, false, &e, error);
+        status = pf_bank_stage1(bank, i, ask.probe, false, &e, error);
         if (status == PF_OK) {
-            pf_match match = e->match;
-            if (statistic == PF_STATISTIC_NORM) {
-                match = pf_match_norm(e->norm);
-            }
-            status = pf__session_tell_matches(session, &match, error);
+            bool norm = family == (int)PF_STATISTIC_NORM;
+            pf_match match = pf_match_norm(e->norm);
+            status = pf__session_tell_matches(session, norm ? &match : e->match, error);
         }
     }
     *peak = status == PF_OK ? pf_session_peak(session) : 0;
@@ -262,7 +337,12 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
 {
     const pf_kits_request *r = w->request;
     for (int trial = 0; trial < r->alarm_trials; trial++) {
-        pf_bank_start(&w->bank, r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, 1);
+        for (int b = 0; b < 2; b++) {
+            if (w->bank[b].kit) {
+                pf_bank_start(&w->bank[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, NULL,
+                              NULL);
+            }
+        }
         for (int i = 0; i < r->n_methods; i++) {
             pf_status status = nominal_peak(w, r->methods[i], trial,
                                             &w->maxima[i * r->alarm_trials + trial], error);
@@ -278,7 +358,7 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
 static pf_status set_threshold(pf_trial_kits *kits, const char *method, double threshold,
                                pf_error *error)
 {
-    pf_statistic s = pf_method_find(method)->statistic;
+    int s = pf_family_of(method);
     pf_kit *kit = &kits->kit[s];
     for (int i = 0; i < kit->n_methods; i++) {
         if (strcmp(pf_kit_method_id(kit, i), method) == 0) {
@@ -292,7 +372,7 @@ static pf_status set_threshold(pf_trial_kits *kits, const char *method, double t
 
 static pf_status seal(pf_trial_kits *kits, pf_error *error)
 {
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < PF_FAMILIES; s++) {
         if (!kits->bytes[s]) {
             continue;
         }
@@ -306,17 +386,21 @@ static pf_status seal(pf_trial_kits *kits, pf_error *error)
 
 static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
-    const pf_kit *any = kits->bytes[0] ? &kits->kit[0] : &kits->kit[1];
-    alarm_work w = {.request = r, .kits = kits, .bytes = pf_session_size(any)};
+    alarm_work w = {.request = r, .kits = kits, .bytes = pf_kits_session_size(kits)};
     w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
     w.maxima = calloc((size_t)r->n_methods * (size_t)r->alarm_trials, sizeof(double));
     pf_status status = w.memory && w.maxima
-                           ? pf_bank_init(&w.bank, r->plant, any, r->model, error)
+                           ? PF_OK
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
+    for (int b = 0; b < 2 && status == PF_OK; b++) {
+        const pf_kit *kit = pf_kits_library(kits, b == 1);
+        status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
+    }
     if (status == PF_OK) {
         status = run_alarms(&w, error);
-        pf_bank_free(&w.bank);
     }
+    pf_bank_free(&w.bank[0]);
+    pf_bank_free(&w.bank[1]);
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
         double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);
         status = set_threshold(kits, r->methods[i], t, error);
@@ -329,16 +413,10 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
 pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
     memset(kits, 0, sizeof *kits);
-    pf_plan plan;
-    double prior[PF_MECH_MAX], grid[260];
-    pf_status status = make_plan(&plan, r, prior, grid, error);
-    if (status != PF_OK) {
-        return status;
+    pf_status status = PF_OK;
+    for (int family = 0; family < PF_FAMILIES && status == PF_OK; family++) {
+        status = fit_channels(kits, r, family, error);
     }
-    for (int s = 0; s < 2 && status == PF_OK; s++) {
-        status = fit_channels(kits, r, &plan, (pf_statistic)s, error);
-    }
-    pf_plan_free(&plan);
     if (status == PF_OK) {
         status = pf_kits_load(kits, error);
     }
@@ -353,7 +431,7 @@ pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_er
 
 pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 {
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < PF_FAMILIES; s++) {
         pf_status status =
             kits->bytes[s] ? pf_kit_load(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
         if (status != PF_OK) {
@@ -365,7 +443,8 @@ pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 
 void pf_kits_free(pf_trial_kits *kits)
 {
-    free(kits->bytes[0]);
-    free(kits->bytes[1]);
+    for (int family = 0; family < PF_FAMILIES; family++) {
+        free(kits->bytes[family]);
+    }
     memset(kits, 0, sizeof *kits);
 }

@@ -3,16 +3,38 @@
 #ifndef PF_TRIAL_KITS_H
 #define PF_TRIAL_KITS_H
 
+#include "preflight/calibrate.h"
 #include "suite.h"
 #include "trial.h"
 
-// The kits of one (environment, seed, calibration setting): one per statistic that the methods
-// need, with the alarm threshold of every method.
+// Methods of one family share a kit: those of the paper's library by their statistic, which number
+// the first two, and the group methods with the suite's library of group probes.
+enum { PF_FAMILY_GROUP = 2, PF_FAMILIES = 3 };
+int pf_family_of(const char *method);
+
+// The kits of one (environment, seed, calibration setting): one per family that the methods need,
+// with the alarm threshold of every method.
 typedef struct pf_trial_kits {
-    void *bytes[2]; // by statistic; NULL: no method needs it
-    size_t n[2];
-    pf_kit kit[2];
+    void *bytes[PF_FAMILIES]; // NULL: no method needs it
+    size_t n[PF_FAMILIES];
+    pf_kit kit[PF_FAMILIES];
 } pf_trial_kits;
+
+// A kit whose probes the methods of a family run, for a bank: families of the paper's library share
+// theirs. NULL: no method needs it.
+const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group);
+
+// Bytes of a session on the largest of them.
+size_t pf_kits_session_size(const pf_trial_kits *kits);
+
+// What the group methods get instead of the paper's library, channel and belief.
+typedef struct pf_group_settings {
+    const char *probes;  // "single", "designed" or the name of a file
+    const char *library; // the text of that file. NULL: there is none
+    bool every_severity;
+    pf_faults faults;
+    pf_weighting weighting;
+} pf_group_settings;
 
 // What future tasks are worth: the plant's own, or one of the paper's three profiles.
 typedef enum pf_risk {
@@ -35,6 +57,7 @@ typedef struct pf_kits_request {
     int n_methods;
     const char *const *methods;
     const char *fingerprint; // of the plant
+    pf_group_settings group;
 } pf_kits_request;
 
 // A checksum of what a plant does: its numbers and its probe and task responses, healthy and weak,

@@ -39,8 +39,8 @@ typedef struct pf_desk {
     int environment; // of the plant, -1: none yet
     pf_plant *plant;
     const pf_shelf *shelf; // of the bank
-    pf_bank bank;
-    void *memory; // of a session
+    pf_bank bank[2]; // of the paper's library and of the group probes, as far as they are needed
+    void *memory;    // of a session
     size_t bytes;
     pf_trial_result *results; // by method
     long rolls;

@@ -54,10 +54,10 @@ pf_shelf *pf__shelves_find(const pf_shelves *s, const pf_unit *unit)
     return &s->shelf[at * (size_t)e->n_calibrations + (size_t)cell->calibration];
 }
 
-static bool uses_statistic(const pf_suite *suite, int statistic)
+static bool uses_family(const pf_suite *suite, int family)
 {
     for (int i = 0; i < suite->methods.n; i++) {
-        if ((int)pf_method_find(suite->methods.text[i])->statistic == statistic) {
+        if (pf_family_of(suite->methods.text[i]) == family) {
             return true;
         }
     }
@@ -69,8 +69,8 @@ static pf_status fetch(pf_shelves *s, pf_shelf *shelf, const char *key, bool *fo
                        pf_error *error)
 {
     *found = true;
-    for (int i = 0; i < 2 && *found; i++) {
-        if (!uses_statistic(s->experiment->suite, i)) {
+    for (int i = 0; i < PF_FAMILIES && *found; i++) {
+        if (!uses_family(s->experiment->suite, i)) {
             continue;
         }
         pf_status status =
@@ -90,7 +90,7 @@ static pf_status fetch(pf_shelves *s, pf_shelf *shelf, const char *key, bool *fo
 static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_error *error)
 {
     pf_status status = PF_OK;
-    for (int i = 0; i < 2 && status == PF_OK; i++) {
+    for (int i = 0; i < PF_FAMILIES && status == PF_OK; i++) {
         if (shelf->kits.bytes[i]) {
             status =
                 pf_store_kit_put(s->store, key, i, shelf->kits.bytes[i], shelf->kits.n[i], error);
@@ -137,7 +137,8 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
                                .alarm_trials = e->alarm_trials,
                                .n_methods = suite->methods.n,
                                .methods = (const char *const *)suite->methods.text,
-                               .fingerprint = e->fingerprint[shelf->environment]};
+                               .fingerprint = e->fingerprint[shelf->environment],
+                               .group = pf_experiment_group(e, shelf->environment)};
     char key[65];
     bool found = false;
     pf_kits_key(&request, key);
@@ -178,11 +179,12 @@ pf_status pf__desk_init(pf_desk *d, const pf_experiment *e, pf_error *error)
 
 static void clear_bank(pf_desk *d)
 {
-    if (d->shelf) {
-        d->rolls += d->bank.rolls;
-        pf_bank_free(&d->bank);
-        free(d->memory);
+    for (int b = 0; b < 2; b++) {
+        d->rolls += d->bank[b].rolls;
+        pf_bank_free(&d->bank[b]);
+        d->bank[b] = (pf_bank){0};
     }
+    free(d->memory);
     d->shelf = NULL;
     d->memory = NULL;
 }
@@ -214,21 +216,17 @@ static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
         }
         d->environment = shelf->environment;
     }
-    const pf_trial_kits *kits = &shelf->kits;
-    size_t bytes[2] = {0, 0};
-    for (int i = 0; i < 2; i++) {
-        bytes[i] = kits->bytes[i] ? pf_session_size(&kits->kit[i]) : 0;
-    }
-    d->bytes = ((bytes[0] > bytes[1] ? bytes[0] : bytes[1]) + 15) & ~(size_t)15;
+    d->bytes = (pf_kits_session_size(&shelf->kits) + 15) & ~(size_t)15;
     d->memory = aligned_alloc(16, d->bytes);
     const pf_model *model =
         d->experiment->models ? d->experiment->models[shelf->environment] : NULL;
-    status = d->memory ? pf_bank_init(&d->bank, d->plant, &kits->kit[kits->bytes[0] ? 0 : 1], model,
-                                      error)
-                       : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    status = d->memory ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    for (int b = 0; b < 2 && status == PF_OK; b++) {
+        const pf_kit *kit = pf_kits_library(&shelf->kits, b == 1);
+        status = kit ? pf_bank_init(&d->bank[b], d->plant, kit, model, error) : PF_OK;
+    }
     if (status != PF_OK) {
-        free(d->memory);
-        d->memory = NULL;
+        clear_bank(d);
         return status;
     }
     d->shelf = shelf;
@@ -253,16 +251,28 @@ pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, p
     const pf_cell *cell = pf_experiment_cell(d->experiment, unit->setting);
     pf_trial_setup setup = pf_experiment_setup(d->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
-    pf_law law = pf_law_draw(seed, info->name, unit->trial, d->experiment->trials, suite->nominal,
-                             info->n_mech - 1, cell->opportunities);
-    pf_bank_start(&d->bank, seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION, law.mechanism,
-                  setup.gain);
+    bool drawn = cell->n_faults > 0;
+    pf_law_settings settings = {.trials = d->experiment->trials,
+                                .share = suite->nominal,
+                                .candidates = info->n_mech - 1,
+                                .opportunities = cell->opportunities,
+                                .n_faults = drawn ? cell->n_faults : 1,
+                                .n_gains = drawn ? suite->gains.n : 1,
+                                .gains = drawn ? suite->gains.value : &cell->gain};
+    pf_law law = pf_law_draw(seed, info->name, unit->trial, &settings);
+    for (int b = 0; b < 2; b++) {
+        if (d->bank[b].kit) {
+            pf_bank_start(&d->bank[b], seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION,
+                          law.n_changed, law.mechanism, law.gain);
+        }
+    }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
-        const pf_kit *kit = &shelf->kits.kit[pf_method_find(method)->statistic];
+        int family = pf_family_of(method);
+        const pf_kit *kit = &shelf->kits.kit[family];
         pf_error why = {PF_OK, ""};
-        status = pf_trial_run(&d->bank, kit, method, &law, &setup, d->memory, d->bytes,
-                              &d->results[i], &why);
+        status = pf_trial_run(&d->bank[family == PF_FAMILY_GROUP], kit, method, &law, &setup,
+                              d->memory, d->bytes, &d->results[i], &why);
         if (status != PF_OK) {
             pf_fail(error, status, "%s: %s", method, why.text);
         }

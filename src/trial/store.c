@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "store.h"
+#include "store_impl.h"
 
 #include "../host/text.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,105 +15,6 @@
 #include <unistd.h>
 
 enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
-
-struct pf_store {
-    sqlite3 *db;
-    char *path;
-    char owner[64];
-    pthread_mutex_t lock; // one statement at a time within the process
-};
-
-static pf_status fail(pf_store *s, const char *what, pf_error *error)
-{
-    int code = sqlite3_errcode(s->db);
-    const char *advice = code == SQLITE_FULL       ? "; the disk is full"
-                         : code == SQLITE_BUSY     ? "; another process holds it"
-                         : code == SQLITE_READONLY ? "; it cannot be written"
-                         : code == SQLITE_NOTADB   ? "; name another file with --db"
-                                                   : "";
-    return pf_fail(error, PF_ERR_FILE, "%s: %s: %s%s", s->path, what, sqlite3_errmsg(s->db),
-                   advice);
-}
-
-static pf_status run(pf_store *s, const char *sql, pf_error *error)
-{
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? PF_OK
-                                                                   : fail(s, "database", error);
-}
-
-static pf_status prepare(pf_store *s, const char *sql, sqlite3_stmt **statement, pf_error *error)
-{
-    return sqlite3_prepare_v2(s->db, sql, -1, statement, NULL) == SQLITE_OK
-               ? PF_OK
-               : fail(s, "database", error);
-}
-
-// --- schema
-
-static void create_sql(pf_text *sql)
-{
-    pf_text_add(
-        sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
-             " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
-             " settings TEXT NOT NULL);"
-             "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
-             " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
-             " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
-             " reason TEXT, UNIQUE(hash, environment, setting, seed, trial));"
-             "CREATE INDEX IF NOT EXISTS unit_state ON unit(hash, state, id);"
-             "CREATE TABLE IF NOT EXISTS kit(key TEXT NOT NULL, statistic INTEGER NOT NULL,"
-             " bytes BLOB NOT NULL, PRIMARY KEY(key, statistic));"
-             "CREATE TABLE IF NOT EXISTS result(unit INTEGER NOT NULL, method TEXT NOT NULL");
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(sql, ", %s REAL", pf_metric_name(i));
-    }
-    pf_text_add(sql, ", PRIMARY KEY(unit, method)) WITHOUT ROWID;"
-                     "CREATE VIEW IF NOT EXISTS trial_metric(suite, environment, setting, method,"
-                     " seed, trial, metric, value, profile, config_hash) AS ");
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(sql,
-                     "%sSELECT e.suite, u.environment, u.setting, r.method, u.seed, u.trial, '%s',"
-                     " r.%s, e.profile, e.hash FROM result r JOIN unit u ON u.id = r.unit JOIN"
-                     " experiment e ON e.hash = u.hash WHERE u.state = 2 AND r.%s IS NOT NULL",
-                     i ? " UNION ALL " : "", pf_metric_name(i), pf_metric_name(i),
-                     pf_metric_name(i));
-    }
-    pf_text_add(sql, ";");
-}
-
-// Turning a new file to write-ahead logging needs it for a moment alone, and that wait SQLite does
-// not do by itself.
-static pf_status use_wal(pf_store *s, pf_error *error)
-{
-    enum { TRIES = 1500 };
-    const struct timespec moment = {0, 20000000};
-    int code = SQLITE_BUSY;
-    for (int i = 0; i < TRIES && code == SQLITE_BUSY; i++) {
-        code = sqlite3_exec(s->db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL,
-                            NULL, NULL);
-        if (code == SQLITE_BUSY) {
-            nanosleep(&moment, NULL);
-        }
-    }
-    return code == SQLITE_OK ? PF_OK : fail(s, "database", error);
-}
-
-static pf_status create(pf_store *s, pf_error *error)
-{
-    pf_text sql = {0};
-    create_sql(&sql);
-    pf_status status = use_wal(s, error);
-    if (status == PF_OK) {
-        status = run(s, "BEGIN IMMEDIATE", error);
-    }
-    if (status == PF_OK) {
-        status =
-            sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : run(s, sql.data, error);
-        sqlite3_exec(s->db, status == PF_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
-    }
-    pf_text_free(&sql);
-    return status;
-}
 
 // Whose claim it is: this process and when it started, so that a reused number is not mistaken.
 static void owner_of(pid_t pid, char out[64])
@@ -186,12 +85,16 @@ pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, 
             mode == PF_STORE_READ && access(path, F_OK) != 0
                 ? pf_fail(error, PF_ERR_FILE,
                           "%s: there is no such database; `preflight bench run` makes it", path)
-                : fail(s, "cannot open", error);
+                : pf__store_fail(s, "cannot open", error);
     }
     if (status == PF_OK) {
         sqlite3_busy_timeout(s->db, 30000);
-        status = mode == PF_STORE_WRITE ? create(s, error)
-                                        : run(s, "SELECT count(*) FROM experiment", error);
+        status = mode == PF_STORE_WRITE
+                     ? pf__store_create(s, error)
+                     : pf__store_run(s, "SELECT count(*) FROM experiment", error);
+    }
+    if (status == PF_OK) {
+        pf__store_columns(s);
     }
     if (status != PF_OK) {
         pf_store_close(s);
@@ -215,7 +118,7 @@ pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
 {
     char sql[64];
     snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
-    return run(s, sql, error);
+    return pf__store_run(s, sql, error);
 }
 
 // --- statements with a few bound values
@@ -240,11 +143,12 @@ static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *val
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = prepare(s, sql, &statement, error);
+    pf_status status = pf__store_prepare(s, sql, &statement, error);
     if (status == PF_OK) {
         bind(statement, n, values);
         int code = sqlite3_step(statement);
-        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK : fail(s, "database", error);
+        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK
+                                                           : pf__store_fail(s, "database", error);
     }
     sqlite3_finalize(statement);
     return status;
@@ -255,13 +159,13 @@ static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_e
 {
     int code = sqlite3_step(statement);
     *more = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : fail(s, "reading", error);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : pf__store_fail(s, "reading", error);
 }
 
 static pf_status begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    pf_status status = run(s, "BEGIN IMMEDIATE", error);
+    pf_status status = pf__store_run(s, "BEGIN IMMEDIATE", error);
     if (status != PF_OK) {
         pthread_mutex_unlock(&s->lock);
     }
@@ -272,7 +176,7 @@ static pf_status begin(pf_store *s, pf_error *error)
 static pf_status end(pf_store *s, pf_status status, pf_error *error)
 {
     if (status == PF_OK) {
-        status = run(s, "COMMIT", error);
+        status = pf__store_run(s, "COMMIT", error);
     }
     if (status != PF_OK) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
@@ -295,10 +199,11 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
                        5, row, error);
     sqlite3_stmt *statement = NULL;
     if (status == PF_OK) {
-        status = prepare(s,
-                         "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
-                         " VALUES(?, ?, ?, ?, ?)",
-                         &statement, error);
+        status =
+            pf__store_prepare(s,
+                              "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
+                              " VALUES(?, ?, ?, ?, ?)",
+                              &statement, error);
     }
     for (size_t i = 0; i < n && status == PF_OK; i++) {
         const bound values[] = {{hash, 0},
@@ -307,7 +212,8 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
                                 {NULL, units[i].seed},
                                 {NULL, units[i].trial}};
         bind(statement, 5, values);
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "database", error);
+        status =
+            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "database", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
@@ -320,10 +226,11 @@ pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, c
     sqlite3_stmt *statement = NULL;
     bool more = false;
     hash[0] = 0;
-    pf_status status = prepare(s,
-                               "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                               " ORDER BY ordinal DESC LIMIT 1",
-                               &statement, error);
+    pf_status status =
+        pf__store_prepare(s,
+                          "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                          " ORDER BY ordinal DESC LIMIT 1",
+                          &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{suite, 0}, {profile, 0}};
         bind(statement, 2, values);
@@ -345,8 +252,8 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    status = prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1", &statement,
-                     error);
+    status = pf__store_prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1",
+                               &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
@@ -390,10 +297,11 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
     if (status != PF_OK) {
         return status;
     }
-    status = prepare(s,
-                     "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
-                     " state = 0 ORDER BY id",
-                     &statement, error);
+    status = pf__store_prepare(
+        s,
+        "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+        " state = 0 ORDER BY id",
+        &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
@@ -442,7 +350,7 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
     }
     pf_text_add(&sql, ")");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : prepare(s, sql.data, &statement, error);
+                                  : pf__store_prepare(s, sql.data, &statement, error);
     for (int m = 0; m < n_methods && status == PF_OK; m++) {
         sqlite3_bind_int64(statement, 1, unit->id);
         sqlite3_bind_text(statement, 2, methods[m], -1, SQLITE_STATIC);
@@ -453,7 +361,8 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
                 sqlite3_bind_double(statement, i + 3, results[m].value[i]);
             }
         }
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "results", error);
+        status =
+            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "results", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
@@ -504,8 +413,8 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
 {
     sqlite3_stmt *statement = NULL;
     memset(counts, 0, sizeof *counts);
-    pf_status status = prepare(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state",
-                               &statement, error);
+    pf_status status = pf__store_prepare(
+        s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
@@ -528,10 +437,11 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
                             void *self, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = prepare(s,
-                               "SELECT id, environment, setting, seed, trial, reason FROM unit"
-                               " WHERE hash = ? AND state = ? ORDER BY id",
-                               &statement, error);
+    pf_status status =
+        pf__store_prepare(s,
+                          "SELECT id, environment, setting, seed, trial, reason FROM unit"
+                          " WHERE hash = ? AND state = ? ORDER BY id",
+                          &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}, {NULL, state}};
         bind(statement, 2, values);
@@ -566,12 +476,13 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
     sqlite3_stmt *statement = NULL;
     pf_text_add(&sql, "SELECT u.id, u.environment, u.setting, u.seed, u.trial, r.method");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(&sql, ", r.%s", pf_metric_name(i));
+        // a store that nobody wrote to since lacks the newest metrics
+        pf_text_addf(&sql, s->has[i] ? ", r.%s" : ", NULL", pf_metric_name(i));
     }
     pf_text_add(&sql, " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
                       " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : prepare(s, sql.data, &statement, error);
+                                  : pf__store_prepare(s, sql.data, &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
@@ -600,8 +511,8 @@ pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **b
     *bytes = NULL;
     *n = 0;
     pthread_mutex_lock(&s->lock);
-    pf_status status =
-        prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", &statement, error);
+    pf_status status = pf__store_prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?",
+                                         &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{key, 0}, {NULL, statistic}};
         bind(statement, 2, values);
@@ -630,13 +541,13 @@ pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const vo
     if (status != PF_OK) {
         return status;
     }
-    status = prepare(s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)",
-                     &statement, error);
+    status = pf__store_prepare(
+        s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)", &statement, error);
     if (status == PF_OK) {
         const bound values[] = {{key, 0}, {NULL, statistic}};
         bind(statement, 2, values);
         sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : fail(s, "kit", error);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "kit", error);
     }
     sqlite3_finalize(statement);
     return end(s, status, error);

@@ -3,6 +3,8 @@
 #include "suite.h"
 
 #include "../config/schema.h"
+#include "law.h"
+#include "preflight/calibrate.h"
 #include "preflight/plant.h"
 
 #include <math.h>
@@ -47,6 +49,11 @@ static const pf_schema_row episodes_element = {"", PF_KIND_WHOLE, 0,         4, 
 static const pf_schema_shape episodes_shape = {.single = &episodes_element,
                                                .element = &episodes_element};
 
+static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, PF_LAW_FAULTS,
+                                             0,  NULL,          "mechanisms"};
+static const pf_schema_shape n_faults_shape = {.single = &faults_element,
+                                               .element = &faults_element};
+
 #define AT(field) offsetof(pf_suite, field)
 static const pf_schema_row rows[] = {
     {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
@@ -80,10 +87,18 @@ static const pf_schema_row rows[] = {
      "dispersion of the coordinate"},
     {"grid", PF_KIND_COUNT, 0, 2, 256, AT(grid), NULL, "points of the gain grid"},
     {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, AT(alarm_trials), NULL, "nominal trials"},
-    {"stop", PF_KIND_STOP, 0, 0, 0, AT(stop), NULL, "break or latch"},
+    {"stop", PF_KIND_WORD, 0, 0, 0, AT(stop), &pf_schema_stop, "break or latch"},
     {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(hazard), NULL, "per round"},
     {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(alpha), NULL, "risk of the certificate"},
     {"j_min", PF_KIND_NUMBER, 0, 0, 1, AT(j_min), NULL, "return that a go needs"},
+    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_LAW_FAULTS, AT(n_faults), &n_faults_shape,
+     "mechanisms that change at once, gains drawn from the list"},
+    {"probes", PF_KIND_TEXT, 0, 1, 1024, AT(probes), NULL,
+     "of the group methods: single, designed or a file"},
+    {"every_severity", PF_KIND_FLAG, 0, 0, 0, AT(every_severity), NULL, "of the group methods"},
+    {"faults", PF_KIND_WORD, 0, 0, 0, AT(faults), &pf_schema_faults, "of the group methods"},
+    {"weighting", PF_KIND_WORD, 0, 0, 0, AT(weighting), &pf_schema_weighting,
+     "of the group methods"},
 };
 #undef AT
 static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, NULL};
@@ -120,6 +135,9 @@ static pf_status set_defaults(pf_suite *s, pf_error *error)
     s->hazard = isnan(s->hazard) ? .01 : s->hazard;
     s->alpha = isnan(s->alpha) ? .1 : s->alpha;
     s->j_min = isnan(s->j_min) ? .85 : s->j_min;
+    s->every_severity = s->every_severity < 0 ? 1 : s->every_severity;
+    s->faults = s->faults < 0 ? PF_FAULTS_ONE : s->faults;
+    s->weighting = s->weighting < 0 ? PF_WEIGHTING_NONE : s->weighting;
     return status;
 }
 
@@ -196,6 +214,35 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
     return PF_OK;
 }
 
+// What only group methods use must not be given in vain.
+static pf_status check_group(const pf_suite *s, const char *file, pf_error *error)
+{
+    if (pf_suite_groups(s)) {
+        return PF_OK;
+    }
+    const char *idle = s->probes                ? "probes"
+                       : s->every_severity >= 0 ? "every_severity"
+                       : s->faults >= 0         ? "faults"
+                       : s->weighting >= 0      ? "weighting"
+                                                : NULL;
+    return !idle ? PF_OK
+                 : pf_fail(error, PF_ERR_FORMAT,
+                           "%s: %s: is for the methods group and group:random; list one or leave "
+                           "it out",
+                           file, idle);
+}
+
+bool pf_suite_groups(const pf_suite *s)
+{
+    for (int i = 0; i < s->methods.n; i++) {
+        const pf_method *method = pf_method_find(s->methods.text[i]);
+        if (method && method->group) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static pf_status read_tree(pf__yaml_node **root, const char *file, const char *text, size_t n,
                            const char *const *overrides, int n_overrides, pf_error *error)
 {
@@ -216,6 +263,9 @@ pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, siz
         status = pf_schema_read(&schema, "a suite", root, suite, error);
     }
     pf__yaml_free(root);
+    if (status == PF_OK) {
+        status = check_group(suite, file, error);
+    }
     if (status == PF_OK) {
         status = set_defaults(suite, error);
     }

@@ -30,6 +30,14 @@ typedef struct pf_suite {
     int grid, alarm_trials, stop;
     double hazard; // per round
     double alpha, j_min;
+    // Axis: mechanisms that change at once, each to a gain drawn from `gains`, which is no axis
+    // then. None: one, to the gain of the setting.
+    pf_config_numbers n_faults;
+    // What the group methods have instead of the paper's library, channel and belief.
+    char *probes;       // "single", "designed", or a file whose {} stands for the environment
+    int every_severity; // the channel for every severity
+    int faults;         // pf_faults
+    int weighting;      // pf_weighting
 } pf_suite;
 
 // Reads and checks; overrides as in pf_config_read. Methods and plants must exist, numbers must
@@ -37,6 +45,9 @@ typedef struct pf_suite {
 pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
                         const char *const *overrides, int n_overrides, pf_error *error);
 void pf_suite_free(pf_suite *suite);
+
+// Whether a group method is among its methods.
+bool pf_suite_groups(const pf_suite *suite);
 
 // How much of a suite is run.
 typedef struct pf_profile {

@@ -29,44 +29,6 @@ int pf_metric_find(const char *name)
     return -1;
 }
 
-// Position of a trial in a shuffle of all trials of its seed.
-static int shuffled_rank(uint64_t seed, const char *environment, int trial, int trials)
-{
-    pf_rng rng;
-    int rank = 0;
-    uint64_t mine = 0;
-    for (int i = 0; i < trials; i++) {
-        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf_rng_bits(&rng);
-        mine = i == trial ? bits : mine;
-    }
-    for (int i = 0; i < trials; i++) {
-        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf_rng_bits(&rng);
-        rank += bits < mine || (bits == mine && i < trial);
-    }
-    return rank;
-}
-
-pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials, double share,
-                   int candidates, int opportunities)
-{
-    pf_rng rng;
-    pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 0));
-    pf_law law;
-    law.tau = 10 + (int)pf_rng_below(&rng, 11);
-    law.reveal =
-        PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
-    law.mechanism = 1 + (int)pf_rng_below(&rng, (uint32_t)candidates);
-    if (opportunities > 0) {
-        law.tau = PF_LAW_TAU;
-        law.reveal = PF_LAW_TAU + PF_LAW_PERIOD * opportunities;
-    }
-    law.nominal = shuffled_rank(seed, environment, trial, trials) < (int)lround(share * trials);
-    law.mechanism = law.nominal ? 0 : law.mechanism;
-    return law;
-}
-
 // One method on one trial while it runs.
 typedef struct play {
     pf_bank *bank;
@@ -86,12 +48,12 @@ static void count_look(play *p, int round)
 {
     int n = 0;
     const pf_reading *r = pf_session_readings(p->session, &n);
-    if (n == 0 || r[0].mechanism != p->law->mechanism || !present(p, round)) {
-        return;
+    for (int t = 0; t < n && present(p, round); t++) {
+        bool changed = pf_law_fault(p->law, r[t].mechanism) >= 0;
+        p->value[PF_METRIC_fault_looks] += changed;
+        p->value[PF_METRIC_mute_looks] += changed && r[t].ratio == 1;
+        p->value[PF_METRIC_gate_openings] += changed && r[t].gate;
     }
-    p->value[PF_METRIC_fault_looks] += 1;
-    p->value[PF_METRIC_mute_looks] += r[0].ratio == 1;
-    p->value[PF_METRIC_gate_openings] += r[0].gate;
 }
 
 // Stage 1: one opportunity every five rounds before the reveal.
@@ -108,11 +70,8 @@ static pf_status diagnose(play *p, pf_error *error)
         if (status != PF_OK) {
             return status;
         }
-        pf_match match = e->match;
-        if (norm) {
-            match = pf_match_norm(e->norm);
-        }
-        status = pf__session_tell_matches(s, &match, error);
+        pf_match match = pf_match_norm(e->norm);
+        status = pf__session_tell_matches(s, norm ? &match : e->match, error);
         if (status != PF_OK) {
             return status;
         }
@@ -127,6 +86,22 @@ static pf_status diagnose(play *p, pf_error *error)
     return PF_OK;
 }
 
+// One recovery response into the session. What one change at a time predicts is shared by all
+// methods; with several faults predictions depend on the belief and are the session's own.
+static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool faulty, pf_error *error)
+{
+    const pf_kit *k = p->bank->kit;
+    if (k->faults == PF_FAULTS_MANY) {
+        pf_bank_response r;
+        pf_status status = pf_bank_recovery(p->bank, index, ask->probe, faulty, &r, error);
+        pf_tell tell = {ask->probe, r.response, ask->rows, k->n_chan, r.start, k->n_state};
+        return status ? status : pf_session_tell(p->session, &tell, &r.predictor, error);
+    }
+    const pf_recovery_evidence *e = NULL;
+    pf_status status = pf_bank_stage2(p->bank, index, ask->probe, faulty, &e, error);
+    return status ? status : pf__session_tell_discrepancies(p->session, e->d_nominal, e->d, error);
+}
+
 // Stage 2: at the alarm round with break, at the reveal with latch.
 static pf_status recover(play *p, pf_error *error)
 {
@@ -138,11 +113,7 @@ static pf_status recover(play *p, pf_error *error)
             p->value[PF_METRIC_recovery_probes] = index;
             return PF_OK;
         }
-        const pf_recovery_evidence *e = NULL;
-        pf_status status = pf_bank_stage2(p->bank, index, ask.probe, present(p, round), &e, error);
-        if (status == PF_OK) {
-            status = pf__session_tell_discrepancies(s, e->d_nominal, e->d, error);
-        }
+        pf_status status = tell_recovery(p, index, &ask, present(p, round), error);
         if (status != PF_OK) {
             return status;
         }
@@ -198,11 +169,11 @@ static void count_deployed(play *p, bool changed, bool violated, bool false_read
 static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
     const pf_kit *k = p->bank->kit;
-    double selective = 0, changed_return = 1;
-    int abstained = 0;
+    double selective = 0, changed_return = 0, clipped = 0;
+    int abstained = 0, n_changed = 0;
     for (int t = 0; t < k->n_tasks; t++) {
         int j = k->use_mech[k->task_use[t]];
-        bool changed = j == p->law->mechanism && !p->law->nominal;
+        bool changed = pf_law_fault(p->law, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
         double correction = pf_correction(&moments), ret = 0;
         pf_prediction prediction;
@@ -222,11 +193,13 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
         abstained += !go;
         selective += k->task_reveal[t] * ret;
         if (changed) {
-            changed_return = ret;
-            p->value[PF_METRIC_clipped] =
-                pf_kit_delivered_share(k, t, j, correction, 1) < correction - 1e-9;
+            changed_return += ret;
+            n_changed++;
+            clipped += pf_kit_delivered_share(k, t, j, correction, 1) < correction - 1e-9;
         }
     }
+    changed_return = n_changed > 0 ? changed_return / n_changed : 1;
+    p->value[PF_METRIC_clipped] = n_changed > 0 ? clipped / n_changed : NAN;
     double cost = pf_session_charge(p->session);
     p->value[PF_METRIC_abstention] = (double)abstained / k->n_tasks;
     p->value[PF_METRIC_selective_return] = selective;
@@ -240,36 +213,70 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 
 // --- what the posterior is worth
 
+// Who is named: the changed ones among the likeliest, and rather changed than not.
+static void score_names(play *p, const pf_joint *joint)
+{
+    const pf_law *law = p->law;
+    double least = 1, other = joint->faults == PF_FAULTS_MANY ? .5 : joint->nominal;
+    int healthy = joint->m - law->n_changed, blamed = 0;
+    for (int j = 1; j <= joint->m; j++) {
+        double changed = pf_joint_moments(joint, j).changed;
+        bool fault = pf_law_fault(law, j) >= 0;
+        least = fault ? fmin(least, changed) : least;
+        other = fault ? other : fmax(other, changed);
+        blamed += !fault && changed > .5;
+    }
+    if (!law->nominal) {
+        p->value[PF_METRIC_located] = least >= other;
+    }
+    if (p->setup->blame) {
+        p->value[PF_METRIC_healthy_blamed] = healthy > 0 ? (double)blamed / healthy : NAN;
+        p->value[PF_METRIC_all_named] = law->nominal ? NAN : least > .5;
+    }
+}
+
+// What is believed of one changed mechanism, added as its share of the mean over all of them.
+static void score_gain(play *p, const pf_joint *joint, int fault)
+{
+    int j = p->law->mechanism[fault], n = p->law->n_changed;
+    double g = p->law->gain[fault], lo = 0, hi = 0;
+    pf_moments moments = pf_joint_moments(joint, j);
+    pf_joint_interval(joint, j, &lo, &hi);
+    const struct {
+        int metric;
+        double value;
+    } scores[] = {{PF_METRIC_gain_mae, fabs(moments.mean - g)},
+                  {PF_METRIC_crps, pf_joint_crps(joint, j, g)},
+                  {PF_METRIC_compensation_error, fabs(pf_correction(&moments) * g - 1)},
+                  {PF_METRIC_coverage, pf_interval_covers(lo, hi, g)}};
+    for (size_t i = 0; i < sizeof scores / sizeof scores[0]; i++) {
+        double *sum = &p->value[scores[i].metric];
+        *sum = (fault == 0 ? 0 : *sum) + scores[i].value / n;
+    }
+}
+
 static void score_posterior(play *p, const pf_joint *joint)
 {
     const pf_law *law = p->law;
     double worst = 0;
     for (int j = 1; j <= joint->m; j++) {
-        double truth = j == law->mechanism ? p->setup->gain : 1;
+        int fault = pf_law_fault(law, j);
+        double truth = fault >= 0 ? law->gain[fault] : 1;
         worst = fmax(worst, fabs(pf_joint_moments(joint, j).mean - truth));
     }
     p->value[PF_METRIC_worst_error] = worst;
+    score_names(p, joint);
     if (law->nominal) {
         p->value[PF_METRIC_false_alarm] = p->alarm_round > 0;
         return;
     }
-    int j = law->mechanism;
-    double g = p->setup->gain, lo = 0, hi = 0, likeliest = joint->nominal;
-    pf_moments moments = pf_joint_moments(joint, j);
-    for (int i = 1; i <= joint->m; i++) {
-        likeliest = fmax(likeliest, pf_joint_moments(joint, i).changed);
-    }
-    bool early = p->alarm_round > 0 && p->alarm_round < law->tau;
     bool detected = p->alarm_round >= law->tau;
     p->value[PF_METRIC_detection] = detected;
-    p->value[PF_METRIC_early] = early;
+    p->value[PF_METRIC_early] = p->alarm_round > 0 && p->alarm_round < law->tau;
     p->value[PF_METRIC_delay] = (detected ? p->alarm_round : law->reveal) - law->tau;
-    p->value[PF_METRIC_located] = moments.changed == likeliest;
-    p->value[PF_METRIC_gain_mae] = fabs(moments.mean - g);
-    p->value[PF_METRIC_crps] = pf_joint_crps(joint, j, g);
-    p->value[PF_METRIC_compensation_error] = fabs(pf_correction(&moments) * g - 1);
-    pf_joint_interval(joint, j, &lo, &hi);
-    p->value[PF_METRIC_coverage] = pf_interval_covers(lo, hi, g);
+    for (int i = 0; i < law->n_changed; i++) {
+        score_gain(p, joint, i);
+    }
 }
 
 static void clear(const pf_law *law, double *value)

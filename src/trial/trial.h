@@ -4,31 +4,19 @@
 #define PF_TRIAL_H
 
 #include "bank.h"
+#include "law.h"
 
 // One trial of the paper's protocol: a change at round tau, opportunities every five rounds, a
 // reveal at round R, run with several methods on the same draws.
 
-// What does not depend on a method: drawn from (seed, environment, trial) alone.
-typedef struct pf_law {
-    bool nominal;
-    int mechanism; // the changed one, 0 in a nominal trial
-    int tau, reveal;
-} pf_law;
-
-enum { PF_LAW_PERIOD = 5, PF_LAW_REVEAL_FIRST = 35, PF_LAW_REVEAL_LAST = 45, PF_LAW_TAU = 10 };
-
-// Exactly round(share * trials) of the trials of a seed are nominal. opportunities: so many after a
-// change at round 10; 0: change and reveal are drawn.
-pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials, double share,
-                   int candidates, int opportunities);
-
-// Numbers of one method on one trial. Names are the metric ids.
+// Numbers of one method on one trial. Names are the metric ids. With several faults gain_mae, crps,
+// compensation_error, coverage and changed_task_return are means over the changed mechanisms.
 #define PF_METRICS(X)                                                                              \
     X(detection)   /* first alarm at or after tau and before R */                                  \
     X(early)       /* first alarm before tau */                                                    \
     X(delay)       /* rounds from tau to the alarm, R - tau without one */                         \
     X(false_alarm) /* nominal trials: any alarm */                                                 \
-    X(located)     /* the changed mechanism is the likeliest hypothesis */                         \
+    X(located)     /* the changed mechanisms are the likeliest hypotheses */                       \
     X(gain_mae)                                                                                    \
     X(crps)                                                                                        \
     X(compensation_error)                                                                          \
@@ -47,12 +35,14 @@ pf_law pf_law_draw(uint64_t seed, const char *environment, int trial, int trials
     X(changed_false_ready)                                                                         \
     X(probes) /* both stages */                                                                    \
     X(recovery_probes)                                                                             \
-    X(cost)          /* charge of both stages */                                                   \
-    X(fault_looks)   /* looks at the changed mechanism while the fault was present */              \
-    X(mute_looks)    /* of these, in a category with ratio 1: the gate stays shut */               \
-    X(gate_openings) /* of these, with an open gate */                                             \
-    X(clipped)       /* changed task asks for more than the limits allow */                        \
-    X(log_score)     /* mechanism study: bits of the gain recovered */
+    X(cost)           /* charge of both stages */                                                  \
+    X(fault_looks)    /* looks at the changed mechanism while the fault was present */             \
+    X(mute_looks)     /* of these, in a category with ratio 1: the gate stays shut */              \
+    X(gate_openings)  /* of these, with an open gate */                                            \
+    X(clipped)        /* changed task asks for more than the limits allow */                       \
+    X(log_score)      /* mechanism study: bits of the gain recovered */                            \
+    X(all_named)      /* every changed mechanism is rather changed than not; the next too: */      \
+    X(healthy_blamed) /* share of healthy ones that are; suites with group methods or n_faults */
 
 typedef enum pf_metric {
 #define X(name) PF_METRIC_##name,
@@ -70,7 +60,7 @@ typedef struct pf_trial_result {
 
 // What a cell of an experiment sets beyond the kit.
 typedef struct pf_trial_setup {
-    double gain;
+    bool blame; // count who is named and who is blamed
     int budget2;
     pf_stop stop;
     double alpha, j_min;

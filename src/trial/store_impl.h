@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_STORE_IMPL_H
+#define PF_STORE_IMPL_H
+
+#include "store.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+struct pf_store {
+    sqlite3 *db;
+    char *path;
+    char owner[64];
+    pthread_mutex_t lock;      // one statement at a time within the process
+    bool has[PF_METRIC_COUNT]; // metrics that its table of results has
+};
+
+pf_status pf__store_fail(pf_store *s, const char *what, pf_error *error);
+pf_status pf__store_run(pf_store *s, const char *sql, pf_error *error);
+pf_status pf__store_prepare(pf_store *s, const char *sql, sqlite3_stmt **statement,
+                            pf_error *error);
+
+// Tables and view, as far as they are missing; metrics that came later are added.
+pf_status pf__store_create(pf_store *s, pf_error *error);
+// Notes which metrics the store has.
+void pf__store_columns(pf_store *s);
+
+#endif
