@@ -26,12 +26,12 @@ typedef struct pf_design_bound {
 
 // All of it resolved against a plan; lives in one piece of memory of its own.
 typedef struct pf_design_config {
-    double target;    // separation that every candidate shall reach in one probe
-    int steps;        // rows with a command
-    int rows;         // rows of a response, steps and what follows them
-    int at_once;      // most targets of one probe
-    int starts;       // of the exchange, per group
-    int episodes;     // nominal ones that confirm a probe; two fifths of it per weakened target
+    double target;     // separation that every candidate shall reach in one probe
+    int steps;         // rows with a command
+    int rows;          // rows of a response, steps and what follows them
+    int at_once;       // most targets of one probe
+    int starts;        // of the exchange, per group
+    int episodes;      // nominal ones that confirm a probe; two fifths of it per weakened target
     bool with_singles; // the single pulses go into the library too
     bool compare;      // measure the other families as well
     int n_mech, n_chan;
@@ -60,14 +60,14 @@ PF_API pf_status pf_design_allows(const pf_design_config *config, const pf_plan 
 // One target of one probe.
 typedef struct pf_design_target {
     int probe, mechanism;
-    double linear;     // separation by superposition of impulse sensitivities; NaN: not asked for
-    double predicted;  // by the predictor's own signatures and the covariance of its residuals
-    double confirmed;  // by simulated episodes
-    double lo, hi;     // its 95 % limits
-    double weakened;   // the same distance in standard deviations of the coefficient at g_cal
-    double remaining;  // |h'|/|h|, median over starts
-    bool accepted;     // calibration will take it: not collinear, 3 dispersions apart
-    bool good;         // accepted, and confirmed reaches the target
+    double linear;    // separation by superposition of impulse sensitivities; NaN: not asked for
+    double predicted; // by the predictor's own signatures and the covariance of its residuals
+    double confirmed; // by simulated episodes
+    double lo, hi;    // its 95 % limits
+    double weakened;  // the same distance in standard deviations of the coefficient at g_cal
+    double remaining; // |h'|/|h|, median over starts
+    bool accepted;    // calibration will take it: not collinear, 3 dispersions apart
+    bool good;        // accepted, and confirmed reaches the target
 } pf_design_target;
 
 typedef struct pf_design_probe {

@@ -216,10 +216,10 @@ static const pf_schema design_mechanism_object = {
 static const pf_schema_shape design_mechanism_shape = {.object = &design_mechanism_object};
 static const pf_schema_row design_mechanism_element = {
     "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_mechanism_shape, "what a mechanism may be asked for"};
-static const pf_schema_shape design_mechanism_list = {
-    .object = &design_mechanism_object,
-    .element = &design_mechanism_element,
-    .count = offsetof(pf_config, design.n_mechanisms)};
+static const pf_schema_shape design_mechanism_list = {.object = &design_mechanism_object,
+                                                      .element = &design_mechanism_element,
+                                                      .count =
+                                                          offsetof(pf_config, design.n_mechanisms)};
 
 static const pf_schema_row design_output_rows[] = {
     {"channel", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_design_output, channel),
@@ -227,9 +227,9 @@ static const pf_schema_row design_output_rows[] = {
     {"most", PF_KIND_NUMBER, PF_ROW_REQUIRED | PF_ROW_OPEN_MIN, 0, DBL_MAX,
      offsetof(pf_config_design_output, most), NULL, "how far a probe may move it, raw units"},
 };
-static const pf_schema design_output_object = {
-    design_output_rows, PF_COUNT(design_output_rows), sizeof(pf_config_design_output),
-    offsetof(pf_config_design_output, place), NULL};
+static const pf_schema design_output_object = {design_output_rows, PF_COUNT(design_output_rows),
+                                               sizeof(pf_config_design_output),
+                                               offsetof(pf_config_design_output, place), NULL};
 static const pf_schema_shape design_output_shape = {.object = &design_output_object};
 static const pf_schema_row design_output_element = {
     "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_output_shape, "how far an output may move"};

@@ -12,6 +12,9 @@
 
 // Designs of a group that the predictor itself is asked about.
 enum { KEEP = 3 };
+// How often outputs are held to less where the predictor moves them farther than superposition
+// does.
+enum { TIGHTER = 5 };
 // A division is designed in full where a quick look gives at least this share of the target, and
 // confirmed where the predictor gives this share of it.
 static const double quick_share = .6, predicted_share = .9;
@@ -22,7 +25,6 @@ typedef struct maker {
     pf_exchange *x;
     int n_strong, n_alone; // candidates that share probes, and those that do not
     int *strong, *alone;
-    double margin; // outputs are held to this share of what they may do
     pf_design_library best;
     int best_good;
     int best_designed;
@@ -82,38 +84,50 @@ static bool within(const pf_design_job *job, const pf_design_probe *p)
     return true;
 }
 
-// The design of a group that the predictor itself likes best; *smallest 0: none keeps the outputs
+// The design out of a few that the predictor itself likes best; *smallest 0: none keeps the outputs
 // within bounds.
+static pf_status choose(maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
+                        double *smallest, pf_error *error)
+{
+    pf_design_library library;
+    pf_status status = pf__measure_library(m->job, "exchange", n, kept, &library, error);
+    if (status == PF_OK) {
+        status = pf__measure_predict(m->job, &library, error);
+    }
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        double value = smallest_predicted(&library, i);
+        if (within(m->job, &library.probes[i]) && value > *smallest) {
+            *smallest = value;
+            *probe = kept[i];
+        }
+    }
+    return status;
+}
+
 static pf_status design_group(maker *m, int n, const int *group, pf_plan_probe *probe,
                               double *smallest, pf_error *error)
 {
     pf_design_job *job = m->job;
     size_t size = (size_t)n * (size_t)job->config->steps;
-    int *levels = malloc(KEEP * size * sizeof *levels);
-    pf_plan_probe kept[KEEP];
-    pf_design_library library;
-    if (!levels) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
-    }
-    int found = pf__groups_design(job, m->s, n, group, job->config->starts, KEEP, levels, NULL,
-                                  error);
-    pf_status status = found < 0 ? error->code : PF_OK;
-    for (int i = 0; i < found && status == PF_OK; i++) {
-        status = make_probe(m, n, group, levels + (size_t)i * size, &kept[i], error);
-    }
+    int *levels = malloc(KEEP * size * sizeof *levels), found = 1;
+    pf_status status = levels ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
     *smallest = 0;
-    if (found > 0 && status == PF_OK) {
-        status = pf__measure_library(job, "exchange", found, kept, &library, error);
-    }
-    if (found > 0 && status == PF_OK) {
-        status = pf__measure_predict(job, &library, error);
-    }
-    for (int i = 0; i < found && status == PF_OK; i++) {
-        double value = smallest_predicted(&library, i);
-        if (within(job, &library.probes[i]) && value > *smallest) {
-            *smallest = value;
-            *probe = kept[i];
+    for (int attempt = 0; status == PF_OK && attempt < TIGHTER && found > 0; attempt++) {
+        pf_plan_probe kept[KEEP];
+        found =
+            pf__groups_design(job, m->s, n, group, job->config->starts, KEEP, levels, NULL, error);
+        status = found < 0 ? error->code : PF_OK;
+        for (int i = 0; i < found && status == PF_OK; i++) {
+            status = make_probe(m, n, group, levels + (size_t)i * size, &kept[i], error);
         }
+        if (status == PF_OK && found > 0) {
+            status = choose(m, found, kept, probe, smallest, error);
+        }
+        if (*smallest > 0 || m->s->n_moves == 0) {
+            break;
+        }
+        // superposition fell short of how far the outputs go: hold them to less
+        pf__sensitivity_tighten(m->s);
     }
     free(levels);
     return status;
@@ -165,8 +179,8 @@ static int add_singles(const maker *m, pf_plan_probe *probes, int n)
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         size_t bytes = (size_t)p->rows * (size_t)plan->n_mech * sizeof(double);
-        bool fits = p->n_targets == 1 && pf_design_allows(m->job->config, plan, p->rows, p->command,
-                                                          NULL) == PF_OK;
+        bool fits = p->n_targets == 1 &&
+                    pf_design_allows(m->job->config, plan, p->rows, p->command, NULL) == PF_OK;
         for (int i = 0; i < n && fits; i++) {
             fits = probes[i].rows != p->rows || memcmp(probes[i].command, p->command, bytes) != 0;
         }
@@ -228,6 +242,11 @@ static pf_status weigh(maker *m, int n_designed, const pf_plan_probe *designed, 
     return PF_OK;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
 // Tries k shared probes, and one for each candidate that stays alone.
 static pf_status try_division(maker *m, int k, bool last, bool *done, pf_error *error)
 {
@@ -252,6 +271,7 @@ static pf_status try_division(maker *m, int k, bool last, bool *done, pf_error *
             group[n++] = m->alone[g - k];
         }
         if (n > 0) {
+            qsort(group, (size_t)n, sizeof *group, by_number);
             status = design_group(m, n, group, &probes[n_probes], &smallest, error);
             predicted = g < k ? fmin(predicted, smallest) : predicted;
             n_probes += smallest > 0;
@@ -428,8 +448,8 @@ static pf_status find_pairs(maker *m, pf_design *d, pf_error *error)
             if (m->job->config->apart[a * m->job->config->n_mech + b]) {
                 continue;
             }
-            int found = pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL,
-                                          error);
+            int found =
+                pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL, error);
             status = found < 0 ? error->code : PF_OK;
             bool apart = found > 0 && pf__exchange_set(m->x, 2, pair, levels) &&
                          pf__exchange_separation(m->x, separation) >= m->job->config->target;
@@ -504,7 +524,7 @@ static pf_status conclude(maker *m, pf_design *d, pf_error *error)
 static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
 {
     pf_sensitivity s = {0};
-    maker m = {.job = job, .s = &s, .margin = 1};
+    maker m = {.job = job, .s = &s};
     pf_status status = pf__study_noise(job, error);
     if (status == PF_OK) {
         status = pf__sensitivity_find(&s, job, error);

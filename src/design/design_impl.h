@@ -45,7 +45,7 @@ typedef struct pf_design_job {
     int n_residuals;
     double *residuals; // n_residuals x (rows x n_chan), scaled, about their mean
     double *variance;  // rows x n_chan of them
-    double shrink;     // weight of the variances alone against the covariance
+    double shrink;     // weight of the variances alone in what the exchange sees of the covariance
     pf_arena arena;    // what lasts as long as the job
 } pf_design_job;
 
@@ -59,9 +59,8 @@ typedef struct pf_study {
 enum {
     PF_STREAM_START = 0,   // starts that sensitivities and signatures are taken from
     PF_STREAM_NOISE = 1,   // nominal residuals
-    PF_STREAM_HEALTHY = 2, // confirmation
-    PF_STREAM_WEAK = 3,
-    PF_STREAM_DRAW = 4 // waveforms
+    PF_STREAM_CONFIRM = 2, // episodes of the confirmation
+    PF_STREAM_DRAW = 3     // waveforms
 };
 
 pf_key pf__design_key(const pf_design_job *job, uint64_t index, uint64_t stream);
@@ -72,16 +71,22 @@ pf_status pf__study_open(pf_study *study, const pf_design_job *job, int n,
                          const pf_plan_probe *probes, bool still, bool own_scales, pf_error *error);
 void pf__study_close(pf_study *study);
 
-// Runs a probe with mechanism `weak` (0: none) at g_cal, then predicts from its start: the raw
-// nominal prediction into the worker's `nominal`, the scaled residual into `response`, and with
-// `signatures` those of all targets, scaled, into `signatures`.
-pf_status pf__study_run(pf_study *study, int worker, int probe, int weak, pf_key key,
-                        bool signatures, pf_error *error);
+// Runs a probe on the machine with mechanism `weak` (0: none) at g_cal: where it began into the
+// worker's `start`, what it did into `response`.
+pf_status pf__study_machine(pf_study *study, int worker, int probe, int weak, pf_key key,
+                            pf_error *error);
+// What the predictor expects from a start: the raw nominal response into the worker's `nominal`,
+// and with `signatures` those of all targets, scaled, into `signatures`.
+pf_status pf__study_predict(pf_study *study, int worker, int probe, const double *start,
+                            bool signatures, pf_error *error);
+// Turns `response` into the scaled residual.
+void pf__study_residual(pf_study *study, int worker, int probe);
 
 // Scales, then nominal residuals under random allowed commands and their covariance.
 pf_status pf__study_noise(pf_design_job *job, pf_error *error);
 
-// noise = cov(h_i, h_k) under the residuals: n x n, signatures are n x window.
+// Covariance of the products of residuals with the signatures (n x window) into noise (n x n). Not
+// shrunk: of given signatures it is unbiased. projections needs n x n_residuals doubles.
 void pf__study_covariance(const pf_design_job *job, int n, int window, const double *signatures,
                           double *projections, double *noise);
 
@@ -101,6 +106,8 @@ typedef struct pf_sensitivity {
 // Free follows whatever it returned.
 pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *error);
 void pf__sensitivity_free(pf_sensitivity *s);
+// Counts every move of a bounded output as a fifth more than it is.
+void pf__sensitivity_tighten(pf_sensitivity *s);
 
 // --- exchange.c: waveforms of one group
 
@@ -115,8 +122,8 @@ bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels
 // Random levels; false: none were found that keep the outputs within bounds.
 bool pf__exchange_draw(pf_exchange *x, int n, const int *group, pf_rng *rng);
 // Changes one level after the other, and with `thorough` two at a time, while that lowers the cost
-// and at most `sweeps` times round. Gives the cost: the sum of squared variances of the
-// coefficients over targets and starts.
+// and at most `sweeps` times round. Gives the cost: the sum of the fourth powers of the variances
+// of the coefficients over targets and starts.
 double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps);
 double pf__exchange_cost(const pf_exchange *x);
 const int *pf__exchange_levels(const pf_exchange *x);
@@ -124,8 +131,8 @@ const int *pf__exchange_levels(const pf_exchange *x);
 double pf__exchange_separation(pf_exchange *x, double *separation);
 
 // The variances of the least-squares coefficients from the Gram matrix of the signatures and the
-// covariance of their products with noise, both n x n. work needs 3 n n doubles. remaining: |h'|/|h|
-// (Nullable).
+// covariance of their products with noise, both n x n. work needs 3 n n doubles. remaining:
+// |h'|/|h| (Nullable).
 void pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
                            double *variance, double *remaining);
 

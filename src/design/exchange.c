@@ -35,9 +35,9 @@ struct pf_exchange {
     const pf_sensitivity *s;
     pf_arena arena;
     int most;
-    int n;     // mechanisms in the group
-    int *who;  // their indices
-    int *levels; // n x steps
+    int n;                    // mechanisms in the group
+    int *who;                 // their indices
+    int *levels;              // n x steps
     double *with[MATRICES];   // n_starts x n_columns x n: each column against each signature
     double *matrix[MATRICES]; // n_starts x n x n
     double *trial[MATRICES];  // n x n
@@ -175,7 +175,8 @@ static double add_cost(pf_exchange *x, const double *gram, const double *noise, 
     pf__exchange_variance(x->n, gram, noise, x->work, x->variance, NULL);
     for (int j = 0; j < x->n; j++) {
         double v = x->variance[j];
-        sum += v < 1e100 ? v * v : HOPELESS;
+        // nearly the largest alone, yet with a slope for the others
+        sum += v < 1e70 ? v * v * v * v : HOPELESS;
     }
     return sum < HOPELESS ? sum : HOPELESS;
 }
@@ -227,8 +228,7 @@ static void add_products(pf_exchange *x, const change *c)
     for (int which = 0; which < MATRICES; which++) {
         for (int start = 0; start < s->n_starts; start++) {
             const double *a = matrix_of(s, which, start);
-            double *with =
-                x->with[which] + (size_t)start * (size_t)s->n_columns * (size_t)x->most;
+            double *with = x->with[which] + (size_t)start * (size_t)s->n_columns * (size_t)x->most;
             for (int g = 0; g < x->n; g++) {
                 int first = (x->who[g] - 1) * s->steps * 2;
                 for (int i = first; i < first + 2 * s->steps; i++) {
@@ -245,9 +245,9 @@ static void add_products(pf_exchange *x, const change *c)
     for (int start = 0; start < s->n_starts && s->n_moves > 0; start++) {
         double *move = x->move + (size_t)start * (size_t)s->n_moves;
         for (int e = 0; e < c->n; e++) {
-            const double *row = s->move + ((size_t)start * (size_t)s->n_columns +
-                                           (size_t)c->column[e]) *
-                                              (size_t)s->n_moves;
+            const double *row =
+                s->move +
+                ((size_t)start * (size_t)s->n_columns + (size_t)c->column[e]) * (size_t)s->n_moves;
             for (int i = 0; i < s->n_moves; i++) {
                 move[i] += c->weight[e] * row[i];
             }
@@ -294,10 +294,10 @@ static bool change_moves(pf_exchange *x, const change *c)
         for (int i = 0; i < s->n_moves; i++) {
             double at = move[i];
             for (int e = 0; e < c->n; e++) {
-                at += c->weight[e] * s->move[((size_t)start * (size_t)s->n_columns +
-                                              (size_t)c->column[e]) *
-                                                 (size_t)s->n_moves +
-                                             (size_t)i];
+                at += c->weight[e] *
+                      s->move[((size_t)start * (size_t)s->n_columns + (size_t)c->column[e]) *
+                                  (size_t)s->n_moves +
+                              (size_t)i];
             }
             if (!(fabs(at) <= MOVE_MOST)) {
                 return false;

@@ -40,8 +40,9 @@ void pf__family_check(const pf_design_job *job, pf_design_library *library)
         }
         for (int c = 0; c < job->plan->n_chan && !library->broken[0]; c++) {
             if (p->excursion[c] > job->config->most[c] * (1 + 1e-9)) {
-                snprintf(library->broken, sizeof library->broken, "excursion: '%.40s' moves by %.4g",
-                         job->plan->channels[c].name, p->excursion[c]);
+                snprintf(library->broken, sizeof library->broken,
+                         "excursion: '%.40s' moves by %.4g", job->plan->channels[c].name,
+                         p->excursion[c]);
             }
         }
     }
@@ -81,8 +82,8 @@ static pf_status make_blocks(pf_design_job *job, bool sines, int k, pf_plan_prob
         int n = block(m, k, b, group);
         (sines ? pf__family_multisine : pf__family_hadamard)(n, c->steps, wave);
         double charge = charge_per_row(job->plan) * c->rows;
-        probes[b] = (pf_plan_probe){
-            "block", c->rows, pf__family_command(job, n, group, wave), charge, n, group};
+        probes[b] = (pf_plan_probe){"block", c->rows, pf__family_command(job, n, group, wave),
+                                    charge,  n,       group};
     }
     return job->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a family") : PF_OK;
 }
@@ -105,8 +106,7 @@ static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_librar
         return PF_OK; // no harmonic fits
     }
     pf_plan_probe *probes = pf_arena_take(&job->arena, (size_t)m, sizeof *probes);
-    pf_status status =
-        probes ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a family");
+    pf_status status = probes ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a family");
     bool enough = false;
     for (int k = (m + most - 1) / most; k <= m && status == PF_OK && !enough; k++) {
         status = make_blocks(job, sines, k, probes, error);
@@ -131,8 +131,7 @@ static pf_status measure_singles(pf_design_job *job, pf_design_library *library,
             probes[n++] = plan->probes[q];
         }
     }
-    pf_status status =
-        probes ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a family");
+    pf_status status = probes ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a family");
     if (status != PF_OK || n == 0) {
         return status;
     }

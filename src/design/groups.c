@@ -72,8 +72,8 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     w.levels = pf_arena_take(&arena, (size_t)starts * size, sizeof(int));
     w.costs = pf_arena_take(&arena, (size_t)starts, sizeof(double));
     bool *taken = pf_arena_take(&arena, (size_t)starts, sizeof *taken);
-    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design")
-                                    : PF_OK;
+    pf_status status =
+        arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
     if (status == PF_OK) {
         status = pf_parallel(job->effort, (size_t)starts, run_start, &w, "exchange", error);
     }
@@ -119,7 +119,7 @@ typedef struct division {
     double value[PF_MECH_MAX];
 } division;
 
-// Members of a group, with `extra` (-1: none) and without `less`, ascending. Gives how many, or 0
+// Members of a group, with `extra` (-1: none) and without `less`. Gives how many, or 0
 // where the constraints forbid it.
 static int collect(const division *d, int group, int extra, int less, int *out)
 {

@@ -43,15 +43,15 @@ pf_level pf__design_level(const pf_design_config *config, const pf_design_bound 
         up = fabs(up) > most ? copysign(most, up) : up;
         down = fabs(down) > most ? copysign(most, down) : down;
     }
-    return (pf_level){.top = top,
-                      .up = up,
-                      .down = down,
-                      .rate = b->rate,
-                      .zero_integral = b->zero_integral};
+    return (pf_level){
+        .top = top, .up = up, .down = down, .rate = b->rate, .zero_integral = b->zero_integral};
 }
 
 double pf__design_command(const pf_level *level, int l)
 {
+    if (l == 0) {
+        return 0; // and not -0
+    }
     // exact at full level, so that a pulse is the plant's own to the bit
     if (l == level->top || l == -level->top) {
         return l > 0 ? level->up : level->down;
@@ -157,8 +157,8 @@ static pf_status broken(pf_error *error, const char *key, const char *name, cons
     return pf_fail(error, PF_ERR_ARGUMENT, "%s: '%s' %s", key, name, why);
 }
 
-static pf_status column_allowed(const pf_design_config *config, const pf_plan *plan, int j, int rows,
-                                const double *command, bool *moves, pf_error *error)
+static pf_status column_allowed(const pf_design_config *config, const pf_plan *plan, int j,
+                                int rows, const double *command, bool *moves, pf_error *error)
 {
     const pf_design_bound *b = &config->bounds[j];
     const char *name = plan->mechanisms[j].name;

@@ -36,8 +36,8 @@ pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
         p->first = at;
         p->excursion = pf_arena_take(arena, (size_t)job->plan->n_chan, sizeof(double));
         for (int t = 0; t < probes[q].n_targets; t++) {
-            library->targets[at++] = (pf_design_target){
-                .probe = q, .mechanism = probes[q].targets[t], .linear = NAN};
+            library->targets[at++] =
+                (pf_design_target){.probe = q, .mechanism = probes[q].targets[t], .linear = NAN};
         }
     }
     return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a library") : PF_OK;
@@ -63,6 +63,7 @@ typedef struct predict_work {
     double *gram;       // STARTS x n_squares
     double *noise;      // the same
     size_t n_squares;   // sum of squared target counts
+    double *starts;     // STARTS x n_state of the kit
     double *free;       // STARTS x rows x n_chan
     double *excursion;  // STARTS x n_probes x n_chan
     double *projection; // per worker: most targets x n_residuals
@@ -72,13 +73,19 @@ typedef struct predict_work {
 static pf_status run_free(void *self, int worker, size_t start, pf_error *error)
 {
     predict_work *w = self;
+    pf_worker *own = &w->study.c.workers[worker];
     size_t window = (size_t)w->job->rows * (size_t)w->job->plan->n_chan;
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    int still = w->library->n_probes;
     pf_status status =
-        pf__study_run(&w->study, worker, w->library->n_probes, 0,
-                      pf__design_key(w->job, FIRST_START + start, PF_STREAM_START), false, error);
+        pf__study_machine(&w->study, worker, still, 0,
+                          pf__design_key(w->job, FIRST_START + start, PF_STREAM_START), error);
     if (status == PF_OK) {
-        memcpy(w->free + start * window, w->study.c.workers[worker].nominal,
-               window * sizeof(double));
+        memcpy(w->starts + start * state, own->start, state * sizeof(double));
+        status = pf__study_predict(&w->study, worker, still, own->start, false, error);
+    }
+    if (status == PF_OK) {
+        memcpy(w->free + start * window, own->nominal, window * sizeof(double));
     }
     return status;
 }
@@ -89,9 +96,9 @@ static pf_status run_prediction(void *self, int worker, size_t item, pf_error *e
     pf_design_job *job = w->job;
     size_t probes = (size_t)w->library->n_probes, start = item / probes, q = item % probes;
     const pf_plan_probe *probe = &w->library->probes[q].probe;
+    size_t state = (size_t)w->study.c.build.kit.n_state;
     pf_status status =
-        pf__study_run(&w->study, worker, (int)q, 0,
-                      pf__design_key(job, FIRST_START + start, PF_STREAM_START), true, error);
+        pf__study_predict(&w->study, worker, (int)q, w->starts + start * state, true, error);
     if (status != PF_OK) {
         return status;
     }
@@ -106,10 +113,9 @@ static pf_status run_prediction(void *self, int worker, size_t item, pf_error *e
                        own->signatures + (size_t)k * (size_t)window);
         }
     }
-    pf__study_covariance(job, n, window, own->signatures,
-                         w->projection +
-                             (size_t)worker * (size_t)w->most * (size_t)job->n_residuals,
-                         noise);
+    pf__study_covariance(
+        job, n, window, own->signatures,
+        w->projection + (size_t)worker * (size_t)w->most * (size_t)job->n_residuals, noise);
     const double *free = w->free + start * (size_t)job->rows * (size_t)chan;
     double *excursion = w->excursion + item * (size_t)chan;
     for (int i = 0; i < window; i++) {
@@ -183,17 +189,18 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
     w->gram = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->noise = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->free = pf_arena_take(arena, STARTS * (size_t)job->rows * chan, d);
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    w->starts = pf_arena_take(arena, STARTS * state + 1, d);
     w->excursion = pf_arena_take(arena, STARTS * probes * chan, d);
-    w->projection = pf_arena_take(
-        arena, (size_t)pf_threads(job->effort) * most * (size_t)job->n_residuals, d);
+    w->projection =
+        pf_arena_take(arena, (size_t)pf_threads(job->effort) * most * (size_t)job->n_residuals, d);
     double *work = pf_arena_take(arena, 3 * most * most + 2 * most, d);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
     pf_status status = pf_parallel(job->effort, STARTS, run_free, w, "prediction", error);
     if (status == PF_OK) {
-        status =
-            pf_parallel(job->effort, STARTS * probes, run_prediction, w, "prediction", error);
+        status = pf_parallel(job->effort, STARTS * probes, run_prediction, w, "prediction", error);
     }
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
@@ -218,8 +225,7 @@ pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf
         w.most = n > w.most ? n : w.most;
     }
     if (status == PF_OK) {
-        status =
-            pf__study_open(&w.study, job, library->n_probes, probes, true, false, error);
+        status = pf__study_open(&w.study, job, library->n_probes, probes, true, false, error);
         if (status == PF_OK) {
             status = predict(&w, &arena, error);
         }
@@ -235,45 +241,40 @@ typedef struct confirm_work {
     pf_design_job *job;
     pf_design_library *library;
     pf_study study;
-    int healthy, weak;  // episodes per class
-    pf_match *matches;  // per probe: healthy x targets, then targets x weak
-    size_t *first;      // of each probe in matches
-    size_t *first_item; // of each probe in the work
+    int healthy, weak; // episodes per class
+    pf_match *matches; // per probe: healthy x targets, then targets x weak
+    size_t *first;     // of each probe in matches
 } confirm_work;
 
-static size_t episodes_of(const confirm_work *w, int q)
-{
-    return (size_t)w->healthy +
-           (size_t)w->library->probes[q].probe.n_targets * (size_t)w->weak;
-}
-
+// One start: the healthy machine, and for the first of them every weakened one, same disturbance
+// and noise. Signatures depend on the start alone.
 static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
 {
     confirm_work *w = self;
-    int q = 0;
-    while (q + 1 < w->library->n_probes && w->first_item[q + 1] <= item) {
-        q++;
-    }
-    const pf_plan_probe *probe = &w->library->probes[q].probe;
-    int n = probe->n_targets, episode = (int)(item - w->first_item[q]);
-    bool healthy = episode < w->healthy;
-    int target = healthy ? -1 : (episode - w->healthy) / w->weak;
-    uint64_t index = (uint64_t)(healthy ? episode : (episode - w->healthy) % w->weak);
-    pf_status status = pf__study_run(
-        &w->study, worker, q, healthy ? 0 : probe->targets[target],
-        pf__design_key(w->job, index, healthy ? PF_STREAM_HEALTHY : PF_STREAM_WEAK), true, error);
-    if (status != PF_OK) {
-        return status;
-    }
     pf_worker *own = &w->study.c.workers[worker];
-    pf_match_targets(n, probe->rows * w->job->plan->n_chan, own->signatures, own->response,
-                     own->scratch, own->matches);
+    int q = (int)item / w->healthy, episode = (int)item % w->healthy;
+    const pf_plan_probe *probe = &w->library->probes[q].probe;
+    int n = probe->n_targets, window = probe->rows * w->job->plan->n_chan;
+    int runs = episode < w->weak ? 1 + n : 1;
     pf_match *out = w->matches + w->first[q];
-    if (healthy) {
-        memcpy(out + (size_t)episode * (size_t)n, own->matches, (size_t)n * sizeof *out);
-    } else {
-        out[(size_t)w->healthy * (size_t)n + (size_t)target * (size_t)w->weak + index] =
-            own->matches[target];
+    pf_key key = pf__design_key(w->job, (uint64_t)episode, PF_STREAM_CONFIRM);
+    for (int i = 0; i < runs; i++) {
+        pf_status status =
+            pf__study_machine(&w->study, worker, q, i > 0 ? probe->targets[i - 1] : 0, key, error);
+        if (status == PF_OK && i == 0) {
+            status = pf__study_predict(&w->study, worker, q, own->start, true, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        pf__study_residual(&w->study, worker, q);
+        pf_match_targets(n, window, own->signatures, own->response, own->scratch, own->matches);
+        if (i == 0) {
+            memcpy(out + (size_t)episode * (size_t)n, own->matches, (size_t)n * sizeof *out);
+        } else {
+            out[(size_t)w->healthy * (size_t)n + (size_t)(i - 1) * (size_t)w->weak +
+                (size_t)episode] = own->matches[i - 1];
+        }
     }
     return PF_OK;
 }
@@ -347,21 +348,18 @@ static void confirm_target(const confirm_work *w, int q, int t, double *buffer)
 
 static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
 {
-    size_t matches = 0, items = 0;
+    size_t matches = 0, items = (size_t)w->library->n_probes * (size_t)w->healthy;
     for (int q = 0; q < w->library->n_probes; q++) {
         size_t n = (size_t)w->library->probes[q].probe.n_targets;
         w->first[q] = matches;
-        w->first_item[q] = items;
         matches += n * (size_t)(w->healthy + w->weak);
-        items += episodes_of(w, q);
     }
     w->matches = pf_arena_take(arena, matches, sizeof *w->matches);
     double *buffer = pf_arena_take(arena, 4 * (size_t)w->healthy, sizeof *buffer);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
     }
-    pf_status status =
-        pf_parallel(w->job->effort, items, run_episode, w, "confirmation", error);
+    pf_status status = pf_parallel(w->job->effort, items, run_episode, w, "confirmation", error);
     w->library->smallest = INFINITY;
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         const pf_design_probe *p = &w->library->probes[q];
@@ -383,7 +381,6 @@ pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf
                       .weak = job->config->episodes * 2 / 5};
     pf_plan_probe *probes = plan_probes(library, &arena);
     w.first = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
-    w.first_item = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first_item);
     pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
     if (status == PF_OK) {
         status = pf__study_open(&w.study, job, library->n_probes, probes, false, true, error);

@@ -20,6 +20,7 @@ typedef struct impulses {
     int window;
     double *signature;  // n_starts x n_columns x window
     double *projection; // n_starts x n_columns x n_residuals
+    double *starts;     // n_starts x n_state of the kit
     double *free;       // n_starts x window
 } impulses;
 
@@ -48,14 +49,21 @@ static pf_status impulse_probes(impulses *x, pf_plan_probe *probes, pf_error *er
     return PF_OK;
 }
 
-static pf_status run_free(void *self, int worker, size_t start, pf_error *error)
+// A start, and what the machine is expected to do from there when left alone.
+static pf_status run_free(void *self, int worker, size_t item, pf_error *error)
 {
     impulses *x = self;
-    pf_status status = pf__study_run(&x->study, worker, x->s->n_columns, 0,
-                                     pf__design_key(x->job, start, PF_STREAM_START), false, error);
+    pf_worker *w = &x->study.c.workers[worker];
+    size_t state = (size_t)x->study.c.build.kit.n_state;
+    int still = x->s->n_columns;
+    pf_status status = pf__study_machine(&x->study, worker, still, 0,
+                                         pf__design_key(x->job, item, PF_STREAM_START), error);
     if (status == PF_OK) {
-        memcpy(x->free + start * (size_t)x->window, x->study.c.workers[worker].nominal,
-               (size_t)x->window * sizeof(double));
+        memcpy(x->starts + item * state, w->start, state * sizeof(double));
+        status = pf__study_predict(&x->study, worker, still, w->start, false, error);
+    }
+    if (status == PF_OK) {
+        memcpy(x->free + item * (size_t)x->window, w->nominal, (size_t)x->window * sizeof(double));
     }
     return status;
 }
@@ -71,8 +79,9 @@ static pf_status run_impulse(void *self, int worker, size_t item, pf_error *erro
     if ((column % 2 ? level->down : level->up) == 0) {
         return PF_OK;
     }
-    pf_status status = pf__study_run(&x->study, worker, (int)column, 0,
-                                     pf__design_key(x->job, start, PF_STREAM_START), true, error);
+    size_t state = (size_t)x->study.c.build.kit.n_state;
+    pf_status status =
+        pf__study_predict(&x->study, worker, (int)column, x->starts + start * state, true, error);
     if (status != PF_OK) {
         return status;
     }
@@ -154,9 +163,12 @@ static pf_status take_memory(impulses *x, pf_error *error)
     x->signature = pf_arena_take(arena, starts * n * (size_t)x->window, d);
     x->projection = pf_arena_take(arena, starts * n * (size_t)x->job->n_residuals, d);
     x->free = pf_arena_take(arena, starts * (size_t)x->window, d);
-    return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d sensitivities",
-                                   s->n_columns)
-                         : PF_OK;
+    const pf_plan *plan = x->job->plan;
+    size_t state = (size_t)(plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan);
+    x->starts = pf_arena_take(arena, starts * state + 1, d);
+    return arena->failed
+               ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d sensitivities", s->n_columns)
+               : PF_OK;
 }
 
 static pf_status find(impulses *x, pf_error *error)
@@ -188,16 +200,14 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
                           .n_columns = (c->n_mech - 1) * c->steps * 2,
                           .levels = job->levels,
                           .config = c};
-    while (s->n_starts > 1 &&
-           2.0 * s->n_starts * s->n_columns * s->n_columns > most_doubles) {
+    while (s->n_starts > 1 && 2.0 * s->n_starts * s->n_columns * s->n_columns > most_doubles) {
         s->n_starts--;
     }
     for (int i = 0; i < c->n_chan; i++) {
         s->n_moves += isfinite(c->most[i]) ? c->rows : 0;
     }
     impulses x = {.job = job, .s = s, .window = c->rows * c->n_chan};
-    pf_plan_probe *probes =
-        pf_arena_take(&s->arena, (size_t)s->n_columns, sizeof *probes);
+    pf_plan_probe *probes = pf_arena_take(&s->arena, (size_t)s->n_columns, sizeof *probes);
     if (!probes) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the sensitivities");
     }
@@ -219,4 +229,12 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
 void pf__sensitivity_free(pf_sensitivity *s)
 {
     pf_arena_free(&s->arena);
+}
+
+void pf__sensitivity_tighten(pf_sensitivity *s)
+{
+    size_t n = (size_t)s->n_starts * (size_t)s->n_columns * (size_t)s->n_moves;
+    for (size_t i = 0; i < n; i++) {
+        s->move[i] *= 1.2;
+    }
 }

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-// Random commands whose nominal residuals are looked at, and how often each.
-enum { NOISE_COMMANDS = 40, NOISE_REPEATS = 5 };
+// Random commands whose nominal residuals are looked at, and how often each: a twin is quick.
+enum { NOISE_COMMANDS = 40, TWIN_REPEATS = 10, MODEL_REPEATS = 5 };
 
 // As in calibration: a residual scale is never less than this share of the pulse scale.
 static const double least_share = 1e-3;
@@ -79,40 +79,48 @@ void pf__study_close(pf_study *s)
     pf_arena_free(&s->arena);
 }
 
-pf_status pf__study_run(pf_study *s, int worker, int q, int weak, pf_key key, bool signatures,
-                        pf_error *error)
+pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key, pf_error *error)
 {
     const pf_plan *plan = &s->plan;
-    const pf_kit *k = &s->c.build.kit;
-    const pf_plan_probe *probe = &plan->probes[q];
     pf_worker *w = &s->c.workers[worker];
     for (int j = 0; j < plan->n_mech; j++) {
         w->gains[j] = j == weak && j > 0 ? plan->g_cal : 1;
     }
     pf_rig rig = {.plant = w->plant,
-                  .kit = k,
+                  .kit = &s->c.build.kit,
                   .gains = w->gains,
                   .start = w->start,
                   .response = w->response,
                   .sensed_start = plan->sensed_start};
-    pf_status status = pf_rig_run(&rig, q, key, error);
+    return pf_rig_run(&rig, q, key, error);
+}
+
+pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start, bool signatures,
+                            pf_error *error)
+{
+    const pf_plan *plan = &s->plan;
+    const pf_kit *k = &s->c.build.kit;
+    const pf_plan_probe *probe = &plan->probes[q];
+    pf_worker *w = &s->c.workers[worker];
     const pf_predictor *p = &w->predictor;
     pf_hypothesis h = {q, 0, 1};
-    if (status == PF_OK) {
-        status = p->predict(p->self, &h, w->start, k->n_state, w->nominal, error);
-    }
+    pf_status status = p->predict(p->self, &h, start, k->n_state, w->nominal, error);
     size_t window = (size_t)probe->rows * (size_t)plan->n_chan;
     for (int t = 0; t < probe->n_targets && signatures && status == PF_OK; t++) {
         h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
-        status = p->predict(p->self, &h, w->start, k->n_state, w->predicted, error);
+        status = p->predict(p->self, &h, start, k->n_state, w->predicted, error);
         pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
                              k->n_scale, w->signatures + (size_t)t * window);
     }
-    if (status == PF_OK) {
-        pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, k->scale,
-                             k->n_scale, w->response);
-    }
     return status;
+}
+
+void pf__study_residual(pf_study *s, int worker, int q)
+{
+    const pf_kit *k = &s->c.build.kit;
+    pf_worker *w = &s->c.workers[worker];
+    pf_scaled_difference(s->plan.probes[q].rows, s->plan.n_chan, w->response, w->nominal, k->scale,
+                         k->n_scale, w->response);
 }
 
 // --- nominal residuals
@@ -171,10 +179,15 @@ static pf_status run_noise(void *self, int worker, size_t item, pf_error *error)
 {
     noise_work *n = self;
     size_t window = (size_t)n->job->rows * (size_t)n->job->plan->n_chan;
-    pf_status status =
-        pf__study_run(n->study, worker, (int)item / NOISE_REPEATS, 0,
-                      pf__design_key(n->job, item, PF_STREAM_NOISE), false, error);
+    int q = (int)item % NOISE_COMMANDS;
+    pf_status status = pf__study_machine(n->study, worker, q, 0,
+                                         pf__design_key(n->job, item, PF_STREAM_NOISE), error);
     if (status == PF_OK) {
+        status =
+            pf__study_predict(n->study, worker, q, n->study->c.workers[worker].start, false, error);
+    }
+    if (status == PF_OK) {
+        pf__study_residual(n->study, worker, q);
         memcpy(n->job->residuals + item * window, n->study->c.workers[worker].response,
                window * sizeof(double));
     }
@@ -287,7 +300,7 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
         return status;
     }
     size_t window = (size_t)job->rows * (size_t)job->plan->n_chan;
-    job->n_residuals = NOISE_COMMANDS * NOISE_REPEATS;
+    job->n_residuals = NOISE_COMMANDS * (job->model ? MODEL_REPEATS : TWIN_REPEATS);
     job->residuals = pf_arena_take(&job->arena, (size_t)job->n_residuals * window, sizeof(double));
     job->variance = pf_arena_take(&job->arena, window, sizeof(double));
     pf_plan_probe probes[NOISE_COMMANDS];
@@ -309,7 +322,7 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
         status = centre(job, error);
     }
     if (status == PF_OK) {
-        job->shrink = find_shrink(job);
+        job->shrink = job->n_residuals >= 2 * (int)window ? 0 : find_shrink(job);
     }
     return status;
 }
@@ -327,16 +340,9 @@ void pf__study_covariance(const pf_design_job *job, int n, int window, const dou
     }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) {
-            double plain = 0;
-            const double *a = signatures + (size_t)i * size, *b = signatures + (size_t)k * size;
-            for (size_t d = 0; d < size; d++) {
-                plain += a[d] * b[d] * job->variance[d];
-            }
-            double full = pf_dot(e_n, projections + (size_t)i * (size_t)e_n,
-                                 projections + (size_t)k * (size_t)e_n) /
-                          (e_n - 1);
-            noise[i * n + k] = noise[k * n + i] =
-                (1 - job->shrink) * full + job->shrink * plain;
+            noise[i * n + k] = noise[k * n + i] = pf_dot(e_n, projections + (size_t)i * (size_t)e_n,
+                                                         projections + (size_t)k * (size_t)e_n) /
+                                                  (e_n - 1);
         }
     }
 }
