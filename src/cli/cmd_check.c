@@ -102,13 +102,22 @@ static void print_tell(run *r, const pf_ask *asked)
         printf("  recovery\n");
         return;
     }
-    int n = 0;
+    // of a group probe the target that speaks loudest for a loss, and how many there are
+    int n = 0, loudest = 0;
     const pf_reading *reading = pf_session_readings(r->session, &n);
-    printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest %s%s\n",
-           reading[0].score, reading[0].category + 1, (int)k->n_bins,
-           reading[0].gate ? "open" : "shut", pf_belief_change(k->n_mech - 1, belief),
+    for (int t = 1; t < n; t++) {
+        loudest = reading[t].ratio > reading[loudest].ratio ? t : loudest;
+    }
+    const pf_reading *shown = &reading[loudest];
+    printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest %s%s", shown->score,
+           shown->category + 1, (int)k->n_bins, shown->gate ? "open" : "shut",
+           pf_belief_change(k->n_mech - 1, belief),
            likeliest ? pf_kit_mechanism_name(k, likeliest) : "nothing",
            pf_session_alarm(r->session) ? "  ALARM" : "");
+    if (n > 1) {
+        printf("  (%s of %d)", pf_kit_mechanism_name(k, shown->mechanism), n);
+    }
+    printf("\n");
 }
 
 static void after_tell(void *self, const pf_ask *asked)
