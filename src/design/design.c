@@ -16,8 +16,9 @@ enum { KEEP = 3 };
 // does.
 enum { TIGHTER = 5 };
 // A division is designed in full where a quick look gives at least this share of the target, and
-// confirmed where the predictor gives this share of it.
-static const double quick_share = .6, predicted_share = .9;
+// confirmed where the predictor gives this share of it. A learned model errs by the command, so
+// its residuals under random ones say less about a given probe.
+static const double quick_share = .6, twin_share = .9, model_share = .4;
 
 typedef struct maker {
     pf_design_job *job;
@@ -276,7 +277,8 @@ static pf_status try_division(maker *m, int k, bool last, bool *done, pf_error *
             predicted = g < k ? fmin(predicted, smallest) : predicted;
             n_probes += smallest > 0;
         }
-        if (!last && g < k && smallest < predicted_share * m->job->config->target) {
+        double share = m->job->model ? model_share : twin_share;
+        if (!last && g < k && smallest < share * m->job->config->target) {
             return status;
         }
     }

@@ -43,7 +43,8 @@ typedef struct pf_design_job {
     double *scale;          // n_scale x n_chan
     double *return_scale;   // n_chan
     int n_residuals;
-    double *residuals; // n_residuals x (rows x n_chan), scaled, about their mean
+    double *residuals; // n_residuals x (rows x n_chan), scaled, about the mean of their command
+    int freedom;       // degrees of it left
     double *variance;  // rows x n_chan of them
     double shrink;     // weight of the variances alone in what the exchange sees of the covariance
     pf_arena arena;    // what lasts as long as the job

@@ -79,16 +79,17 @@ bool pf__design_waveform_allowed(const pf_level *level, int steps, const int *l)
     return moves && !(level->zero_integral && fabs(sum) > slack * reach);
 }
 
-// A simple waveform: up for `width` rows at level `top`, with ramps, then the mirror image where
-// the integral must vanish.
-static void fill_simple(const pf_level *level, int steps, int top, int side, int *l)
+// A simple waveform: a ramp up to `top`, or where the integral must vanish a hump and its mirror
+// image, with `rest` rows at zero on either side of the middle.
+static void fill_simple(const pf_level *level, int steps, int top, int side, int rest, int *l)
 {
-    int half = level->zero_integral ? steps / 2 : steps;
+    int rows = level->zero_integral ? steps / 2 - rest : steps;
     for (int r = 0; r < steps; r++) {
         l[r] = 0;
     }
-    for (int r = 0; r < half; r++) {
-        int ramp = r + 1 < half - r || !level->zero_integral ? r + 1 : half - r;
+    for (int r = 0; r < rows; r++) {
+        int ramp = r + 1;
+        ramp = level->zero_integral && rows - r < ramp ? rows - r : ramp;
         l[r] = side * (ramp < top ? ramp : top);
         if (level->zero_integral) {
             l[steps - 1 - r] = -l[r];
@@ -98,12 +99,11 @@ static void fill_simple(const pf_level *level, int steps, int top, int side, int
 
 bool pf__design_any_waveform(const pf_design_config *config, const pf_level *level, int *l)
 {
-    for (int top = level->top; top >= 1; top--) {
-        for (int side = 1; side >= -1; side -= 2) {
-            fill_simple(level, config->steps, top, side, l);
-            if (pf__design_waveform_allowed(level, config->steps, l)) {
-                return true;
-            }
+    for (int i = 0; i < 4 * level->top; i++) {
+        int top = level->top - i / 4, side = i % 2 ? -1 : 1, rest = i / 2 % 2;
+        fill_simple(level, config->steps, top, side, rest, l);
+        if (pf__design_waveform_allowed(level, config->steps, l)) {
+            return true;
         }
     }
     return false;

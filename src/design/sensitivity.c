@@ -131,7 +131,7 @@ static pf_status multiply(void *self, int worker, size_t item, pf_error *error)
             plain += a[d] * b[d] * job->variance[d];
         }
         const double *pb = x->projection + (start * (size_t)n + k) * (size_t)e_n;
-        double full = pf_dot(e_n, pa, pb) / (e_n - 1);
+        double full = pf_dot(e_n, pa, pb) / job->freedom;
         x->s->gram[item * (size_t)n + k] = pf_dot(x->window, a, b);
         x->s->noise[item * (size_t)n + k] = (1 - job->shrink) * full + job->shrink * plain;
     }

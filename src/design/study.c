@@ -215,22 +215,29 @@ static void blend_scales(pf_design_job *job)
     }
 }
 
+// Residuals about the mean of their own command: what a learned model gets wrong every time a probe
+// is run moves the centre of its coefficient, not its spread.
 static pf_status centre(pf_design_job *job, pf_error *error)
 {
     size_t window = (size_t)job->rows * (size_t)job->plan->n_chan;
+    int repeats = job->n_residuals / NOISE_COMMANDS;
     double whole = 0;
+    job->freedom = job->n_residuals - NOISE_COMMANDS;
     for (size_t i = 0; i < window; i++) {
-        double mean = 0, sum = 0;
-        for (int e = 0; e < job->n_residuals; e++) {
-            mean += job->residuals[(size_t)e * window + i] / job->n_residuals;
+        double sum = 0;
+        for (int q = 0; q < NOISE_COMMANDS; q++) {
+            double mean = 0;
+            for (int e = q; e < job->n_residuals; e += NOISE_COMMANDS) {
+                mean += job->residuals[(size_t)e * window + i] / repeats;
+            }
+            for (int e = q; e < job->n_residuals; e += NOISE_COMMANDS) {
+                double *r = &job->residuals[(size_t)e * window + i];
+                whole += fabs(*r);
+                *r -= mean;
+                sum += *r * *r;
+            }
         }
-        for (int e = 0; e < job->n_residuals; e++) {
-            double *r = &job->residuals[(size_t)e * window + i];
-            whole += fabs(*r);
-            *r -= mean;
-            sum += *r * *r;
-        }
-        job->variance[i] = sum / (job->n_residuals - 1);
+        job->variance[i] = sum / job->freedom;
     }
     if (whole == 0) {
         return pf_fail(error, PF_ERR_DEGENERATE,
