@@ -349,7 +349,7 @@ void pf__study_covariance(const pf_design_job *job, int n, int window, const dou
         for (int k = 0; k <= i; k++) {
             noise[i * n + k] = noise[k * n + i] = pf_dot(e_n, projections + (size_t)i * (size_t)e_n,
                                                          projections + (size_t)k * (size_t)e_n) /
-                                                  (e_n - 1);
+                                                  job->freedom;
         }
     }
 }
