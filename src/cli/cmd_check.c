@@ -115,7 +115,7 @@ static void print_tell(run *r, const pf_ask *asked)
            likeliest ? pf_kit_mechanism_name(k, likeliest) : "nothing",
            pf_session_alarm(r->session) ? "  ALARM" : "");
     if (n > 1) {
-        printf("  (%s of %d)", pf_kit_mechanism_name(k, shown->mechanism), n);
+        printf("  (%s of %d targets)", pf_kit_mechanism_name(k, shown->mechanism), n);
     }
     printf("\n");
 }
