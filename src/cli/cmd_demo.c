@@ -296,8 +296,8 @@ static pf_status probe_groups(story *s, pf_error *error)
     }
     heading(s, "The same day again with group probes");
     printf(
-        "Several thrusters fire at once, each in a pattern of its own, designed on the simulator "
-        "so\nthat every one of them stands out from the others; same strength, same length:\n");
+        "Several thrusters fire at once, in groups and patterns designed on the simulator so that "
+        "every\none of them stands out from the others; same strength, same length:\n");
     print_groups(s);
     s->recovering = false;
     status = drive(s, error);

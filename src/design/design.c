@@ -20,30 +20,9 @@ enum { TIGHTER = 5 };
 // its residuals under random ones say less about a given probe.
 static const double quick_share = .6, twin_share = .9, model_share = .4;
 
-typedef struct maker {
-    pf_design_job *job;
-    pf_sensitivity *s;
-    pf_exchange *x;
-    int n_strong, n_alone; // candidates that share probes, and those that do not
-    int *strong, *alone;
-    pf_design_library best;
-    int best_good;
-    int best_designed;
-} maker;
-
 // --- one division
 
-static double charge_per_row(const pf_plan *plan)
-{
-    for (int q = 0; q < plan->n_probes; q++) {
-        if (plan->probes[q].n_targets == 1) {
-            return plan->probes[q].charge / plan->probes[q].rows;
-        }
-    }
-    return .01;
-}
-
-static pf_status make_probe(maker *m, int n, const int *group, const int *levels,
+static pf_status make_probe(pf_maker *m, int n, const int *group, const int *levels,
                             pf_plan_probe *probe, pf_error *error)
 {
     pf_design_job *job = m->job;
@@ -61,18 +40,9 @@ static pf_status make_probe(maker *m, int n, const int *group, const int *levels
                 pf__design_command(&job->levels[group[i]], levels[i * c->steps + r]);
         }
     }
-    *probe = (pf_plan_probe){"", c->rows, command, charge_per_row(job->plan) * c->rows, n, targets};
+    *probe =
+        (pf_plan_probe){"", c->rows, command, pf__design_charge(job->plan) * c->rows, n, targets};
     return PF_OK;
-}
-
-static double smallest_predicted(const pf_design_library *l, int q)
-{
-    const pf_design_probe *p = &l->probes[q];
-    double smallest = INFINITY;
-    for (int t = 0; t < p->probe.n_targets; t++) {
-        smallest = fmin(smallest, l->targets[p->first + t].predicted);
-    }
-    return smallest;
 }
 
 static bool within(const pf_design_job *job, const pf_design_probe *p)
@@ -87,7 +57,7 @@ static bool within(const pf_design_job *job, const pf_design_probe *p)
 
 // The design out of a few that the predictor itself likes best; *smallest 0: none keeps the outputs
 // within bounds.
-static pf_status choose(maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
+static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
                         double *smallest, pf_error *error)
 {
     pf_design_library library;
@@ -96,7 +66,7 @@ static pf_status choose(maker *m, int n, const pf_plan_probe *kept, pf_plan_prob
         status = pf__measure_predict(m->job, &library, error);
     }
     for (int i = 0; i < n && status == PF_OK; i++) {
-        double value = smallest_predicted(&library, i);
+        double value = pf__measure_smallest(&library, i);
         if (within(m->job, &library.probes[i]) && value > *smallest) {
             *smallest = value;
             *probe = kept[i];
@@ -105,7 +75,7 @@ static pf_status choose(maker *m, int n, const pf_plan_probe *kept, pf_plan_prob
     return status;
 }
 
-static pf_status design_group(maker *m, int n, const int *group, pf_plan_probe *probe,
+static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_probe *probe,
                               double *smallest, pf_error *error)
 {
     pf_design_job *job = m->job;
@@ -134,47 +104,8 @@ static pf_status design_group(maker *m, int n, const int *group, pf_plan_probe *
     return status;
 }
 
-// Levels of a designed column back from its commands.
-static void levels_of(const maker *m, const pf_plan_probe *probe, int *levels)
-{
-    const pf_design_config *c = m->job->config;
-    for (int t = 0; t < probe->n_targets; t++) {
-        int j = probe->targets[t];
-        const pf_level *level = &m->job->levels[j];
-        for (int r = 0; r < c->steps; r++) {
-            double u = probe->command[r * c->n_mech + j];
-            int l = -level->top;
-            while (l < level->top && pf__design_command(level, l) != u) {
-                l++;
-            }
-            levels[t * c->steps + r] = l;
-        }
-    }
-}
-
-static pf_status fill_linear(maker *m, pf_design_library *l, int n_designed, pf_error *error)
-{
-    size_t steps = (size_t)m->job->config->steps;
-    int *levels = malloc((size_t)PF_MECH_MAX * steps * sizeof *levels);
-    double separation[PF_MECH_MAX];
-    if (!levels) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
-    }
-    for (int q = 0; q < n_designed; q++) {
-        const pf_design_probe *p = &l->probes[q];
-        levels_of(m, &p->probe, levels);
-        pf__exchange_set(m->x, p->probe.n_targets, p->probe.targets, levels);
-        pf__exchange_separation(m->x, separation);
-        for (int t = 0; t < p->probe.n_targets; t++) {
-            l->targets[p->first + t].linear = separation[t];
-        }
-    }
-    free(levels);
-    return PF_OK;
-}
-
 // Single pulses that the constraints allow go after the designed probes.
-static int add_singles(const maker *m, pf_plan_probe *probes, int n)
+static int add_singles(const pf_maker *m, pf_plan_probe *probes, int n)
 {
     const pf_plan *plan = m->job->plan;
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
@@ -192,7 +123,7 @@ static int add_singles(const maker *m, pf_plan_probe *probes, int n)
     return n;
 }
 
-static void name_probes(maker *m, int n, pf_plan_probe *probes)
+static void name_probes(pf_maker *m, int n, pf_plan_probe *probes)
 {
     for (int q = 0; q < n; q++) {
         char name[24];
@@ -203,7 +134,7 @@ static void name_probes(maker *m, int n, pf_plan_probe *probes)
 
 // Predicts and confirms a whole library, designed probes first. Keeps it if it is the best so far:
 // more good targets, then the larger smallest separation.
-static pf_status weigh(maker *m, int n_designed, const pf_plan_probe *designed, bool *all,
+static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designed, bool *all,
                        pf_error *error)
 {
     pf_design_job *job = m->job;
@@ -249,7 +180,7 @@ static int by_number(const void *a, const void *b)
 }
 
 // Tries k shared probes, and one for each candidate that stays alone.
-static pf_status try_division(maker *m, int k, bool last, bool *done, pf_error *error)
+static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_error *error)
 {
     int group_of[PF_MECH_MAX], group[PF_MECH_MAX], n_probes = 0;
     double quick = INFINITY, predicted = INFINITY, smallest = 0;
@@ -291,7 +222,7 @@ static pf_status try_division(maker *m, int k, bool last, bool *done, pf_error *
 // --- candidates
 
 // Which bounded output the least move of a mechanism takes too far.
-static pf_status refuse_excursion(const maker *m, int mechanism, pf_error *error)
+static pf_status refuse_excursion(const pf_maker *m, int mechanism, pf_error *error)
 {
     const pf_sensitivity *s = m->s;
     const pf_design_config *c = s->config;
@@ -317,7 +248,7 @@ static pf_status refuse_excursion(const maker *m, int mechanism, pf_error *error
 }
 
 // Candidates that a probe of their own separates share probes; the others keep to themselves.
-static pf_status sort_candidates(maker *m, pf_error *error)
+static pf_status sort_candidates(pf_maker *m, pf_error *error)
 {
     pf_design_job *job = m->job;
     int n = job->config->n_mech;
@@ -349,13 +280,13 @@ static pf_status sort_candidates(maker *m, pf_error *error)
 }
 
 // Fewer probes than this cannot obey at_once.
-static int fewest(const maker *m)
+static int fewest(const pf_maker *m)
 {
     int most = m->job->config->at_once;
     return (m->n_strong + most - 1) / most;
 }
 
-static pf_status search(maker *m, pf_error *error)
+static pf_status search(pf_maker *m, pf_error *error)
 {
     bool done = false;
     pf_status status = PF_OK;
@@ -373,160 +304,12 @@ static pf_status search(maker *m, pf_error *error)
     return status;
 }
 
-// --- the result
-
-// Drops probes with a target that calibration would refuse.
-static void prune(maker *m, pf_design *d, int *left)
-{
-    pf_design_library *l = &d->library;
-    int probes = 0, targets = 0;
-    d->n_designed = 0;
-    for (int q = 0; q < l->n_probes; q++) {
-        pf_design_probe p = l->probes[q];
-        bool accepted = true;
-        for (int t = 0; t < p.probe.n_targets; t++) {
-            accepted = accepted && l->targets[p.first + t].accepted;
-        }
-        if (!accepted) {
-            continue;
-        }
-        d->n_designed += q < m->best_designed;
-        for (int t = 0; t < p.probe.n_targets; t++) {
-            l->targets[targets + t] = l->targets[p.first + t];
-            l->targets[targets + t].probe = probes;
-        }
-        p.first = targets;
-        targets += p.probe.n_targets;
-        l->probes[probes++] = p;
-    }
-    l->n_probes = probes;
-    l->n_targets = targets;
-    // single pulses that are not in the library
-    const pf_plan *plan = m->job->plan;
-    for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
-        bool in = plan->probes[q].n_targets != 1;
-        for (int i = 0; i < probes && !in; i++) {
-            in = memcmp(l->probes[i].probe.command, plan->probes[q].command,
-                        (size_t)plan->n_mech * sizeof(double) *
-                            (size_t)(l->probes[i].probe.rows < plan->probes[q].rows
-                                         ? l->probes[i].probe.rows
-                                         : plan->probes[q].rows)) == 0;
-        }
-        if (!in) {
-            left[d->n_left++] = plan->probes[q].targets[0];
-        }
-    }
-    d->left = left;
-}
-
-static void find_weak(maker *m, pf_design *d, int *weak)
-{
-    for (int j = 1; j < m->job->plan->n_mech; j++) {
-        bool good = false;
-        for (int t = 0; t < d->library.n_targets; t++) {
-            good = good || (d->library.targets[t].mechanism == j && d->library.targets[t].good);
-        }
-        if (!good) {
-            weak[d->n_weak++] = j;
-        }
-    }
-    d->weak = weak;
-}
-
-// Pairs that a probe of the two alone does not tell apart; only asked where one probe was not
-// enough.
-static pf_status find_pairs(maker *m, pf_design *d, pf_error *error)
-{
-    enum { PAIR_STARTS = 4, CANDIDATES_MOST = 40 };
-    size_t steps = (size_t)m->job->config->steps;
-    int n = m->n_strong, *levels = malloc(2 * steps * sizeof *levels);
-    int *pairs = pf_arena_take(&m->job->arena, (size_t)n * (size_t)n + 1, sizeof *pairs);
-    pf_status status = levels && pairs ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    for (int i = 0; i < n && n <= CANDIDATES_MOST && status == PF_OK; i++) {
-        for (int k = 0; k < i && status == PF_OK; k++) {
-            int a = m->strong[k], b = m->strong[i];
-            int pair[2] = {a < b ? a : b, a < b ? b : a};
-            double separation[2];
-            if (m->job->config->apart[a * m->job->config->n_mech + b]) {
-                continue;
-            }
-            int found =
-                pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL, error);
-            status = found < 0 ? error->code : PF_OK;
-            bool apart = found > 0 && pf__exchange_set(m->x, 2, pair, levels) &&
-                         pf__exchange_separation(m->x, separation) >= m->job->config->target;
-            if (status == PF_OK && !apart) {
-                memcpy(pairs + 2 * d->n_pairs++, pair, sizeof pair);
-            }
-        }
-    }
-    free(levels);
-    d->pairs = pairs;
-    return status;
-}
-
-static pf_status compare(maker *m, pf_design *d, pf_error *error)
-{
-    static const char *const others[] = {"single", "hadamard", "multisine"};
-    pf_status status = PF_OK;
-    // the designed probes without the single pulses beside them
-    d->families[0] = d->library;
-    d->families[0].n_probes = d->n_designed;
-    d->families[0].worst_move = 0;
-    d->families[0].smallest = INFINITY;
-    d->families[0].n_targets = 0;
-    for (int t = 0; t < d->library.n_targets; t++) {
-        if (d->library.targets[t].probe < d->n_designed) {
-            d->families[0].n_targets++;
-            d->families[0].smallest =
-                fmin(d->families[0].smallest, d->library.targets[t].confirmed);
-        }
-    }
-    for (int q = 0; q < d->n_designed; q++) {
-        for (int c = 0; c < m->job->plan->n_chan; c++) {
-            d->families[0].worst_move =
-                fmax(d->families[0].worst_move,
-                     d->library.probes[q].excursion[c] / m->job->return_scale[c]);
-        }
-    }
-    pf__family_check(m->job, &d->families[0]);
-    d->n_families = 1;
-    for (int i = 0; i < 3 && status == PF_OK && m->job->config->compare; i++) {
-        pf_design_library *l = &d->families[d->n_families];
-        status = pf__family_measure(m->job, others[i], l, error);
-        d->n_families += l->n_probes > 0;
-    }
-    return status;
-}
-
-static pf_status conclude(maker *m, pf_design *d, pf_error *error)
-{
-    size_t n = (size_t)m->job->plan->n_mech;
-    int *weak = pf_arena_take(&m->job->arena, n, sizeof *weak);
-    int *left = pf_arena_take(&m->job->arena, n + (size_t)m->job->plan->n_probes, sizeof *left);
-    if (m->job->arena.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
-    }
-    d->library = m->best;
-    pf_status status = fill_linear(m, &d->library, m->best_designed, error);
-    prune(m, d, left);
-    find_weak(m, d, weak);
-    if (status == PF_OK && d->library.n_probes == 0) {
-        return pf_fail(error, PF_ERR_DEGENERATE,
-                       "no allowed probe separates any mechanism: a loss to %g shows too little "
-                       "beside the noise; allow more steps or larger commands%s",
-                       m->job->plan->g_cal, m->job->model ? ", or use a better model" : "");
-    }
-    if (status == PF_OK && d->n_designed > 1 && m->job->config->compare) {
-        status = find_pairs(m, d, error);
-    }
-    return status == PF_OK ? compare(m, d, error) : status;
-}
+// --- all of it
 
 static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
 {
     pf_sensitivity s = {0};
-    maker m = {.job = job, .s = &s};
+    pf_maker m = {.job = job, .s = &s};
     pf_status status = pf__study_noise(job, error);
     if (status == PF_OK) {
         status = pf__sensitivity_find(&s, job, error);
@@ -540,7 +323,7 @@ static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
         status = search(&m, error);
     }
     if (status == PF_OK) {
-        status = conclude(&m, d, error);
+        status = pf__design_conclude(&m, d, error);
     }
     pf__exchange_destroy(m.x);
     pf__sensitivity_free(&s);

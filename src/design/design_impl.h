@@ -64,6 +64,9 @@ enum {
     PF_STREAM_DRAW = 3     // waveforms
 };
 
+// Charge of a row in the plan's single pulses.
+double pf__design_charge(const pf_plan *plan);
+
 pf_key pf__design_key(const pf_design_job *job, uint64_t index, uint64_t stream);
 
 // A library with the scales of the job, or with its own as calibration would find them; `still`
@@ -158,6 +161,8 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
 pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error);
 // Adds what simulated episodes say.
 pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error);
+// Smallest predicted separation of a probe, -1: of all.
+double pf__measure_smallest(const pf_design_library *library, int probe);
 // Room for a library of these probes, from the job's arena; commands are copied.
 pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
                               const pf_plan_probe *probes, pf_design_library *library,
@@ -178,5 +183,22 @@ void pf__family_check(const pf_design_job *job, pf_design_library *library);
 void pf__family_hadamard(int n, int steps, double *wave);
 // Sums of harmonics of their own for each; n may be at most steps / 2. Phases keep the peak low.
 void pf__family_multisine(int n, int steps, double *wave);
+
+// --- design.c, conclude.c
+
+// A design under way.
+typedef struct pf_maker {
+    pf_design_job *job;
+    pf_sensitivity *s;
+    pf_exchange *x;
+    int n_strong, n_alone; // candidates that share probes, and those that do not
+    int *strong, *alone;
+    pf_design_library best;
+    int best_good;
+    int best_designed;
+} pf_maker;
+
+// Drops what calibration would refuse, names what is missing, measures the other families.
+pf_status pf__design_conclude(pf_maker *maker, pf_design *design, pf_error *error);
 
 #endif

@@ -48,16 +48,6 @@ void pf__family_check(const pf_design_job *job, pf_design_library *library)
     }
 }
 
-static double charge_per_row(const pf_plan *plan)
-{
-    for (int q = 0; q < plan->n_probes; q++) {
-        if (plan->probes[q].n_targets == 1) {
-            return plan->probes[q].charge / plan->probes[q].rows;
-        }
-    }
-    return .01;
-}
-
 // Candidates first..last of block b out of k.
 static int block(int candidates, int k, int b, int *group)
 {
@@ -81,20 +71,11 @@ static pf_status make_blocks(pf_design_job *job, bool sines, int k, pf_plan_prob
         }
         int n = block(m, k, b, group);
         (sines ? pf__family_multisine : pf__family_hadamard)(n, c->steps, wave);
-        double charge = charge_per_row(job->plan) * c->rows;
+        double charge = pf__design_charge(job->plan) * c->rows;
         probes[b] = (pf_plan_probe){"block", c->rows, pf__family_command(job, n, group, wave),
                                     charge,  n,       group};
     }
     return job->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a family") : PF_OK;
-}
-
-static double smallest_predicted(const pf_design_library *l)
-{
-    double smallest = INFINITY;
-    for (int t = 0; t < l->n_targets; t++) {
-        smallest = fmin(smallest, l->targets[t].predicted);
-    }
-    return smallest;
 }
 
 static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_library *library,
@@ -116,7 +97,7 @@ static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_librar
         if (status == PF_OK) {
             status = pf__measure_predict(job, library, error);
         }
-        enough = status == PF_OK && smallest_predicted(library) >= c->target;
+        enough = status == PF_OK && pf__measure_smallest(library, -1) >= c->target;
     }
     return status;
 }

@@ -43,6 +43,17 @@ pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
     return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a library") : PF_OK;
 }
 
+double pf__measure_smallest(const pf_design_library *library, int probe)
+{
+    double smallest = INFINITY;
+    for (int t = 0; t < library->n_targets; t++) {
+        if (probe < 0 || library->targets[t].probe == probe) {
+            smallest = fmin(smallest, library->targets[t].predicted);
+        }
+    }
+    return smallest;
+}
+
 // The probes of a library as a plan lists them.
 static pf_plan_probe *plan_probes(const pf_design_library *l, pf_arena *arena)
 {

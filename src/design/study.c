@@ -16,6 +16,16 @@ pf_key pf__design_key(const pf_design_job *job, uint64_t index, uint64_t stream)
     return pf_key_stream(job->plan->seed, job->plan->environment, index, PF_PURPOSE_DESIGN, stream);
 }
 
+double pf__design_charge(const pf_plan *plan)
+{
+    for (int q = 0; q < plan->n_probes; q++) {
+        if (plan->probes[q].n_targets == 1) {
+            return plan->probes[q].charge / plan->probes[q].rows;
+        }
+    }
+    return .01;
+}
+
 static pf_status no_memory(pf_error *error)
 {
     return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
