@@ -31,12 +31,18 @@ ok $? "exec: without jansson names it"
 scripts/build.sh release preflight_cli
 program=$root/build/release/preflight
 cd "$work" || exit 1
-for command in demo list calibrate check serve replay explain rollout kit data bench; do
+for command in demo list calibrate design check serve replay explain rollout kit data bench; do
     "$program" $command --help | grep -q Example
     ok $? "$command --help has an example"
 done
 "$program" calibrate attitude -o attitude.kit --set episodes=100 >/dev/null
 ok $? "example of calibrate"
+"$program" design attitude -o attitude.probes >/dev/null
+ok $? "example of design"
+"$program" calibrate attitude -o designed.kit --probes attitude.probes --set episodes=100 >/dev/null
+ok $? "calibrate with the library"
+cmp -s attitude.kit designed.kit
+ok $? "designed in place or from the file, the kit is the same"
 "$program" check attitude.kit --fault 3:0.35 --seed 7 --journal run.jsonl >/dev/null
 ok $? "example of check"
 "$program" replay run.jsonl >/dev/null

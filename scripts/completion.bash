@@ -2,7 +2,7 @@
 _preflight()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local commands="demo list calibrate check serve replay explain rollout kit data train model bench"
+    local commands="demo list calibrate design check serve replay explain rollout kit data train model bench"
     if [ "$COMP_CWORD" = 1 ]; then
         COMPREPLY=($(compgen -W "$commands --help --version" -- "$current"))
         return
@@ -20,6 +20,9 @@ _preflight()
     --predictor)
         COMPREPLY=($(compgen -W "twin ensemble:" -- "$current"))
         return ;;
+    --probes)
+        COMPREPLY=($(compgen -W "designed single" -- "$current") $(compgen -f -- "$current"))
+        return ;;
     --profile)
         COMPREPLY=($(compgen -W "quick standard paper" -- "$current"))
         return ;;
@@ -32,6 +35,7 @@ _preflight()
     demo) options="--fault --seed" ;;
     list) options="plants methods suites --json" ;;
     calibrate) options="-o --config --set --predictor --probes --method --seed --threads --recordings --json" ;;
+    design) options="-o --predictor --config --set --seed --threads --plot --json" ;;
     check) options="--plant --model --fault --seed --method --journal --certificate --json" ;;
     serve) options="--journal --socket --plant --model --method --seed" ;;
     replay) options="--json" ;;
@@ -47,7 +51,7 @@ _preflight()
         case $command in
         list|bench) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
         kit|data|model) COMPREPLY=($(compgen -W "$options" -- "$current") $(compgen -f -- "$current")) ;;
-        calibrate|rollout|train)
+        calibrate|design|rollout|train)
             COMPREPLY=($(compgen -W "$(preflight list plants 2>/dev/null | cut -d' ' -f1)" -- "$current")) ;;
         *) COMPREPLY=($(compgen -f -- "$current")) ;;
         esac ;;

@@ -4,7 +4,7 @@ _preflight() {
     local -a commands
     commands=(
         'demo:the whole story on a built-in plant' 'list:plants, methods or suites'
-        'calibrate:builds a kit' 'check:one readiness check' 'serve:ask/tell in JSON lines'
+        'calibrate:builds a kit' 'design:designs group probes' 'check:one readiness check' 'serve:ask/tell in JSON lines'
         'replay:recomputes a journal' 'explain:why go or no-go, in words'
         'rollout:simulation trace as CSV' 'kit:shows a kit' 'data:shows transitions'
         'train:learns a world model' 'model:shows or assesses a model'
@@ -18,7 +18,9 @@ _preflight() {
     list) _arguments '1:what:(plants methods suites)' '--json[as JSON]' ;;
     calibrate) _arguments '-o[kit file]:file:_files' '--config[YAML]:file:_files' '*--set[a.b=v]:setting' \
         '--method[method]:id' '--seed[seed]:number' '--threads[threads]:number' \
-        '--recordings[CSV]:file:_files' '--predictor[predictor]:(twin ensemble\:)' '--probes[library]:(single)' '--json[as JSON]' '*:plant' ;;
+        '--recordings[CSV]:file:_files' '--predictor[predictor]:(twin ensemble\:)' '--probes[designed, single or a library]:file:_files' '--json[as JSON]' '*:plant' ;;
+    design) _arguments '-o[library file]:file:_files' '--config[YAML]:file:_files' '*--set[a.b=v]:setting' '--seed[seed]:number' \
+        '--threads[threads]:number' '--predictor[predictor]:(twin ensemble\:)' '--plot[SVG or PNG]:file:_files' '--json[as JSON]' '*:plant' ;;
     check) _arguments '*--fault[J:G]:fault' '--plant[plant]:name' '--model[learned model]:file:_files' '--seed[seed]:number' '--method[method]:id' \
         '--journal[journal]:file:_files' '--certificate[certificate]:file:_files' '--json[as JSON]' '*:kit:_files' ;;
     serve) _arguments '--journal[journal]:file:_files' '--socket[Unix socket]:file:_files' '--plant[plant]:name' \

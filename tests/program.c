@@ -72,9 +72,9 @@ static void run_all(const char *folder, const call *calls, size_t n)
     }
 }
 
-static const char *const commands[] = {"demo",  "list",   "calibrate", "check",
-                                       "serve", "replay", "explain",   "rollout",
-                                       "kit",   "data",   "train",     "model"};
+static const char *const commands[] = {"demo",   "list",    "calibrate", "check", "serve",
+                                       "replay", "explain", "rollout",   "kit",   "data",
+                                       "train",  "model",   "design"};
 
 static void check_usage(const char *folder)
 {
@@ -288,6 +288,9 @@ static void check_full_output(const char *folder)
         "explain @/certificate",
         "rollout attitude --commands @/u",
         "rollout attitude --commands @/long",
+        "design dc_servo -o -",
+        "design dc_servo -o @/full.probes",
+        "design dc_servo -o @/full.probes --json",
         "kit show @/attitude.kit",
         "kit show @/attitude.kit --json",
         "--help",

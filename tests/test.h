@@ -49,6 +49,9 @@ const char *pf_scratch_dir(void);
     X(bridge, true)                                                                                \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
+    X(exchange, true)                                                                              \
+    X(library, true)                                                                               \
+    X(design, false)                                                                               \
     X(calibrate, false)                                                                            \
     X(recordings, true)                                                                            \
     X(ensemble, false)                                                                             \

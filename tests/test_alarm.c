@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/observe.h"
 #include "host/parallel.h"
-#include "preflight/calibrate.h"
+#include "preflight/design.h"
 #include "test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// The family-wise alarm rate on fresh nominal trials, under the settings of the paper's suites.
+// The family-wise alarm rate on fresh nominal trials, under the settings of the paper's suites,
+// with the paper's library and with a designed one.
 
 enum { CALIBRATIONS = 8, TRIALS = 10000, THREADS = 2 };
 
@@ -67,12 +68,31 @@ static double measure(const pf_kit *kit, uint64_t seed)
     return (double)alarms / TRIALS;
 }
 
-static void check_rate(pf_faults faults)
+// Group probes and the single pulses beside them.
+static bool use_designed(pf_plan *plan, pf_plant *plant, pf_error *error)
 {
-    pf_plant *plant = NULL;
+    pf_design_config config;
+    pf_design design;
+    pf_plan_probe probes[16];
+    if (pf_design_config_default(&config, plan, error) != PF_OK) {
+        return false;
+    }
+    config.compare = false;
+    bool good = pf_design_create(&design, &config, plan, plant, NULL, NULL, error) == PF_OK &&
+                design.library.n_probes <= 16;
+    for (int q = 0; good && q < design.library.n_probes; q++) {
+        probes[q] = design.library.probes[q].probe;
+    }
+    good = good && pf_plan_set_probes(plan, design.library.n_probes, probes, error) == PF_OK;
+    pf_design_free(&design);
+    pf_design_config_free(&config);
+    return good;
+}
+
+static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
+{
     pf_error error = {PF_OK, ""};
     double sum = 0;
-    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
     for (int i = 0; i < CALIBRATIONS; i++) {
         static const double prior[8] = {1};
         pf_plan plan;
@@ -85,12 +105,13 @@ static void check_rate(pf_faults faults)
         plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
         plan.require_probe = false;
         plan.faults = faults;
-        plan.every_severity = false;
+        plan.every_severity = designed;
         plan.budget1 = 8;
         plan.reveal_first = 35;
         plan.reveal_last = 45;
         plan.reveal_period = 5;
-        bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
+        bool good = (!designed || use_designed(&plan, plant, &error)) &&
+                    pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
                     pf_kit_load(&kit, bytes, n, &error) == PF_OK;
         if (CHECK(good)) {
             double rate = measure(&kit, 1000 + (uint64_t)i);
@@ -103,13 +124,17 @@ static void check_rate(pf_faults faults)
     }
     printf("mean alarm rate %.4f\n", sum / CALIBRATIONS);
     CHECK(sum / CALIBRATIONS >= .035 && sum / CALIBRATIONS <= .055);
-    pf_plant_destroy(plant);
 }
 
 void test_alarm(void)
 {
+    pf_plant *plant = NULL;
+    CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
     PF_CASE("eight calibrations, ten thousand fresh nominal trials each");
-    check_rate(PF_FAULTS_ONE);
+    check_rates(plant, false, PF_FAULTS_ONE);
     PF_CASE("the same with several faults possible");
-    check_rate(PF_FAULTS_MANY);
+    check_rates(plant, false, PF_FAULTS_MANY);
+    PF_CASE("the same with a designed library, the channel for every severity");
+    check_rates(plant, true, PF_FAULTS_ONE);
+    pf_plant_destroy(plant);
 }

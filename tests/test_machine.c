@@ -234,8 +234,9 @@ void test_machine(void)
     }
     CHECK(variant(folder, "rooms", "", ""));
     snprintf(command, sizeof command,
-             "calibrate 'exec:python3 %s/rooms.py' -o %s/rooms.kit --set episodes=40", folder,
-             folder);
+             "calibrate 'exec:python3 %s/rooms.py' -o %s/rooms.kit --probes single "
+             "--set episodes=40",
+             folder, folder);
     if (!CHECK(program(command, 0, "2 probes, 2 tasks"))) {
         return;
     }

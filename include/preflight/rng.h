@@ -25,7 +25,8 @@ typedef enum pf_purpose {
     PF_PURPOSE_METHOD = 7,
     PF_PURPOSE_CONTRACT = 8,
     PF_PURPOSE_LAW = 9,
-    PF_PURPOSE_TRAINING = 10
+    PF_PURPOSE_TRAINING = 10,
+    PF_PURPOSE_DESIGN = 11
 } pf_purpose;
 
 PF_API pf_key pf_key_root(uint64_t seed);

@@ -84,14 +84,18 @@ void pf__calibration_free(pf_calibration *c)
     pf_kit_build_free(&c->build);
 }
 
+pf_status pf__calibration_open(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
+                               pf_error *error)
+{
+    pf_status status = pf_kit_build_init(&c->build, c->plan, kind, error);
+    return status == PF_OK ? make_workers(c, plant, error) : status;
+}
+
 pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
                                 pf_error *error)
 {
     pf_status status = pf_contract_check(c->plan, plant, error);
-    if (status == PF_OK) {
-        status = pf_kit_build_init(&c->build, c->plan, kind, error);
-    }
-    return status == PF_OK ? make_workers(c, plant, error) : status;
+    return status == PF_OK ? pf__calibration_open(c, plant, kind, error) : status;
 }
 
 pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *info,

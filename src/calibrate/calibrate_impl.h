@@ -48,7 +48,10 @@ pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *i
 // Whether residuals are divided by the predictor's own nominal residual.
 bool pf__calibration_residual(const pf_calibration *c);
 
-// Checks the contract, lays out the kit and makes the workers; free follows whatever it returned.
+// Lays out the kit and makes the workers; free follows whatever it returned.
+pf_status pf__calibration_open(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
+                               pf_error *error);
+// The same after the contract was checked.
 pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
                                 pf_error *error);
 void pf__calibration_free(pf_calibration *c);

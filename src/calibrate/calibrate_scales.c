@@ -50,6 +50,18 @@ static pf_status response_energy(pf_calibration *c, int probe, int start, double
     return status;
 }
 
+// Whether any probe moves one mechanism alone. Then those give the pulse scale, so that a library
+// with group probes beside them has the same scale, noise and returns as the one without.
+static bool has_single(const pf_plan *plan)
+{
+    for (int q = 0; q < plan->n_probes; q++) {
+        if (plan->probes[q].n_targets == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // What the channels declare, and the rms pulse response where they declare nothing.
 static pf_status pulse_scale(pf_calibration *c, double *scale, pf_error *error)
 {
@@ -67,8 +79,9 @@ static pf_status pulse_scale(pf_calibration *c, double *scale, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the scales");
     }
     double *noise = energy + plan->n_chan, samples = 0;
+    bool singles = has_single(plan);
     for (int q = 0; q < plan->n_probes; q++) {
-        for (int s = 0; s < SCALE_STARTS; s++) {
+        for (int s = 0; s < SCALE_STARTS && !(singles && plan->probes[q].n_targets > 1); s++) {
             pf_status status = response_energy(c, q, s, energy, noise, error);
             if (status != PF_OK) {
                 return status;

@@ -27,6 +27,13 @@ double *pf__plan_pulse(const pf_plan_builder *b, int mechanism, double amplitude
 // A quarter of the command range on the side that reaches farther.
 double pf__plan_quarter_range(const pf_mechanism *mechanism);
 
+// Index of a mechanism by name, or by number where no name matches; -1: none.
+int pf__plan_find_mechanism(const pf_plan *plan, const char *reference);
+
+// One probe as a configuration gives it: command, charge, limits, targets.
+pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
+                               pf_plan_probe *probe);
+
 // The probe library and the tasks, given or by default.
 pf_status pf__plan_probes(pf_plan_builder *b);
 pf_status pf__plan_tasks(pf_plan_builder *b);

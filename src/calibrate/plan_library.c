@@ -17,8 +17,7 @@ static double *numbers(const pf_plan_builder *b, size_t n)
     return pf_arena_take(b->arena, n, sizeof(double));
 }
 
-// Index of a mechanism by name, or by number where no name matches; -1: none.
-static int find_mechanism(const pf_plan *plan, const char *reference)
+int pf__plan_find_mechanism(const pf_plan *plan, const char *reference)
 {
     for (int j = 0; j < plan->n_mech; j++) {
         if (strcmp(plan->mechanisms[j].name, reference) == 0) {
@@ -119,7 +118,7 @@ static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
                                      "has more targets than there are candidates");
         }
         for (n = 0; n < given->targets.n; n++) {
-            targets[n] = find_mechanism(plan, given->targets.text[n]);
+            targets[n] = pf__plan_find_mechanism(plan, given->targets.text[n]);
             if (targets[n] < 1) {
                 return pf__plan_complain(b, given->place, "target", given->targets.text[n],
                                          "is not a candidate mechanism");
@@ -141,7 +140,8 @@ static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
     return PF_OK;
 }
 
-static pf_status given_probe(pf_plan_builder *b, const pf_config_probe *given, pf_plan_probe *probe)
+pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
+                               pf_plan_probe *probe)
 {
     pf_plan *plan = b->plan;
     probe->name = text(b, given->name);
@@ -160,7 +160,7 @@ static pf_status given_probe(pf_plan_builder *b, const pf_config_probe *given, p
         probe->rows = given->command.rows;
         probe->command = command;
     } else {
-        int j = find_mechanism(plan, given->pulse_mechanism);
+        int j = pf__plan_find_mechanism(plan, given->pulse_mechanism);
         if (j < 1) {
             return pf__plan_complain(b, given->place, "pulse.mechanism", given->pulse_mechanism,
                                      "is not a candidate mechanism");
@@ -186,7 +186,7 @@ pf_status pf__plan_probes(pf_plan_builder *b)
     }
     pf_plan_probe *list = pf_arena_take(b->arena, (size_t)c->n_probes, sizeof *list);
     for (int q = 0; list && q < c->n_probes; q++) {
-        pf_status status = given_probe(b, &c->probes[q], &list[q]);
+        pf_status status = pf__plan_given_probe(b, &c->probes[q], &list[q]);
         if (status != PF_OK) {
             return status;
         }
@@ -301,7 +301,7 @@ static pf_status task_command(pf_plan_builder *b, const pf_config_task *given, p
             b, given->place, "task", given->name,
             "needs a `command` or `policy` unless it uses exactly one mechanism");
     }
-    int j = find_mechanism(plan, given->mechanisms.text[0]);
+    int j = pf__plan_find_mechanism(plan, given->mechanisms.text[0]);
     const pf_plan_probe *probe = j > 0 ? probe_of(plan, j) : NULL;
     if (!probe) {
         return pf__plan_complain(b, given->place, "task", given->name,
@@ -334,7 +334,7 @@ static pf_status task_uses(pf_plan_builder *b, const pf_config_task *given, pf_p
         // every candidate the command moves must be named, or its loss would go unnoticed
         int named = 0;
         for (int i = 0; i < given->mechanisms.n; i++) {
-            int j = find_mechanism(plan, given->mechanisms.text[i]);
+            int j = pf__plan_find_mechanism(plan, given->mechanisms.text[i]);
             if (j < 0) {
                 return pf__plan_complain(b, given->place, "mechanism", given->mechanisms.text[i],
                                          "is not one of the machine's");
@@ -352,7 +352,7 @@ static pf_status task_uses(pf_plan_builder *b, const pf_config_task *given, pf_p
                                      "moves a candidate mechanism that it does not list");
         }
         for (n = 0; n < given->mechanisms.n && n < plan->n_mech; n++) {
-            uses[n] = find_mechanism(plan, given->mechanisms.text[n]);
+            uses[n] = pf__plan_find_mechanism(plan, given->mechanisms.text[n]);
         }
         qsort(uses, (size_t)n, sizeof *uses, by_number);
         for (int i = 1; i < n; i++) {

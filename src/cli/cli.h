@@ -112,6 +112,36 @@ pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name,
 bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,
                        int *status);
 
+// A configuration file and the overrides of --set.
+typedef struct cli_config {
+    void *data;
+    size_t n;
+    const char *file; // for messages
+    const char *overrides[65];
+    int n_overrides;
+} cli_config;
+
+// path is Nullable. Gives the exit status; close frees.
+int cli_config_open(const char *command, const char *path, const cli_list *set, cli_config *config);
+void cli_config_close(cli_config *config);
+
+// --predictor (Nullable): "twin" leaves *model NULL, "ensemble:FILE" gives the file, which the
+// output must not overwrite. Gives the exit status.
+int cli_predictor(const char *command, const char *given, const char *output, const char **model);
+
+// Which probes a kit is calibrated with.
+typedef enum cli_probes {
+    CLI_PROBES_DEFAULT,  // designed, unless the configuration or the method asks for others
+    CLI_PROBES_SINGLE,   // one pulse per candidate
+    CLI_PROBES_DESIGNED, // designed in place
+    CLI_PROBES_LIBRARY   // from a file
+} cli_probes;
+
+// Gives the plan the probes that were asked for. The model is Nullable, library the file's name.
+pf_status cli_plan_probes(pf_plan *plan, cli_probes which, const char *library,
+                          const cli_config *config, pf_plant *plant, const pf_model *model,
+                          const pf_effort *effort, pf_error *error);
+
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 
@@ -121,6 +151,7 @@ bool cli_print_readiness(pf_session *session);
 int cmd_demo(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
+int cmd_design(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_replay(int argc, char **argv);

@@ -15,35 +15,8 @@ typedef struct call {
     bool json;
     double seed_number; // NaN: not given
     const char *model;  // file of the ensemble. NULL: a twin
+    cli_probes which;   // and c->probes the library's file
 } call;
-
-// A file and the overrides as one configuration text.
-typedef struct config_text {
-    void *data;
-    size_t n;
-    const char *file;
-    const char *overrides[65];
-    int n_overrides;
-} config_text;
-
-static int read_config(const call *c, config_text *t, double *threads)
-{
-    pf_error error = {PF_OK, ""};
-    *t = (config_text){.file = c->config ? c->config : "--set"};
-    if (c->threads && !cli_integer("calibrate", "--threads", c->threads, 1, 256, threads)) {
-        return EXIT_USAGE;
-    }
-    for (int i = 0; i < c->set.n; i++) {
-        t->overrides[t->n_overrides++] = c->set.item[i];
-    }
-    if (c->config) {
-        pf_status status = pf_file_read(c->config, (size_t)16 << 20, &t->data, &t->n, &error);
-        if (status != PF_OK) {
-            return cli_fail("calibrate", status, &error);
-        }
-    }
-    return EXIT_YES;
-}
 
 static void print_summary(const char *path, const pf_kit *k, bool json)
 {
@@ -110,7 +83,7 @@ static void apply_options(const call *c, pf_plan *plan)
     }
 }
 
-static pf_status from_recordings(const call *c, const config_text *t, const pf_effort *effort,
+static pf_status from_recordings(const call *c, const cli_config *t, const pf_effort *effort,
                                  void **bytes, size_t *n_bytes, pf_error *error)
 {
     void *csv = NULL;
@@ -131,7 +104,7 @@ static pf_status from_recordings(const call *c, const config_text *t, const pf_e
     return status;
 }
 
-static pf_status from_plant(const call *c, const config_text *t, const pf_effort *effort,
+static pf_status from_plant(const call *c, const cli_config *t, const pf_effort *effort,
                             void **bytes, size_t *n_bytes, pf_error *error)
 {
     pf_plant *plant = NULL;
@@ -151,9 +124,12 @@ static pf_status from_plant(const call *c, const config_text *t, const pf_effort
         const char *name = pf_plant_get_info(plant)->name;
         apply_options(c, &plan);
         status = strcmp(plan.plant, name) == 0
-                     ? pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error)
+                     ? cli_plan_probes(&plan, c->which, c->probes, t, plant, model, effort, error)
                      : pf_fail(error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s", t->file,
                                plan.plant, name);
+        if (status == PF_OK) {
+            status = pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error);
+        }
         pf_plan_free(&plan);
     }
     pf_model_destroy(model);
@@ -161,24 +137,31 @@ static pf_status from_plant(const call *c, const config_text *t, const pf_effort
     return status;
 }
 
-// "twin", or "ensemble:FILE" with the file into *model.
+// single, designed or the name of a file.
+static int read_probes(call *c)
+{
+    if (!c->probes) {
+        return EXIT_YES;
+    }
+    c->which = strcmp(c->probes, "single") == 0     ? CLI_PROBES_SINGLE
+               : strcmp(c->probes, "designed") == 0 ? CLI_PROBES_DESIGNED
+                                                    : CLI_PROBES_LIBRARY;
+    if (c->recordings) {
+        return cli_usage("calibrate",
+                         "--probes: recordings come with the probes they were made of");
+    }
+    if (c->which == CLI_PROBES_LIBRARY && pf_file_same(c->output, c->probes)) {
+        return cli_usage("calibrate", "-o %s would overwrite the library", c->output);
+    }
+    return EXIT_YES;
+}
+
 static int read_predictor(call *c)
 {
-    static const char ensemble[] = "ensemble:";
-    const char *given = c->predictor ? c->predictor : "twin";
-    if (strncmp(given, ensemble, sizeof ensemble - 1) == 0) {
-        c->model = given + sizeof ensemble - 1;
-    }
-    if (c->model ? !c->model[0] : strcmp(given, "twin") != 0) {
-        return cli_usage("calibrate", "--predictor %s: say twin or ensemble:FILE", given);
-    }
     if (c->predictor && c->recordings) {
         return cli_usage("calibrate", "--predictor: recordings predict by themselves");
     }
-    if (c->model && pf_file_same(c->output, c->model)) {
-        return cli_usage("calibrate", "-o %s would overwrite the model", c->output);
-    }
-    return EXIT_YES;
+    return cli_predictor("calibrate", c->predictor, c->output, &c->model);
 }
 
 static int check_call(const call *c)
@@ -198,12 +181,6 @@ static int check_call(const call *c)
     }
     if (c->faults && strcmp(c->faults, "one") != 0 && strcmp(c->faults, "many") != 0) {
         return cli_usage("calibrate", "--faults %s: say one or many", c->faults);
-    }
-    if (c->probes && strcmp(c->probes, "single") != 0) {
-        return cli_usage("calibrate",
-                         "--probes %s: this version has the library single; list other probes in "
-                         "the config",
-                         c->probes);
     }
     if ((c->recordings && pf_file_same(c->output, c->recordings)) ||
         (c->config && pf_file_same(c->output, c->config))) {
@@ -241,10 +218,17 @@ int cmd_calibrate(int argc, char **argv)
     if (status == EXIT_YES) {
         status = read_predictor(&c);
     }
-    config_text t;
+    if (status == EXIT_YES) {
+        status = read_probes(&c);
+    }
+    cli_config t;
     double threads = 0;
     if (status == EXIT_YES && c.seed &&
         !cli_integer("calibrate", "--seed", c.seed, 0, 9007199254740991.0, &c.seed_number)) {
+        status = EXIT_USAGE;
+    }
+    if (status == EXIT_YES && c.threads &&
+        !cli_integer("calibrate", "--threads", c.threads, 1, 256, &threads)) {
         status = EXIT_USAGE;
     }
     if (status != EXIT_YES) {
@@ -255,7 +239,7 @@ int cmd_calibrate(int argc, char **argv)
     if (result != PF_OK) {
         return cli_fail("calibrate", result, &error);
     }
-    status = read_config(&c, &t, &threads);
+    status = cli_config_open("calibrate", c.config, &c.set, &t);
     if (status != EXIT_YES) {
         return status;
     }
@@ -268,6 +252,6 @@ int cmd_calibrate(int argc, char **argv)
     cli_progress_end(&progress);
     status = result == PF_OK ? save_kit(&c, bytes, n_bytes) : cli_fail("calibrate", result, &error);
     free(bytes);
-    free(t.data);
+    cli_config_close(&t);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "calibrate/observe.h"
 #include "check/flight.h"
 #include "host/arena.h"
+#include "preflight/design.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ typedef struct story {
     int fault;   // 0: healthy
     int chapter; // of the story
     bool recovering, told_severity;
+    int told_before; // probes of the session before this one
     uint64_t seed;
 } story;
 
@@ -47,7 +49,31 @@ static void bar(double p, const char *colour)
     printf("%s", cli_paint(NULL));
 }
 
-static pf_status calibrate(story *s, pf_error *error)
+// Group probes designed on the simulator in place of the single pulses.
+static pf_status design(story *s, pf_plan *plan, const pf_effort *effort, pf_error *error)
+{
+    pf_design_config config;
+    pf_design made;
+    pf_plan_probe probes[PF_MECH_MAX];
+    pf_status status = pf_design_config_default(&config, plan, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    config.compare = false;
+    status = pf_design_create(&made, &config, plan, s->plant, NULL, effort, error);
+    for (int q = 0; status == PF_OK && q < made.library.n_probes; q++) {
+        probes[q] = made.library.probes[q].probe;
+    }
+    if (status == PF_OK) {
+        status = pf_plan_set_probes(plan, made.library.n_probes, probes, error);
+    }
+    pf_design_free(&made);
+    pf_design_config_free(&config);
+    return status;
+}
+
+// A kit with the single pulses, or with group probes and the pulses beside them.
+static pf_status calibrate(story *s, bool groups, pf_error *error)
 {
     pf_plan plan;
     size_t n = 0;
@@ -57,7 +83,14 @@ static pf_status calibrate(story *s, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    status = pf_calibrate(&plan, s->plant, NULL, &effort, &s->bytes, &n, error);
+    if (groups) {
+        status = design(s, &plan, &effort, error);
+    }
+    if (status == PF_OK) {
+        free(s->bytes);
+        s->bytes = NULL;
+        status = pf_calibrate(&plan, s->plant, NULL, &effort, &s->bytes, &n, error);
+    }
     cli_progress_end(&progress);
     pf_plan_free(&plan);
     return status == PF_OK ? pf_kit_load(&s->kit, s->bytes, n, error) : status;
@@ -132,6 +165,31 @@ static void after_ask(void *self, const pf_ask *ask)
     }
 }
 
+// What one target says.
+static void print_reading(story *s, const char *what, const char *name, const pf_reading *r)
+{
+    printf("  %s %-12s matched score %7.2f: ", what, name, r->score);
+    if (r->ratio > 1) {
+        printf("%sas a weak one answers, %.0f to 1%s\n", cli_paint(CLI_YELLOW), r->ratio,
+               cli_paint(NULL));
+    } else if (r->ratio < 1) {
+        printf("as a healthy one answers, %.0f to 1\n", 1 / r->ratio);
+    } else {
+        printf("says nothing, look again later\n");
+    }
+    if (!r->gate) {
+        return;
+    }
+    printf("      evidence of a loss opens the gate for the amplitude: z = %.2f (0 healthy, 1 at a "
+           "gain of %.2f)\n",
+           r->coordinate, s->kit.g_cal);
+    if (!s->told_severity) {
+        print_belief(s);
+        print_severity(s, r->mechanism);
+        s->told_severity = true;
+    }
+}
+
 static void after_tell(void *self, const pf_ask *ask)
 {
     story *s = self;
@@ -148,25 +206,12 @@ static void after_tell(void *self, const pf_ask *ask)
     }
     int n = 0;
     const pf_reading *r = pf_session_readings(s->session, &n);
-    printf("  probe %-12s matched score %7.2f: ", pf_kit_probe_name(k, ask->probe), r->score);
-    if (r->ratio > 1) {
-        printf("%sas a weak one answers, %.0f to 1%s\n", cli_paint(CLI_YELLOW), r->ratio,
-               cli_paint(NULL));
-    } else if (r->ratio < 1) {
-        printf("as a healthy one answers, %.0f to 1\n", 1 / r->ratio);
-    } else {
-        printf("says nothing, look again later\n");
+    if (n > 1) {
+        printf("  probe %s\n", pf_kit_probe_name(k, ask->probe));
     }
-    if (r->gate) {
-        printf(
-            "      evidence of a loss opens the gate for the amplitude: z = %.2f (0 healthy, 1 at "
-            "a gain of %.2f)\n",
-            r->coordinate, k->g_cal);
-        if (!s->told_severity) {
-            print_belief(s);
-            print_severity(s, r->mechanism);
-            s->told_severity = true;
-        }
+    for (int t = 0; t < n; t++) {
+        print_reading(s, n > 1 ? "     " : "probe", pf_kit_mechanism_name(k, r[t].mechanism),
+                      &r[t]);
     }
     if (pf_session_alarm(s->session) &&
         pf_session_alarm_opportunity(s->session) == pf_session_opportunities(s->session) - 1) {
@@ -177,24 +222,87 @@ static void after_tell(void *self, const pf_ask *ask)
     }
 }
 
-static pf_status probe(story *s, pf_error *error)
+static pf_status drive(story *s, pf_error *error)
 {
-    heading(s, "Whether and where: probes, chosen one by one");
-    printf(
-        "Each probe pulses one idle thruster for %d steps. Its response is compared with what a\n"
-        "healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
-        pf_kit_probe_rows(&s->kit, 0));
-    pf_drive drive = {.seed = s->seed,
-                      .purpose = PF_PURPOSE_EVALUATION,
-                      .stop = &cli_interrupted,
-                      .self = s,
-                      .after_ask = after_ask,
-                      .after_tell = after_tell};
-    pf_status status = pf_drive_session(s->session, &s->rig, &drive, error);
+    pf_drive d = {.seed = s->seed,
+                  .purpose = PF_PURPOSE_EVALUATION,
+                  .stop = &cli_interrupted,
+                  .self = s,
+                  .after_ask = after_ask,
+                  .after_tell = after_tell};
+    pf_status status = pf_drive_session(s->session, &s->rig, &d, error);
     if (status == PF_OK) {
         printf("  belief after %d probes (charge %.2f):\n", pf_session_told(s->session),
                pf_session_charge(s->session));
         print_belief(s);
+    }
+    return status;
+}
+
+static pf_status probe_one_by_one(story *s, pf_error *error)
+{
+    heading(s, "Whether and where: pulses, one thruster at a time");
+    printf(
+        "Each probe pulses one idle thruster for %d steps. Its response is compared with what a\n"
+        "healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
+        pf_kit_probe_rows(&s->kit, 0));
+    return drive(s, error);
+}
+
+static pf_status start(story *s, pf_error *error)
+{
+    const pf_kit *k = &s->kit;
+    size_t bytes = pf_session_size(k);
+    void *memory = pf_arena_take(&s->arena, bytes, 1);
+    double *begin = pf_arena_take(&s->arena, (size_t)k->n_state + 1, sizeof(double));
+    double *response =
+        pf_arena_take(&s->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, sizeof(double));
+    if (s->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    s->rig = (pf_rig){
+        .plant = s->plant, .kit = k, .gains = s->gains, .start = begin, .response = response};
+    return pf_session_init(&s->session, k, NULL, memory, bytes, error);
+}
+
+// Which thrusters share a probe.
+static void print_groups(const story *s)
+{
+    const pf_kit *k = &s->kit;
+    for (int q = 0; q < k->n_probes; q++) {
+        const int32_t *targets = NULL;
+        int n = pf_kit_probe_targets(k, q, &targets);
+        if (n == 1) {
+            continue;
+        }
+        printf("  %s:", pf_kit_probe_name(k, q));
+        for (int t = 0; t < n; t++) {
+            printf(" %s", pf_kit_mechanism_name(k, targets[t]));
+        }
+        printf("\n");
+    }
+}
+
+static pf_status probe_groups(story *s, pf_error *error)
+{
+    s->told_before = pf_session_told(s->session);
+    pf_status status = calibrate(s, true, error);
+    if (status == PF_OK) {
+        status = start(s, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    heading(s, "The same day again with group probes");
+    printf(
+        "Several thrusters fire at once, in groups and patterns designed on the simulator so that "
+        "every\none of them stands out from the others; same strength, same length:\n");
+    print_groups(s);
+    s->recovering = false;
+    status = drive(s, error);
+    if (status == PF_OK) {
+        printf("  %d probes, against %d one by one.\n", pf_session_told(s->session),
+               s->told_before);
     }
     return status;
 }
@@ -248,29 +356,13 @@ static pf_status fly(story *s, pf_error *error)
     return PF_OK;
 }
 
-static pf_status start(story *s, pf_error *error)
-{
-    const pf_kit *k = &s->kit;
-    size_t bytes = pf_session_size(k);
-    void *memory = pf_arena_take(&s->arena, bytes, 1);
-    double *begin = pf_arena_take(&s->arena, (size_t)k->n_state + 1, sizeof(double));
-    double *response =
-        pf_arena_take(&s->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, sizeof(double));
-    if (s->arena.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    }
-    s->rig = (pf_rig){
-        .plant = s->plant, .kit = k, .gains = s->gains, .start = begin, .response = response};
-    return pf_session_init(&s->session, k, NULL, memory, bytes, error);
-}
-
 static pf_status tell_story(story *s, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
     printf(
         "A spacecraft with eight thrusters. Today's job uses one; the next job is not known yet.\n"
         "Any of the seven idle thrusters may have lost strength.\n");
-    pf_status status = calibrate(s, error);
+    pf_status status = calibrate(s, false, error);
     if (status == PF_OK) {
         printf("Calibrated on a simulator beforehand: %d probes, %d tasks (a %zu-byte kit).\n",
                (int)s->kit.n_probes, (int)s->kit.n_tasks, pf_kit_size(&s->kit));
@@ -287,7 +379,10 @@ static pf_status tell_story(story *s, pf_error *error)
         status = start(s, error);
     }
     if (status == PF_OK) {
-        status = probe(s, error);
+        status = probe_one_by_one(s, error);
+    }
+    if (status == PF_OK) {
+        status = probe_groups(s, error);
     }
     if (status == PF_OK) {
         heading(s, "The verdict for every task that may come");

@@ -26,7 +26,8 @@ static const cli_command commands[] = {
      "  --set a.b=v          one setting, as often as needed; wins over the file\n"
      "  --predictor twin     what predicts responses: a copy of the plant, or with\n"
      "                       ensemble:FILE a learned model of it\n"
-     "  --probes single      one pulse per candidate (the only library in this version)\n"
+     "  --probes designed    group probes designed on the predictor (the default); single: one\n"
+     "                       pulse per candidate; FILE: a library that `design` wrote\n"
      "  --method ID          method the alarm is calibrated for (default eg-mpt)\n"
      "  --faults one         what may have changed: one mechanism, or with many each on its\n"
      "                       own\n"
@@ -37,6 +38,24 @@ static const cli_command commands[] = {
      "Example: preflight calibrate attitude -o attitude.kit --set episodes=100\n"
      "Example: preflight calibrate --recordings log.csv --config rig.yaml -o rig.kit\n",
      cmd_calibrate},
+    {"design", "designs group probes on the predictor", "PLANT -o LIBRARY [options]",
+     "Finds the fewest probes in which every mechanism stands out by a target separation, "
+     "confirms\n"
+     "them on simulated episodes and compares them with single pulses, Hadamard signs and\n"
+     "multisines.\n\n"
+     "  -o LIBRARY           a YAML file for `calibrate --probes` (- for standard output)\n"
+     "  --predictor twin     what predicts responses, or ensemble:FILE\n"
+     "  --config FILE        constraints in the section `design` (YAML), and other settings\n"
+     "  --set a.b=v          one setting, as often as needed; wins over the file\n"
+     "  --seed N             of all random draws (default 0)\n"
+     "  --threads N          worker threads (default: all processors); the library is the same\n"
+     "  --plot FILE          the waveforms, .svg or .png (needs gnuplot)\n"
+     "  --json               the report as JSON\n\n"
+     "Exit status 0 if every mechanism is separated, 1 if some are not (the library holds what\n"
+     "can be done and the report names them), 3 if a constraint cannot be met.\n"
+     "Example: preflight design attitude -o attitude.probes\n"
+     "Example: preflight design battery -o b.probes --set design.at_once=2 --set design.target=8\n",
+     cmd_design},
     {"check", "one readiness check of a simulated or external plant",
      "KIT [--plant NAME|exec:CMD] [--fault J:G]... [--seed N] [options]",
      "  --plant NAME         the machine to check (default: the kit's plant); exec:COMMAND runs\n"

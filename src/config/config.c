@@ -184,6 +184,92 @@ static const pf_schema_row prior_single = {
 static const pf_schema_row prior_element = {"", PF_KIND_NUMBER, 0, 0, 1, 0, NULL, "a probability"};
 static const pf_schema_shape prior_shape = {.single = &prior_single, .element = &prior_element};
 
+static pf_status check_design_mechanism(const pf__yaml_node *node, const void *base,
+                                        const char *path, pf_error *error)
+{
+    const pf_config_design_mechanism *m = base;
+    if (m->lo > m->hi) {
+        return pf__yaml_refuse(error, node->at, "%s: lo %.6g is above hi %.6g; swap them", path,
+                               m->lo, m->hi);
+    }
+    return PF_OK;
+}
+
+#define DESIGN_MECHANISM(field) offsetof(pf_config_design_mechanism, field)
+static const pf_schema_row design_mechanism_rows[] = {
+    {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, DESIGN_MECHANISM(name), NULL,
+     "name or index of a candidate"},
+    {"amplitude", PF_KIND_NUMBER, PF_ROW_NONZERO, -DBL_MAX, DBL_MAX, DESIGN_MECHANISM(amplitude),
+     NULL, "largest command; default that of its pulse"},
+    {"lo", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, DESIGN_MECHANISM(lo), NULL, "least command"},
+    {"hi", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, DESIGN_MECHANISM(hi), NULL, "greatest command"},
+    {"rate", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, DESIGN_MECHANISM(rate), NULL,
+     "most change of the command from one step to the next"},
+    {"one_sided", PF_KIND_FLAG, 0, 0, 0, DESIGN_MECHANISM(one_sided), NULL,
+     "whether it acts in the direction of its pulse only"},
+    {"zero_integral", PF_KIND_FLAG, 0, 0, 0, DESIGN_MECHANISM(zero_integral), NULL,
+     "whether its commands add up to zero"},
+};
+static const pf_schema design_mechanism_object = {
+    design_mechanism_rows, PF_COUNT(design_mechanism_rows), sizeof(pf_config_design_mechanism),
+    DESIGN_MECHANISM(place), check_design_mechanism};
+static const pf_schema_shape design_mechanism_shape = {.object = &design_mechanism_object};
+static const pf_schema_row design_mechanism_element = {
+    "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_mechanism_shape, "what a mechanism may be asked for"};
+static const pf_schema_shape design_mechanism_list = {.object = &design_mechanism_object,
+                                                      .element = &design_mechanism_element,
+                                                      .count =
+                                                          offsetof(pf_config, design.n_mechanisms)};
+
+static const pf_schema_row design_output_rows[] = {
+    {"channel", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_design_output, channel),
+     NULL, "name or index of a channel"},
+    {"most", PF_KIND_NUMBER, PF_ROW_REQUIRED | PF_ROW_OPEN_MIN, 0, DBL_MAX,
+     offsetof(pf_config_design_output, most), NULL, "how far a probe may move it, raw units"},
+};
+static const pf_schema design_output_object = {design_output_rows, PF_COUNT(design_output_rows),
+                                               sizeof(pf_config_design_output),
+                                               offsetof(pf_config_design_output, place), NULL};
+static const pf_schema_shape design_output_shape = {.object = &design_output_object};
+static const pf_schema_row design_output_element = {
+    "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_output_shape, "how far an output may move"};
+static const pf_schema_shape design_output_list = {.object = &design_output_object,
+                                                   .element = &design_output_element,
+                                                   .count = offsetof(pf_config, design.n_outputs)};
+
+static const pf_schema_row apart_element = {
+    "", PF_KIND_REFS, 0, 2, 256, 0, &refs_shape, "mechanisms that never act together"};
+static const pf_schema_shape apart_shape = {.element = &apart_element};
+
+static const pf_schema_row design_rows[] = {
+    {"target", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, 1e6, offsetof(pf_config, design.target), NULL,
+     "separation that every candidate shall reach in one probe, in standard deviations"},
+    {"steps", PF_KIND_COUNT, 0, 1, 256, offsetof(pf_config, design.steps), NULL,
+     "control steps with a command; default as in the single pulse"},
+    {"rate", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, offsetof(pf_config, design.rate), NULL,
+     "most change of any command from one step to the next, in amplitudes"},
+    {"one_sided", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, design.one_sided), NULL,
+     "whether all mechanisms act in the direction of their pulse only"},
+    {"zero_integral", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, design.zero_integral), NULL,
+     "whether the commands of every mechanism add up to zero"},
+    {"at_once", PF_KIND_COUNT, 0, 1, 256, offsetof(pf_config, design.at_once), NULL,
+     "most mechanisms that one probe may move"},
+    {"apart", PF_KIND_GROUPS, 0, 1, 4096, offsetof(pf_config, design.apart), &apart_shape,
+     "mechanisms that never act together"},
+    {"mechanisms", PF_KIND_LIST, 0, 1, 256, offsetof(pf_config, design.mechanisms),
+     &design_mechanism_list, "what single mechanisms may be asked for"},
+    {"excursion", PF_KIND_LIST, 0, 1, 4096, offsetof(pf_config, design.outputs),
+     &design_output_list, "how far named outputs may move"},
+    {"with_singles", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, design.with_singles), NULL,
+     "whether the single pulses go into the library too"},
+    {"starts", PF_KIND_COUNT, 0, 1, 1000, offsetof(pf_config, design.starts), NULL,
+     "starts of the exchange"},
+    {"episodes", PF_KIND_COUNT, 0, 20, 100000, offsetof(pf_config, design.episodes), NULL,
+     "nominal episodes that confirm a probe"},
+};
+static const pf_schema design_object = {design_rows, PF_COUNT(design_rows), 0, 0, NULL};
+static const pf_schema_shape design_shape = {.object = &design_object};
+
 static const pf_schema_row config_rows[] = {
     {"plant", PF_KIND_TEXT, 0, 1, 4096, offsetof(pf_config, plant), NULL, "name of the plant"},
     {"mechanisms", PF_KIND_LIST, 0, 1, 256, offsetof(pf_config, mechanisms), &mechanism_list,
@@ -227,6 +313,7 @@ static const pf_schema_row config_rows[] = {
      "noise added to what is measured"},
     {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, offsetof(pf_config, seed), NULL,
      "of all random draws"},
+    {"design", PF_KIND_OBJECT, 0, 0, 0, 0, &design_shape, "constraints of designed probes"},
 };
 static const pf_schema config_object = {config_rows, PF_COUNT(config_rows), sizeof(pf_config), 0,
                                         check_config};

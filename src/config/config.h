@@ -63,6 +63,38 @@ typedef struct pf_config_numbers {
     double *value;
 } pf_config_numbers;
 
+// Lists of names, such as groups that must not act together.
+typedef struct pf_config_ref_lists {
+    int n;
+    pf_config_refs *list;
+} pf_config_ref_lists;
+
+// What one mechanism may be asked for in a designed probe.
+typedef struct pf_config_design_mechanism {
+    char *name; // or index
+    double amplitude, lo, hi, rate;
+    int one_sided, zero_integral; // 0, 1, -1: not given
+    pf_place place;
+} pf_config_design_mechanism;
+
+// How far a designed probe may move an output.
+typedef struct pf_config_design_output {
+    char *channel; // or index
+    double most;
+    pf_place place;
+} pf_config_design_output;
+
+typedef struct pf_config_design {
+    double target, rate;
+    int steps, at_once, starts, episodes;
+    int one_sided, zero_integral, with_singles;
+    pf_config_ref_lists apart;
+    int n_mechanisms;
+    pf_config_design_mechanism *mechanisms;
+    int n_outputs;
+    pf_config_design_output *outputs;
+} pf_config_design;
+
 typedef struct pf_config {
     char *file; // for messages; "--set" when there was none
     char *plant;
@@ -91,6 +123,7 @@ typedef struct pf_config {
     int weighting;     // pf_weighting, -1: not given
     double sensor_noise;
     double seed; // an integer in 0..2^53-1, NaN: not given
+    pf_config_design design;
 } pf_config;
 
 // Reads text (n bytes, called `file` in messages; text NULL: an empty configuration), applies the

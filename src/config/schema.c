@@ -131,6 +131,9 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
         snprintf(out, size, "a list of %g to %g %s", row->min, row->max,
                  row->kind == PF_KIND_REFS ? "names" : "numbers");
         break;
+    case PF_KIND_GROUPS:
+        snprintf(out, size, "a list of %g to %g lists of names", row->min, row->max);
+        break;
     case PF_KIND_MATRIX:
         snprintf(out, size, "a list of 1 to %g rows, each a list of 1 to 256 numbers", row->max);
         break;
@@ -497,6 +500,10 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
         pf_config_refs *refs = (pf_config_refs *)at;
         return read_array(r, row, node, &refs->n, &refs->text, sizeof *refs->text);
     }
+    case PF_KIND_GROUPS: {
+        pf_config_ref_lists *groups = (pf_config_ref_lists *)at;
+        return read_array(r, row, node, &groups->n, &groups->list, sizeof *groups->list);
+    }
     case PF_KIND_MATRIX:
         return read_matrix(r, row, node, (pf_config_matrix *)at);
     case PF_KIND_OBJECT:
@@ -520,6 +527,14 @@ static void free_list(const pf_schema_row *row, char *base)
     free(items);
 }
 
+static void free_refs(const pf_config_refs *refs)
+{
+    for (int j = 0; j < refs->n; j++) {
+        free(refs->text[j]);
+    }
+    free(refs->text);
+}
+
 static void free_object(const pf_schema *object, char *base)
 {
     for (int i = 0; i < object->n; i++) {
@@ -536,12 +551,15 @@ static void free_object(const pf_schema *object, char *base)
         case PF_KIND_MATRIX:
             free(((pf_config_matrix *)at)->value);
             break;
-        case PF_KIND_REFS: {
-            pf_config_refs *refs = (pf_config_refs *)at;
-            for (int j = 0; j < refs->n; j++) {
-                free(refs->text[j]);
+        case PF_KIND_REFS:
+            free_refs((pf_config_refs *)at);
+            break;
+        case PF_KIND_GROUPS: {
+            pf_config_ref_lists *groups = (pf_config_ref_lists *)at;
+            for (int j = 0; j < groups->n; j++) {
+                free_refs(&groups->list[j]);
             }
-            free(refs->text);
+            free(groups->list);
             break;
         }
         case PF_KIND_OBJECT:

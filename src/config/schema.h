@@ -26,6 +26,7 @@ typedef enum pf_schema_kind {
     PF_KIND_NUMBERS, // pf_config_numbers: one value, or a list of min to max elements
     PF_KIND_MATRIX,  // pf_config_matrix, min to max rows
     PF_KIND_REFS,    // pf_config_refs: one name, or a list of min to max
+    PF_KIND_GROUPS,  // pf_config_ref_lists: a list of min to max lists of names
     PF_KIND_OBJECT,  // a mapping whose values lie in the same struct
     PF_KIND_LIST     // an array of structs, min to max of them, first row of each its unique name
 } pf_schema_kind;

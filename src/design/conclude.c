@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "design_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// From the best library that was found to what is reported of it.
+
+// Levels of a designed column back from its commands.
+static void levels_of(const pf_maker *m, const pf_plan_probe *probe, int *levels)
+{
+    const pf_design_config *c = m->job->config;
+    for (int t = 0; t < probe->n_targets; t++) {
+        int j = probe->targets[t];
+        const pf_level *level = &m->job->levels[j];
+        for (int r = 0; r < c->steps; r++) {
+            double u = probe->command[r * c->n_mech + j];
+            int l = -level->top;
+            while (l < level->top && pf__design_command(level, l) != u) {
+                l++;
+            }
+            levels[t * c->steps + r] = l;
+        }
+    }
+}
+
+static pf_status fill_linear(pf_maker *m, pf_design_library *l, int n_designed, pf_error *error)
+{
+    size_t steps = (size_t)m->job->config->steps;
+    int *levels = malloc((size_t)PF_MECH_MAX * steps * sizeof *levels);
+    double separation[PF_MECH_MAX];
+    if (!levels) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
+    }
+    for (int q = 0; q < n_designed; q++) {
+        const pf_design_probe *p = &l->probes[q];
+        levels_of(m, &p->probe, levels);
+        pf__exchange_set(m->x, p->probe.n_targets, p->probe.targets, levels);
+        pf__exchange_separation(m->x, separation);
+        for (int t = 0; t < p->probe.n_targets; t++) {
+            l->targets[p->first + t].linear = separation[t];
+        }
+    }
+    free(levels);
+    return PF_OK;
+}
+
+// Drops probes with a target that calibration would refuse.
+static void prune(pf_maker *m, pf_design *d, int *left)
+{
+    pf_design_library *l = &d->library;
+    int probes = 0, targets = 0;
+    d->n_designed = 0;
+    for (int q = 0; q < l->n_probes; q++) {
+        pf_design_probe p = l->probes[q];
+        bool accepted = true;
+        for (int t = 0; t < p.probe.n_targets; t++) {
+            accepted = accepted && l->targets[p.first + t].accepted;
+        }
+        if (!accepted) {
+            continue;
+        }
+        d->n_designed += q < m->best_designed;
+        for (int t = 0; t < p.probe.n_targets; t++) {
+            l->targets[targets + t] = l->targets[p.first + t];
+            l->targets[targets + t].probe = probes;
+        }
+        p.first = targets;
+        targets += p.probe.n_targets;
+        l->probes[probes++] = p;
+    }
+    l->n_probes = probes;
+    l->n_targets = targets;
+    // single pulses that are not in the library
+    const pf_plan *plan = m->job->plan;
+    for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
+        bool in = plan->probes[q].n_targets != 1;
+        for (int i = 0; i < probes && !in; i++) {
+            in = memcmp(l->probes[i].probe.command, plan->probes[q].command,
+                        (size_t)plan->n_mech * sizeof(double) *
+                            (size_t)(l->probes[i].probe.rows < plan->probes[q].rows
+                                         ? l->probes[i].probe.rows
+                                         : plan->probes[q].rows)) == 0;
+        }
+        if (!in) {
+            left[d->n_left++] = plan->probes[q].targets[0];
+        }
+    }
+    d->left = left;
+}
+
+static void find_weak(pf_maker *m, pf_design *d, int *weak)
+{
+    for (int j = 1; j < m->job->plan->n_mech; j++) {
+        bool good = false;
+        for (int t = 0; t < d->library.n_targets; t++) {
+            good = good || (d->library.targets[t].mechanism == j && d->library.targets[t].good);
+        }
+        if (!good) {
+            weak[d->n_weak++] = j;
+        }
+    }
+    d->weak = weak;
+}
+
+// Pairs that a probe of the two alone does not tell apart; only asked where one probe was not
+// enough.
+static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
+{
+    enum { PAIR_STARTS = 4, CANDIDATES_MOST = 40 };
+    size_t steps = (size_t)m->job->config->steps;
+    int n = m->n_strong, *levels = malloc(2 * steps * sizeof *levels);
+    int *pairs = pf_arena_take(&m->job->arena, (size_t)n * (size_t)n + 1, sizeof *pairs);
+    pf_status status = levels && pairs ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    for (int i = 0; i < n && n <= CANDIDATES_MOST && status == PF_OK; i++) {
+        for (int k = 0; k < i && status == PF_OK; k++) {
+            int a = m->strong[k], b = m->strong[i];
+            int pair[2] = {a < b ? a : b, a < b ? b : a};
+            double separation[2];
+            if (m->job->config->apart[a * m->job->config->n_mech + b]) {
+                continue;
+            }
+            int found =
+                pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL, error);
+            status = found < 0 ? error->code : PF_OK;
+            bool apart = found > 0 && pf__exchange_set(m->x, 2, pair, levels) &&
+                         pf__exchange_separation(m->x, separation) >= m->job->config->target;
+            if (status == PF_OK && !apart) {
+                memcpy(pairs + 2 * d->n_pairs++, pair, sizeof pair);
+            }
+        }
+    }
+    free(levels);
+    d->pairs = pairs;
+    return status;
+}
+
+static pf_status compare(pf_maker *m, pf_design *d, pf_error *error)
+{
+    static const char *const others[] = {"single", "hadamard", "multisine"};
+    pf_status status = PF_OK;
+    // the designed probes without the single pulses beside them
+    d->families[0] = d->library;
+    d->families[0].n_probes = d->n_designed;
+    d->families[0].worst_move = 0;
+    d->families[0].smallest = INFINITY;
+    d->families[0].n_targets = 0;
+    for (int t = 0; t < d->library.n_targets; t++) {
+        if (d->library.targets[t].probe < d->n_designed) {
+            d->families[0].n_targets++;
+            d->families[0].smallest =
+                fmin(d->families[0].smallest, d->library.targets[t].confirmed);
+        }
+    }
+    for (int q = 0; q < d->n_designed; q++) {
+        for (int c = 0; c < m->job->plan->n_chan; c++) {
+            d->families[0].worst_move =
+                fmax(d->families[0].worst_move,
+                     d->library.probes[q].excursion[c] / m->job->return_scale[c]);
+        }
+    }
+    pf__family_check(m->job, &d->families[0]);
+    d->n_families = 1;
+    for (int i = 0; i < 3 && status == PF_OK && m->job->config->compare; i++) {
+        pf_design_library *l = &d->families[d->n_families];
+        status = pf__family_measure(m->job, others[i], l, error);
+        d->n_families += l->n_probes > 0;
+    }
+    return status;
+}
+
+pf_status pf__design_conclude(pf_maker *m, pf_design *d, pf_error *error)
+{
+    size_t n = (size_t)m->job->plan->n_mech;
+    int *weak = pf_arena_take(&m->job->arena, n, sizeof *weak);
+    int *left = pf_arena_take(&m->job->arena, n + (size_t)m->job->plan->n_probes, sizeof *left);
+    if (m->job->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
+    }
+    d->library = m->best;
+    pf_status status = fill_linear(m, &d->library, m->best_designed, error);
+    prune(m, d, left);
+    find_weak(m, d, weak);
+    if (status == PF_OK && d->library.n_probes == 0) {
+        return pf_fail(error, PF_ERR_DEGENERATE,
+                       "no allowed probe separates any mechanism: a loss to %g shows too little "
+                       "beside the noise; allow more steps or larger commands%s",
+                       m->job->plan->g_cal, m->job->model ? ", or use a better model" : "");
+    }
+    if (status == PF_OK && d->n_designed > 1 && m->job->config->compare) {
+        status = find_pairs(m, d, error);
+    }
+    return status == PF_OK ? compare(m, d, error) : status;
+}

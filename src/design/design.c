@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "design_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The fewest probes in which every candidate stands out: one probe for all is tried first, then
+// two, and so on, until the predictor separates every target and simulated episodes confirm it.
+
+// Designs of a group that the predictor itself is asked about.
+enum { KEEP = 3 };
+// How often outputs are held to less where the predictor moves them farther than superposition
+// does.
+enum { TIGHTER = 5 };
+// A division is designed in full where a quick look gives at least this share of the target, and
+// confirmed where the predictor gives this share of it. A learned model errs by the command, so
+// its residuals under random ones say less about a given probe.
+static const double quick_share = .6, twin_share = .9, model_share = .4;
+
+// --- one division
+
+static pf_status make_probe(pf_maker *m, int n, const int *group, const int *levels,
+                            pf_plan_probe *probe, pf_error *error)
+{
+    pf_design_job *job = m->job;
+    const pf_design_config *c = job->config;
+    double *command =
+        pf_arena_take(&job->arena, (size_t)c->rows * (size_t)c->n_mech, sizeof *command);
+    int *targets = pf_arena_take(&job->arena, (size_t)n, sizeof *targets);
+    if (job->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a probe");
+    }
+    for (int i = 0; i < n; i++) {
+        targets[i] = group[i];
+        for (int r = 0; r < c->steps; r++) {
+            command[r * c->n_mech + group[i]] =
+                pf__design_command(&job->levels[group[i]], levels[i * c->steps + r]);
+        }
+    }
+    *probe =
+        (pf_plan_probe){"", c->rows, command, pf__design_charge(job->plan) * c->rows, n, targets};
+    return PF_OK;
+}
+
+static bool within(const pf_design_job *job, const pf_design_probe *p)
+{
+    for (int c = 0; c < job->plan->n_chan; c++) {
+        if (p->excursion[c] > job->config->most[c]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The design out of a few that the predictor itself likes best; *smallest 0: none keeps the outputs
+// within bounds.
+static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
+                        double *smallest, pf_error *error)
+{
+    pf_design_library library;
+    pf_status status = pf__measure_library(m->job, "exchange", n, kept, &library, error);
+    if (status == PF_OK) {
+        status = pf__measure_predict(m->job, &library, error);
+    }
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        double value = pf__measure_smallest(&library, i);
+        if (within(m->job, &library.probes[i]) && value > *smallest) {
+            *smallest = value;
+            *probe = kept[i];
+        }
+    }
+    return status;
+}
+
+static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_probe *probe,
+                              double *smallest, pf_error *error)
+{
+    pf_design_job *job = m->job;
+    size_t size = (size_t)n * (size_t)job->config->steps;
+    int *levels = malloc(KEEP * size * sizeof *levels), found = 1;
+    pf_status status = levels ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
+    *smallest = 0;
+    for (int attempt = 0; status == PF_OK && attempt < TIGHTER && found > 0; attempt++) {
+        pf_plan_probe kept[KEEP];
+        found =
+            pf__groups_design(job, m->s, n, group, job->config->starts, KEEP, levels, NULL, error);
+        status = found < 0 ? error->code : PF_OK;
+        for (int i = 0; i < found && status == PF_OK; i++) {
+            status = make_probe(m, n, group, levels + (size_t)i * size, &kept[i], error);
+        }
+        if (status == PF_OK && found > 0) {
+            status = choose(m, found, kept, probe, smallest, error);
+        }
+        if (*smallest > 0 || m->s->n_moves == 0) {
+            break;
+        }
+        // superposition fell short of how far the outputs go: hold them to less
+        pf__sensitivity_tighten(m->s);
+    }
+    free(levels);
+    return status;
+}
+
+// Single pulses that the constraints allow go after the designed probes.
+static int add_singles(const pf_maker *m, pf_plan_probe *probes, int n)
+{
+    const pf_plan *plan = m->job->plan;
+    for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        size_t bytes = (size_t)p->rows * (size_t)plan->n_mech * sizeof(double);
+        bool fits = p->n_targets == 1 &&
+                    pf_design_allows(m->job->config, plan, p->rows, p->command, NULL) == PF_OK;
+        for (int i = 0; i < n && fits; i++) {
+            fits = probes[i].rows != p->rows || memcmp(probes[i].command, p->command, bytes) != 0;
+        }
+        if (fits) {
+            probes[n++] = *p;
+        }
+    }
+    return n;
+}
+
+static void name_probes(pf_maker *m, int n, pf_plan_probe *probes)
+{
+    for (int q = 0; q < n; q++) {
+        char name[24];
+        snprintf(name, sizeof name, "group_%d", q + 1);
+        probes[q].name = pf_arena_text(&m->job->arena, name);
+    }
+}
+
+// Predicts and confirms a whole library, designed probes first. Keeps it if it is the best so far:
+// more good targets, then the larger smallest separation.
+static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designed, bool *all,
+                       pf_error *error)
+{
+    pf_design_job *job = m->job;
+    size_t room = (size_t)n_designed + (size_t)job->plan->n_probes;
+    pf_plan_probe *probes = pf_arena_take(&job->arena, room, sizeof *probes);
+    if (!probes) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a library");
+    }
+    memcpy(probes, designed, (size_t)n_designed * sizeof *probes);
+    name_probes(m, n_designed, probes);
+    int n = add_singles(m, probes, n_designed), good = 0;
+    pf_design_library l;
+    pf_status status = pf__measure_library(job, "exchange", n, probes, &l, error);
+    if (status == PF_OK) {
+        status = pf__measure_predict(job, &l, error);
+    }
+    if (status == PF_OK) {
+        status = pf__measure_confirm(job, &l, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    *all = true;
+    double smallest = INFINITY;
+    for (int t = 0; t < l.n_targets && l.targets[t].probe < n_designed; t++) {
+        good += l.targets[t].good;
+        *all = *all && l.targets[t].good;
+        smallest = fmin(smallest, l.targets[t].confirmed);
+    }
+    l.smallest = smallest; // of the designed ones
+    if (!m->best.probes || good > m->best_good ||
+        (good == m->best_good && smallest > m->best.smallest)) {
+        m->best = l;
+        m->best_good = good;
+        m->best_designed = n_designed;
+    }
+    return PF_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+// Tries k shared probes, and one for each candidate that stays alone.
+static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_error *error)
+{
+    int group_of[PF_MECH_MAX], group[PF_MECH_MAX], n_probes = 0;
+    double quick = INFINITY, predicted = INFINITY, smallest = 0;
+    if (k > 0 && !pf__groups_divide(m->job, m->x, m->n_strong, m->strong, k, group_of, &quick)) {
+        return PF_OK; // the constraints need more probes
+    }
+    if (!last && quick < quick_share * m->job->config->target) {
+        return PF_OK;
+    }
+    pf_plan_probe probes[PF_MECH_MAX];
+    pf_status status = PF_OK;
+    for (int g = 0; g < k + m->n_alone && status == PF_OK; g++) {
+        int n = 0;
+        for (int i = 0; i < m->n_strong && g < k; i++) {
+            if (group_of[i] == g) {
+                group[n++] = m->strong[i];
+            }
+        }
+        if (g >= k) {
+            group[n++] = m->alone[g - k];
+        }
+        if (n > 0) {
+            qsort(group, (size_t)n, sizeof *group, by_number);
+            status = design_group(m, n, group, &probes[n_probes], &smallest, error);
+            predicted = g < k ? fmin(predicted, smallest) : predicted;
+            n_probes += smallest > 0;
+        }
+        double share = m->job->model ? model_share : twin_share;
+        if (!last && g < k && smallest < share * m->job->config->target) {
+            return status;
+        }
+    }
+    if (status != PF_OK || n_probes == 0) {
+        return status;
+    }
+    return weigh(m, n_probes, probes, done, error);
+}
+
+// --- candidates
+
+// Which bounded output the least move of a mechanism takes too far.
+static pf_status refuse_excursion(const pf_maker *m, int mechanism, pf_error *error)
+{
+    const pf_sensitivity *s = m->s;
+    const pf_design_config *c = s->config;
+    int at = 0, worst = 0;
+    double largest = 0;
+    for (int i = 0; i < c->rows * c->n_chan; i++) {
+        if (!isfinite(c->most[i % c->n_chan])) {
+            continue;
+        }
+        for (int column = 0; column < 2 * c->steps; column++) {
+            size_t row = (size_t)((mechanism - 1) * c->steps * 2 + column);
+            double move = fabs(s->move[row * (size_t)s->n_moves + (size_t)at]);
+            worst = move > largest ? i % c->n_chan : worst;
+            largest = fmax(largest, move);
+        }
+        at++;
+    }
+    return pf_fail(error, PF_ERR_ARGUMENT,
+                   "design.excursion: no probe of '%s' keeps output '%s' within %g: its least "
+                   "command moves it by %g; allow more, or a smaller amplitude",
+                   m->job->plan->mechanisms[mechanism].name, m->job->plan->channels[worst].name,
+                   c->most[worst], largest * c->most[worst] / s->levels[mechanism].top);
+}
+
+// Candidates that a probe of their own separates share probes; the others keep to themselves.
+static pf_status sort_candidates(pf_maker *m, pf_error *error)
+{
+    pf_design_job *job = m->job;
+    int n = job->config->n_mech;
+    m->strong = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
+    m->alone = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
+    if (job->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
+    }
+    double value[PF_MECH_MAX];
+    for (int j = 1; j < n; j++) {
+        pf_rng rng;
+        pf_rng_init(&rng, pf__design_key(job, (uint64_t)j, PF_STREAM_DRAW));
+        if (!pf__exchange_draw(m->x, 1, &j, &rng)) {
+            return refuse_excursion(m, j, error);
+        }
+        value[j] = pf__groups_quick(job, m->x, 1, &j);
+        if (value[j] >= job->config->target) {
+            // weakest first: they are the hardest to place
+            int at = m->n_strong++;
+            for (; at > 0 && value[m->strong[at - 1]] > value[j]; at--) {
+                m->strong[at] = m->strong[at - 1];
+            }
+            m->strong[at] = j;
+        } else {
+            m->alone[m->n_alone++] = j;
+        }
+    }
+    return PF_OK;
+}
+
+// Fewer probes than this cannot obey at_once.
+static int fewest(const pf_maker *m)
+{
+    int most = m->job->config->at_once;
+    return (m->n_strong + most - 1) / most;
+}
+
+static pf_status search(pf_maker *m, pf_error *error)
+{
+    bool done = false;
+    pf_status status = PF_OK;
+    for (int k = fewest(m); k <= m->n_strong && status == PF_OK && !done; k++) {
+        bool last = k == m->n_strong;
+        status = try_division(m, k, last, &done, error);
+        // with alone ones nothing can be all good; their groups are what counts
+        done = done || (m->best.probes && m->n_alone > 0 && m->best_good >= m->n_strong);
+    }
+    if (status == PF_OK && !m->best.probes) {
+        status = pf_fail(error, PF_ERR_DEGENERATE,
+                         "no probe keeps all outputs within design.excursion; allow more, or a "
+                         "smaller amplitude");
+    }
+    return status;
+}
+
+// --- all of it
+
+static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
+{
+    pf_sensitivity s = {0};
+    pf_maker m = {.job = job, .s = &s};
+    pf_status status = pf__study_noise(job, error);
+    if (status == PF_OK) {
+        status = pf__sensitivity_find(&s, job, error);
+    }
+    if (status == PF_OK) {
+        m.x = pf__exchange_create(&s, job->config->n_mech - 1);
+        status = m.x ? sort_candidates(&m, error)
+                     : pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
+    }
+    if (status == PF_OK) {
+        status = search(&m, error);
+    }
+    if (status == PF_OK) {
+        status = pf__design_conclude(&m, d, error);
+    }
+    pf__exchange_destroy(m.x);
+    pf__sensitivity_free(&s);
+    return status;
+}
+
+static pf_status check_call(const pf_plan *plan, const pf_plant_info *info, const pf_model *model,
+                            pf_error *error)
+{
+    if (plan->n_mech != info->n_mech || plan->n_chan != info->n_chan ||
+        plan->n_state != info->n_state) {
+        return pf_fail(error, PF_ERR_MISMATCH, "the plan was made for another plant than %s",
+                       info->name);
+    }
+    return model ? pf_model_fits(model, info, error) : PF_OK;
+}
+
+pf_status pf_design_create(pf_design *d, const pf_design_config *config, const pf_plan *plan,
+                           pf_plant *plant, const pf_model *model, const pf_effort *effort,
+                           pf_error *error)
+{
+    memset(d, 0, sizeof *d);
+    pf_error own = {PF_OK, ""};
+    error = error ? error : &own;
+    pf_design_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
+    }
+    d->memory = job;
+    *job = (pf_design_job){.config = config,
+                           .plan = plan,
+                           .plant = plant,
+                           .model = model,
+                           .effort = effort,
+                           .rows = config->rows};
+    pf_status status = check_call(plan, pf_plant_get_info(plant), model, error);
+    pf_level *levels = pf_arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
+    for (int j = 1; j < plan->n_mech && levels; j++) {
+        levels[j] = pf__design_level(config, &config->bounds[j]);
+    }
+    for (int q = 0; q < plan->n_probes; q++) {
+        job->rows = plan->probes[q].rows > job->rows ? plan->probes[q].rows : job->rows;
+    }
+    job->levels = levels;
+    if (status == PF_OK && job->arena.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
+    }
+    if (status == PF_OK) {
+        status = make(d, job, error);
+    }
+    d->scale = job->return_scale;
+    if (status != PF_OK) {
+        pf_design_free(d);
+    }
+    return status;
+}
+
+void pf_design_free(pf_design *d)
+{
+    pf_design_job *job = d->memory;
+    if (job) {
+        pf_arena_free(&job->arena);
+        free(job);
+    }
+    memset(d, 0, sizeof *d);
+}

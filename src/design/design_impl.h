@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_DESIGN_IMPL_H
+#define PF_DESIGN_IMPL_H
+
+#include "../calibrate/calibrate_impl.h"
+#include "../calibrate/plan_impl.h"
+#include "preflight/design.h"
+
+// Rows of a designed probe at most.
+#define PF_DESIGN_STEPS 256
+
+// --- level.c: command levels of one mechanism
+
+typedef struct pf_level {
+    int top;         // levels are -top..top; level +-top is a full command
+    double up, down; // command at level top and -top; 0: not allowed
+    double rate;
+    bool zero_integral;
+} pf_level;
+
+double pf__design_clip(double u, const pf_design_bound *bound);
+pf_level pf__design_level(const pf_design_config *config, const pf_design_bound *bound);
+double pf__design_command(const pf_level *level, int l);
+// Whether the levels l (one per step) obey all that concerns one mechanism, and move it.
+bool pf__design_waveform_allowed(const pf_level *level, int steps, const int *l);
+// Some allowed waveform; false: there is none of a simple shape.
+bool pf__design_any_waveform(const pf_design_config *config, const pf_level *level, int *l);
+void pf__design_random_waveform(const pf_design_config *config, const pf_level *level, pf_rng *rng,
+                                int *l);
+
+// --- study.c: the machine and its predictor on a library under study
+
+typedef struct pf_design_job {
+    const pf_design_config *config;
+    const pf_plan *plan;
+    pf_plant *plant;
+    const pf_model *model; // Nullable: a twin predicts
+    const pf_effort *effort;
+    const pf_level *levels; // n_mech
+    int rows;               // longest response: a designed probe or a single pulse
+    int n_scale;            // 1 or rows
+    double *scale;          // n_scale x n_chan
+    double *return_scale;   // n_chan
+    int n_residuals;
+    double *residuals; // n_residuals x (rows x n_chan), scaled, about the mean of their command
+    int freedom;       // degrees of it left
+    double *variance;  // rows x n_chan of them
+    double shrink;     // weight of the variances alone in what the exchange sees of the covariance
+    pf_arena arena;    // what lasts as long as the job
+} pf_design_job;
+
+typedef struct pf_study {
+    pf_plan plan; // the job's with other probes
+    pf_calibration c;
+    pf_arena arena;
+} pf_study;
+
+// Streams of the design, indices of PF_PURPOSE_DESIGN.
+enum {
+    PF_STREAM_START = 0,   // starts that sensitivities and signatures are taken from
+    PF_STREAM_NOISE = 1,   // nominal residuals
+    PF_STREAM_CONFIRM = 2, // episodes of the confirmation
+    PF_STREAM_DRAW = 3     // waveforms
+};
+
+// Charge of a row in the plan's single pulses.
+double pf__design_charge(const pf_plan *plan);
+
+pf_key pf__design_key(const pf_design_job *job, uint64_t index, uint64_t stream);
+
+// A library with the scales of the job, or with its own as calibration would find them; `still`
+// appends a probe without any command. Close follows whatever it returned.
+pf_status pf__study_open(pf_study *study, const pf_design_job *job, int n,
+                         const pf_plan_probe *probes, bool still, bool own_scales, pf_error *error);
+void pf__study_close(pf_study *study);
+
+// Runs a probe on the machine with mechanism `weak` (0: none) at g_cal: where it began into the
+// worker's `start`, what it did into `response`.
+pf_status pf__study_machine(pf_study *study, int worker, int probe, int weak, pf_key key,
+                            pf_error *error);
+// What the predictor expects from a start: the raw nominal response into the worker's `nominal`,
+// and with `signatures` those of all targets, scaled, into `signatures`.
+pf_status pf__study_predict(pf_study *study, int worker, int probe, const double *start,
+                            bool signatures, pf_error *error);
+// Turns `response` into the scaled residual.
+void pf__study_residual(pf_study *study, int worker, int probe);
+
+// Scales, then nominal residuals under random allowed commands and their covariance.
+pf_status pf__study_noise(pf_design_job *job, pf_error *error);
+
+// Covariance of the products of residuals with the signatures (n x window) into noise (n x n). Not
+// shrunk: of given signatures it is unbiased. projections needs n x n_residuals doubles.
+void pf__study_covariance(const pf_design_job *job, int n, int window, const double *signatures,
+                          double *projections, double *noise);
+
+// --- sensitivity.c: superposition of impulses
+
+typedef struct pf_sensitivity {
+    int n_starts, steps, n_mech, n_columns; // column ((j - 1) * steps + r) * 2 + (level < 0)
+    double *gram;                           // n_starts x n_columns x n_columns
+    double *noise;                          // the same
+    int n_moves;                            // rows x bounded outputs
+    double *move;                           // n_starts x n_columns x n_moves, over what is allowed
+    const pf_level *levels;                 // n_mech
+    const pf_design_config *config;
+    pf_arena arena;
+} pf_sensitivity;
+
+// Free follows whatever it returned.
+pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *error);
+void pf__sensitivity_free(pf_sensitivity *s);
+// Counts every move of a bounded output as a fifth more than it is.
+void pf__sensitivity_tighten(pf_sensitivity *s);
+
+// --- exchange.c: waveforms of one group
+
+typedef struct pf_exchange pf_exchange;
+
+// Works for groups of up to `most` mechanisms. NULL: out of memory.
+pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most);
+void pf__exchange_destroy(pf_exchange *x);
+
+// Sets the group and its levels (n x steps); false: the outputs would move too far.
+bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels);
+// Random levels; false: none were found that keep the outputs within bounds.
+bool pf__exchange_draw(pf_exchange *x, int n, const int *group, pf_rng *rng);
+// Changes one level after the other, and with `thorough` two at a time, while that lowers the cost
+// and at most `sweeps` times round. Gives the cost: the sum of the fourth powers of the variances
+// of the coefficients over targets and starts.
+double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps);
+double pf__exchange_cost(const pf_exchange *x);
+const int *pf__exchange_levels(const pf_exchange *x);
+// Separation of each target, from the mean variance over starts. Gives the smallest.
+double pf__exchange_separation(pf_exchange *x, double *separation);
+
+// The variances of the least-squares coefficients from the Gram matrix of the signatures and the
+// covariance of their products with noise, both n x n. work needs 3 n n doubles. remaining:
+// |h'|/|h| (Nullable).
+void pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
+                           double *variance, double *remaining);
+
+// --- groups.c: who shares a probe
+
+// The best exchange-designed levels (n x steps) for a group out of `starts` random ones, and up to
+// `keep` runners-up after them, best first. Gives how many; costs is Nullable.
+int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
+                      int starts, int keep, int *levels, double *costs, pf_error *error);
+
+// The smallest predicted separation of a group after a quick exchange.
+double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group);
+
+// Divides the candidates in `members` into k groups, as well as a local search can; false: the
+// constraints do not allow it.
+bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
+                       int *group_of, double *smallest);
+
+// --- measure.c
+
+// Adds predicted separations, collinearity and excursions to a library whose probes are set.
+pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error);
+// Adds what simulated episodes say.
+pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error);
+// Smallest predicted separation of a probe, -1: of all.
+double pf__measure_smallest(const pf_design_library *library, int probe);
+// Room for a library of these probes, from the job's arena; commands are copied.
+pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
+                              const pf_plan_probe *probes, pf_design_library *library,
+                              pf_error *error);
+
+// --- families.c: how others would do it
+
+// The library of one family with the fewest probes that reach the target, predicted and confirmed.
+pf_status pf__family_measure(pf_design_job *job, const char *family, pf_design_library *library,
+                             pf_error *error);
+// A command from unit waveforms (n x steps) of a group.
+double *pf__family_command(pf_design_job *job, int n, const int *group, const double *wave);
+// What of the constraints a library breaks, into library->broken.
+void pf__family_check(const pf_design_job *job, pf_design_library *library);
+
+// --- waves.c: what others would send, unit waveforms (n x steps) in -1..1
+
+void pf__family_hadamard(int n, int steps, double *wave);
+// Sums of harmonics of their own for each; n may be at most steps / 2. Phases keep the peak low.
+void pf__family_multisine(int n, int steps, double *wave);
+
+// --- design.c, conclude.c
+
+// A design under way.
+typedef struct pf_maker {
+    pf_design_job *job;
+    pf_sensitivity *s;
+    pf_exchange *x;
+    int n_strong, n_alone; // candidates that share probes, and those that do not
+    int *strong, *alone;
+    pf_design_library best;
+    int best_good;
+    int best_designed;
+} pf_maker;
+
+// Drops what calibration would refuse, names what is missing, measures the other families.
+pf_status pf__design_conclude(pf_maker *maker, pf_design *design, pf_error *error);
+
+#endif

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "design_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+// Who shares a probe.
+
+enum { QUICK_STARTS = 2, QUICK_SWEEPS = 3, FULL_SWEEPS = 60, PASSES = 3 };
+
+// Draws of a group depend on its members alone, so that a result does not depend on what was tried
+// before it.
+static pf_key group_key(const pf_design_job *job, int n, const int *group, int start)
+{
+    pf_key key = pf__design_key(job, 1000, PF_STREAM_DRAW);
+    for (int i = 0; i < n; i++) {
+        key = pf_key_derive(key, (uint64_t)group[i]);
+    }
+    return pf_key_derive(key, 100000 + (uint64_t)start);
+}
+
+// --- one group
+
+typedef struct design_work {
+    const pf_design_job *job;
+    const pf_sensitivity *s;
+    int n;
+    const int *group;
+    int *levels;   // starts x n x steps
+    double *costs; // starts
+} design_work;
+
+static pf_status run_start(void *self, int worker, size_t start, pf_error *error)
+{
+    (void)worker;
+    design_work *w = self;
+    pf_exchange *x = pf__exchange_create(w->s, w->n);
+    if (!x) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
+    }
+    pf_rng rng;
+    pf_rng_init(&rng, group_key(w->job, w->n, w->group, (int)start));
+    w->costs[start] = INFINITY;
+    if (pf__exchange_draw(x, w->n, w->group, &rng)) {
+        w->costs[start] = pf__exchange_improve(x, true, FULL_SWEEPS);
+        size_t size = (size_t)w->n * (size_t)w->s->steps;
+        memcpy(w->levels + start * size, pf__exchange_levels(x), size * sizeof(int));
+    }
+    pf__exchange_destroy(x);
+    return PF_OK;
+}
+
+// The lowest cost above `last`, or at it after `from`; -1: none is left.
+static int next_best(int n, const double *costs, const bool *taken)
+{
+    int found = -1;
+    for (int i = 0; i < n; i++) {
+        if (!taken[i] && isfinite(costs[i]) && (found < 0 || costs[i] < costs[found])) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
+                      int starts, int keep, int *levels, double *costs, pf_error *error)
+{
+    pf_arena arena = {0};
+    size_t size = (size_t)n * (size_t)s->steps;
+    design_work w = {.job = job, .s = s, .n = n, .group = group};
+    w.levels = pf_arena_take(&arena, (size_t)starts * size, sizeof(int));
+    w.costs = pf_arena_take(&arena, (size_t)starts, sizeof(double));
+    bool *taken = pf_arena_take(&arena, (size_t)starts, sizeof *taken);
+    pf_status status =
+        arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
+    if (status == PF_OK) {
+        status = pf_parallel(job->effort, (size_t)starts, run_start, &w, "exchange", error);
+    }
+    int found = 0;
+    for (int best = 0; status == PF_OK && found < keep && best >= 0;) {
+        best = next_best(starts, w.costs, taken);
+        if (best >= 0) {
+            taken[best] = true;
+            memcpy(levels + (size_t)found * size, w.levels + (size_t)best * size,
+                   size * sizeof(int));
+            if (costs) {
+                costs[found] = w.costs[best];
+            }
+            found++;
+        }
+    }
+    pf_arena_free(&arena);
+    return status == PF_OK ? found : -1;
+}
+
+double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group)
+{
+    double separation[PF_MECH_MAX], best = 0;
+    for (int start = 0; start < QUICK_STARTS; start++) {
+        pf_rng rng;
+        pf_rng_init(&rng, group_key(job, n, group, start));
+        if (pf__exchange_draw(x, n, group, &rng)) {
+            pf__exchange_improve(x, false, QUICK_SWEEPS);
+            best = fmax(best, pf__exchange_separation(x, separation));
+        }
+    }
+    return best;
+}
+
+// --- many groups
+
+typedef struct division {
+    const pf_design_job *job;
+    pf_exchange *x;
+    int n, k;
+    const int *members;
+    int *group_of; // by member, not by mechanism
+    double value[PF_MECH_MAX];
+} division;
+
+// Members of a group, with `extra` (-1: none) and without `less`. Gives how many, or 0
+// where the constraints forbid it.
+static int collect(const division *d, int group, int extra, int less, int *out)
+{
+    const pf_design_config *c = d->job->config;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (i != less && (d->group_of[i] == group || i == extra)) {
+            out[n++] = d->members[i];
+        }
+    }
+    for (int a = 0; a < n; a++) {
+        for (int b = 0; b < a; b++) {
+            if (c->apart[out[a] * c->n_mech + out[b]]) {
+                return 0;
+            }
+        }
+    }
+    return n > c->at_once ? 0 : n;
+}
+
+// Value of a group after a change; -1: not allowed; infinite: empty.
+static double value_with(division *d, int group, int extra, int less)
+{
+    int list[PF_MECH_MAX], members = 0;
+    for (int i = 0; i < d->n; i++) {
+        members += i != less && (d->group_of[i] == group || i == extra);
+    }
+    if (members == 0) {
+        return INFINITY;
+    }
+    int n = collect(d, group, extra, less, list);
+    return n == 0 ? -1 : pf__groups_quick(d->job, d->x, n, list);
+}
+
+// Puts every member where it leaves the smallest separation largest.
+static bool place_all(division *d)
+{
+    for (int i = 0; i < d->n; i++) {
+        int best = -1;
+        double best_value = -1;
+        for (int g = 0; g < d->k; g++) {
+            double value = value_with(d, g, i, -1);
+            if (value > best_value) {
+                best = g;
+                best_value = value;
+            }
+            if (isinf(d->value[g])) {
+                break; // all empty groups are alike
+            }
+        }
+        if (best < 0) {
+            return false;
+        }
+        d->group_of[i] = best;
+        d->value[best] = best_value;
+    }
+    return true;
+}
+
+static int worst_group(const division *d)
+{
+    int worst = 0;
+    for (int g = 1; g < d->k; g++) {
+        worst = d->value[g] < d->value[worst] ? g : worst;
+    }
+    return worst;
+}
+
+// Moves a member out of the worst group, or exchanges it, if both groups then beat the worst.
+static bool try_member(division *d, int worst, int i)
+{
+    double least = d->value[worst] * 1.02;
+    for (int g = 0; g < d->k; g++) {
+        if (g == worst) {
+            continue;
+        }
+        double there = value_with(d, g, i, -1);
+        double here = there > least ? value_with(d, worst, -1, i) : 0;
+        if (there > least && here > least) {
+            d->group_of[i] = g;
+            d->value[g] = there;
+            d->value[worst] = here;
+            return true;
+        }
+        for (int other = 0; other < d->n; other++) {
+            if (d->group_of[other] != g) {
+                continue;
+            }
+            there = value_with(d, g, i, other);
+            here = there > least ? value_with(d, worst, other, i) : 0;
+            if (there > least && here > least) {
+                d->group_of[i] = g;
+                d->group_of[other] = worst;
+                d->value[g] = there;
+                d->value[worst] = here;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
+                       int *group_of, double *smallest)
+{
+    division d = {.job = job, .x = x, .n = n, .k = k, .members = members, .group_of = group_of};
+    for (int i = 0; i < n; i++) {
+        group_of[i] = -1;
+    }
+    for (int g = 0; g < k; g++) {
+        d.value[g] = INFINITY;
+    }
+    if (!place_all(&d)) {
+        return false;
+    }
+    for (int pass = 0; pass < PASSES * n && k > 1; pass++) {
+        int worst = worst_group(&d);
+        bool better = false;
+        for (int i = 0; i < n && !better && d.value[worst] < 3 * job->config->target; i++) {
+            better = group_of[i] == worst && try_member(&d, worst, i);
+        }
+        if (!better) {
+            break;
+        }
+    }
+    *smallest = d.value[worst_group(&d)];
+    return true;
+}

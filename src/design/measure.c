@@ -1,0 +1,405 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "design_impl.h"
+
+#include "../calibrate/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+// How good a library is: predicted from the predictor's own signatures of its probes and the
+// covariance of nominal residuals, then confirmed on simulated episodes with the scales that
+// calibration will find.
+
+enum { STARTS = 8, FIRST_START = 100 };
+
+// Calibration refuses what lies closer than 3 dispersions; designs keep away from that edge, and
+// from its limit on collinearity.
+static const double robust_least = 3.5;
+static const double remaining_least = 1.5 * PF_REMAINING_CALIBRATION;
+
+pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
+                              const pf_plan_probe *probes, pf_design_library *library,
+                              pf_error *error)
+{
+    *library = (pf_design_library){.family = family, .n_probes = n};
+    for (int q = 0; q < n; q++) {
+        library->n_targets += probes[q].n_targets;
+    }
+    pf_arena *arena = &job->arena;
+    library->probes = pf_arena_take(arena, (size_t)n, sizeof *library->probes);
+    library->targets = pf_arena_take(arena, (size_t)library->n_targets, sizeof *library->targets);
+    int at = 0;
+    for (int q = 0; q < n && !arena->failed; q++) {
+        pf_design_probe *p = &library->probes[q];
+        p->probe = probes[q];
+        p->first = at;
+        p->excursion = pf_arena_take(arena, (size_t)job->plan->n_chan, sizeof(double));
+        for (int t = 0; t < probes[q].n_targets; t++) {
+            library->targets[at++] =
+                (pf_design_target){.probe = q, .mechanism = probes[q].targets[t], .linear = NAN};
+        }
+    }
+    return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a library") : PF_OK;
+}
+
+double pf__measure_smallest(const pf_design_library *library, int probe)
+{
+    double smallest = INFINITY;
+    for (int t = 0; t < library->n_targets; t++) {
+        if (probe < 0 || library->targets[t].probe == probe) {
+            smallest = fmin(smallest, library->targets[t].predicted);
+        }
+    }
+    return smallest;
+}
+
+// The probes of a library as a plan lists them.
+static pf_plan_probe *plan_probes(const pf_design_library *l, pf_arena *arena)
+{
+    pf_plan_probe *list = pf_arena_take(arena, (size_t)l->n_probes + 1, sizeof *list);
+    for (int q = 0; list && q < l->n_probes; q++) {
+        list[q] = l->probes[q].probe;
+    }
+    return list;
+}
+
+// --- prediction
+
+typedef struct predict_work {
+    pf_design_job *job;
+    pf_design_library *library;
+    pf_study study;
+    size_t *first;      // of each probe in gram and noise
+    double *gram;       // STARTS x n_squares
+    double *noise;      // the same
+    size_t n_squares;   // sum of squared target counts
+    double *starts;     // STARTS x n_state of the kit
+    double *free;       // STARTS x rows x n_chan
+    double *excursion;  // STARTS x n_probes x n_chan
+    double *projection; // per worker: most targets x n_residuals
+    int most;           // targets of a probe
+} predict_work;
+
+static pf_status run_free(void *self, int worker, size_t start, pf_error *error)
+{
+    predict_work *w = self;
+    pf_worker *own = &w->study.c.workers[worker];
+    size_t window = (size_t)w->job->rows * (size_t)w->job->plan->n_chan;
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    int still = w->library->n_probes;
+    pf_status status =
+        pf__study_machine(&w->study, worker, still, 0,
+                          pf__design_key(w->job, FIRST_START + start, PF_STREAM_START), error);
+    if (status == PF_OK) {
+        memcpy(w->starts + start * state, own->start, state * sizeof(double));
+        status = pf__study_predict(&w->study, worker, still, own->start, false, error);
+    }
+    if (status == PF_OK) {
+        memcpy(w->free + start * window, own->nominal, window * sizeof(double));
+    }
+    return status;
+}
+
+static pf_status run_prediction(void *self, int worker, size_t item, pf_error *error)
+{
+    predict_work *w = self;
+    pf_design_job *job = w->job;
+    size_t probes = (size_t)w->library->n_probes, start = item / probes, q = item % probes;
+    const pf_plan_probe *probe = &w->library->probes[q].probe;
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    pf_status status =
+        pf__study_predict(&w->study, worker, (int)q, w->starts + start * state, true, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    int n = probe->n_targets, chan = job->plan->n_chan, window = probe->rows * chan;
+    const pf_worker *own = &w->study.c.workers[worker];
+    double *gram = w->gram + start * w->n_squares + w->first[q];
+    double *noise = w->noise + start * w->n_squares + w->first[q];
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k <= i; k++) {
+            gram[i * n + k] = gram[k * n + i] =
+                pf_dot(window, own->signatures + (size_t)i * (size_t)window,
+                       own->signatures + (size_t)k * (size_t)window);
+        }
+    }
+    pf__study_covariance(
+        job, n, window, own->signatures,
+        w->projection + (size_t)worker * (size_t)w->most * (size_t)job->n_residuals, noise);
+    const double *free = w->free + start * (size_t)job->rows * (size_t)chan;
+    double *excursion = w->excursion + item * (size_t)chan;
+    for (int i = 0; i < window; i++) {
+        excursion[i % chan] = fmax(excursion[i % chan], fabs(own->nominal[i] - free[i]));
+    }
+    return PF_OK;
+}
+
+// Predicted separation of the targets of a probe, and what decorrelation leaves of them.
+static void predict_targets(const predict_work *w, int q, double *work, double *variance,
+                            double *remaining)
+{
+    pf_design_probe *p = &w->library->probes[q];
+    int n = p->probe.n_targets;
+    pf_design_target *targets = w->library->targets + p->first;
+    for (int t = 0; t < n; t++) {
+        targets[t].predicted = 0;
+    }
+    for (int s = 0; s < STARTS; s++) {
+        size_t at = (size_t)s * w->n_squares + w->first[q];
+        pf__exchange_variance(n, w->gram + at, w->noise + at, work, variance, remaining);
+        for (int t = 0; t < n; t++) {
+            targets[t].predicted += variance[t] / STARTS;
+        }
+    }
+    for (int t = 0; t < n; t++) {
+        targets[t].predicted = 1 / sqrt(targets[t].predicted);
+    }
+}
+
+static void find_pair(const predict_work *w, int q)
+{
+    pf_design_probe *p = &w->library->probes[q];
+    int n = p->probe.n_targets;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) {
+            double sum = 0;
+            for (int s = 0; s < STARTS; s++) {
+                const double *g = w->gram + (size_t)s * w->n_squares + w->first[q];
+                double size = sqrt(g[i * n + i] * g[k * n + k]);
+                sum += size > 0 ? fabs(g[i * n + k]) / size / STARTS : 0;
+            }
+            if (sum >= p->collinearity) {
+                p->collinearity = sum;
+                p->pair[0] = p->probe.targets[k];
+                p->pair[1] = p->probe.targets[i];
+            }
+        }
+    }
+}
+
+static void find_excursion(const predict_work *w, int q)
+{
+    const pf_design_job *job = w->job;
+    size_t chan = (size_t)job->plan->n_chan, probes = (size_t)w->library->n_probes;
+    double *out = (double *)w->library->probes[q].excursion; // ours, const to others
+    for (size_t c = 0; c < chan; c++) {
+        for (size_t s = 0; s < STARTS; s++) {
+            out[c] = fmax(out[c], w->excursion[(s * probes + (size_t)q) * chan + c]);
+        }
+        double share = out[c] / job->return_scale[c];
+        w->library->worst_move = fmax(w->library->worst_move, share);
+    }
+}
+
+static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
+{
+    pf_design_job *job = w->job;
+    size_t d = sizeof(double), chan = (size_t)job->plan->n_chan;
+    size_t probes = (size_t)w->library->n_probes, most = (size_t)w->most;
+    w->gram = pf_arena_take(arena, STARTS * w->n_squares, d);
+    w->noise = pf_arena_take(arena, STARTS * w->n_squares, d);
+    w->free = pf_arena_take(arena, STARTS * (size_t)job->rows * chan, d);
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    w->starts = pf_arena_take(arena, STARTS * state + 1, d);
+    w->excursion = pf_arena_take(arena, STARTS * probes * chan, d);
+    w->projection =
+        pf_arena_take(arena, (size_t)pf_threads(job->effort) * most * (size_t)job->n_residuals, d);
+    double *work = pf_arena_take(arena, 3 * most * most + 2 * most, d);
+    if (arena->failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
+    }
+    pf_status status = pf_parallel(job->effort, STARTS, run_free, w, "prediction", error);
+    if (status == PF_OK) {
+        status = pf_parallel(job->effort, STARTS * probes, run_prediction, w, "prediction", error);
+    }
+    for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
+        double *variance = work + 3 * most * most;
+        predict_targets(w, q, work, variance, variance + most);
+        find_pair(w, q);
+        find_excursion(w, q);
+    }
+    return status;
+}
+
+pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error)
+{
+    pf_arena arena = {0};
+    predict_work w = {.job = job, .library = library};
+    pf_plan_probe *probes = plan_probes(library, &arena);
+    w.first = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
+    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
+    for (int q = 0; q < library->n_probes && status == PF_OK; q++) {
+        int n = library->probes[q].probe.n_targets;
+        w.first[q] = w.n_squares;
+        w.n_squares += (size_t)n * (size_t)n;
+        w.most = n > w.most ? n : w.most;
+    }
+    if (status == PF_OK) {
+        status = pf__study_open(&w.study, job, library->n_probes, probes, true, false, error);
+        if (status == PF_OK) {
+            status = predict(&w, &arena, error);
+        }
+        pf__study_close(&w.study);
+    }
+    pf_arena_free(&arena);
+    return status;
+}
+
+// --- confirmation
+
+typedef struct confirm_work {
+    pf_design_job *job;
+    pf_design_library *library;
+    pf_study study;
+    int healthy, weak; // episodes per class
+    pf_match *matches; // per probe: healthy x targets, then targets x weak
+    size_t *first;     // of each probe in matches
+} confirm_work;
+
+// One start: the healthy machine, and for the first of them every weakened one, same disturbance
+// and noise. Signatures depend on the start alone.
+static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
+{
+    confirm_work *w = self;
+    pf_worker *own = &w->study.c.workers[worker];
+    int q = (int)item / w->healthy, episode = (int)item % w->healthy;
+    const pf_plan_probe *probe = &w->library->probes[q].probe;
+    int n = probe->n_targets, window = probe->rows * w->job->plan->n_chan;
+    int runs = episode < w->weak ? 1 + n : 1;
+    pf_match *out = w->matches + w->first[q];
+    pf_key key = pf__design_key(w->job, (uint64_t)episode, PF_STREAM_CONFIRM);
+    for (int i = 0; i < runs; i++) {
+        pf_status status =
+            pf__study_machine(&w->study, worker, q, i > 0 ? probe->targets[i - 1] : 0, key, error);
+        if (status == PF_OK && i == 0) {
+            status = pf__study_predict(&w->study, worker, q, own->start, true, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        pf__study_residual(&w->study, worker, q);
+        pf_match_targets(n, window, own->signatures, own->response, own->scratch, own->matches);
+        if (i == 0) {
+            memcpy(out + (size_t)episode * (size_t)n, own->matches, (size_t)n * sizeof *out);
+        } else {
+            out[(size_t)w->healthy * (size_t)n + (size_t)(i - 1) * (size_t)w->weak +
+                (size_t)episode] = own->matches[i - 1];
+        }
+    }
+    return PF_OK;
+}
+
+typedef struct sample {
+    int n;
+    double median, sd, dispersion, kurtosis;
+} sample;
+
+static sample describe(int n, const double *values, double *scratch)
+{
+    sample s = {.n = n, .kurtosis = 3};
+    double mean = 0, second = 0, fourth = 0;
+    for (int i = 0; i < n; i++) {
+        mean += values[i] / n;
+    }
+    for (int i = 0; i < n; i++) {
+        double d = (values[i] - mean) * (values[i] - mean);
+        second += d;
+        fourth += d * d;
+    }
+    s.sd = n > 1 ? sqrt(second / (n - 1)) : 0;
+    s.kurtosis = second > 0 ? fmax(3, n * fourth / (second * second)) : 3;
+    s.median = n > 0 ? pf_fit_median(n, values, scratch) : 0;
+    s.dispersion = n > 1 ? pf_fit_dispersion(n, values, scratch) : 0;
+    return s;
+}
+
+// Usable coefficients of one target, every `stride` matches.
+static sample sample_of(const pf_match *m, int n, int stride, double *buffer, double *remaining)
+{
+    int usable = 0;
+    for (int i = 0; i < n; i++) {
+        const pf_match *at = m + (size_t)i * (size_t)stride;
+        remaining[i] = at->remaining;
+        if (at->usable) {
+            buffer[usable++] = at->coefficient;
+        }
+    }
+    return describe(usable, buffer, buffer + n);
+}
+
+static void confirm_target(const confirm_work *w, int q, int t, double *buffer)
+{
+    const pf_design_probe *p = &w->library->probes[q];
+    pf_design_target *out = &w->library->targets[p->first + t];
+    int n = p->probe.n_targets;
+    const pf_match *m = w->matches + w->first[q];
+    double *remaining = buffer + 2 * w->healthy;
+    sample weak = sample_of(m + (size_t)w->healthy * (size_t)n + (size_t)t * (size_t)w->weak,
+                            w->weak, 1, buffer, remaining);
+    sample healthy = sample_of(m + t, w->healthy, n, buffer, remaining);
+    out->remaining = pf_fit_median(w->healthy, remaining, buffer);
+    double apart = fabs(weak.median - healthy.median);
+    out->confirmed = healthy.sd > 0 ? apart / healthy.sd : 0;
+    out->weakened = weak.sd > 0 ? apart / weak.sd : 0;
+    // relative error of the standard deviation, and of the distance between two medians
+    double of_sd = sqrt((healthy.kurtosis - 1) / (4.0 * healthy.n));
+    double of_apart =
+        1.2533 * sqrt(healthy.sd * healthy.sd / healthy.n + weak.sd * weak.sd / weak.n) / apart;
+    double error = 1.96 * sqrt(of_sd * of_sd + of_apart * of_apart);
+    bool enough = 5 * healthy.n >= 3 * w->healthy && 5 * weak.n >= 3 * w->weak && apart > 0;
+    out->confirmed = enough ? out->confirmed : 0;
+    out->lo = enough ? out->confirmed * exp(-error) : 0;
+    out->hi = enough ? out->confirmed * exp(error) : 0;
+    double dispersion = fmax(healthy.dispersion, weak.dispersion);
+    out->accepted = enough && apart >= robust_least * dispersion &&
+                    (n == 1 || out->remaining >= remaining_least);
+    out->good = out->accepted && out->confirmed >= w->job->config->target;
+}
+
+static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
+{
+    size_t matches = 0, items = (size_t)w->library->n_probes * (size_t)w->healthy;
+    for (int q = 0; q < w->library->n_probes; q++) {
+        size_t n = (size_t)w->library->probes[q].probe.n_targets;
+        w->first[q] = matches;
+        matches += n * (size_t)(w->healthy + w->weak);
+    }
+    w->matches = pf_arena_take(arena, matches, sizeof *w->matches);
+    double *buffer = pf_arena_take(arena, 4 * (size_t)w->healthy, sizeof *buffer);
+    if (arena->failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
+    }
+    pf_status status = pf_parallel(w->job->effort, items, run_episode, w, "confirmation", error);
+    w->library->smallest = INFINITY;
+    for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
+        const pf_design_probe *p = &w->library->probes[q];
+        for (int t = 0; t < p->probe.n_targets; t++) {
+            confirm_target(w, q, t, buffer);
+            w->library->smallest =
+                fmin(w->library->smallest, w->library->targets[p->first + t].confirmed);
+        }
+    }
+    return status;
+}
+
+pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error)
+{
+    pf_arena arena = {0};
+    confirm_work w = {.job = job,
+                      .library = library,
+                      .healthy = job->config->episodes,
+                      .weak = job->config->episodes * 2 / 5};
+    pf_plan_probe *probes = plan_probes(library, &arena);
+    w.first = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
+    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
+    if (status == PF_OK) {
+        status = pf__study_open(&w.study, job, library->n_probes, probes, false, true, error);
+        if (status == PF_OK) {
+            status = confirm(&w, &arena, error);
+        }
+        pf__study_close(&w.study);
+    }
+    pf_arena_free(&arena);
+    return status;
+}
