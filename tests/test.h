@@ -44,6 +44,7 @@ const char *pf_scratch_dir(void);
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(mujoco, true)                                                                                \
+    X(classic, true)                                                                               \
     X(bridge, true)                                                                                \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
