@@ -17,7 +17,7 @@ static const char *const higher[] = {"log_score",        "detection", "located",
 static const char *const neutral[] = {"deployed",         "violated",         "false_ready",
                                       "changed_deployed", "changed_violated", "changed_false_ready",
                                       "fault_looks",      "mute_looks",       "clipped",
-                                      "mute_share"};
+                                      "mute_share",       "coordinate",       "coordinate_bias"};
 static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
                                        "asid-fim", "opax",       "task-oed",   "eg-mpt"};
 

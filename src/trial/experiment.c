@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
 
+#include "coordinate.h"
 #include "kits.h"
 #include "mechanism.h"
 
@@ -184,7 +185,7 @@ static pf_status make_named_cells(pf_experiment *e, pf_error *error)
 static pf_status make_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
-    if (e->responses > 0) {
+    if (e->responses > 0 && !e->coordinate) {
         return make_study_cells(e, error);
     }
     if (s->settings.n > 0) {
@@ -380,11 +381,14 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     e->trials = p->trials > 0 ? p->trials : s->trials;
     e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
     // a study has one unit per seed and setting; what the others call trials are its responses
-    bool study = s->kind && strcmp(s->kind, "mechanism") == 0;
+    e->coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    bool study = e->coordinate || (s->kind && strcmp(s->kind, "mechanism") == 0);
     e->responses = study ? e->trials : 0;
     e->trials = study ? 1 : e->trials;
-    e->n_methods = study ? PF_ARMS : s->methods.n;
-    e->methods = study ? pf_mechanism_arms() : (const char *const *)s->methods.text;
+    e->n_methods = e->coordinate ? PF_COORDINATE_ARMS : study ? PF_ARMS : s->methods.n;
+    e->methods = e->coordinate ? pf_coordinate_arms()
+                 : study       ? pf_mechanism_arms()
+                               : (const char *const *)s->methods.text;
     e->n_episodes = s->episodes.n;
     e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
     if (!e->episodes) {

@@ -28,8 +28,9 @@ typedef struct pf_experiment {
     const pf_suite *suite; // not owned
     const pf_profile *profile;
     int seeds, trials, alarm_trials;
-    int responses; // of a mechanism study, per gain; 0: a readiness suite
-    int n_methods; // the suite's, or the arms of a mechanism study
+    int responses;   // of a study, per gain; 0: a readiness suite
+    bool coordinate; // it is a coordinate study, which has kits and cells like any suite
+    int n_methods;   // the suite's, or the arms of a mechanism study
     const char *const *methods;
     int n_episodes;
     double *episodes; // of the profile, or the suite's axis

@@ -6,6 +6,7 @@
 #include "../calibrate/fit.h"
 #include "../core/session_impl.h"
 #include "../host/text.h"
+#include "episode.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,6 +49,29 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
     return status;
 }
 
+// Scores of every closed loop, healthy and with its owner weak.
+static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_status status = PF_OK;
+    for (int i = 0; i < 2 * info->n_policies && status == PF_OK; i++) {
+        const pf_policy *policy = &info->policies[i / 2];
+        double gains[PF_MECH_MAX], numbers[] = {policy->norm, policy->owner, 0};
+        for (int j = 0; j < info->n_mech; j++) {
+            gains[j] = j == policy->owner && i % 2 ? .35 : 1;
+        }
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)i;
+        roll.gains = gains;
+        roll.rows = policy->rows;
+        roll.policy = i / 2;
+        roll.disturbance = true;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.score = &numbers[2]}, error);
+        hash_numbers(sha, numbers, 3);
+    }
+    return status;
+}
+
 pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
@@ -68,6 +92,10 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     pf_status status = hash_responses(plant, info->probe, &sha, error);
     if (status == PF_OK) {
         status = hash_responses(plant, info->task, &sha, error);
+    }
+    if (status == PF_OK) {
+        hash_numbers(&sha, info->charge, m);
+        status = hash_loops(plant, &sha, error);
     }
     pf_sha256_final(&sha, digest);
     pf_sha256_text(digest, fingerprint);
@@ -167,6 +195,7 @@ static pf_status make_plan(pf_plan *plan, const pf_kits_request *r, double *prio
     plan->sigma_fixed = isnan(r->sigma) ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
+    pf_episode_tasks(plan, pf_plant_get_info(r->plant));
     set_risk(plan, r->risk);
     set_amplitude(plan, pf_plant_get_info(r->plant), r->amplitude);
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;

@@ -151,7 +151,8 @@ static bool mark_needed(run *r)
     const pf_experiment *e = r->experiment;
     for (size_t i = 0; i < e->n_units; i += (size_t)e->trials) {
         if (wants(r, &e->units[i])) {
-            pf__shelves_find(&r->shelves, &e->units[i])->needed = e->responses == 0;
+            pf__shelves_find(&r->shelves, &e->units[i])->needed =
+                e->responses == 0 || e->coordinate;
             any = true;
         }
     }

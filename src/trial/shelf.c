@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner_impl.h"
 
+#include "coordinate.h"
 #include "mechanism.h"
 
 #include "../host/parallel.h"
@@ -238,7 +239,7 @@ static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
 pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, pf_error *error)
 {
     const pf_suite *suite = d->experiment->suite;
-    if (d->experiment->responses > 0) {
+    if (d->experiment->responses > 0 && !d->experiment->coordinate) {
         return pf_mechanism_run(unit->setting, (uint64_t)unit->seed, d->experiment->responses,
                                 d->results, error);
     }
@@ -253,6 +254,10 @@ pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, p
     const pf_cell *cell = pf_experiment_cell(d->experiment, unit->setting);
     pf_trial_setup setup = pf_experiment_setup(d->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
+    if (d->experiment->coordinate) {
+        return pf_coordinate_run(&d->bank, &shelf->kits.kit[0], seed, setup.gain,
+                                 d->experiment->responses, d->results, error);
+    }
     pf_law law = pf_law_draw(seed, info->name, unit->trial, d->experiment->trials, suite->nominal,
                              info->n_mech - 1, cell->opportunities);
     pf_bank_start(&d->bank, seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION, law.mechanism,
