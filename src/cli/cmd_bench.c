@@ -101,6 +101,26 @@ static pf_status learn(const bench_call *c, pf_experiment *e, const pf_filter *f
     return pf_experiment_learn(e, c->models ? c->models : "models", filter, train, effort, error);
 }
 
+// Environments that were asked for and whose backend is not here; how many.
+static int report_missing(const pf_experiment *e, const pf_filter *filter)
+{
+    int n = 0;
+    pf_filter part = {filter->n, filter->clause, e};
+    size_t block = e->n_units / (size_t)e->suite->environments.n;
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        const char *why = pf_experiment_missing(e, e->suite->environments.text[i]);
+        bool wanted = false;
+        for (size_t u = 0; why && u < block && !wanted; u++) {
+            wanted = pf_filter_wants(&part, &e->units[(size_t)i * block + u]);
+        }
+        if (wanted) {
+            n++;
+            fprintf(stderr, "left out: %s (%zu trials)\n", why, block);
+        }
+    }
+    return n;
+}
+
 static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads)
 {
     session s;
@@ -127,6 +147,9 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
         exit_status = cli_fail(c->command, status, &error);
     } else {
         exit_status = report_run(c, &s, &report, pf_seconds() - start);
+        if (report_missing(&s.experiment, filter) > 0 && exit_status == EXIT_YES) {
+            exit_status = EXIT_NO;
+        }
     }
     close_session(&s);
     return exit_status;

@@ -75,6 +75,12 @@ static const char *const labels[][2] = {
     {"quad_tank", "Quad tank"},
     {"quadrotor", "Quadrotor"},
     {"wind_pitch", "Turbine"},
+    {"pendulum", "Pendulum"},
+    {"acrobot", "Acrobot"},
+    {"cartpole", "CartPole"},
+    {"gym:BipedalWalker-v3", "BipedalWalker"},
+    {"gym:BipedalWalkerHardcore-v3", "Hardcore"},
+    {"gym:CarRacing-v3", "CarRacing"},
     {PF_MACRO, "Mean of all"},
     {PF_MACRO_SHOWN, "Mean of these"},
 };

@@ -407,12 +407,22 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     const pf_config_refs *names = &e->suite->environments;
     pf_status status = PF_OK;
     e->fingerprint = calloc((size_t)names->n, sizeof *e->fingerprint);
-    if (!e->fingerprint) {
+    e->missing = calloc((size_t)names->n, sizeof *e->missing);
+    if (!e->fingerprint || !e->missing) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
     }
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
-        status = pf_plant_create(&plant, names->text[i], error);
+        status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
+        if (status == PF_ERR_UNSUPPORTED) {
+            // what is run without it is another experiment
+            snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
+            status = PF_OK;
+            continue;
+        }
+        if (status != PF_OK && error) {
+            *error = e->missing[i];
+        }
         if (status == PF_OK) {
             status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
         }
@@ -454,6 +464,7 @@ void pf_experiment_free(pf_experiment *e)
     free(e->cells);
     free(e->units);
     free(e->fingerprint);
+    free(e->missing);
     free(e->settings);
     memset(e, 0, sizeof *e);
 }
@@ -490,6 +501,12 @@ int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
     }
     int64_t at = (int64_t)environment * e->seeds + unit->seed;
     return (at * e->n_cells + (cell - e->cells)) * e->trials + unit->trial;
+}
+
+const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
+{
+    int i = pf_experiment_environment(e, environment);
+    return i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
 }
 
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)

@@ -42,6 +42,7 @@ typedef struct pf_experiment {
     size_t n_units;
     pf_unit *units;          // by environment, seed, cell, trial
     char (*fingerprint)[65]; // of each environment's plant
+    pf_error *missing;       // by environment: why its backend is not here; PF_OK: it is
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
 } pf_experiment;
@@ -56,6 +57,9 @@ int pf_experiment_environment(const pf_experiment *experiment, const char *name)
 const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *setting);
 // Index of a unit in `units`, -1 if it is none of them.
 int64_t pf_experiment_find(const pf_experiment *experiment, const pf_unit *unit);
+
+// Why the plant of a unit cannot be had here; NULL: it can.
+const char *pf_experiment_missing(const pf_experiment *experiment, const char *environment);
 
 // What a cell sets for a trial.
 pf_trial_setup pf_experiment_setup(const pf_experiment *experiment, const pf_cell *cell);

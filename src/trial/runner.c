@@ -36,7 +36,8 @@ static bool stopped(run *r)
 static bool wants(const void *self, const pf_unit *unit)
 {
     const run *r = self;
-    return !r->filter || pf_filter_wants(r->filter, unit);
+    return !pf_experiment_missing(r->experiment, unit->environment) &&
+           (!r->filter || pf_filter_wants(r->filter, unit));
 }
 
 // Other processes finish units too, so the store is asked now and then.
