@@ -132,6 +132,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
         return cli_fail(c->command, status, &error);
     }
     double start = pf_seconds();
+    int missing = report_missing(&s.experiment, filter);
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s.experiment, filter, true, &effort, &error);
     status =
@@ -147,9 +148,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
         exit_status = cli_fail(c->command, status, &error);
     } else {
         exit_status = report_run(c, &s, &report, pf_seconds() - start);
-        if (report_missing(&s.experiment, filter) > 0 && exit_status == EXIT_YES) {
-            exit_status = EXIT_NO;
-        }
+        exit_status = missing > 0 && exit_status == EXIT_YES ? EXIT_NO : exit_status;
     }
     close_session(&s);
     return exit_status;
@@ -167,6 +166,7 @@ static int check_suites(const bench_call *c, const cli_list *names, const pf_fil
             status = pf_experiment_init(&experiment, suite.run, c->profile, &error);
             pf_filter part = {filter->n, filter->clause, &experiment};
             status = status ? status : pf_filter_check(&part, &error);
+            status = status ? status : pf_experiment_runnable(&experiment, &part, &error);
             pf_experiment_free(&experiment);
             bench_suite_close(&suite);
         }

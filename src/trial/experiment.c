@@ -509,6 +509,20 @@ const char *pf_experiment_missing(const pf_experiment *e, const char *environmen
     return i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
 }
 
+pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
+{
+    const char *why = NULL;
+    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
+        const char *missing = pf_experiment_missing(e, e->units[u].environment);
+        if (!missing && pf_filter_wants(filter, &e->units[u])) {
+            return PF_OK;
+        }
+        why = missing && !why ? missing : why;
+    }
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: environments: %s", e->suite->id,
+                   why ? why : "nothing to run");
+}
+
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
 {
     return (pf_trial_setup){.gain = cell->gain,

@@ -58,7 +58,7 @@ const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *s
 // Index of a unit in `units`, -1 if it is none of them.
 int64_t pf_experiment_find(const pf_experiment *experiment, const pf_unit *unit);
 
-// Why the plant of a unit cannot be had here; NULL: it can.
+// Why the plant of an environment cannot be had here; NULL: it can.
 const char *pf_experiment_missing(const pf_experiment *experiment, const char *environment);
 
 // What a cell sets for a trial.
@@ -74,6 +74,9 @@ typedef struct pf_filter {
 
 // Unknown keys and values that select nothing are refused.
 pf_status pf_filter_check(const pf_filter *filter, pf_error *error);
+// Refuses where the filter leaves nothing but environments whose backend is missing.
+pf_status pf_experiment_runnable(const pf_experiment *experiment, const pf_filter *filter,
+                                 pf_error *error);
 // For pf_store_claim; self is a pf_filter.
 bool pf_filter_wants(const void *self, const pf_unit *unit);
 

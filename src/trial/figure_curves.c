@@ -24,7 +24,7 @@ static double key_of(const char *setting, const char *key)
 
 static void margins(pf__drawing *d, int panel, int panels)
 {
-    double left = .07 + .94 * panel / panels, right = .94 * (panel + 1) / panels + .04;
+    double left = .075 + .96 * panel / panels, right = left + .96 / panels - .09;
     pf_text_addf(&d->body,
                  "set lmargin at screen %g\nset rmargin at screen %g\nset bmargin at screen 0.12\n"
                  "set tmargin at screen 0.8\n",
@@ -46,7 +46,7 @@ static bool budget_setting(const pf_entries *all, int i)
     return !isnan(key_of(s, "B2")) && (!pooled || strchr(s, ';') == NULL);
 }
 
-static void budget_panel(pf__drawing *d, int panel, const char *metric, bool key)
+static void budget_panel(pf__drawing *d, int panel, const char *metric)
 {
     const pf_entries *all = d->report->entries;
     int first = d->block;
@@ -70,18 +70,14 @@ static void budget_panel(pf__drawing *d, int panel, const char *metric, bool key
     margins(d, panel, 2);
     pf_text_addf(&d->body,
                  "set xlabel 'recovery probes B2'\nset ylabel '%s'\nset xtics 1\nset xrange "
-                 "[-0.2:3.2]\nset yrange [0:*]\n%s\nplot ",
-                 label,
-                 key ? "set key at screen 0.5,0.93 center horizontal maxrows 2 samplen 2"
-                     : "unset key");
+                 "[-0.2:3.2]\nset yrange [0:*]\nunset key\nplot ",
+                 label);
     for (int m = 0; m < all->n_methods; m++) {
         bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
         const char *colour = pf__figure_colour(all->method[m]);
         pf_text_addf(&d->body,
-                     "%sFILE index %d using 1:2 with linespoints lw %s pt %d lc rgb '%s' title "
-                     "'%s'",
-                     m ? ", " : "", first + m, own ? "3" : "1.7", 4 + m, colour,
-                     pf_label_method(all->method[m]));
+                     "%sFILE index %d using 1:2 with linespoints lw %s pt %d lc rgb '%s' notitle",
+                     m ? ", " : "", first + m, own ? "3" : "1.7", 4 + m, colour);
         if (own) {
             pf_text_addf(&d->body,
                          ", FILE index %d using 1:2:3 with yerrorbars lw 1.5 pt 0 lc rgb '%s' "
@@ -92,6 +88,24 @@ static void budget_panel(pf__drawing *d, int panel, const char *metric, bool key
     pf_text_add(&d->body, "\n");
 }
 
+static void legend(pf__drawing *d)
+{
+    const pf_entries *all = d->report->entries;
+    pf_text_add(&d->body,
+                "set lmargin at screen 0.02\nset rmargin at screen 0.98\nset bmargin at screen "
+                "0.83\nset tmargin at screen 0.94\nunset border\nunset tics\nunset grid\n"
+                "set xrange [0:1]\nset yrange [0:1]\n"
+                "set key center center horizontal maxrows 2 samplen 3 width 1\nplot ");
+    for (int m = 0; m < all->n_methods; m++) {
+        bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
+        pf_text_addf(&d->body, "%sNaN with linespoints lw %s pt %d lc rgb '%s' title '%s'",
+                     m ? ", " : "", own ? "3" : "1.7", 4 + m, pf__figure_colour(all->method[m]),
+                     pf_label_method(all->method[m]));
+    }
+    pf_text_add(&d->body, "\nset border 3 lc rgb '#606060'\nset tics nomirror\nset grid back lt "
+                          "1 lw 0.6 lc rgb '#d8d8d8'\n");
+}
+
 void pf__figure_budgets(pf__drawing *d)
 {
     d->width = 1200;
@@ -100,8 +114,9 @@ void pf__figure_budgets(pf__drawing *d)
                  "set multiplot title \"%s: mean over %d environments and all gains; bars: seed "
                  "standard deviation of EG-MPT\"\n",
                  d->report->suite, d->report->entries->n_environments);
-    budget_panel(d, 0, "future_task_regret", true);
-    budget_panel(d, 1, "crps", false);
+    legend(d);
+    budget_panel(d, 0, "future_task_regret");
+    budget_panel(d, 1, "crps");
     pf_text_add(&d->body, "unset multiplot\n");
 }
 
