@@ -66,6 +66,7 @@ const char *pf_scratch_dir(void);
     X(bench, false)                                                                                \
     X(settings, false)                                                                             \
     X(bank, false)                                                                                 \
+    X(episode, true)                                                                               \
     X(aggregate, false)
 
 #define X(name, asan) void test_##name(void);
