@@ -382,6 +382,9 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
     // a study has one unit per seed and setting; what the others call trials are its responses
     e->coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    if (e->coordinate) { // nothing is detected
+        e->alarm_trials = s->alarm_trials;
+    }
     bool study = e->coordinate || (s->kind && strcmp(s->kind, "mechanism") == 0);
     e->responses = study ? e->trials : 0;
     e->trials = study ? 1 : e->trials;
