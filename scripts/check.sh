@@ -46,7 +46,7 @@ step "bits of gcc, clang, dev, release" same_bits
 step "install and consume" scripts/check_install.sh
 step "program" scripts/check_program.sh
 step "models in Python" scripts/check_model.sh
-step "suites on MuJoCo" scripts/check_suites.sh
+step "suites on Gymnasium's systems" scripts/check_suites.sh
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 step "fuzz, 5 s each" scripts/fuzz.sh 5
 

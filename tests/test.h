@@ -46,6 +46,7 @@ const char *pf_scratch_dir(void);
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(mujoco, true)                                                                                \
+    X(classic, true)                                                                               \
     X(bridge, true)                                                                                \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
@@ -71,6 +72,7 @@ const char *pf_scratch_dir(void);
     X(bench, false)                                                                                \
     X(settings, false)                                                                             \
     X(bank, false)                                                                                 \
+    X(episode, true)                                                                               \
     X(aggregate, false)
 
 #define X(name, asan) void test_##name(void);

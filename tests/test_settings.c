@@ -285,8 +285,104 @@ static void test_group_kits(void)
     pf_plant_destroy(plant);
 }
 
+// --- what nominal trials said
+
+typedef struct drawer {
+    char key[65];
+    void *bytes;
+    size_t n;
+    int gets, puts;
+} drawer;
+
+static bool drawer_get(void *self, const char *key, void **bytes, size_t *n)
+{
+    drawer *d = self;
+    d->gets++;
+    *bytes = NULL;
+    if (d->bytes && strcmp(d->key, key) == 0) {
+        *bytes = malloc(d->n);
+        memcpy(*bytes, d->bytes, d->n);
+        *n = d->n;
+    }
+    return true;
+}
+
+static bool drawer_put(void *self, const char *key, const void *bytes, size_t n)
+{
+    drawer *d = self;
+    d->puts++;
+    free(d->bytes);
+    d->bytes = malloc(n);
+    memcpy(d->bytes, bytes, n);
+    d->n = n;
+    strcpy(d->key, key);
+    return true;
+}
+
+static bool same_kits(const pf_trial_kits *a, const pf_trial_kits *b)
+{
+    bool same = true;
+    for (int f = 0; f < PF_FAMILIES; f++) {
+        same = same && a->n[f] == b->n[f] &&
+               (a->n[f] == 0 || memcmp(a->bytes[f], b->bytes[f], a->n[f]) == 0);
+    }
+    return same;
+}
+
+static void test_ledger(void)
+{
+    static const char *const methods[] = {"eg-mpt", "bayes-risk", "random"};
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    char print[65];
+    CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
+    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    pf_kits_request r = {.plant = plant,
+                         .seed = 5,
+                         .sensor_noise = NAN,
+                         .amplitude = NAN,
+                         .g_cal = .35,
+                         .sigma = .06,
+                         .hazard = .01,
+                         .grid = 9,
+                         .bins = 5,
+                         .episodes = 20,
+                         .alarm_trials = 60,
+                         .n_methods = 3,
+                         .methods = methods,
+                         .fingerprint = print};
+    drawer d = {.bytes = NULL};
+    for (int i = 0; i < 4; i++) {
+        PF_CASE(i == 0   ? "ledger: nominal trials are run once and kept"
+                : i == 1 ? "ledger: other bins ask again and hear the same"
+                : i == 2 ? "ledger: another calibration gain is another question"
+                         : "ledger: bytes of another size are none");
+        pf_trial_kits with, without;
+        r.bins = i == 1 ? 3 : 5;
+        r.g_cal = i == 2 ? .5 : .35;
+        d.n = i == 3 ? 8 : d.n;
+        int puts = d.puts;
+        char key[65];
+        strcpy(key, d.key);
+        r.ledgers = (pf_keeper){&d, drawer_get, drawer_put};
+        bool good = kit_of(&r, &with);
+        r.ledgers = (pf_keeper){NULL, NULL, NULL};
+        if (CHECK(good) && CHECK(kit_of(&r, &without))) {
+            CHECK(same_kits(&with, &without));
+            CHECK(i == 0 || (strcmp(key, d.key) == 0) == (i == 1));
+            CHECK(i == 1 || d.puts == puts + 1);
+            pf_kits_free(&with);
+            pf_kits_free(&without);
+        }
+    }
+    CHECK(d.gets == 4);
+    free(d.bytes);
+    pf_plant_destroy(plant);
+}
+
 void test_settings(void)
 {
+    test_ledger();
     test_groups();
     test_fault_law();
     test_group_kits();

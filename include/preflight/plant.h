@@ -49,6 +49,11 @@ typedef struct pf_policy {
     int n_mechanisms;
     const int *mechanisms;
     int rows;
+    // A loop with a score of its own returns exp(-max(regret, 0)/norm), regret being the nominal
+    // score from the same start minus the score; norm 0: it returns by its tracking error.
+    double norm;
+    int owner;          // the candidate whose future task it is; 0: nobody's
+    const char *regret; // metric id of the regret in the score's own units. Nullable.
 } pf_policy;
 
 // A knob changes the physics (mechanism studies, mismatched twins). Off by default.
@@ -84,7 +89,19 @@ typedef struct pf_plant_info {
     // name, so that results do not depend on where its program lies.
     const char *environment;
     bool calm; // no disturbance of its own: the same start and commands give the same response
+    const double *charge; // of a default probe per step, by candidate. Nullable: .01.
 } pf_plant_info;
+
+// The closed loops of a native plant, by index in info.policies. All functions must be pure.
+typedef struct pf_plant_loops {
+    // Turns a start into one of that task; a start that already is one stays as it is. Nullable.
+    void (*start)(int policy, double *x);
+    // The nominal command u, n_mech numbers.
+    void (*command)(int policy, const double *x, double *u);
+    // What the step from x to next under the delivered v adds to the score; false: the episode ends
+    // with it.
+    bool (*score)(int policy, const double *x, const double *v, const double *next, double *score);
+} pf_plant_loops;
 
 // A native plant: one file that fills one of these, and one row in the registry. State is a plain
 // array, so saving and loading it is a copy. Inputs v are what the mechanisms deliver after limits
@@ -111,6 +128,9 @@ typedef struct pf_plant_class {
     // What the sensors see of x (and of the inputs of the last substep), without noise.
     void (*output)(const double *knob, const double *x, const double *v, const double *w,
                    double *y);
+    // How many times the declared sensor noise there is under command u. Nullable: 1.
+    double (*noise)(const double *u);
+    const pf_plant_loops *loops; // of info.policies
 } pf_plant_class;
 
 // An instance, owned by one thread.
@@ -160,6 +180,7 @@ typedef struct pf_trace {
     double *initial; // n_chan: the output before the first command (NaN where the plant has none)
     double *output;  // rows x n_chan: after each command
     double *state;   // rows x n_state: after each command (not of process plants)
+    double *score;   // of a policy that has one; rows after its end repeat the last one
 } pf_trace;
 
 PF_API pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,

@@ -171,7 +171,16 @@ pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
     if (!work.task_of) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
     }
+    const pf_plant_info *info = pf_plant_get_info(c->workers[0].plant);
     for (int t = 0, use = 0; t < plan->n_tasks; t++) {
+        int policy = plan->tasks[t].policy_index;
+        // a table over the delivered share cannot hold what the limits take of a corrected loop
+        if (policy >= 0 && info->policies[policy].norm > 0) {
+            return pf_fail(error, PF_ERR_UNSUPPORTED,
+                           "task '%s': the scored loop '%s' is for `bench`; a kit for use needs an "
+                           "open-loop task",
+                           plan->tasks[t].name, plan->tasks[t].policy);
+        }
         for (int u = 0; u < plan->tasks[t].n_uses; u++) {
             work.task_of[use++] = t;
         }

@@ -56,7 +56,7 @@ static pf_status default_probes(pf_plan_builder *b)
             mechanism->name,
             rows,
             pf__plan_pulse(b, q + 1, amplitude, steps, rows, given && given->doublet),
-            .01 * rows,
+            (given && b->info->charge ? b->info->charge[q] : .01) * rows,
             1,
             target};
     }

@@ -256,8 +256,15 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     add_string(out, "needs", s->run->needs);
     add_string(out, "cost", s->run->cost);
     add_string(out, "profile", c->profile->name);
-    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d}", e->n_units,
-                 s->run->environments.n, e->n_methods);
+    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d,\"missing\":[",
+                 e->n_units, s->run->environments.n, e->n_methods);
+    for (int i = 0; i < s->run->environments.n; i++) {
+        if (pf_experiment_missing(e, s->run->environments.text[i])) {
+            pf_json_comma(out);
+            pf_json_string(out, s->run->environments.text[i]);
+        }
+    }
+    pf_text_add(out, "]}");
 }
 
 static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
@@ -273,6 +280,12 @@ static void list_line(const char *name, const bench_suite *s, const pf_experimen
                  s->run->environments.n, e->n_methods,
                  s->run->needs ? s->run->needs : "nothing more",
                  s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
+    for (int i = 0; i < s->run->environments.n; i++) {
+        const char *why = pf_experiment_missing(e, s->run->environments.text[i]);
+        if (why) {
+            pf_text_addf(out, "%18s not here: %s\n", "", why);
+        }
+    }
 }
 
 static void list_one(const bench_call *c, const char *name, bool json, pf_text *out)

@@ -101,6 +101,26 @@ static pf_status learn(const bench_call *c, pf_experiment *e, const pf_filter *f
     return pf_experiment_learn(e, c->models ? c->models : "models", filter, train, effort, error);
 }
 
+// Environments that were asked for and whose backend is not here; how many.
+static int report_missing(const pf_experiment *e, const pf_filter *filter)
+{
+    int n = 0;
+    pf_filter part = {filter->n, filter->clause, e};
+    size_t block = e->n_units / (size_t)e->suite->environments.n;
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        const char *why = pf_experiment_missing(e, e->suite->environments.text[i]);
+        bool wanted = false;
+        for (size_t u = 0; why && u < block && !wanted; u++) {
+            wanted = pf_filter_wants(&part, &e->units[(size_t)i * block + u]);
+        }
+        if (wanted) {
+            n++;
+            fprintf(stderr, "left out: %s (%zu trials)\n", why, block);
+        }
+    }
+    return n;
+}
+
 static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads)
 {
     session s;
@@ -112,6 +132,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
         return cli_fail(c->command, status, &error);
     }
     double start = pf_seconds();
+    int missing = report_missing(&s.experiment, filter);
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s.experiment, filter, true, &effort, &error);
     status =
@@ -127,6 +148,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
         exit_status = cli_fail(c->command, status, &error);
     } else {
         exit_status = report_run(c, &s, &report, pf_seconds() - start);
+        exit_status = missing > 0 && exit_status == EXIT_YES ? EXIT_NO : exit_status;
     }
     close_session(&s);
     return exit_status;
@@ -144,6 +166,7 @@ static int check_suites(const bench_call *c, const cli_list *names, const pf_fil
             status = pf_experiment_init(&experiment, suite.run, c->profile, &error);
             pf_filter part = {filter->n, filter->clause, &experiment};
             status = status ? status : pf_filter_check(&part, &error);
+            status = status ? status : pf_experiment_runnable(&experiment, &part, &error);
             pf_experiment_free(&experiment);
             bench_suite_close(&suite);
         }

@@ -113,11 +113,11 @@ pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start,
     const pf_plan_probe *probe = &plan->probes[q];
     pf_worker *w = &s->c.workers[worker];
     const pf_predictor *p = &w->predictor;
-    pf_hypothesis h = {q, 0, 1};
+    pf_hypothesis h = {.probe = q, .mechanism = 0, .gain = 1};
     pf_status status = p->predict(p->self, &h, start, k->n_state, w->nominal, error);
     size_t window = (size_t)probe->rows * (size_t)plan->n_chan;
     for (int t = 0; t < probe->n_targets && signatures && status == PF_OK; t++) {
-        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal};
+        h = (pf_hypothesis){.probe = q, .mechanism = probe->targets[t], .gain = plan->g_cal};
         status = p->predict(p->self, &h, start, k->n_state, w->predicted, error);
         pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
                              k->n_scale, w->signatures + (size_t)t * window);

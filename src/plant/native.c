@@ -89,53 +89,121 @@ static pf_status finite_state(const pf_plant_class *c, const double *x, int row,
     return PF_OK;
 }
 
+// A trajectory on its way.
+typedef struct run {
+    const pf_plant_class *class;
+    const double *knob;
+    const pf_roll *roll;
+    const pf_trace *trace;
+    double x[PF_NATIVE_STATE], w[PF_NATIVE_WIND];
+    double gains[PF_NATIVE_MECH], own[PF_NATIVE_MECH];
+    const double *u; // the command under way
+    bool over;       // the episode of a policy has ended
+    double score;
+    pf_rng wind, noise;
+} run;
+
+static void begin(run *s)
+{
+    const pf_plant_class *c = s->class;
+    const pf_roll *roll = s->roll;
+    const pf_trace *trace = s->trace;
+    size_t n_state = (size_t)c->info.n_state;
+    pf_rng rng;
+    if (roll->start) {
+        memcpy(s->x, roll->start, sizeof(double) * n_state);
+    } else {
+        pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_RESET));
+        c->reset(s->x, roll->mean_reset ? NULL : &rng);
+    }
+    if (roll->policy >= 0 && c->loops->start) {
+        c->loops->start(roll->policy, s->x);
+    }
+    for (int j = 0; j < c->info.n_mech; j++) {
+        s->gains[j] = roll->gains ? roll->gains[j] : 1;
+    }
+    if (trace->start) {
+        memcpy(trace->start, s->x, sizeof(double) * n_state);
+    }
+    if (trace->initial) {
+        pf__native_output(c, s->knob, s->x, s->u, s->gains, s->w, trace->initial);
+    }
+    pf_rng_init(&s->wind, pf_key_derive(roll->key, STREAM_WIND));
+    pf_rng_init(&s->noise, pf_key_derive(roll->key, STREAM_NOISE));
+}
+
+// The command of a row: what was given, or what the corrected policy makes of the state.
+static void take_command(run *s, int row)
+{
+    int n = s->class->info.n_mech;
+    if (s->roll->policy < 0) {
+        s->u = s->roll->command + (size_t)row * (size_t)n;
+        return;
+    }
+    s->class->loops->command(s->roll->policy, s->x, s->own);
+    for (int j = 0; j < n && s->roll->correction; j++) {
+        s->own[j] *= s->roll->correction[j];
+    }
+}
+
+static void advance(run *s)
+{
+    const pf_plant_class *c = s->class;
+    double before[PF_NATIVE_STATE], v[PF_NATIVE_MECH];
+    if (s->roll->policy < 0) {
+        pf__native_step(c, s->knob, s->x, s->u, s->gains, s->w);
+        return;
+    }
+    memcpy(before, s->x, sizeof(double) * (size_t)c->info.n_state);
+    deliver(c, s->knob, before, s->u, s->gains, v);
+    pf__native_step(c, s->knob, s->x, s->u, s->gains, s->w);
+    s->over = !c->loops->score(s->roll->policy, before, v, s->x, &s->score);
+}
+
+static void record(run *s, int row)
+{
+    const pf_plant_info *info = &s->class->info;
+    size_t n_state = (size_t)info->n_state;
+    if (s->trace->state) {
+        memcpy(s->trace->state + (size_t)row * n_state, s->x, sizeof(double) * n_state);
+    }
+    if (!s->trace->output) {
+        return;
+    }
+    double *y = s->trace->output + (size_t)row * (size_t)info->n_chan;
+    double factor = s->roll->sensor_noise;
+    pf__native_output(s->class, s->knob, s->x, s->u, s->gains, s->w, y);
+    if (factor > 0 && s->class->noise) {
+        factor *= s->class->noise(s->u);
+    }
+    for (int i = 0; i < info->n_chan && factor > 0; i++) {
+        y[i] += factor * info->channels[i].noise_sd * pf_rng_normal(&s->noise);
+    }
+}
+
 pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_roll *roll,
                           const pf_trace *trace, pf_error *error)
 {
-    const pf_plant_info *info = &c->info;
-    int n_mech = info->n_mech, n_chan = info->n_chan, n_state = info->n_state;
-    double x[PF_NATIVE_STATE], gains[PF_NATIVE_MECH], w[PF_NATIVE_WIND] = {0};
-    double zero[PF_NATIVE_MECH] = {0};
-    pf_rng rng;
-    if (roll->start) {
-        memcpy(x, roll->start, sizeof(double) * (size_t)n_state);
-    } else {
-        pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_RESET));
-        c->reset(x, roll->mean_reset ? NULL : &rng);
-    }
-    for (int j = 0; j < n_mech; j++) {
-        gains[j] = roll->gains ? roll->gains[j] : 1;
-    }
-    if (trace->start) {
-        memcpy(trace->start, x, sizeof(double) * (size_t)n_state);
-    }
-    if (trace->initial) {
-        pf__native_output(c, knob, x, zero, gains, w, trace->initial);
-    }
-    pf_rng wind, noise;
-    pf_rng_init(&wind, pf_key_derive(roll->key, STREAM_WIND));
-    pf_rng_init(&noise, pf_key_derive(roll->key, STREAM_NOISE));
-    for (int r = 0; r < roll->rows; r++) {
-        const double *u = roll->command + (size_t)r * (size_t)n_mech;
+    run s = {.class = c, .knob = knob, .roll = roll, .trace = trace};
+    bool watched = trace->output || trace->state;
+    s.u = s.own;
+    begin(&s);
+    for (int r = 0; r < roll->rows && (watched || !s.over); r++) {
         if (roll->disturbance) {
-            draw_wind(c, &wind, r == 0, w);
+            draw_wind(c, &s.wind, r == 0, s.w);
         }
-        pf__native_step(c, knob, x, u, gains, w);
-        pf_status status = finite_state(c, x, r, error);
+        if (!s.over) {
+            take_command(&s, r);
+            advance(&s);
+        }
+        pf_status status = finite_state(c, s.x, r, error);
         if (status != PF_OK) {
             return status;
         }
-        if (trace->state) {
-            memcpy(trace->state + (size_t)r * (size_t)n_state, x, sizeof(double) * (size_t)n_state);
-        }
-        if (!trace->output) {
-            continue;
-        }
-        double *y = trace->output + (size_t)r * (size_t)n_chan;
-        pf__native_output(c, knob, x, u, gains, w, y);
-        for (int i = 0; i < n_chan && roll->sensor_noise > 0; i++) {
-            y[i] += roll->sensor_noise * info->channels[i].noise_sd * pf_rng_normal(&noise);
-        }
+        record(&s, r);
+    }
+    if (trace->score) {
+        *trace->score = s.score;
     }
     return PF_OK;
 }

@@ -33,7 +33,10 @@ pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_
     X(quadrotor)                                                                                   \
     X(reaction_wheel)                                                                              \
     X(wind_pitch)                                                                                  \
-    X(wood_berry)
+    X(wood_berry)                                                                                  \
+    X(pendulum)                                                                                    \
+    X(acrobot)                                                                                     \
+    X(cartpole)
 
 #define X(name) extern const pf_plant_class pf_plant_##name;
 PF_NATIVE_PLANTS(X)

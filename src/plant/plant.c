@@ -63,10 +63,9 @@ static pf_status class_check(const pf_plant_class *c, pf_error *error)
                        "and the disturbance law must be set",
                        name);
     }
-    if (info->n_policies > 0) {
+    if (info->n_policies > 0 && (!c->loops || !c->loops->command || !c->loops->score)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
-                       "plant %s: native plants have no policies; closed loops need an exec: plant",
-                       name);
+                       "plant %s: policies need `loops` with their command and score", name);
     }
     if (!c->advance && (c->substeps < 1 || !(info->dt_s > 0))) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: needs dt_s > 0 and substeps >= 1", name);
@@ -109,6 +108,10 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
     }
     if (strncmp(name, "exec:", 5) == 0) {
         return pf__bridge_create(plant, name + 5, error);
+    }
+    if (strncmp(name, "gym:", 4) == 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "%s: this build has no bridge to Gymnasium environments", name);
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
                    "no plant is called '%s'; `preflight list plants` shows what there is", name);

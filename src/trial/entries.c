@@ -17,7 +17,7 @@ static const char *const higher[] = {"log_score",        "detection", "located",
 static const char *const neutral[] = {"deployed",         "violated",         "false_ready",
                                       "changed_deployed", "changed_violated", "changed_false_ready",
                                       "fault_looks",      "mute_looks",       "clipped",
-                                      "mute_share"};
+                                      "mute_share",       "coordinate",       "coordinate_bias"};
 static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
                                        "asid-fim", "opax",       "task-oed",   "eg-mpt"};
 
@@ -75,6 +75,12 @@ static const char *const labels[][2] = {
     {"quad_tank", "Quad tank"},
     {"quadrotor", "Quadrotor"},
     {"wind_pitch", "Turbine"},
+    {"pendulum", "Pendulum"},
+    {"acrobot", "Acrobot"},
+    {"cartpole", "CartPole"},
+    {"gym:BipedalWalker-v3", "BipedalWalker"},
+    {"gym:BipedalWalkerHardcore-v3", "Hardcore"},
+    {"gym:CarRacing-v3", "CarRacing"},
     {PF_MACRO, "Mean of all"},
     {PF_MACRO_SHOWN, "Mean of these"},
 };

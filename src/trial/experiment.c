@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
 
+#include "coordinate.h"
 #include "kits.h"
 #include "mechanism.h"
 
@@ -195,7 +196,7 @@ static pf_status make_named_cells(pf_experiment *e, pf_error *error)
 static pf_status make_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
-    if (e->responses > 0) {
+    if (e->responses > 0 && !e->coordinate) {
         return make_study_cells(e, error);
     }
     if (s->settings.n > 0) {
@@ -411,11 +412,17 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     e->trials = p->trials > 0 ? p->trials : s->trials;
     e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
     // a study has one unit per seed and setting; what the others call trials are its responses
-    bool study = s->kind && strcmp(s->kind, "mechanism") == 0;
+    e->coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    if (e->coordinate) { // nothing is detected
+        e->alarm_trials = s->alarm_trials;
+    }
+    bool study = e->coordinate || (s->kind && strcmp(s->kind, "mechanism") == 0);
     e->responses = study ? e->trials : 0;
     e->trials = study ? 1 : e->trials;
-    e->n_methods = study ? PF_ARMS : s->methods.n;
-    e->methods = study ? pf_mechanism_arms() : (const char *const *)s->methods.text;
+    e->n_methods = e->coordinate ? PF_COORDINATE_ARMS : study ? PF_ARMS : s->methods.n;
+    e->methods = e->coordinate ? pf_coordinate_arms()
+                 : study       ? pf_mechanism_arms()
+                               : (const char *const *)s->methods.text;
     e->n_episodes = s->episodes.n;
     e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
     if (!e->episodes) {
@@ -434,12 +441,22 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     const pf_config_refs *names = &e->suite->environments;
     pf_status status = PF_OK;
     e->fingerprint = calloc((size_t)names->n, sizeof *e->fingerprint);
-    if (!e->fingerprint) {
+    e->missing = calloc((size_t)names->n, sizeof *e->missing);
+    if (!e->fingerprint || !e->missing) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
     }
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
-        status = pf_plant_create(&plant, names->text[i], error);
+        status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
+        if (status == PF_ERR_UNSUPPORTED) {
+            // what is run without it is another experiment
+            snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
+            status = PF_OK;
+            continue;
+        }
+        if (status != PF_OK && error) {
+            *error = e->missing[i];
+        }
         if (status == PF_OK) {
             status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
         }
@@ -523,6 +540,7 @@ void pf_experiment_free(pf_experiment *e)
         free(e->library[i]);
     }
     free(e->library);
+    free(e->missing);
     free(e->settings);
     memset(e, 0, sizeof *e);
 }
@@ -569,6 +587,26 @@ pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
                                .every_severity = s->every_severity,
                                .faults = (pf_faults)s->faults,
                                .weighting = (pf_weighting)s->weighting};
+}
+
+const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
+{
+    int i = pf_experiment_environment(e, environment);
+    return i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
+}
+
+pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
+{
+    const char *why = NULL;
+    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
+        const char *missing = pf_experiment_missing(e, e->units[u].environment);
+        if (!missing && pf_filter_wants(filter, &e->units[u])) {
+            return PF_OK;
+        }
+        why = missing && !why ? missing : why;
+    }
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: environments: %s", e->suite->id,
+                   why ? why : "nothing to run");
 }
 
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)

@@ -30,8 +30,9 @@ typedef struct pf_experiment {
     const pf_suite *suite; // not owned
     const pf_profile *profile;
     int seeds, trials, alarm_trials;
-    int responses; // of a mechanism study, per gain; 0: a readiness suite
-    int n_methods; // the suite's, or the arms of a mechanism study
+    int responses;   // of a study, per gain; 0: a readiness suite
+    bool coordinate; // it is a coordinate study, which has kits and cells like any suite
+    int n_methods;   // the suite's, or the arms of a mechanism study
     const char *const *methods;
     int n_episodes;
     double *episodes; // of the profile, or the suite's axis
@@ -44,6 +45,7 @@ typedef struct pf_experiment {
     pf_unit *units;          // by environment, seed, cell, trial
     char (*fingerprint)[65]; // of each environment's plant
     char **library;          // of each environment: text of the file of group probes. NULL: none
+    pf_error *missing;       // by environment: why its backend is not here; PF_OK: it is
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
 } pf_experiment;
@@ -62,6 +64,9 @@ int64_t pf_experiment_find(const pf_experiment *experiment, const pf_unit *unit)
 // What the group methods have in an environment.
 pf_group_settings pf_experiment_group(const pf_experiment *experiment, int environment);
 
+// Why the plant of an environment cannot be had here; NULL: it can.
+const char *pf_experiment_missing(const pf_experiment *experiment, const char *environment);
+
 // What a cell sets for a trial.
 pf_trial_setup pf_experiment_setup(const pf_experiment *experiment, const pf_cell *cell);
 
@@ -75,6 +80,9 @@ typedef struct pf_filter {
 
 // Unknown keys and values that select nothing are refused.
 pf_status pf_filter_check(const pf_filter *filter, pf_error *error);
+// Refuses where the filter leaves nothing but environments whose backend is missing.
+pf_status pf_experiment_runnable(const pf_experiment *experiment, const pf_filter *filter,
+                                 pf_error *error);
 // For pf_store_claim; self is a pf_filter.
 bool pf_filter_wants(const void *self, const pf_unit *unit);
 

@@ -27,6 +27,11 @@ static const char *colour_of(const char *method)
     return "#666666";
 }
 
+const char *pf__figure_colour(const char *method)
+{
+    return colour_of(method);
+}
+
 // --- the data file
 
 static void add_value(pf_text *out, double value)

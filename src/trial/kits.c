@@ -6,6 +6,8 @@
 #include "../calibrate/fit.h"
 #include "../core/session_impl.h"
 #include "../host/text.h"
+#include "episode.h"
+#include "ledger.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,6 +72,29 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
     return status;
 }
 
+// Scores of every closed loop, healthy and with its owner weak.
+static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_status status = PF_OK;
+    for (int i = 0; i < 2 * info->n_policies && status == PF_OK; i++) {
+        const pf_policy *policy = &info->policies[i / 2];
+        double gains[PF_MECH_MAX], numbers[] = {policy->norm, policy->owner, 0};
+        for (int j = 0; j < info->n_mech; j++) {
+            gains[j] = j == policy->owner && i % 2 ? .35 : 1;
+        }
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)i;
+        roll.gains = gains;
+        roll.rows = policy->rows;
+        roll.policy = i / 2;
+        roll.disturbance = true;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.score = &numbers[2]}, error);
+        hash_numbers(sha, numbers, 3);
+    }
+    return status;
+}
+
 pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
@@ -90,6 +115,10 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     pf_status status = hash_responses(plant, info->probe, &sha, error);
     if (status == PF_OK) {
         status = hash_responses(plant, info->task, &sha, error);
+    }
+    if (status == PF_OK) {
+        hash_numbers(&sha, info->charge, m);
+        status = hash_loops(plant, &sha, error);
     }
     pf_sha256_final(&sha, digest);
     pf_sha256_text(digest, fingerprint);
@@ -224,6 +253,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
+    pf_episode_tasks(plan, pf_plant_get_info(r->plant));
     set_risk(plan, r->risk);
     set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
@@ -289,6 +319,7 @@ typedef struct alarm_work {
     const pf_kits_request *request;
     pf_trial_kits *kits;
     pf_bank bank[2]; // of the paper's library and of the group probes
+    pf_ledger ledger[2];
     void *memory;
     size_t bytes;
     double *maxima; // methods x trials
@@ -333,6 +364,31 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
     return status;
 }
 
+static pf_status open_ledger(alarm_work *w, int b, pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    pf_ledger *l = &w->ledger[b];
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_status status =
+        pf_ledger_init(l, &w->bank[b], r->seed, r->alarm_trials, r->fingerprint, error);
+    if (status == PF_OK && r->ledgers.get && r->ledgers.get(r->ledgers.self, l->key, &bytes, &n) &&
+        bytes) {
+        pf_ledger_read(l, bytes, n);
+    }
+    free(bytes);
+    return status;
+}
+
+static void keep_ledger(const alarm_work *w, int b)
+{
+    const pf_keeper *keeper = &w->request->ledgers;
+    const pf_ledger *l = &w->ledger[b];
+    if (l->fresh > 0 && keeper->put) {
+        keeper->put(keeper->self, l->key, l->number, l->n * sizeof *l->number);
+    }
+}
+
 static pf_status run_alarms(alarm_work *w, pf_error *error)
 {
     const pf_kits_request *r = w->request;
@@ -341,6 +397,7 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
             if (w->bank[b].kit) {
                 pf_bank_start(&w->bank[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, NULL,
                               NULL);
+                pf_ledger_give(&w->ledger[b], trial, &w->bank[b]);
             }
         }
         for (int i = 0; i < r->n_methods; i++) {
@@ -348,6 +405,11 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
                                             &w->maxima[i * r->alarm_trials + trial], error);
             if (status != PF_OK) {
                 return status;
+            }
+        }
+        for (int b = 0; b < 2; b++) {
+            if (w->bank[b].kit) {
+                pf_ledger_take(&w->ledger[b], trial, &w->bank[b]);
             }
         }
     }
@@ -395,12 +457,18 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
     for (int b = 0; b < 2 && status == PF_OK; b++) {
         const pf_kit *kit = pf_kits_library(kits, b == 1);
         status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
+        status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
     }
     if (status == PF_OK) {
         status = run_alarms(&w, error);
     }
-    pf_bank_free(&w.bank[0]);
-    pf_bank_free(&w.bank[1]);
+    for (int b = 0; b < 2; b++) {
+        if (status == PF_OK) {
+            keep_ledger(&w, b);
+        }
+        pf_ledger_free(&w.ledger[b]);
+        pf_bank_free(&w.bank[b]);
+    }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
         double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);
         status = set_threshold(kits, r->methods[i], t, error);

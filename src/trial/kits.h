@@ -44,6 +44,14 @@ typedef enum pf_risk {
     PF_RISK_RARE_CRITICAL
 } pf_risk;
 
+// Where bytes are kept under a key, to save work: what fails here is done again. get and put are
+// Nullable: nothing is kept. *bytes (free with free()) is NULL where there is none.
+typedef struct pf_keeper {
+    void *self;
+    bool (*get)(void *self, const char *key, void **bytes, size_t *n);
+    bool (*put)(void *self, const char *key, const void *bytes, size_t n);
+} pf_keeper;
+
 typedef struct pf_kits_request {
     pf_plant *plant;
     const pf_model *model; // Nullable: a twin
@@ -58,6 +66,7 @@ typedef struct pf_kits_request {
     const char *const *methods;
     const char *fingerprint; // of the plant
     pf_group_settings group;
+    pf_keeper ledgers; // of the nominal trials
 } pf_kits_request;
 
 // A checksum of what a plant does: its numbers and its probe and task responses, healthy and weak,

@@ -111,6 +111,9 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
 
 static bool wanted(const pf_experiment *e, const pf_filter *filter, int environment)
 {
+    if (pf_experiment_missing(e, e->suite->environments.text[environment])) {
+        return false;
+    }
     pf_filter part = filter ? *filter : (pf_filter){0};
     part.experiment = e;
     for (size_t i = 0; filter && i < e->n_units; i++) {

@@ -36,7 +36,8 @@ static bool stopped(run *r)
 static bool wants(const void *self, const pf_unit *unit)
 {
     const run *r = self;
-    return !r->filter || pf_filter_wants(r->filter, unit);
+    return !pf_experiment_missing(r->experiment, unit->environment) &&
+           (!r->filter || pf_filter_wants(r->filter, unit));
 }
 
 // Other processes finish units too, so the store is asked now and then.
@@ -151,7 +152,8 @@ static bool mark_needed(run *r)
     const pf_experiment *e = r->experiment;
     for (size_t i = 0; i < e->n_units; i += (size_t)e->trials) {
         if (wants(r, &e->units[i])) {
-            pf__shelves_find(&r->shelves, &e->units[i])->needed = e->responses == 0;
+            pf__shelves_find(&r->shelves, &e->units[i])->needed =
+                e->responses == 0 || e->coordinate;
             any = true;
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runner_impl.h"
 
+#include "coordinate.h"
 #include "mechanism.h"
 
 #include "../host/parallel.h"
@@ -99,6 +100,19 @@ static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_
     return status;
 }
 
+// Answers of nominal trials stand beside the kits, in a place that no kit has.
+enum { LEDGER = PF_FAMILIES };
+
+static bool get_ledger(void *store, const char *key, void **bytes, size_t *n)
+{
+    return pf_store_kit_get(store, key, LEDGER, bytes, n, NULL) == PF_OK;
+}
+
+static bool put_ledger(void *store, const char *key, const void *bytes, size_t n)
+{
+    return pf_store_kit_put(store, key, LEDGER, bytes, n, NULL) == PF_OK;
+}
+
 // One shelf. What the plant or the data refuse stays on the shelf, what the store refuses ends the
 // run.
 static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
@@ -142,6 +156,9 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
     char key[65];
     bool found = false;
     pf_kits_key(&request, key);
+    if (s->keep) {
+        request.ledgers = (pf_keeper){s->store, get_ledger, put_ledger};
+    }
     // who does not keep kits does not trust kept ones either: verification calibrates anew
     pf_status status = s->keep ? fetch(s, shelf, key, &found, error) : PF_OK;
     if (status == PF_OK && !found) {
@@ -236,7 +253,7 @@ static pf_status take_shelf(pf_desk *d, const pf_shelf *shelf, pf_error *error)
 pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, pf_error *error)
 {
     const pf_suite *suite = d->experiment->suite;
-    if (d->experiment->responses > 0) {
+    if (d->experiment->responses > 0 && !d->experiment->coordinate) {
         return pf_mechanism_run(unit->setting, (uint64_t)unit->seed, d->experiment->responses,
                                 d->results, error);
     }
@@ -251,6 +268,10 @@ pf_status pf__desk_run(pf_desk *d, const pf_shelf *shelf, const pf_unit *unit, p
     const pf_cell *cell = pf_experiment_cell(d->experiment, unit->setting);
     pf_trial_setup setup = pf_experiment_setup(d->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
+    if (d->experiment->coordinate) {
+        return pf_coordinate_run(&d->bank[0], &shelf->kits.kit[0], seed, cell->gain,
+                                 d->experiment->responses, d->results, error);
+    }
     bool drawn = cell->n_faults > 0;
     pf_law_settings settings = {.trials = d->experiment->trials,
                                 .share = suite->nominal,

@@ -59,7 +59,7 @@ static const pf_schema_row rows[] = {
     {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
     {"title", PF_KIND_TEXT, PF_ROW_REQUIRED, 1, 200, AT(title), NULL, "what it is about"},
     {"paper", PF_KIND_TEXT, 0, 1, 80, AT(paper), NULL, "where the paper has it"},
-    {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness or mechanism"},
+    {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness, mechanism or coordinate"},
     {"needs", PF_KIND_TEXT, 0, 1, 120, AT(needs), NULL, "what it needs"},
     {"cost", PF_KIND_TEXT, 0, 1, 120, AT(cost), NULL, "what it costs"},
     {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
@@ -145,9 +145,16 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
 {
     static const char *const tables[] = {"metrics", "ranks", "ladder"};
     bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0, table = !s->table;
-    if (s->kind && !mechanism && strcmp(s->kind, "readiness") != 0) {
-        return pf_fail(error, PF_ERR_FORMAT, "%s: kind: '%s' is neither readiness nor mechanism",
+    bool coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    if (s->kind && !mechanism && !coordinate && strcmp(s->kind, "readiness") != 0) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: kind: '%s' is not readiness, mechanism or "
+                       "coordinate",
                        file, s->kind);
+    }
+    if (coordinate && (s->methods.n != 1 || strcmp(s->methods.text[0], "eg-mpt") != 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: methods: a coordinate study has the coordinate of eg-mpt alone", file);
     }
     for (int i = 0; i < 3; i++) {
         table = table || strcmp(s->table, tables[i]) == 0;
@@ -169,6 +176,30 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
     }
     if (!s->from && !mechanism && s->methods.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);
+    }
+    return PF_OK;
+}
+
+// A plant whose backend is missing here is left out when the suite runs; its tables can be read.
+static pf_status check_plants(const pf_suite *s, const char *file, pf_error *error)
+{
+    for (int i = 0; i < s->environments.n; i++) {
+        pf_plant *plant = NULL;
+        pf_error why = {PF_OK, ""};
+        pf_status status = pf_plant_create(&plant, s->environments.text[i], &why);
+        if (status == PF_ERR_UNSUPPORTED) {
+            continue;
+        }
+        if (status != PF_OK) {
+            return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
+        }
+        bool usable = pf_plant_get_info(plant)->probe && pf_plant_get_info(plant)->task;
+        pf_plant_destroy(plant);
+        if (!usable) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "%s: environments: plant '%s' brings no probes and tasks", file,
+                           s->environments.text[i]);
+        }
     }
     return PF_OK;
 }
@@ -197,21 +228,7 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
             }
         }
     }
-    for (int i = 0; i < s->environments.n; i++) {
-        pf_plant *plant = NULL;
-        pf_error why = {PF_OK, ""};
-        if (pf_plant_create(&plant, s->environments.text[i], &why) != PF_OK) {
-            return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
-        }
-        bool usable = pf_plant_get_info(plant)->probe && pf_plant_get_info(plant)->task;
-        pf_plant_destroy(plant);
-        if (!usable) {
-            return pf_fail(error, PF_ERR_FORMAT,
-                           "%s: environments: plant '%s' brings no probes and tasks", file,
-                           s->environments.text[i]);
-        }
-    }
-    return PF_OK;
+    return check_plants(s, file, error);
 }
 
 // What only group methods use must not be given in vain.

@@ -10,7 +10,7 @@
 // against a schema; everything that varies is a list.
 typedef struct pf_suite {
     char *id, *title, *paper;
-    char *kind;  // "readiness" or "mechanism"
+    char *kind;  // "readiness", "mechanism" or "coordinate"
     char *needs; // what it needs beyond the program, for `bench list`. Nullable.
     char *cost;  // what it costs at paper scale, for `bench list`. Nullable.
     char *from;  // the suite whose units it shows; it then has none of its own. Nullable.

@@ -53,6 +53,20 @@ static bool paper_has_setting(const pf_report *r, const char *setting)
     return false;
 }
 
+// Whether the paper prints a metric at a setting for single environments.
+static bool paper_has_metric(const pf_report *r, const char *setting, const char *metric)
+{
+    for (int i = 0; i < r->paper->n; i++) {
+        const pf_paper_row *p = &r->paper->row[i];
+        if (strcmp(p->suite, r->suite) == 0 && strcmp(p->setting, setting) == 0 &&
+            strcmp(p->metric, metric) == 0 && strcmp(p->environment, PF_MACRO) != 0 &&
+            strcmp(p->environment, PF_MACRO_SHOWN) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *pf_report_setting(const pf_report *r)
 {
     const pf_entries *e = r->entries;
@@ -231,6 +245,19 @@ static pf_status write_metric(const sheet *s, const char *metric, const char *se
     return status;
 }
 
+// Pooled settings that the paper prints, where it prints several.
+static int pooled_settings(const pf_report *r, const char **out, int most)
+{
+    const pf_entries *all = r->entries;
+    int n = 0;
+    for (int i = all->n_raw_settings; i < all->n_settings && n < most; i++) {
+        if (paper_has_setting(r, all->setting[i])) {
+            out[n++] = all->setting[i];
+        }
+    }
+    return n > 1 ? n : 0;
+}
+
 // The mean over environments (or the only one) by setting.
 static pf_status write_settings(const sheet *s, const char *metric, const char *note,
                                 bool difference, pf_error *error)
@@ -239,12 +266,17 @@ static pf_status write_settings(const sheet *s, const char *metric, const char *
     pf_status status = PF_OK;
     char name[64], caption[256];
     const char *environment = all->n_environments > 1 ? PF_MACRO : all->environment[0];
+    const char *pooled[CHUNK];
+    int n_pooled = pooled_settings(s->report, pooled, CHUNK);
+    int total = all->n_raw_settings + n_pooled;
     pf_label_metric(metric, name);
-    for (int first = 0; first < all->n_raw_settings && status == PF_OK; first += CHUNK) {
+    for (int first = 0; first < total && status == PF_OK; first += CHUNK) {
         column columns[CHUNK];
         int n = 0;
-        for (; n < CHUNK && first + n < all->n_raw_settings; n++) {
-            columns[n] = (column){environment, all->setting[first + n], all->setting[first + n]};
+        for (; n < CHUNK && first + n < total; n++) {
+            int at = first + n;
+            const char *setting = at < n_pooled ? pooled[at] : all->setting[at - n_pooled];
+            columns[n] = (column){environment, setting, setting};
         }
         snprintf(caption, sizeof caption, "%s%s, %s, by setting", name, note,
                  pf_label_environment(environment));
@@ -267,6 +299,12 @@ static pf_status write_metrics(const sheet *s, const char *setting, pf_error *er
         const char *metric = r->metrics[i];
         if (!pf_report_by_setting(r)) {
             status = write_metric(s, metric, setting, direction_note(metric), false, error);
+        }
+        for (int k = 0; k < r->entries->n_raw_settings && status == PF_OK; k++) {
+            const char *other = r->entries->setting[k];
+            if (strcmp(other, setting) != 0 && paper_has_metric(r, other, metric)) {
+                status = write_metric(s, metric, other, direction_note(metric), false, error);
+            }
         }
         if (status == PF_OK && r->entries->n_raw_settings > 1) {
             status = write_settings(s, metric, direction_note(metric), false, error);

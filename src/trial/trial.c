@@ -3,6 +3,7 @@
 #include "trial.h"
 
 #include "../core/session_impl.h"
+#include "episode.h"
 #include "preflight/recovery.h"
 
 #include <math.h>
@@ -130,6 +131,9 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
                               pf_prediction *out, pf_error *error)
 {
     const pf_kit *k = p->bank->kit;
+    if (pf_episode_policy(p->bank, task)) {
+        return pf_episode_predict(p->bank, joint, task, p->setup->alpha, out, error);
+    }
     int j = k->use_mech[k->task_use[task]], n = k->n_grid + 1;
     double probability[MOST_GRID + 1], returns[PF_BANK_MEMBERS * (MOST_GRID + 1)];
     probability[k->n_grid] = 1;
@@ -165,6 +169,24 @@ static void count_deployed(play *p, bool changed, bool violated, bool false_read
     }
 }
 
+// Flies a task: corrected, or as the fallback. A closed loop also has a regret in its own units.
+static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double correction,
+                     double *ret, pf_error *error)
+{
+    const pf_policy *policy = pf_episode_policy(p->bank, task);
+    if (!policy) {
+        return pf_bank_fly(p->bank, task, go ? correction : 1, ret, error);
+    }
+    double regret = 0;
+    bool changed = pf_law_fault(p->law, policy->owner) >= 0;
+    pf_status status = pf_episode_fly(p->bank, joint, task, go, ret, &regret, error);
+    int metric = policy->regret ? pf_metric_find(policy->regret) : -1;
+    if (metric >= 0 && (changed || p->law->nominal)) {
+        p->value[metric] = changed ? regret : 0;
+    }
+    return status;
+}
+
 // Decides every task and flies what is deployed: the corrected policy, or the fallback.
 static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
@@ -183,7 +205,7 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
             return status;
         }
         bool go = pf_decide(prediction.lower, p->setup->j_min, true, &why) == PF_GO;
-        status = pf_bank_fly(p->bank, t, go ? correction : 1, &ret, error);
+        status = fly(p, joint, t, go, correction, &ret, error);
         if (status != PF_OK) {
             return status;
         }
@@ -206,6 +228,7 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
     p->value[PF_METRIC_changed_task_return] = changed_return;
     p->value[PF_METRIC_regret] = 1 - changed_return + cost;
     p->value[PF_METRIC_regret_selective] = 1 - selective + cost;
+    p->value[PF_METRIC_future_task_regret] = 1 - changed_return;
     p->value[PF_METRIC_cost] = cost;
     p->value[PF_METRIC_probes] = pf_session_told(p->session);
     return PF_OK;

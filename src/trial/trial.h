@@ -35,14 +35,21 @@
     X(changed_false_ready)                                                                         \
     X(probes) /* both stages */                                                                    \
     X(recovery_probes)                                                                             \
-    X(cost)           /* charge of both stages */                                                  \
-    X(fault_looks)    /* looks at the changed mechanism while the fault was present */             \
-    X(mute_looks)     /* of these, in a category with ratio 1: the gate stays shut */              \
-    X(gate_openings)  /* of these, with an open gate */                                            \
-    X(clipped)        /* changed task asks for more than the limits allow */                       \
-    X(log_score)      /* mechanism study: bits of the gain recovered */                            \
-    X(all_named)      /* every changed mechanism is rather changed than not; the next too: */      \
-    X(healthy_blamed) /* share of healthy ones that are; suites with group methods or n_faults */
+    X(cost)               /* charge of both stages */                                              \
+    X(fault_looks)        /* looks at the changed mechanism while the fault was present */         \
+    X(mute_looks)         /* of these, in a category with ratio 1: the gate stays shut */          \
+    X(gate_openings)      /* of these, with an open gate */                                        \
+    X(clipped)            /* changed task asks for more than the limits allow */                   \
+    X(log_score)          /* mechanism study: bits of the gain recovered */                        \
+    X(future_task_regret) /* 1 - changed-task return, no cost in it */                             \
+    X(return_regret)      /* changed task with a native score: nominal score - score */            \
+    X(stability_regret)   /* the same where the score is steps survived */                         \
+    X(coordinate)         /* coordinate study: mean z at the gain */                               \
+    X(coordinate_bias)    /* mean z - (1 - g)/(1 - g_cal) */                                       \
+    X(coordinate_sd)      /* spread of z within a mechanism */                                     \
+    X(noise_to_signal)    /* that spread / the ideal z */                                          \
+    X(all_named)          /* every changed mechanism is rather changed than not; the next too: */  \
+    X(healthy_blamed)     /* share of healthy ones; suites with group methods or n_faults */
 
 typedef enum pf_metric {
 #define X(name) PF_METRIC_##name,
