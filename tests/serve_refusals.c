@@ -419,6 +419,30 @@ static void check_tell(talk *t)
 
 // --- the refusals in every state of a session
 
+// Stage 2 with several faults needs both halves of its predictions.
+static void refuse_halves(void)
+{
+    talk t;
+    size_t n = 0;
+    const void *bytes = attitude_many_kit_bytes(&n);
+    open_talk(&t, bytes, n, 5, false);
+    while (pf_session_stage(t.session) == 1 && !pf_session_alarm(t.session)) {
+        CHECK(step(&t, false));
+    }
+    say(&t, "{\"op\":\"stage2\"}");
+    say(&t, "{\"op\":\"ask\"}");
+    pf_ask ask;
+    if (CHECK(pf_session_outstanding(t.session, &ask) && ask.stage == 2)) {
+        // what one change at a time would need is not enough
+        attitude_machine_probe(&t.machine, t.kit, ask.probe);
+        attitude_machine_tell(&t.machine, t.kit, ask.probe, 2, false, &t.request);
+        CHECK_CONTAINS(say(&t, t.request.data), "\"code\":\"missing-prediction\"");
+        CHECK_CONTAINS(t.reply.data, "healthy");
+        CHECK(pf_session_outstanding(t.session, NULL));
+    }
+    close_talk(&t);
+}
+
 void check_refusals(void)
 {
     size_t n = 0;
@@ -468,4 +492,6 @@ void check_refusals(void)
     CHECK(step(&t, false)); // predictions of the caller's do
     free_parts(&p);
     close_talk(&t);
+    PF_CASE("serve: with several faults stage 2 needs healthy and grid");
+    refuse_halves();
 }

@@ -358,7 +358,7 @@ static void test_dims(void)
 
 // --- rules on the contents
 
-// Writes bytes into the image behind a pointer of the view, seals, loads, restores.
+// Writes bytes behind a pointer of the view, seals, loads, restores.
 static void damage(copy *c, const void *at, const void *value, size_t size, const char *expect,
                    int line)
 {

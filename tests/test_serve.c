@@ -267,28 +267,6 @@ static void test_equal(const void *bytes, size_t n, int weak)
     close_talk(&b);
 }
 
-// Stage 2 with several faults needs both halves of its predictions.
-static void test_missing(const void *bytes, size_t n)
-{
-    talk t;
-    open_talk(&t, bytes, n, 5, false);
-    while (pf_session_stage(t.session) == 1 && !pf_session_alarm(t.session)) {
-        CHECK(step(&t, false));
-    }
-    say(&t, "{\"op\":\"stage2\"}");
-    say(&t, "{\"op\":\"ask\"}");
-    pf_ask ask;
-    if (CHECK(pf_session_outstanding(t.session, &ask) && ask.stage == 2)) {
-        // what one change at a time would need is not enough
-        attitude_machine_probe(&t.machine, t.kit, ask.probe);
-        attitude_machine_tell(&t.machine, t.kit, ask.probe, 2, false, &t.request);
-        CHECK_CONTAINS(say(&t, t.request.data), "\"code\":\"missing-prediction\"");
-        CHECK_CONTAINS(t.reply.data, "healthy");
-        CHECK(pf_session_outstanding(t.session, NULL));
-    }
-    close_talk(&t);
-}
-
 // --- the real program
 
 // A conversation with a server that is another process.
@@ -599,7 +577,6 @@ void test_serve(void)
     const void *many = attitude_many_kit_bytes(&n_many);
     test_equal(many, n_many, 5);
     test_equal(many, n_many, 0);
-    test_missing(many, n_many);
     signal(SIGPIPE, SIG_IGN);
     snprintf(kit, sizeof kit, "%s/serve.kit", pf_scratch_dir());
     PF_CASE("serve: a kit file");

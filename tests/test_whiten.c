@@ -71,8 +71,15 @@ static void test_factor(void)
         }
     }
     CHECK(worst < 1e-9);
+}
+
+static void test_plain(void)
+{
+    static double x[RUNS * N], scratch[N * N], factor[N * (N + 1) / 2];
     PF_CASE("whiten: in place it is the same product");
     double r[N], h[N];
+    draw(.9, RUNS, x);
+    double lambda = pf_fit_whiten(N, RUNS, x, scratch, factor);
     for (int i = 0; i < N; i++) {
         r[i] = pf_rng_normal(&rng);
         h[i] = pf_rng_normal(&rng);
@@ -82,14 +89,12 @@ static void test_factor(void)
     pf_whiten(N, factor, h);
     CHECK_NEAR(pf_dot(N, r, h), expected, 1e-11 * fabs(expected));
     PF_CASE("whiten: white noise is left alone, and so is a predictor without error");
+    CHECK(lambda < .2);
     draw(0, RUNS, x);
     lambda = pf_fit_whiten(N, RUNS, x, scratch, factor);
     CHECK(lambda > .9);
     memset(x, 0, sizeof x);
     CHECK(pf_fit_whiten(N, RUNS, x, scratch, factor) == 1);
-    for (int i = 0; i < N * (N + 1) / 2; i++) {
-        scratch[i] = factor[i];
-    }
     for (int i = 0; i < N; i++) {
         CHECK(factor[i * (i + 1) / 2 + i] == 1);
         for (int j = 0; j < i; j++) {
@@ -225,6 +230,7 @@ void test_whiten(void)
 {
     pf_rng_init(&rng, 5);
     test_factor();
+    test_plain();
     test_worth();
     test_identity();
     test_calibrated();

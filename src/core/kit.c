@@ -11,7 +11,7 @@
 #define BINS_MAX 64
 #define GRID_MAX 256
 
-pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
+static pf_status ranges_check(const pf_kit *k, pf_error *error)
 {
 #define X(field)                                                                                   \
     if (k->field < 0 || k->field > DIM_MAX) {                                                      \
@@ -54,6 +54,15 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
                            rules[i].value, rules[i].lo, rules[i].hi);
         }
     }
+    return PF_OK;
+}
+
+pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
+{
+    pf_status s = ranges_check(k, error);
+    if (s != PF_OK) {
+        return s;
+    }
     int names =
         PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 2 * k->n_tasks + k->n_methods;
     if (k->n_names != names) {
@@ -84,7 +93,7 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
 
 // --- rules on the contents
 
-static pf_status numbers_check(const pf_kit *k, pf_error *error)
+static pf_status scalars_check(const pf_kit *k, pf_error *error)
 {
 #define X(field)                                                                                   \
     if (!isfinite(k->field)) {                                                                     \
@@ -92,6 +101,11 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
     }
     PF_KIT_SCALARS(X)
 #undef X
+    return PF_OK;
+}
+
+static pf_status numbers_check(const pf_kit *k, pf_error *error)
+{
     struct {
         const char *name;
         const double *value;
@@ -360,8 +374,8 @@ pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
 {
     pf_status s = PF_OK;
     if ((s = pf__kit_check_dims(kit, error)) || (s = structure_check(kit, error)) ||
-        (s = numbers_check(kit, error)) || (s = probes_check(kit, error)) ||
-        (s = text_check(kit, error))) {
+        (s = scalars_check(kit, error)) || (s = numbers_check(kit, error)) ||
+        (s = probes_check(kit, error)) || (s = text_check(kit, error))) {
         return s;
     }
     for (int j = 0; j < kit->n_mech; j++) {

@@ -326,6 +326,35 @@ static void add_group(const pf_experiment *e, pf_text *out)
     }
 }
 
+// What older suites did not have stays out where it is not used, so that their hashes hold.
+static void add_later(const pf_experiment *e, pf_text *out)
+{
+    const pf_suite *s = e->suite;
+    if (s->opportunities.n > 0) {
+        add_list(out, "opportunities", s->opportunities.n, s->opportunities.value);
+    }
+    if (s->settings.n > 0 && e->responses == 0) {
+        add_names(out, "settings", &s->settings);
+    }
+    if (!isnan(s->sensor_noise)) {
+        add_number(out, "sensor_noise", s->sensor_noise);
+    }
+    if (s->recalibrate > 0) {
+        add_string(out, "recalibrate", "g");
+    }
+    if (s->n_faults.n > 0) {
+        add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
+    }
+    if (pf_suite_groups(s)) {
+        add_group(e, out);
+    }
+    if (pf_experiment_learned(e)) {
+        // a model follows from the plant, the profile and the numeric library
+        add_string(out, "predictor", "ensemble");
+        add_string(out, "processor", pf_numeric_library());
+    }
+}
+
 static pf_status make_settings(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
@@ -362,30 +391,7 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
     add_number(&out, "hazard", s->hazard);
     add_number(&out, "alpha", s->alpha);
     add_number(&out, "j_min", s->j_min);
-    // what older suites did not have stays out, so that their hashes hold
-    if (s->opportunities.n > 0) {
-        add_list(&out, "opportunities", s->opportunities.n, s->opportunities.value);
-    }
-    if (s->settings.n > 0 && e->responses == 0) {
-        add_names(&out, "settings", &s->settings);
-    }
-    if (!isnan(s->sensor_noise)) {
-        add_number(&out, "sensor_noise", s->sensor_noise);
-    }
-    if (s->recalibrate > 0) {
-        add_string(&out, "recalibrate", "g");
-    }
-    if (s->n_faults.n > 0) {
-        add_list(&out, "n_faults", s->n_faults.n, s->n_faults.value);
-    }
-    if (pf_suite_groups(s)) {
-        add_group(e, &out);
-    }
-    if (pf_experiment_learned(e)) {
-        // a model follows from the plant, the profile and the numeric library
-        add_string(&out, "predictor", "ensemble");
-        add_string(&out, "processor", pf_numeric_library());
-    }
+    add_later(e, &out);
     pf_text_add(&out, "}");
     if (out.failed) {
         pf_text_free(&out);
