@@ -151,9 +151,9 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
 double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group);
 
 // Divides the candidates in `members` into k groups, as well as a local search can; false: the
-// constraints do not allow it.
+// constraints do not allow it, or separations stay far below `least`.
 bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
-                       int *group_of, double *smallest);
+                       double least, int *group_of, double *smallest);
 
 // --- measure.c
 
