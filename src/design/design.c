@@ -50,16 +50,6 @@ static pf_status make_probe(pf_maker *m, int n, const int *group, const int *lev
     return PF_OK;
 }
 
-static bool within(const pf_design_job *job, const pf_design_probe *p)
-{
-    for (int c = 0; c < job->plan->n_chan; c++) {
-        if (p->excursion[c] > job->config->most[c]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // The design out of a few that the predictor itself likes best; *smallest 0: none keeps the outputs
 // within bounds.
 static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
@@ -72,7 +62,7 @@ static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_p
     }
     for (int i = 0; i < n && status == PF_OK; i++) {
         double value = pf__measure_smallest(&library, i);
-        if (within(m->job, &library.probes[i]) && value > *smallest) {
+        if (pf__measure_within(m->job, &library.probes[i]) && value > *smallest) {
             *smallest = value;
             *probe = kept[i];
         }
