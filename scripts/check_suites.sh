@@ -47,16 +47,21 @@ check "a table of diagnostics" "$program" bench table diagnostics --profile quic
 check "verify" "$program" bench verify mujoco-readiness --profile quick --db all.db \
     --models "$folder/models" --sample 4
 
-# killed again and again, then run to the end
+# killed again and again, in the training of its models too, then run to the end
 kills=0
 for wait in 1 2 3; do
-    bench mujoco-readiness killed.db swimmer,hopper >/dev/null 2>&1 &
+    "$program" bench run mujoco-readiness --profile quick --db killed.db --models killed-models \
+        --only environment=swimmer,hopper >/dev/null 2>&1 &
     child=$!
     sleep "$wait"
     kill -9 $child 2>/dev/null && kills=$((kills + 1))
     wait $child 2>/dev/null
 done
-check "after kill -9 it goes on" bench mujoco-readiness killed.db swimmer,hopper
+check "it was killed on its way" [ "$kills" -gt 0 ]
+check "after kill -9 it goes on" "$program" bench run mujoco-readiness --profile quick \
+    --db killed.db --models killed-models --only environment=swimmer,hopper
+check "the same model after $kills kills" cmp models/hopper-quick.model \
+    killed-models/hopper-quick.model
 rows all.db >all.csv 2>/dev/null
 rows killed.db >killed.csv 2>/dev/null
 check "the same table after $kills kills" cmp all.csv killed.csv

@@ -48,9 +48,30 @@ typedef struct shape {
 } shape;
 
 // Each once around the edges of tiles, panels and blocks.
-static const shape shapes[] = {{1, 1, 1},     {14, 32, 16},   {15, 33, 17},  {13, 31, 15},
-                               {2, 16, 40},   {29, 17, 3},    {27, 35, 512}, {43, 64, 513},
-                               {171, 40, 20}, {169, 33, 530}, {5, 545, 9},   {3, 520, 1030}};
+static const shape shapes[] = {
+    {1, 1, 1},     {14, 32, 16},  {15, 33, 17},  {13, 31, 15},   {2, 16, 40},    {29, 17, 3},
+    {27, 35, 512}, {43, 64, 513}, {171, 40, 20}, {169, 33, 530}, {5, 545, 9},    {3, 520, 1030},
+    {6, 64, 16},   {7, 65, 17},   {183, 31, 20}, {193, 70, 20},  {385, 17, 513}, {400, 400, 9}};
+
+// A part of a result is finished once, its rows in order.
+typedef struct witness {
+    int n, *next_row;
+    bool orderly;
+} witness;
+
+static void see(void *self, int row, int column, int rows, int width, size_t pitch, float *x)
+{
+    witness *w = self;
+    for (int j = column; j < column + width; j++) {
+        w->orderly = w->orderly && j < w->n && w->next_row[j] == row;
+        w->next_row[j] = row + rows;
+    }
+    for (int r = 0; r < rows; r++) {
+        for (int j = 0; j < width; j++) {
+            x[(size_t)r * pitch + (size_t)j] += 1;
+        }
+    }
+}
 
 static void check_shape(pf_rng *rng, shape s, int kinds)
 {
@@ -79,6 +100,15 @@ static void check_shape(pf_rng *rng, shape s, int kinds)
         p.packed = packed;
         CHECK(pf_wide_matmul(&p));
         CHECK(memcmp(kept, c, size * sizeof *c) == 0);
+        int *next_row = calloc((size_t)s.n, sizeof *next_row);
+        witness w = {s.n, next_row, true};
+        p.finish = (pf_finish){see, &w};
+        p.beside = kept;
+        CHECK(next_row && pf_wide_matmul(&p) && w.orderly);
+        for (size_t i = 0; i < size; i++) {
+            CHECK(c[i] == kept[i] + 1);
+        }
+        free(next_row);
     }
     free(a);
     free(b);
@@ -107,33 +137,13 @@ static void wide_bits(void)
     }
 }
 
-// A part of a result is finished once, its rows in order.
-typedef struct witness {
-    int n, *next_row;
-    bool orderly;
-} witness;
-
-static void see(void *self, int row, int column, int rows, int width, size_t pitch, float *x)
-{
-    witness *w = self;
-    for (int j = column; j < column + width; j++) {
-        w->orderly = w->orderly && j < w->n && w->next_row[j] == row;
-        w->next_row[j] = row + rows;
-    }
-    for (int r = 0; r < rows; r++) {
-        for (int j = 0; j < width; j++) {
-            x[(size_t)r * pitch + (size_t)j] += 1;
-        }
-    }
-}
-
 static void engines(void)
 {
     enum { M = 200, N = 70, K = 600 };
     static const struct {
         pf_engine engine;
         const char *name;
-    } all[] = {{PF_ENGINE_WIDE, "avx512 1"},
+    } all[] = {{PF_ENGINE_WIDE, "avx512 2"},
                {PF_ENGINE_LIBRARY, "openblas"},
                {PF_ENGINE_PLAIN, "plain"},
                {PF_ENGINE_AUTO, ""}};
@@ -169,10 +179,48 @@ static void engines(void)
 }
 
 // x = silu(x + bias) by both, over all magnitudes and what is not finite.
-static void silu_bits(void)
+static void silu_bits(pf_rng *rng, int rows, int width, bool slope)
+{
+    enum { PITCH = 70 };
+    size_t n = (size_t)rows * PITCH;
+    float *x[2] = {numbers(rng, n), numbers(rng, n)}, *d[2] = {numbers(rng, n), numbers(rng, n)};
+    float *bias = numbers(rng, PITCH);
+    if (CHECK(x[0] && x[1] && d[0] && d[1] && bias)) {
+        for (size_t i = 0; i < n; i++) {
+            x[0][i] *= expf((float)(i % 30) - 20);
+        }
+        memcpy(x[1], x[0], n * sizeof(float));
+        memcpy(d[1], d[0], n * sizeof(float));
+        pf_loop_silu_plain(rows, width, PITCH, bias, x[0], slope ? d[0] : NULL);
+        pf_loop_silu_wide(rows, width, PITCH, bias, x[1], slope ? d[1] : NULL);
+        CHECK(memcmp(x[0], x[1], n * sizeof(float)) == 0);
+        CHECK(memcmp(d[0], d[1], n * sizeof(float)) == 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        free(x[i]);
+        free(d[i]);
+    }
+    free(bias);
+}
+
+static void silu_shapes(void)
+{
+    PF_CASE("silu by hand is silu by the compiler in every shape, and leaves the rest alone");
+    static const int widths[] = {1, 15, 16, 17, 32, 48, 63, 64, 65}, heights[] = {1, 2, 3, 7};
+    pf_rng rng;
+    pf_rng_init(&rng, 4);
+    for (size_t w = 0; pf_loop_wide() && w < sizeof widths / sizeof widths[0]; w++) {
+        for (size_t h = 0; h < sizeof heights / sizeof heights[0]; h++) {
+            silu_bits(&rng, heights[h], widths[w], h % 2 == 0);
+            silu_bits(&rng, heights[h], widths[w], h % 2 == 1);
+        }
+    }
+}
+
+static void silu_values(void)
 {
     enum { ROWS = 300, WIDTH = 45, PITCH = 50, N = ROWS * PITCH };
-    PF_CASE("silu by hand is silu by the compiler, to the bit");
+    PF_CASE("silu by hand is silu by the compiler, to the bit, for any value");
     if (!pf_loop_wide()) {
         return;
     }
@@ -208,9 +256,31 @@ static void silu_bits(void)
     free(bias);
 }
 
+static void reciprocal_bits(void)
+{
+    enum { N = 1024 };
+    PF_CASE("the reciprocal of every significand is that of a division");
+    float x[N], y[N];
+    int wrong = 0;
+    for (uint32_t high = 0; pf_loop_wide() && high < 1u << 23; high += N) {
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t bits = ((127 + high % 120) << 23) | (high + i);
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        memcpy(y, x, sizeof x);
+        pf_loop_reciprocal_wide(N, y);
+        for (int i = 0; i < N; i++) {
+            wrong += y[i] != 1.0f / x[i];
+        }
+    }
+    CHECK(wrong == 0);
+}
+
 void test_matmul(void)
 {
-    silu_bits();
+    reciprocal_bits();
+    silu_values();
+    silu_shapes();
     wide_bits();
     engines();
 }

@@ -351,6 +351,17 @@ static void test_limits_refused(void)
     free(wide);
     refused(bytes, 8 + n, PF_ERR_FORMAT, "larger than 16777216 bytes");
     free(bytes);
+    PF_CASE("more metadata than a file may have");
+    pf_text many = {0};
+    pf_text_add(&many, "{\"__metadata__\":{");
+    for (int i = 0; i <= PF_META_MOST; i++) {
+        pf_text_addf(&many, "%s\"k%d\":\"\"", i ? "," : "", i);
+    }
+    pf_text_add(&many, "}}");
+    bytes = by_hand(many.data, many.size, numbers8, 0);
+    refused(bytes, 8 + many.size, PF_ERR_FORMAT, "257 entries of metadata, more than 256");
+    free(bytes);
+    pf_text_free(&many);
     for (int more = 0; more < 2; more++) {
         PF_CASE(more ? "a tensor too many" : "as many tensors as there may be");
         pf_text text = {0};

@@ -228,7 +228,7 @@ static pid_t start_program(char *const *arguments)
     return child;
 }
 
-// The program keeps a checkpoint of a finished member at once, of others once a minute; members
+// The program keeps a checkpoint of a finished member at once, of others every five seconds; members
 // that stop early at different epochs give it something to go on from.
 static void test_program_killed(void)
 {

@@ -252,7 +252,13 @@ static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_err
         return pf_fail(error, PF_ERR_MEMORY, "%s: %s", name, reason);
     }
     *self = (instance){.shared = shared, .batch = batch};
-    mjb_apply(batch, NULL, 1, read_rest, self->rest, 0);
+    if (mjb_apply(batch, NULL, 1, read_rest, self->rest, 0) != 0) {
+        mjb_deleteBatch(batch);
+        free(made);
+        free(self);
+        pf__mujoco_release(shared);
+        return pf_fail(error, PF_ERR_INTERNAL, "%s: MuJoCo cannot give the model's rest", name);
+    }
     *made = (pf_plant){.ops = &mujoco_ops, .info = shared->info, .self = self};
     *plant = made;
     return PF_OK;

@@ -3,6 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "mujoco_load.h"
 
+#include "../host/file.h"
+#include "preflight/kit.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +60,27 @@ static void log_message(const mjLogMessage *message)
     }
 }
 
+// A file of the user's own is known by its contents: a kit or model made with another is refused.
+static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *error)
+{
+    void *data;
+    size_t size;
+    pf_status status = pf_file_read(path, 1 << 24, &data, &size, error);
+    if (status == PF_OK) {
+        pf_sha256 sha;
+        uint8_t digest[32];
+        char text[65];
+        pf_sha256_init(&sha);
+        pf_sha256_update(&sha, data, size);
+        pf_sha256_final(&sha, digest);
+        pf_sha256_text(digest, text);
+        free(data);
+        snprintf(m->source, sizeof m->source, "MuJoCo %s, PREFLIGHT_MODELS %.16s",
+                 mj_versionString(), text);
+    }
+    return status;
+}
+
 static pf_status load_model(pf_mujoco_model *m, pf_error *error)
 {
     const pf_mujoco_system *s = m->system;
@@ -79,13 +103,9 @@ static pf_status load_model(pf_mujoco_model *m, pf_error *error)
     }
     // a diverged state must stay what it is, not turn into a fresh start
     m->model->opt.disableflags |= mjDSBL_AUTORESET;
-    if (given) {
-        snprintf(m->source, sizeof m->source, "MuJoCo %s, PREFLIGHT_MODELS", mj_versionString());
-    } else {
-        snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
-                 PF_GYMNASIUM_VERSION);
-    }
-    return PF_OK;
+    snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
+             PF_GYMNASIUM_VERSION);
+    return given ? name_source(m, path, error) : PF_OK;
 }
 
 // --- the description
@@ -166,7 +186,7 @@ static void describe(pf_mujoco_model *m)
                               .importance = s->importance};
 }
 
-// The table's constants belong to one model each; another file of that name is refused.
+// The table's constants belong to one model each; a file of another shape is refused.
 static pf_status check_model(const pf_mujoco_model *m, pf_error *error)
 {
     const mjModel *model = m->model;

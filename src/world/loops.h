@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 // The passes over memory between two matrix products, fused. Each runs in the widest vectors that
-// the processor has; nothing is contracted or reordered, so every width gives the same bits.
+// the processor has; nothing is reordered, and fused only where it is written, so every width gives
+// the same bits.
 
 // x = silu(x + bias) over rows x width, pitch from row to row, and the slope, of the same pitch,
 // where slope is not NULL.
@@ -18,6 +19,8 @@ void pf_loop_silu_plain(int rows, int width, size_t pitch, const float *bias, fl
 void pf_loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x,
                        float *slope);
 bool pf_loop_wide(void); // whether the second can run here
+// The reciprocal in it, for its test: x = 1/x, n a multiple of 64, x in 1..2^127.
+void pf_loop_reciprocal_wide(size_t n, float *x);
 
 void pf_loop_relu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope);
 void pf_loop_bias(int rows, int width, size_t pitch, const float *bias, float *x);
@@ -30,6 +33,12 @@ void pf_loop_slope(int rows, int width, size_t pitch, const float *slope, float 
 // squared differences.
 double pf_loop_error(int rows, int width, const float *bias, const float *target, float *y,
                      float *column_sum);
+
+// row = (feature - mean)/scale, and back: change = mean + linear + scale * out.
+void pf_loop_standardise(int n, const double *feature, const float *mean, const float *scale,
+                         float *row);
+void pf_loop_change(int n, const float *mean, const float *linear, const float *scale,
+                    const float *out, double *change);
 
 // One step of Adam with the bias corrections given.
 typedef struct pf_loop_adam {

@@ -140,6 +140,11 @@ void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const 
     pf_matmul_run(&p);
 }
 
+int pf_matmul_rows(int n)
+{
+    return engine() == PF_ENGINE_WIDE ? n : (n + 15) / 16 * 16;
+}
+
 size_t pf_matmul_packed_size(int n, int k)
 {
     return engine() == PF_ENGINE_WIDE ? pf_wide_packed_size(n, k) : 0;
@@ -153,5 +158,5 @@ void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *pack
 const char *pf_numeric_library(void)
 {
     pf_engine by = engine();
-    return by == PF_ENGINE_WIDE ? "avx512 1" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
+    return by == PF_ENGINE_WIDE ? "avx512 2" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
 }

@@ -39,6 +39,10 @@ void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const 
 void pf_matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
                      const float *b, float *c);
 
+// Rows that a product for n rows should have: n where a row gives the same bits in any batch, else
+// a multiple of 16, so that few shapes occur.
+int pf_matmul_rows(int n);
+
 // Floats of a packed right operand, 0 where packing is of no use; and the packing, at a 64-byte
 // boundary.
 size_t pf_matmul_packed_size(int n, int k);

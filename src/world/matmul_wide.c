@@ -9,11 +9,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-// A tile is TALL x WIDE of the result in 28 registers, over DEEP of k; the left operand is taken
-// TILES tiles at a time (in the second-level cache, with a panel of the right one), the right
-// operand in panels of WIDE columns, BROAD columns at a time. Measured on Ice Lake.
-enum { TALL = 14, WIDE = 32, DEEP = 512, TILES = 12, BROAD = 512 };
-enum { LANES = 16, NEAR = 1 << 17 }; // NEAR: floats of a result that stays in the cache
+// A tile of the result is up to VECTORS registers wide and so high that 24 to 28 registers hold it,
+// over DEEP of k: six rows of four registers keep both multipliers busy and the loads idle. The
+// left operand is read where it lies, or packed where it is transposed, BLOCK rows at a time (in
+// the second-level cache, with a panel of the right one); the right one is packed in panels of WIDE
+// columns, BROAD columns at a time. Measured on Ice Lake.
+enum { LANES = 16, VECTORS = 4, WIDE = VECTORS * LANES, DEEP = 512, BLOCK = 192, BROAD = 512 };
+// A transposed left operand is packed in strips of STRIP rows, which the heights of tiles divide.
+enum { STRIP = 48, NEAR = 1 << 17 }; // NEAR: floats of a result that stays in the cache
 
 #define TARGET __attribute__((target("avx512f,prfchw")))
 #define INLINE TARGET static inline __attribute__((always_inline))
@@ -25,7 +28,7 @@ static int least(int a, int b)
 
 static int padded(int n)
 {
-    return (n + WIDE - 1) / WIDE * WIDE;
+    return (n + LANES - 1) / LANES * LANES;
 }
 
 // --- packing
@@ -71,47 +74,61 @@ INLINE void transpose(const float *from, size_t pitch, float *to, size_t to_pitc
     }
 }
 
-// One panel: k x WIDE from `width` columns, the others 0.
-TARGET static void pack_panel(bool transposed, size_t pitch, int width, int k, const float *b,
-                              float *to)
-{
-    __mmask32 mask = width < 32 ? (1u << width) - 1 : ~0u;
-    if (!transposed) {
-        for (int l = 0; l < k; l++, b += pitch, to += WIDE) {
-            _mm_prefetch((const char *)(b + 16 * pitch), _MM_HINT_T0);
-            _mm_prefetch((const char *)(b + 16 * pitch + LANES), _MM_HINT_T0);
-            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps((__mmask16)mask, b));
-            _mm512_storeu_ps(to + LANES,
-                             _mm512_maskz_loadu_ps((__mmask16)(mask >> LANES), b + LANES));
-        }
-        return;
-    }
-    int whole = width == WIDE ? k / LANES * LANES : 0;
-    for (int l = 0; l < whole; l += LANES) {
-        transpose(b + l, pitch, to + (size_t)l * WIDE, WIDE);
-        transpose(b + LANES * pitch + l, pitch, to + (size_t)l * WIDE + LANES, WIDE);
-    }
-    for (int l = whole; l < k; l++) {
-        for (int j = 0; j < WIDE; j++) {
-            to[(size_t)l * WIDE + (size_t)j] = j < width ? b[(size_t)j * pitch + (size_t)l] : 0;
-        }
-    }
-}
-
-// A block of the right operand, in panels: columns j.., rows l.. of it.
+// A block of the right operand, in panels: columns j.., rows l.. of it. A panel has `deep` rows of
+// WIDE columns, the last one of padded(width); what is beyond the width is 0.
 typedef struct block {
     int j, width, l, deep;
     const float *packed;
 } block;
 
+static float *panel_at(const block *at, int column, float *to)
+{
+    return to + (size_t)(column / WIDE * WIDE) * (size_t)at->deep + column % WIDE;
+}
+
+static size_t panel_pitch(const block *at, int column)
+{
+    return (size_t)least(WIDE, padded(at->width - column / WIDE * WIDE));
+}
+
+// Row by row, as it lies.
+TARGET static void pack_rows(const block *at, size_t pitch, const float *b, float *to)
+{
+    for (int l = 0; l < at->deep; l++, b += pitch) {
+        for (int v = 0; v < at->width; v += LANES) {
+            __mmask16 mask = (__mmask16)((1u << least(LANES, at->width - v)) - 1);
+            _mm_prefetch((const char *)(b + 2 * pitch + v), _MM_HINT_T0);
+            _mm512_storeu_ps(panel_at(at, v, to) + (size_t)l * panel_pitch(at, v),
+                             _mm512_maskz_loadu_ps(mask, b + v));
+        }
+    }
+}
+
+TARGET static void pack_columns(const block *at, size_t pitch, const float *b, float *to)
+{
+    for (int v = 0; v < at->width; v += LANES, b += LANES * pitch) {
+        float *panel = panel_at(at, v, to);
+        size_t wide = panel_pitch(at, v);
+        int columns = least(LANES, at->width - v), whole = 0;
+        for (; columns == LANES && whole + LANES <= at->deep; whole += LANES) {
+            transpose(b + whole, pitch, panel + (size_t)whole * wide, wide);
+        }
+        for (int l = whole; l < at->deep; l++) {
+            for (int j = 0; j < LANES; j++) {
+                panel[(size_t)l * wide + (size_t)j] =
+                    j < columns ? b[(size_t)j * pitch + (size_t)l] : 0;
+            }
+        }
+    }
+}
+
 static void pack_right(bool transposed, int n, int k, const block *at, const float *b, float *to)
 {
-    size_t pitch = (size_t)(transposed ? k : n), l = (size_t)at->l;
-    for (int p = 0; p < at->width; p += WIDE) {
-        size_t j = (size_t)(at->j + p);
-        pack_panel(transposed, pitch, least(WIDE, at->width - p), at->deep,
-                   transposed ? b + j * pitch + l : b + l * pitch + j,
-                   to + (size_t)p * (size_t)at->deep);
+    size_t j = (size_t)at->j, l = (size_t)at->l;
+    if (transposed) {
+        pack_columns(at, (size_t)k, b + j * (size_t)k + l, to);
+    } else {
+        pack_rows(at, (size_t)n, b + l * (size_t)n + j, to);
     }
 }
 
@@ -121,138 +138,135 @@ static size_t block_at(int n, int k, int j, int l)
     return (size_t)j * (size_t)k + (size_t)l * (size_t)padded(least(BROAD, n - j));
 }
 
-// One tile of the left operand. Row-major: blocks of 16 of k, in each of them row by row; else k by
-// k.
-TARGET static void pack_tile(bool transposed, size_t pitch, int rows, int k, const float *a,
-                             float *to)
-{
-    if (transposed) {
-        __mmask16 mask = (__mmask16)((1u << rows) - 1);
-        for (int l = 0; l < k; l++, a += pitch, to += rows) {
-            _mm512_mask_storeu_ps(to, mask, _mm512_maskz_loadu_ps(mask, a));
-        }
-        return;
-    }
-    for (int l = 0; l < k; l += LANES) {
-        __mmask16 mask = (__mmask16)((1u << least(LANES, k - l)) - 1);
-        for (int i = 0; i < rows; i++, to += LANES) {
-            _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask, a + (size_t)i * pitch + l));
-        }
-    }
-}
-
 // --- one tile
 
 typedef struct tile {
-    const float *a, *b, *next; // packed; next: what to fetch meanwhile
+    const float *a;       // packed, or its first row, a_pitch from row to row
+    const float *b, *far; // packed; far: what to fetch meanwhile
     float *c;
-    const float *soon[2]; // rows to be fetched meanwhile: of c, and what lies beside it; or NULL
-    size_t pitch;
+    const float *beside; // rows to be fetched meanwhile besides those of c; or NULL
+    size_t a_pitch, pitch;
     int k;
-    __mmask16 left, right; // columns of the tile that are there
-    bool carry;            // go on from c
+    __mmask16 last; // columns of the last vector that are there
+    bool carry;     // go on from c
+    bool fetch;     // c lies far away
 } tile;
 
-INLINE void load(int rows, const tile *t, __m512 c[TALL][2])
+#define ROWS_UNROLLED _Pragma("GCC unroll 14") for (int i = 0; i < rows; i++)
+#define VECTORS_UNROLLED _Pragma("GCC unroll 4") for (int v = 0; v < wide; v++)
+enum { TALLEST = 14 };
+
+INLINE void load(int rows, int wide, const tile *t, __m512 c[TALLEST][VECTORS])
 {
-#pragma GCC unroll 14
-    for (int i = 0; i < rows; i++) {
-        c[i][0] = c[i][1] = _mm512_setzero_ps();
-    }
+    ROWS_UNROLLED VECTORS_UNROLLED c[i][v] = _mm512_setzero_ps();
     if (t->carry) {
-#pragma GCC unroll 14
-        for (int i = 0; i < rows; i++) {
-            const float *from = t->c + (size_t)i * t->pitch;
-            c[i][0] = _mm512_maskz_loadu_ps(t->left, from);
-            c[i][1] = _mm512_maskz_loadu_ps(t->right, from + LANES);
+        ROWS_UNROLLED VECTORS_UNROLLED
+        {
+            __mmask16 mask = v == wide - 1 ? t->last : 0xffff;
+            c[i][v] = _mm512_maskz_loadu_ps(mask, t->c + (size_t)i * t->pitch + v * LANES);
         }
     }
 }
 
-INLINE void store(int rows, const tile *t, __m512 c[TALL][2])
+INLINE void store(int rows, int wide, const tile *t, __m512 c[TALLEST][VECTORS])
 {
-#pragma GCC unroll 14
-    for (int i = 0; i < rows; i++) {
-        float *to = t->c + (size_t)i * t->pitch;
-        _mm512_mask_storeu_ps(to, t->left, c[i][0]);
-        _mm512_mask_storeu_ps(to + LANES, t->right, c[i][1]);
+    ROWS_UNROLLED VECTORS_UNROLLED
+    {
+        __mmask16 mask = v == wide - 1 ? t->last : 0xffff;
+        _mm512_mask_storeu_ps(t->c + (size_t)i * t->pitch + v * LANES, mask, c[i][v]);
     }
 }
 
-INLINE void add(int rows, size_t step, const float *a, const float *b, __m512 c[TALL][2])
+INLINE void add(int rows, int wide, size_t row, const float *a, const float *b,
+                __m512 c[TALLEST][VECTORS])
 {
-    __m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + LANES);
-#pragma GCC unroll 14
-    for (int i = 0; i < rows; i++) {
-        __m512 value = _mm512_set1_ps(a[(size_t)i * step]);
-        c[i][0] = _mm512_fmadd_ps(value, b0, c[i][0]);
-        c[i][1] = _mm512_fmadd_ps(value, b1, c[i][1]);
+    __m512 right[VECTORS];
+    VECTORS_UNROLLED right[v] = _mm512_loadu_ps(b + v * LANES);
+    ROWS_UNROLLED
+    {
+        __m512 left = _mm512_set1_ps(a[(size_t)i * row]);
+        VECTORS_UNROLLED c[i][v] = _mm512_fmadd_ps(left, right[v], c[i][v]);
     }
 }
 
-// step of the packed left operand from row to row: LANES when it is row-major in blocks, else 1.
-INLINE void run(int rows, size_t step, const tile *t)
+// Fetches the rows that the end of the tile will need, a few lines at a time.
+INLINE void fetch(int wide, const tile *t, int row)
 {
-    enum { UNROLL = 4 };
-    __m512 c[TALL][2];
-    const float *a = t->a, *b = t->b, *next = t->next;
-    size_t next_k = step == 1 ? (size_t)rows : 1;
-    load(rows, t, c);
+    VECTORS_UNROLLED
+    {
+        if (t->fetch) {
+            __builtin_prefetch(t->c + (size_t)row * t->pitch + v * LANES, 1);
+        }
+        if (t->beside) {
+            __builtin_prefetch(t->beside + (size_t)row * t->pitch + v * LANES);
+        }
+    }
+}
+
+INLINE void run(int rows, int wide, bool packed, const tile *t)
+{
+    enum { UNROLL = 4, SOON = 16 };
+    __m512 c[TALLEST][VECTORS];
+    const float *a = t->a, *b = t->b, *far = t->far;
+    size_t row = packed ? 1 : t->a_pitch, next = packed ? STRIP : 1;
+    load(rows, wide, t, c);
     int l = 0;
-    const float *c_soon = t->soon[0], *beside = t->soon[1];
-    for (; l + LANES <= t->k; l += LANES) {
-        // a row at a time, so that the fetches do not crowd out those of the operands
-        if (c_soon && l < rows * LANES) {
-            __builtin_prefetch(c_soon, 1);
-            __builtin_prefetch(c_soon + LANES, 1);
-            c_soon += t->pitch;
+    for (; l + UNROLL <= t->k; l += UNROLL) {
+        // one line in four steps: more of them cost more than they save
+        _mm_prefetch((const char *)far, _MM_HINT_T1);
+        far += LANES;
+        if (l % SOON == 0 && l / SOON < rows) {
+            fetch(wide, t, l / SOON);
         }
-        if (beside && l < rows * LANES) {
-            __builtin_prefetch(beside);
-            __builtin_prefetch(beside + LANES);
-            beside += t->pitch;
-        }
-        for (int q = 0; q < LANES; q += UNROLL) {
-            // one line in four steps: more of them cost more than they save
-            _mm_prefetch((const char *)next, _MM_HINT_T1);
-            next += LANES;
 #pragma GCC unroll 4
-            for (int u = 0; u < UNROLL; u++) {
-                add(rows, step, a, b, c);
-                a += next_k;
-                b += WIDE;
-            }
+        for (int u = 0; u < UNROLL; u++) {
+            add(rows, wide, row, a, b, c);
+            a += next;
+            b += wide * LANES;
         }
-        a += step == 1 ? 0 : (size_t)(rows - 1) * LANES;
     }
     for (; l < t->k; l++) {
-        add(rows, step, a, b, c);
-        a += next_k;
-        b += WIDE;
+        add(rows, wide, row, a, b, c);
+        a += next;
+        b += wide * LANES;
     }
-    store(rows, t, c);
+    store(rows, wide, t, c);
 }
 
-#define HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define CASE(rows)                                                                                 \
-    case rows:                                                                                     \
-        run(rows, LANES, t);                                                                       \
-        break;
-TARGET static void run_plain(int rows, const tile *t)
+// Every height that may occur, by the width of the panel.
+#define UP_TO_6(X, wide) X(1, wide) X(2, wide) X(3, wide) X(4, wide) X(5, wide) X(6, wide)
+#define UP_TO_8(X, wide) UP_TO_6(X, wide) X(7, wide) X(8, wide)
+#define UP_TO_14(X, wide)                                                                          \
+    UP_TO_8(X, wide)                                                                               \
+    X(9, wide) X(10, wide) X(11, wide) X(12, wide) X(13, wide) X(14, wide)
+#define SHAPES(X) UP_TO_14(X, 1) UP_TO_14(X, 2) UP_TO_8(X, 3) UP_TO_6(X, 4)
+#define SHAPE(rows, wide) (rows) * 8 + (wide)
+
+// Rows of a tile of a result with n columns.
+static int height(const pf_product *of)
 {
-    switch (rows) {
-        HEIGHTS(CASE)
+    return of->n > 3 * LANES ? 6 : of->n > 2 * LANES ? 8 : of->a_transposed ? 12 : TALLEST;
+}
+
+#define CASE(rows, wide)                                                                           \
+    case SHAPE(rows, wide):                                                                        \
+        run(rows, wide, false, t);                                                                 \
+        break;
+TARGET static void run_plain(int rows, int wide, const tile *t)
+{
+    switch (SHAPE(rows, wide)) {
+        SHAPES(CASE)
     }
 }
 #undef CASE
-#define CASE(rows)                                                                                 \
-    case rows:                                                                                     \
-        run(rows, 1, t);                                                                           \
+#define CASE(rows, wide)                                                                           \
+    case SHAPE(rows, wide):                                                                        \
+        run(rows, wide, true, t);                                                                  \
         break;
-TARGET static void run_transposed(int rows, const tile *t)
+TARGET static void run_packed(int rows, int wide, const tile *t)
 {
-    switch (rows) {
-        HEIGHTS(CASE)
+    switch (SHAPE(rows, wide)) {
+        SHAPES(CASE)
     }
 }
 #undef CASE
@@ -263,7 +277,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool have_key;
 
-enum { LEFT = TILES * TALL * DEEP + LANES, RIGHT = BROAD * DEEP };
+enum { LEFT = BLOCK * DEEP, RIGHT = BROAD * DEEP };
 
 static void make_key(void)
 {
@@ -287,56 +301,53 @@ static bool take_blocks(float **left, float **right)
 
 // --- the product
 
-typedef struct product {
-    const pf_product *of;
-    int tiles, short_rows, tall; // `tall` tiles of short_rows + 1 rows, then tiles of short_rows
-} product;
-
-// The rows are shared out evenly, so that no tile is much shorter than the others.
-static int first_row(const product *p, int t)
+// Rows i..end-1 of a transposed left operand, in strips, each k by k.
+TARGET static void pack_left(const pf_product *of, int i, int end, int l, int deep, float *to)
 {
-    return t * p->short_rows + least(t, p->tall);
-}
-
-static void pack_left(const product *p, int t, int end, int l, int deep, float *to)
-{
-    const pf_product *of = p->of;
-    size_t pitch = (size_t)(of->a_transposed ? of->m : of->k);
-    for (; t < end; t++, to += TALL * DEEP) {
-        int i = first_row(p, t);
-        const float *from =
-            of->a_transposed ? of->a + (size_t)l * pitch + i : of->a + (size_t)i * pitch + l;
-        pack_tile(of->a_transposed, pitch, first_row(p, t + 1) - i, deep, from, to);
+    size_t pitch = (size_t)of->m;
+    for (; i < end; i += STRIP) {
+        const float *a = of->a + (size_t)l * pitch + i;
+        __mmask16 mask[STRIP / LANES];
+        for (int v = 0; v < STRIP / LANES; v++) {
+            int there = least(LANES, end - i - v * LANES);
+            mask[v] = (__mmask16)(there > 0 ? (1u << there) - 1 : 0);
+        }
+        for (int k = 0; k < deep; k++, a += pitch) {
+            for (int v = 0; v < STRIP / LANES; v++, to += LANES) {
+                _mm_prefetch((const char *)(a + 8 * pitch + v * LANES), _MM_HINT_T0);
+                _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(mask[v], a + v * LANES));
+            }
+        }
     }
 }
 
-// Tiles first..end-1 of the rows by the panels of the block.
-static void multiply_block(const product *p, int first, int end, const block *b, const float *left)
+// Rows first..end-1 by the panels of the block; left: Nullable, packed.
+static void multiply_block(const pf_product *of, int first, int end, const block *b,
+                           const float *left)
 {
-    const pf_product *of = p->of;
-    tile t = {.pitch = (size_t)of->n, .k = b->deep, .carry = b->l > 0};
+    tile t = {.a_pitch = (size_t)of->k, .pitch = (size_t)of->n, .k = b->deep, .carry = b->l > 0};
     bool finish = b->l + b->deep == of->k && of->finish.run;
-    bool far = (size_t)of->m * (size_t)of->n > NEAR;
+    int tall = height(of);
+    t.fetch = (size_t)of->m * (size_t)of->n > NEAR;
     for (int panel = 0; panel < b->width; panel += WIDE) {
         int column = b->j + panel, columns = least(WIDE, b->width - panel);
-        unsigned mask = columns < WIDE ? (1u << columns) - 1 : ~0u;
-        t.left = (__mmask16)mask;
-        t.right = (__mmask16)(mask >> LANES);
+        int wide = (columns + LANES - 1) / LANES;
+        t.last = (__mmask16)((1u << (columns - (wide - 1) * LANES)) - 1);
         t.b = b->packed + (size_t)panel * (size_t)b->deep;
-        t.next = t.b + (size_t)b->deep * WIDE;
-        for (int i = first; i < end; i++) {
-            int row = first_row(p, i), rows = first_row(p, i + 1) - row;
-            t.a = left + (size_t)(i - first) * TALL * DEEP;
+        t.far = t.b + (size_t)b->deep * WIDE;
+        for (int row = first; row < end; row += tall) {
+            int rows = least(tall, end - row), in = row - first;
             t.c = of->c + (size_t)row * t.pitch + (size_t)column;
-            t.soon[0] = far ? t.c : NULL;
-            t.soon[1] = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
-            if (of->a_transposed) {
-                run_transposed(rows, &t);
+            t.beside = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
+            if (left) {
+                t.a = left + (size_t)(in / STRIP * STRIP) * (size_t)b->deep + in % STRIP;
+                run_packed(rows, wide, &t);
             } else {
-                run_plain(rows, &t);
+                t.a = of->a + (size_t)row * t.a_pitch + b->l;
+                run_plain(rows, wide, &t);
             }
-            // the tiles of a panel fetch the next panel between them
-            t.next = i - first < 7 ? t.next + (size_t)b->deep * LANES / 4 : t.b;
+            // the first tiles of a panel fetch the next panel between them
+            t.far = in < (LANES - 1) * tall ? t.far + (size_t)b->deep * LANES / 4 : t.b;
             if (finish) {
                 of->finish.run(of->finish.self, row, column, rows, columns, t.pitch, t.c);
             }
@@ -350,9 +361,7 @@ bool pf_wide_matmul(const pf_product *of)
     if (!take_blocks(&left, &right)) {
         return false;
     }
-    product p = {.of = of, .tiles = (of->m + TALL - 1) / TALL};
-    p.short_rows = of->m / p.tiles;
-    p.tall = of->m % p.tiles;
+    int at_once = BLOCK - BLOCK % height(of);
     block b = {.j = 0};
     for (b.j = 0; b.j < of->n; b.j += BROAD) {
         b.width = least(BROAD, of->n - b.j);
@@ -364,10 +373,12 @@ bool pf_wide_matmul(const pf_product *of)
                 pack_right(of->b_transposed, of->n, of->k, &b, of->b, right);
                 b.packed = right;
             }
-            for (int first = 0; first < p.tiles; first += TILES) {
-                int end = least(first + TILES, p.tiles);
-                pack_left(&p, first, end, b.l, b.deep, left);
-                multiply_block(&p, first, end, &b, left);
+            for (int first = 0; first < of->m; first += at_once) {
+                int end = least(first + at_once, of->m);
+                if (of->a_transposed) {
+                    pack_left(of, first, end, b.l, b.deep, left);
+                }
+                multiply_block(of, first, end, &b, of->a_transposed ? left : NULL);
             }
         }
     }

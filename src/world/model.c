@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "features.h"
+#include "loops.h"
 #include "matmul.h"
 #include "model_impl.h"
 
@@ -159,17 +160,11 @@ pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_err
 
 // --- rollouts
 
-// Rows of a product: a multiple of 16, so that few shapes occur.
-static int padded(int n)
-{
-    return (n + 15) / 16 * 16;
-}
-
 // What a request works in.
 typedef struct work {
     double *state;            // n x n_chan
     double *feature, *change; // one row
-    float *in, *out, *linear; // padded rows
+    float *in, *out, *linear; // pf_matmul_rows
     float *hidden;
 } work;
 
@@ -180,7 +175,8 @@ static size_t floats_as_doubles(size_t n)
 
 static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
 {
-    size_t rows = (size_t)padded(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in, at = 0;
+    size_t rows = (size_t)pf_matmul_rows(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in,
+           at = 0;
     work w;
 #define TAKE(field, type, count)                                                                   \
     w.field = (type *)(void *)(scratch ? scratch + at : NULL);                                     \
@@ -191,7 +187,7 @@ static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
     TAKE(in, float, floats_as_doubles(rows * in))
     TAKE(out, float, floats_as_doubles(rows * out))
     TAKE(linear, float, floats_as_doubles(rows * out))
-    TAKE(hidden, float, floats_as_doubles(pf_net_forward_work(&m->net, padded(n))))
+    TAKE(hidden, float, floats_as_doubles(pf_net_forward_work(&m->net, pf_matmul_rows(n))))
 #undef TAKE
     *used = at;
     return w;
@@ -212,9 +208,7 @@ static void fill_row(const pf_model *m, const double *state, const double *comma
     pf_features_of(info->n_chan, info->kinds, state, feature);
     int n = m->net.n_in - info->n_mech;
     pf_fault_deliver(info->n_mech, info->mechanisms, command, gains, feature + n);
-    for (int i = 0; i < m->net.n_in; i++) {
-        row[i] = (float)((feature[i] - (double)m->input_mean[i]) / (double)m->input_scale[i]);
-    }
+    pf_loop_standardise(m->net.n_in, feature, m->input_mean, m->input_scale, row);
 }
 
 static pf_status check_request(const pf_model *m, int member, const pf_model_request *q,
@@ -243,7 +237,8 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
         return status;
     }
     const pf_net *net = &model->net;
-    int n = q->n_hypotheses, rows = padded(n), n_chan = net->n_out, n_mech = model->info.n_mech;
+    int n = q->n_hypotheses, rows = pf_matmul_rows(n), n_chan = net->n_out,
+        n_mech = model->info.n_mech;
     const float *theta = model->theta + (size_t)member * pf_net_parameters(net);
     const float *packed =
         model->packed ? model->packed + (size_t)member * pf_net_packed(net, net->n_layers + 1)
@@ -266,10 +261,7 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
         for (int h = 0; h < n; h++) {
             const float *linear = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
             double *state = w.state + (size_t)h * chan;
-            for (int c = 0; c < n_chan; c++) {
-                w.change[c] = (double)model->change_mean[c] + (double)linear[c] +
-                              (double)model->change_scale[c] * (double)out[c];
-            }
+            pf_loop_change(n_chan, model->change_mean, linear, model->change_scale, out, w.change);
             pf_features_apply(n_chan, model->info.kinds, w.change, state);
             memcpy(response + ((size_t)h * steps + (size_t)t) * chan, state, chan * sizeof(double));
         }

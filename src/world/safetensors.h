@@ -11,6 +11,7 @@
 
 #define PF_TENSORS_MAX 4096
 #define PF_TENSOR_DIMS 2
+#define PF_META_MOST 256
 // Limits of a file; they bound what an input can cost. Names of tensors and metadata have at least
 // one byte and at most PF_TENSOR_NAME, UTF-8 without control characters.
 #define PF_TENSOR_NAME 200

@@ -252,6 +252,11 @@ static pf_status file_take(pf_safetensors *file, json_t *header, uint8_t *bytes,
 {
     size_t n_meta = json_object_size(json_object_get(header, "__metadata__"));
     size_t n_tensors = json_object_size(header);
+    if (n_meta > PF_META_MOST) {
+        free(bytes);
+        return pf_fail(error, PF_ERR_FORMAT, "%s: %z entries of metadata, more than %d", file->path,
+                       n_meta, (int)PF_META_MOST);
+    }
     // a text with its end takes less than its JSON, quotes included
     size_t size = sizeof(owned) + n_tensors * sizeof *file->tensors + n_meta * sizeof *file->meta;
     owned *memory = calloc(1, size + n_header);

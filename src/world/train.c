@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -300,6 +301,7 @@ static int take_lock(const char *path, pf_error *error)
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);
     int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    struct stat mine, there;
     if (fd < 0) {
         pf_fail(error, PF_ERR_FILE, "%s: %s", name, strerror(errno));
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -307,6 +309,9 @@ static int take_lock(const char *path, pf_error *error)
                 "%s: another training is writing it; wait, or name another file", path);
         close(fd);
         fd = -1;
+    } else if (fstat(fd, &mine) != 0 || stat(name, &there) != 0 || mine.st_ino != there.st_ino) {
+        close(fd); // its owner ended and removed it in between
+        return take_lock(path, error);
     }
     return fd;
 }
