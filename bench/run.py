@@ -191,6 +191,9 @@ def table(rows):
     one, two = value("calibrate_attitude_1_thread"), value("calibrate_attitude_2_threads")
     yield "attitude kit, 2,000 alarm trials", f"{one:.2f} s", "seconds"
     yield "  1 thread / 2 threads", f"{one / two:.2f} x", "1.8"
+    exchange = value("design_exchange_16x8_8_starts")
+    yield "exchange, 16 mechanisms x 8 steps", f"{exchange:.2f} s", "seconds"
+    yield "attitude library, designed", f"{value('design_attitude_1_thread'):.2f} s", "seconds"
     yield "check on a loaded kit, slowest", f"{value('check_attitude_most'):.2f} ms", "50"
     yield "  as a program", f"{value('check_program'):.2f} ms", ""
     yield from table_plants(value, [x for x in rows if re.fullmatch(r"plant_.+_bare", x)])
@@ -289,7 +292,7 @@ def main():
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     names = ("bench/bench_stage1", "bench/bench_calibrate", "preflight", "bench/bench_plants",
-             "bench/bench_world")
+             "bench/bench_world", "bench/bench_design")
     programs = [build / name for name in names]
     for program in programs:
         if not program.exists():
@@ -305,6 +308,7 @@ def main():
         else:
             print("no NumPy here, so no ratio to it (make deps)", file=sys.stderr)
     run(rows, [programs[1]])
+    run(rows, [programs[5]])
     time_program(rows, programs[2])
     run(rows, [programs[3]])
     run_world(rows, programs[4], build)

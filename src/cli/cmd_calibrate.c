@@ -53,6 +53,22 @@ static void print_summary(const char *path, const pf_kit *k, bool json)
     }
 }
 
+// A library may leave a candidate out; then its tasks stay no-go where looks are required.
+static void warn_unprobed(const pf_kit *k)
+{
+    for (int j = 1; j < k->n_mech && k->require_probe; j++) {
+        bool probed = false;
+        for (int t = 0; t < k->n_targets; t++) {
+            probed = probed || k->target_mech[t] == j;
+        }
+        if (!probed) {
+            fprintf(stderr,
+                    "preflight calibrate: no probe looks at '%s': tasks that use it stay no-go\n",
+                    pf_kit_mechanism_name(k, j));
+        }
+    }
+}
+
 static int save_kit(const call *c, void *bytes, size_t n)
 {
     pf_error error = {PF_OK, ""};
@@ -64,6 +80,7 @@ static int save_kit(const call *c, void *bytes, size_t n)
     if (status != PF_OK) {
         return cli_fail("calibrate", status, &error);
     }
+    warn_unprobed(&kit);
     if (strcmp(c->output, "-") != 0) {
         print_summary(c->output, &kit, c->json);
     }

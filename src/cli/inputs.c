@@ -74,6 +74,27 @@ static pf_status load_library(pf_plan *plan, const char *file, pf_error *error)
     return status;
 }
 
+// A kit needs a probe for every candidate.
+static pf_status all_probed(const pf_design *design, const pf_plan *plan, bool learned,
+                            pf_error *error)
+{
+    for (int j = 1; j < plan->n_mech; j++) {
+        bool probed = false;
+        for (int t = 0; t < design->library.n_targets; t++) {
+            probed = probed || design->library.targets[t].mechanism == j;
+        }
+        if (!probed) {
+            return pf_fail(
+                error, PF_ERR_DEGENERATE,
+                "mechanism '%s': under every allowed probe healthy and weakened "
+                "responses lie less than 3 dispersions apart; use %sa stronger or longer "
+                "probe (`preflight design` tells more)",
+                plan->mechanisms[j].name, learned ? "a better model, or " : "");
+        }
+    }
+    return PF_OK;
+}
+
 static pf_status design_in_place(pf_plan *plan, const cli_config *t, pf_plant *plant,
                                  const pf_model *model, const pf_effort *effort, pf_error *error)
 {
@@ -86,6 +107,9 @@ static pf_status design_in_place(pf_plan *plan, const cli_config *t, pf_plant *p
     }
     config.compare = false;
     status = pf_design_create(&design, &config, plan, plant, model, effort, error);
+    if (status == PF_OK) {
+        status = all_probed(&design, plan, model != NULL, error);
+    }
     pf_plan_probe *probes =
         status == PF_OK ? malloc((size_t)design.library.n_probes * sizeof *probes) : NULL;
     if (status == PF_OK && !probes) {

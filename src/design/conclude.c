@@ -47,7 +47,8 @@ static pf_status fill_linear(pf_maker *m, pf_design_library *l, int n_designed, 
     return PF_OK;
 }
 
-// Drops probes with a target that calibration would refuse.
+// Drops probes with a target that calibration would refuse, and single pulses that move an output
+// too far.
 static void prune(pf_maker *m, pf_design *d, int *left)
 {
     pf_design_library *l = &d->library;
@@ -55,7 +56,7 @@ static void prune(pf_maker *m, pf_design *d, int *left)
     d->n_designed = 0;
     for (int q = 0; q < l->n_probes; q++) {
         pf_design_probe p = l->probes[q];
-        bool accepted = true;
+        bool accepted = pf__measure_within(m->job, &p);
         for (int t = 0; t < p.probe.n_targets; t++) {
             accepted = accepted && l->targets[p.first + t].accepted;
         }

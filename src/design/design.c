@@ -20,6 +20,11 @@ enum { TIGHTER = 5 };
 // its residuals under random ones say less about a given probe.
 static const double quick_share = .6, twin_share = .9, model_share = .4;
 
+static double predicted_share(const pf_maker *m)
+{
+    return m->job->model ? model_share : twin_share;
+}
+
 // --- one division
 
 static pf_status make_probe(pf_maker *m, int n, const int *group, const int *levels,
@@ -45,16 +50,6 @@ static pf_status make_probe(pf_maker *m, int n, const int *group, const int *lev
     return PF_OK;
 }
 
-static bool within(const pf_design_job *job, const pf_design_probe *p)
-{
-    for (int c = 0; c < job->plan->n_chan; c++) {
-        if (p->excursion[c] > job->config->most[c]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // The design out of a few that the predictor itself likes best; *smallest 0: none keeps the outputs
 // within bounds.
 static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_probe *probe,
@@ -67,7 +62,7 @@ static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_p
     }
     for (int i = 0; i < n && status == PF_OK; i++) {
         double value = pf__measure_smallest(&library, i);
-        if (within(m->job, &library.probes[i]) && value > *smallest) {
+        if (pf__measure_within(m->job, &library.probes[i]) && value > *smallest) {
             *smallest = value;
             *probe = kept[i];
         }
@@ -132,6 +127,27 @@ static void name_probes(pf_maker *m, int n, pf_plan_probe *probes)
     }
 }
 
+static bool stays_alone(const pf_maker *m, int mechanism)
+{
+    for (int i = 0; i < m->n_alone; i++) {
+        if (m->alone[i] == mechanism) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_accepted(const pf_design_library *l, int q)
+{
+    const pf_design_probe *p = &l->probes[q];
+    for (int t = 0; t < p->probe.n_targets; t++) {
+        if (!l->targets[p->first + t].accepted) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // Predicts and confirms a whole library, designed probes first. Keeps it if it is the best so far:
 // more good targets, then the larger smallest separation.
 static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designed, bool *all,
@@ -157,12 +173,14 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
     if (status != PF_OK) {
         return status;
     }
+    // a probe with a target that calibration would refuse is worth nothing
     *all = true;
     double smallest = INFINITY;
     for (int t = 0; t < l.n_targets && l.targets[t].probe < n_designed; t++) {
-        good += l.targets[t].good;
-        *all = *all && l.targets[t].good;
-        smallest = fmin(smallest, l.targets[t].confirmed);
+        const pf_design_target *target = &l.targets[t];
+        good += target->good && all_accepted(&l, target->probe);
+        *all = *all && (target->good || stays_alone(m, target->mechanism));
+        smallest = fmin(smallest, target->confirmed);
     }
     l.smallest = smallest; // of the designed ones
     if (!m->best.probes || good > m->best_good ||
@@ -184,10 +202,12 @@ static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_erro
 {
     int group_of[PF_MECH_MAX], group[PF_MECH_MAX], n_probes = 0;
     double quick = INFINITY, predicted = INFINITY, smallest = 0;
-    if (k > 0 && !pf__groups_divide(m->job, m->x, m->n_strong, m->strong, k, group_of, &quick)) {
-        return PF_OK; // the constraints need more probes
+    double least = last ? 0 : quick_share * predicted_share(m) * m->job->config->target;
+    if (k > 0 &&
+        !pf__groups_divide(m->job, m->x, m->n_strong, m->strong, k, least, group_of, &quick)) {
+        return PF_OK; // more probes are needed
     }
-    if (!last && quick < quick_share * m->job->config->target) {
+    if (quick < least) {
         return PF_OK;
     }
     pf_plan_probe probes[PF_MECH_MAX];
@@ -208,8 +228,7 @@ static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_erro
             predicted = g < k ? fmin(predicted, smallest) : predicted;
             n_probes += smallest > 0;
         }
-        double share = m->job->model ? model_share : twin_share;
-        if (!last && g < k && smallest < share * m->job->config->target) {
+        if (!last && g < k && smallest < predicted_share(m) * m->job->config->target) {
             return status;
         }
     }
@@ -265,7 +284,7 @@ static pf_status sort_candidates(pf_maker *m, pf_error *error)
             return refuse_excursion(m, j, error);
         }
         value[j] = pf__groups_quick(job, m->x, 1, &j);
-        if (value[j] >= job->config->target) {
+        if (value[j] >= predicted_share(m) * job->config->target) {
             // weakest first: they are the hardest to place
             int at = m->n_strong++;
             for (; at > 0 && value[m->strong[at - 1]] > value[j]; at--) {
@@ -293,8 +312,6 @@ static pf_status search(pf_maker *m, pf_error *error)
     for (int k = fewest(m); k <= m->n_strong && status == PF_OK && !done; k++) {
         bool last = k == m->n_strong;
         status = try_division(m, k, last, &done, error);
-        // with alone ones nothing can be all good; their groups are what counts
-        done = done || (m->best.probes && m->n_alone > 0 && m->best_good >= m->n_strong);
     }
     if (status == PF_OK && !m->best.probes) {
         status = pf_fail(error, PF_ERR_DEGENERATE,
@@ -330,13 +347,16 @@ static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
     return status;
 }
 
-static pf_status check_call(const pf_plan *plan, const pf_plant_info *info, const pf_model *model,
-                            pf_error *error)
+static pf_status check_call(const pf_design_config *config, const pf_plan *plan,
+                            const pf_plant_info *info, const pf_model *model, pf_error *error)
 {
     if (plan->n_mech != info->n_mech || plan->n_chan != info->n_chan ||
         plan->n_state != info->n_state) {
         return pf_fail(error, PF_ERR_MISMATCH, "the plan was made for another plant than %s",
                        info->name);
+    }
+    if (config->n_mech != plan->n_mech || config->n_chan != plan->n_chan) {
+        return pf_fail(error, PF_ERR_MISMATCH, "the constraints were read for another plan");
     }
     return model ? pf_model_fits(model, info, error) : PF_OK;
 }
@@ -359,7 +379,7 @@ pf_status pf_design_create(pf_design *d, const pf_design_config *config, const p
                            .model = model,
                            .effort = effort,
                            .rows = config->rows};
-    pf_status status = check_call(plan, pf_plant_get_info(plant), model, error);
+    pf_status status = check_call(config, plan, pf_plant_get_info(plant), model, error);
     pf_level *levels = pf_arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
     for (int j = 1; j < plan->n_mech && levels; j++) {
         levels[j] = pf__design_level(config, &config->bounds[j]);

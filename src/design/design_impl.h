@@ -151,9 +151,9 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
 double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group);
 
 // Divides the candidates in `members` into k groups, as well as a local search can; false: the
-// constraints do not allow it.
+// constraints do not allow it, or separations stay far below `least`.
 bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
-                       int *group_of, double *smallest);
+                       double least, int *group_of, double *smallest);
 
 // --- measure.c
 
@@ -161,6 +161,8 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
 pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error);
 // Adds what simulated episodes say.
 pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error);
+// Whether the predicted moves of the outputs stay within bounds.
+bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe);
 // Smallest predicted separation of a probe, -1: of all.
 double pf__measure_smallest(const pf_design_library *library, int probe);
 // Room for a library of these probes, from the job's arena; commands are copied.

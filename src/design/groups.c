@@ -154,8 +154,9 @@ static double value_with(division *d, int group, int extra, int less)
     return n == 0 ? -1 : pf__groups_quick(d->job, d->x, n, list);
 }
 
-// Puts every member where it leaves the smallest separation largest.
-static bool place_all(division *d)
+// Puts every member where it leaves the smallest separation largest. False: it cannot be done, or
+// only with far less than `least`.
+static bool place_all(division *d, double least)
 {
     for (int i = 0; i < d->n; i++) {
         int best = -1;
@@ -170,7 +171,8 @@ static bool place_all(division *d)
                 break; // all empty groups are alike
             }
         }
-        if (best < 0) {
+        // the search that follows may gain something, but not much
+        if (best < 0 || best_value < .5 * least) {
             return false;
         }
         d->group_of[i] = best;
@@ -223,7 +225,7 @@ static bool try_member(division *d, int worst, int i)
 }
 
 bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
-                       int *group_of, double *smallest)
+                       double least, int *group_of, double *smallest)
 {
     division d = {.job = job, .x = x, .n = n, .k = k, .members = members, .group_of = group_of};
     for (int i = 0; i < n; i++) {
@@ -232,7 +234,7 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
     for (int g = 0; g < k; g++) {
         d.value[g] = INFINITY;
     }
-    if (!place_all(&d)) {
+    if (!place_all(&d, least)) {
         return false;
     }
     for (int pass = 0; pass < PASSES * n && k > 1; pass++) {

@@ -172,8 +172,8 @@ static pf_status check_bound(const reading *r, int j)
                           : "cannot have a zero_integral: its limits allow one direction only");
     }
     pf_level level = pf__design_level(r->out, b);
-    int try[PF_DESIGN_STEPS];
-    if (!pf__design_any_waveform(r->out, &level, try)) {
+    int wave[PF_DESIGN_STEPS];
+    if (!pf__design_any_waveform(r->out, &level, wave)) {
         return refuse(r, place, "design", name,
                       "has no waveform that obeys rate, zero_integral and steps together; allow a "
                       "faster rate or more steps");

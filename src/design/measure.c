@@ -54,6 +54,16 @@ double pf__measure_smallest(const pf_design_library *library, int probe)
     return smallest;
 }
 
+bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe)
+{
+    for (int c = 0; c < job->plan->n_chan; c++) {
+        if (probe->excursion[c] > job->config->most[c]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // The probes of a library as a plan lists them.
 static pf_plan_probe *plan_probes(const pf_design_library *l, pf_arena *arena)
 {
