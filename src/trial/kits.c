@@ -72,13 +72,16 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
     return status;
 }
 
-// Scores of every closed loop, healthy and with its owner weak.
+// Scores of every closed loop that has one, healthy and with its owner weak.
 static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_status status = PF_OK;
     for (int i = 0; i < 2 * info->n_policies && status == PF_OK; i++) {
         const pf_policy *policy = &info->policies[i / 2];
+        if (!(policy->norm > 0)) {
+            continue;
+        }
         double gains[PF_MECH_MAX], numbers[] = {policy->norm, policy->owner, 0};
         for (int j = 0; j < info->n_mech; j++) {
             gains[j] = j == policy->owner && i % 2 ? .35 : 1;
