@@ -233,19 +233,23 @@ INLINE void run(int rows, int wide, bool packed, const tile *t)
     store(rows, wide, t, c);
 }
 
-// Every height that may occur, by the width of the panel.
-#define UP_TO_6(X, wide) X(1, wide) X(2, wide) X(3, wide) X(4, wide) X(5, wide) X(6, wide)
-#define UP_TO_8(X, wide) UP_TO_6(X, wide) X(7, wide) X(8, wide)
-#define UP_TO_14(X, wide)                                                                          \
-    UP_TO_8(X, wide)                                                                               \
-    X(9, wide) X(10, wide) X(11, wide) X(12, wide) X(13, wide) X(14, wide)
-#define SHAPES(X) UP_TO_14(X, 1) UP_TO_14(X, 2) UP_TO_8(X, 3) UP_TO_6(X, 4)
+// Heights of tiles by the width of the panel; a rest of other height is made of several.
+#define LOW(X, wide) X(1, wide) X(2, wide) X(4, wide) X(6, wide)
+#define SHAPES(X)                                                                                  \
+    LOW(X, 1)                                                                                      \
+    X(8, 1) X(12, 1) X(14, 1) LOW(X, 2) X(8, 2) X(12, 2) X(14, 2) LOW(X, 3) X(8, 3) LOW(X, 4)
 #define SHAPE(rows, wide) (rows) * 8 + (wide)
 
 // Rows of a tile of a result with n columns.
 static int height(const pf_product *of)
 {
     return of->n > 3 * LANES ? 6 : of->n > 2 * LANES ? 8 : of->a_transposed ? 12 : TALLEST;
+}
+
+// The highest tile that there is within a full one, or within what is left of it.
+static int tile_rows(int tall, int left)
+{
+    return left >= tall ? tall : left >= 8 ? 8 : left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
 #define CASE(rows, wide)                                                                           \
@@ -335,8 +339,9 @@ static void multiply_block(const pf_product *of, int first, int end, const block
         t.last = (__mmask16)((1u << (columns - (wide - 1) * LANES)) - 1);
         t.b = b->packed + (size_t)panel * (size_t)b->deep;
         t.far = t.b + (size_t)b->deep * WIDE;
-        for (int row = first; row < end; row += tall) {
-            int rows = least(tall, end - row), in = row - first;
+        for (int row = first, rows; row < end; row += rows) {
+            int in = row - first;
+            rows = tile_rows(tall, end - row);
             t.c = of->c + (size_t)row * t.pitch + (size_t)column;
             t.beside = finish && of->beside ? of->beside + (t.c - of->c) : NULL;
             if (left) {
