@@ -228,8 +228,8 @@ static pid_t start_program(char *const *arguments)
     return child;
 }
 
-// The program keeps a checkpoint of a finished member at once, of others every five seconds; members
-// that stop early at different epochs give it something to go on from.
+// The program keeps a checkpoint of a finished member at once, of others every five seconds;
+// members that stop early at different epochs give it something to go on from.
 static void test_program_killed(void)
 {
     char folder[200], arguments[700], whole[256], parts[256];
