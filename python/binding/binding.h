@@ -121,6 +121,8 @@ PF_PY int pf_py_session_skip(pf_py_session *session, char *why);
 PF_PY int pf_py_session_stage2(pf_py_session *session, char *why);
 PF_PY void pf_py_session_reset(pf_py_session *session);
 PF_PY char *pf_py_session_readiness(pf_py_session *session);
+// The joint belief now into desk.joint; the probability of "nothing changed".
+PF_PY double pf_py_session_joint(pf_py_session *session);
 PF_PY int pf_py_session_stage(const pf_py_session *session);
 PF_PY double pf_py_session_charge(const pf_py_session *session);
 PF_PY double pf_py_session_threshold(const pf_py_session *session);

@@ -266,6 +266,13 @@ char *pf_py_session_readiness(pf_py_session *s)
     return out.data;
 }
 
+double pf_py_session_joint(pf_py_session *s)
+{
+    pf_joint joint = pf_session_joint(s->session);
+    memcpy(s->desk.joint, joint.mass, sizeof(double) * (size_t)joint.m * (size_t)joint.n_grid);
+    return joint.nominal;
+}
+
 int pf_py_session_stage(const pf_py_session *s)
 {
     return pf_session_stage(s->session);

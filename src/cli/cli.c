@@ -4,7 +4,6 @@
 #include "cli.h"
 
 #include "check/match.h"
-
 #include "host/clock.h"
 #include "config/config.h"
 #include "host/file.h"
