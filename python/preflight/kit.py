@@ -193,7 +193,7 @@ class Kit:
         from preflight.session import Session
         return Session(self, **options)
 
-    def check(self, plant: Union[None, str, Plant, Machine] = None, *,
+    def check(self, plant: Union[str, Plant, Machine, None] = None, *,
               fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0,
               method: Optional[str] = None, model: Optional[Path] = None) -> Any:
         """One readiness check of a simulated machine, as `preflight check` does it. fault: the

@@ -128,7 +128,7 @@ class Session:
     """
 
     def __init__(self, kit: Kit, *, method: Optional[str] = None, seed: int = 0,
-                 plant: Union[None, str, Plant, Machine] = None, model: Optional[Path] = None):
+                 plant: Union[str, Plant, Machine, None] = None, model: Optional[Path] = None):
         self._handle: Optional[int] = None
         self.kit = kit
         self._why = ctypes.create_string_buffer(WHY)
@@ -335,7 +335,7 @@ class Session:
 
     # --- a simulated machine
 
-    def run(self, plant: Union[None, str, Plant, Machine] = None, *,
+    def run(self, plant: Union[str, Plant, Machine, None] = None, *,
             fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0) -> Session:
         """Drives the session on a simulated machine to its end, with the random draws of
         `preflight check --seed`. plant: the machine, by default the kit's own plant."""
