@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 """The worked examples of README and docs/python.md, kept working."""
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -59,8 +61,10 @@ class ExamplesTest(Case):
             here = os.getcwd()
             os.chdir(self.folder)
             try:
-                for block in blocks:
-                    exec(compile(block, name, "exec"), space)
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
+                    for block in blocks:
+                        exec(compile(block, name, "exec"), space)
+                self.assertNotIn("no-go", printed.getvalue())
             finally:
                 os.chdir(here)
 
