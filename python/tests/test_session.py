@@ -3,7 +3,9 @@
 """Sessions: the same bits from Python, from the C program and from serve; refusals."""
 import json
 import pickle
+import signal
 import subprocess
+import time
 import unittest
 
 import numpy as np
@@ -130,6 +132,37 @@ class SessionTest(Case):
         self.assertEqual(served.request(op="ask")["ask"], "done")
         self.assertEqual(session.readiness().data, served.request(op="readiness"))
         served.close()
+
+    def test_a_learned_model(self):
+        """A kit that predicts with a model: the program's bytes and verdict."""
+        model, path = self.folder / "m", self.folder / "m.kit"
+        preflight("train", "attitude", "-o", model, "--profile", "quick")
+        preflight("calibrate", "attitude", "--predictor", f"ensemble:{model}", "-o", path, "--set",
+                  "episodes=40", "--set", "alarm_trials=100")
+        kit = pf.Kit.calibrate("attitude", model=model, episodes=40, alarm_trials=100)
+        self.assertEqual(bytes(kit), path.read_bytes())
+        want = json.loads(preflight("check", path, "--model", model, "--fault", "2:0.3", "--json",
+                                    status=None))
+        got = kit.check(fault={2: .3}, model=model).data
+        self.assertEqual(got, {k: want[k] for k in got})
+        with self.assertRaisesRegex(pf.PreflightError, "model"):
+            kit.check()
+
+    def test_ctrl_c_stops_a_calibration(self):
+        """In C threads and in a plant in Python."""
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for plant in ("quadrotor", pf.GymPlant("Pendulum-v1")):
+                signal.setitimer(signal.ITIMER_REAL, .3)
+                began = time.monotonic()
+                with self.assertRaises(KeyboardInterrupt):
+                    pf.Kit.calibrate(plant, episodes=100_000, sensor_noise=1)
+                self.assertLess(time.monotonic() - began, 20)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
     def test_refusals_change_nothing(self):
         session = pf.Session(self.kit)
