@@ -48,6 +48,7 @@ const char *pf_scratch_dir(void);
     X(mujoco, true)                                                                                \
     X(classic, true)                                                                               \
     X(bridge, true)                                                                                \
+    X(gym, true)                                                                                   \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
     X(exchange, true)                                                                              \

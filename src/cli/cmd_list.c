@@ -40,6 +40,10 @@ static void list_plants(bool json)
     if (json) {
         fputs(out.data ? out.data : "", stdout);
     } else {
+        printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
+               "package)%s\n",
+               "gym:ID",
+               pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
         printf("%-16s a plant in a program of your own (bridge protocol)%s\n", "exec:COMMAND",
                pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
         if (!pf_config_supported()) {

@@ -17,28 +17,17 @@
 #define HELLO_TIMEOUT_S 20.0
 #define ROLL_TIMEOUT_S 60.0
 
-#define QUOTE_SIZE 80
-
 typedef struct bridge {
-    const char *command;    // inside name
-    char *name;             // "exec:COMMAND"
-    char label[QUOTE_SIZE]; // name, cut, for messages
+    char *name;                // "exec:COMMAND", "gym:ID"
+    char *command;             // what is run
+    const char *hint;          // what to do when it cannot be run. Nullable.
+    char label[PF_QUOTE_SIZE]; // name, cut, for messages
     pf_bridge_limits limits;
     pf_process process;
     json_int_t last_id;  // of the last request
     json_int_t first_id; // of the first request to the running child
     pf_description about;
 } bridge;
-
-// Foreign text for a message: one line of printable ASCII, cut.
-static void quote(char out[QUOTE_SIZE], const char *text, size_t size)
-{
-    size_t n = 0;
-    for (; n < size && n < QUOTE_SIZE - 4; n++) {
-        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
-    }
-    strcpy(out + n, n < size ? "..." : "");
-}
 
 static pf_status explain(bridge *self, pf_process_result result, double limit_s, char *what)
 {
@@ -76,12 +65,12 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
     if (json_is_object(*reply)) {
         return PF_OK;
     }
-    char start[QUOTE_SIZE], reason[QUOTE_SIZE];
+    char start[PF_QUOTE_SIZE], reason[PF_QUOTE_SIZE];
     bool parsed = *reply != NULL;
     json_decref(*reply);
     *reply = NULL;
-    quote(start, line, size);
-    quote(reason, problem.text, parsed ? 0 : strlen(problem.text));
+    pf__bridge_quote(start, line, size);
+    pf__bridge_quote(reason, problem.text, parsed ? 0 : strlen(problem.text));
     return pf__bridge_refuse(what, "the answer is not a JSON object: %s%s%s", start,
                              parsed ? "" : ": ", reason);
 }
@@ -277,9 +266,7 @@ static pf_status converse(bridge *self, const json_t *request, int rows, const p
     }
     const json_t *problem = json_object_get(reply, "error");
     if (json_is_string(problem)) {
-        char text[QUOTE_SIZE];
-        quote(text, json_string_value(problem), json_string_length(problem));
-        status = pf__bridge_refuse(what, "the plant reports: %s", text);
+        status = pf__bridge_refuse(what, "the plant reports: %s", json_string_value(problem));
         *keep = true;
     } else {
         status = take_answer(&self->about, reply, rows, trace, what);
@@ -350,6 +337,7 @@ static void bridge_destroy(pf_plant *plant)
     pf__process_stop(&self->process);
     pf__description_free(&self->about);
     free(self->name);
+    free(self->command);
     free(self);
     plant->self = NULL;
 }
@@ -359,51 +347,55 @@ static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *
 static const pf_plant_ops bridge_ops = {
     .roll = bridge_roll, .clone = bridge_clone, .destroy = bridge_destroy};
 
-static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits limits,
+static char *copy_text(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    return copy != NULL ? memcpy(copy, text, size) : NULL;
+}
+
+// Starts the child for the first time and reports why that failed.
+static pf_status first_start(bridge *self, pf_error *error)
+{
+    char what[PF_WHAT_SIZE] = "";
+    pf_status status = start_child(self, &self->about, what);
+    if (status == PF_OK) {
+        self->limits.roll_s =
+            self->about.timeout_s > 0 ? self->about.timeout_s : self->limits.roll_s;
+        return PF_OK;
+    }
+    // 126 and 127 are sh's words for a command that it could not run
+    bool cannot = strstr(what, "status 127") != NULL || strstr(what, "status 126") != NULL;
+    return pf_fail(error, status, "%s: %s%s%s", self->label, what,
+                   cannot && self->hint != NULL ? "; " : "",
+                   cannot && self->hint != NULL ? self->hint : "");
+}
+
+static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_bridge_limits limits,
                         pf_error *error)
 {
     *plant = NULL;
-    if (command == NULL || command[strspn(command, " \t\n")] == '\0') {
-        return pf_fail(error, PF_ERR_ARGUMENT, "exec: needs a command, as in exec:./rig");
-    }
-    size_t size = sizeof "exec:" + strlen(command);
     pf_plant *made = calloc(1, sizeof *made);
     bridge *self = calloc(1, sizeof *self);
-    char *name = malloc(size);
-    if (made == NULL || self == NULL || name == NULL) {
+    char *name = copy_text(program->name), *command = copy_text(program->command);
+    if (made == NULL || self == NULL || name == NULL || command == NULL) {
         free(made);
         free(self);
         free(name);
-        return pf_fail(error, PF_ERR_MEMORY, "exec: not enough memory");
+        free(command);
+        return pf_fail(error, PF_ERR_MEMORY, "a process plant: not enough memory");
     }
-    snprintf(name, size, "exec:%s", command);
-    *self = (bridge){.name = name, .command = name + strlen("exec:"), .limits = limits};
-    quote(self->label, name, strlen(name));
+    *self = (bridge){.name = name, .command = command, .hint = program->hint, .limits = limits};
+    pf__bridge_quote(self->label, name, strlen(name));
     pf__process_init(&self->process);
     *made = (pf_plant){.ops = &bridge_ops, .self = self};
-
-    char what[PF_WHAT_SIZE] = "";
-    pf_status status = start_child(self, &self->about, what);
+    pf_status status = first_start(self, error);
     if (status != PF_OK) {
-        pf_fail(error, status, "%s: %s", self->label, what);
         bridge_destroy(made);
         free(made);
         return status;
     }
-    const pf_description *about = &self->about;
-    made->info = (pf_plant_info){.name = self->name,
-                                 .title = pf__item_name(about->hello),
-                                 .environment = pf__item_name(about->hello),
-                                 .source = about->source,
-                                 .n_mech = about->n_mech,
-                                 .n_chan = about->n_chan,
-                                 .n_state = about->n_state,
-                                 .dt_s = about->dt_s,
-                                 .mechanisms = about->mechanisms,
-                                 .channels = about->channels,
-                                 .kinds = about->kinds,
-                                 .n_policies = about->n_policies,
-                                 .policies = about->policies};
+    made->info = pf__description_info(&self->about, self->name);
     *plant = made;
     return PF_OK;
 }
@@ -411,11 +403,13 @@ static pf_status create(pf_plant **plant, const char *command, pf_bridge_limits 
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_status status = create(copy, self->command, self->limits, error);
+    pf_bridge_program program = {self->name, self->command, self->hint};
+    pf_status status = create(copy, &program, self->limits, error);
     if (status != PF_OK) {
         return status;
     }
-    const bridge *other = (*copy)->self;
+    bridge *other = (*copy)->self;
+    other->limits = self->limits;
     if (!pf__description_same(&self->about, &other->about)) {
         bridge_destroy(*copy);
         free(*copy);
@@ -426,10 +420,28 @@ static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *
     return PF_OK;
 }
 
-pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error)
 {
     pf_bridge_limits limits = {.hello_s = HELLO_TIMEOUT_S, .roll_s = ROLL_TIMEOUT_S};
-    return create(plant, command, limits, error);
+    return create(plant, program, limits, error);
+}
+
+pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+{
+    *plant = NULL;
+    if (command == NULL || command[strspn(command, " \t\n")] == '\0') {
+        return pf_fail(error, PF_ERR_ARGUMENT, "exec: needs a command, as in exec:./rig");
+    }
+    size_t size = sizeof "exec:" + strlen(command);
+    char *name = malloc(size);
+    if (name == NULL) {
+        return pf_fail(error, PF_ERR_MEMORY, "exec: not enough memory");
+    }
+    snprintf(name, size, "exec:%s", command);
+    pf_bridge_program program = {.name = name, .command = command};
+    pf_status status = pf__bridge_open(plant, &program, error);
+    free(name);
+    return status;
 }
 
 void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)

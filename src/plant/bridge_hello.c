@@ -24,6 +24,15 @@ pf_status pf__bridge_refuse(char *what, const char *format, ...)
     return PF_ERR_PLANT;
 }
 
+void pf__bridge_quote(char out[PF_QUOTE_SIZE], const char *text, size_t size)
+{
+    size_t n = 0;
+    for (; n < size && n < PF_QUOTE_SIZE - 4; n++) {
+        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+    }
+    strcpy(out + n, n < size ? "..." : "");
+}
+
 pf_status pf__bridge_no_memory(char *what)
 {
     pf__bridge_refuse(what, "not enough memory");
@@ -40,6 +49,7 @@ void pf__description_free(pf_description *about)
     free(about->policies);
     free(about->policy_task);
     free(about->indices);
+    free(about->numbers);
     *about = (pf_description){0};
 }
 
@@ -249,6 +259,10 @@ static pf_status parse_tasks(pf_description *about, char *what)
 pf_status pf__description_parse(json_t *hello, pf_description *about, char *what)
 {
     *about = (pf_description){.hello = hello};
+    const json_t *problem = json_object_get(hello, "error");
+    if (json_is_string(problem)) {
+        return pf__bridge_refuse(what, "%s", json_string_value(problem));
+    }
     const json_t *protocol = json_object_get(hello, "protocol");
     if (!json_is_integer(protocol) || json_integer_value(protocol) != PROTOCOL) {
         return pf__bridge_refuse(what, "hello: \"protocol\" is not %d", PROTOCOL);
@@ -280,7 +294,32 @@ pf_status pf__description_parse(json_t *hello, pf_description *about, char *what
     about->n_state = (int)n_state;
     pf_status status = parse_mechanisms(about, what);
     status = status == PF_OK ? parse_channels(about, what) : status;
-    return status == PF_OK ? parse_tasks(about, what) : status;
+    status = status == PF_OK ? parse_tasks(about, what) : status;
+    return status == PF_OK ? pf__description_suggestions(about, what) : status;
+}
+
+pf_plant_info pf__description_info(const pf_description *about, const char *name)
+{
+    const char *title = json_string_value(json_object_get(about->hello, "title"));
+    const char *own = pf__item_name(about->hello);
+    return (pf_plant_info){.name = name,
+                           .title = title != NULL ? title : own,
+                           .environment = own,
+                           .source = about->source,
+                           .n_mech = about->n_mech,
+                           .n_chan = about->n_chan,
+                           .n_state = about->n_state,
+                           .dt_s = about->dt_s,
+                           .mechanisms = about->mechanisms,
+                           .channels = about->channels,
+                           .kinds = about->kinds,
+                           .probe = about->probe.rows > 0 ? &about->probe : NULL,
+                           .task = about->task.rows > 0 ? &about->task : NULL,
+                           .reveal = about->reveal,
+                           .importance = about->importance,
+                           .n_policies = about->n_policies,
+                           .policies = about->policies,
+                           .calm = about->calm};
 }
 
 bool pf__description_same(const pf_description *a, const pf_description *b)
@@ -298,6 +337,12 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
     for (int p = 0; same && p < a->n_policies; p++) {
         same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&
                a->policies[p].rows == b->policies[p].rows && a->policy_task[p] == b->policy_task[p];
+    }
+    static const char *const suggestions[] = {"probe", "task", "reveal", "importance", "calm"};
+    for (int i = 0; same && i < (int)(sizeof suggestions / sizeof suggestions[0]); i++) {
+        const json_t *x = json_object_get(a->hello, suggestions[i]);
+        const json_t *y = json_object_get(b->hello, suggestions[i]);
+        same = (x == NULL && y == NULL) || json_equal(x, y);
     }
     return same;
 }

@@ -22,14 +22,30 @@ typedef struct pf_description {
     int *indices;     // mechanisms of all policies
     int n_mech, n_chan, n_state, n_policies;
     double dt_s;
+    // what it suggests, all optional
+    pf_pulse probe, task; // rows 0: none
+    double *numbers;      // amplitudes of both, reveal, importance
+    const double *reveal, *importance;
+    bool calm;
+    double timeout_s; // for one trajectory; 0: ours
 } pf_description;
 
 // Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.
 pf_status pf__description_parse(json_t *hello, pf_description *about, char *what);
 void pf__description_free(pf_description *about);
 
+// Reads what a hello suggests besides the machine itself: pulses, weights, calm, time limit.
+pf_status pf__description_suggestions(pf_description *about, char *what);
+
+// The description as a plant tells it; name must live as long as the plant.
+pf_plant_info pf__description_info(const pf_description *about, const char *name);
+
 // Whether two hellos describe the same plant. Versions may differ in wording only.
 bool pf__description_same(const pf_description *a, const pf_description *b);
+
+// Foreign text for a message: one line of printable ASCII, cut.
+#define PF_QUOTE_SIZE 80
+void pf__bridge_quote(char out[PF_QUOTE_SIZE], const char *text, size_t size);
 
 // The name of a list entry: the entry itself or its "name". NULL: neither.
 const char *pf__item_name(const json_t *item);

@@ -12,6 +12,13 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *err
                    "exec:%s: built without jansson; install libjansson-dev and rebuild", command);
 }
 
+pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
+{
+    *plant = NULL;
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "gym:%s: built without jansson; install libjansson-dev and rebuild", id);
+}
+
 void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
 {
     (void)plant;

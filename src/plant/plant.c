@@ -110,8 +110,7 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
         return pf__bridge_create(plant, name + 5, error);
     }
     if (strncmp(name, "gym:", 4) == 0) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED,
-                       "%s: this build has no bridge to Gymnasium environments", name);
+        return pf__gym_create(plant, name + 4, error);
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
                    "no plant is called '%s'; `preflight list plants` shows what there is", name);

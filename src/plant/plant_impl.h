@@ -28,4 +28,7 @@ struct pf_plant {
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
 pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error);
 
+// A Gymnasium environment behind the same protocol, in a worker of our Python package (`gym:ID`).
+pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);
+
 #endif

@@ -58,6 +58,14 @@ typedef struct pf_bridge_limits {
     double roll_s;  // for one trajectory
 } pf_bridge_limits;
 
+// A program behind a plant: the plant's name, the shell command, and what to do when that cannot be
+// run (Nullable). open copies the first two; the hint is static.
+typedef struct pf_bridge_program {
+    const char *name, *command, *hint;
+} pf_bridge_program;
+
+pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);
+
 // For tests. The plant must come from pf__bridge_create.
 void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
 
