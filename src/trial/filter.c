@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "F", "K", "N"};
+static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "F",
+                                          "K",           "N",    "P", "A",  "profile"};
 enum { FILTER_KEYS = sizeof filter_keys / sizeof filter_keys[0] };
 
 // The key of a clause and where its values start; -1: none of ours.
@@ -35,8 +37,15 @@ static bool value_matches(const pf_filter *f, int key, const char *value, size_t
     }
     memcpy(text, value, n);
     text[n] = 0;
+    if (strcmp(filter_keys[key], "profile") == 0) {
+        char clause[48];
+        snprintf(clause, sizeof clause, "profile=%s", text);
+        const char *at = strstr(u->setting, clause);
+        return at && (at[strlen(clause)] == 0 || at[strlen(clause)] == ';');
+    }
     double number = strtod(text, &end);
-    const double have[] = {0, u->seed, c->gain, c->budget2, c->n_faults, c->bins, c->episodes};
+    const double have[] = {0,       u->seed,     c->gain,          c->budget2,  c->n_faults,
+                           c->bins, c->episodes, c->opportunities, c->amplitude};
     return *end == 0 && number == have[key];
 }
 
@@ -92,11 +101,10 @@ pf_status pf_filter_check(const pf_filter *f, pf_error *error)
         const char *values = NULL;
         int key = clause_key(f->clause[i], &values);
         if (key < 0) {
-            return pf_fail(
-                error, PF_ERR_ARGUMENT,
-                "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, K or "
-                "N",
-                f->clause[i]);
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, K, "
+                           "N, P, A or profile",
+                           f->clause[i]);
         }
         for (const char *at = values; at;) {
             const char *comma = strchr(at, ',');
