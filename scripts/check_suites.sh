@@ -85,6 +85,15 @@ check "a table of diagnostics" "$program" bench table diagnostics --profile quic
 check "verify" "$program" bench verify mujoco-readiness --profile quick --db all.db \
     --models "$folder/models" --sample 4
 
+# another model than that of the trials in the database
+another_model() {
+    mkdir -p others && "$program" train swimmer --profile quick --seed 9 \
+        -o others/swimmer-quick.model >/dev/null 2>&1 || return 1
+    ! "$program" bench run mujoco-readiness --profile quick --db all.db --models others \
+        --only environment=swimmer >refused 2>&1 && grep -q 'made with another model' refused
+}
+check "another model is refused" another_model
+
 # killed again and again, in the training of its models too, then run to the end
 kills=0
 for wait in 1 2 3; do

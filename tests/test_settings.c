@@ -50,7 +50,8 @@ static void test_named(void)
         pf_experiment_free(&e);
         pf_suite_free(&suite);
     }
-    static const char *const bad[] = {"Z=1", "g=1.5", "g", "B2=x", "profile=odd", "K=2.5", "A="};
+    static const char *const bad[] = {"Z=1", "g=1.5", "g",   "B2=x", "profile=odd", "K=2.5",
+                                      "A=",  "B2=9",  "K=1", "N=0",  "P=31"};
     PF_CASE("settings: refused with the key");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char more[100];

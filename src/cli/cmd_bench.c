@@ -135,6 +135,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     int missing = report_missing(&s.experiment, filter);
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s.experiment, filter, true, &effort, &error);
+    status = status ? status : pf_experiment_bind(&s.experiment, s.store, &error);
     status =
         status ? status : pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
     cli_progress_end(&progress);

@@ -337,11 +337,14 @@ static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf
     roll.command = task_command(k, task);
     roll.disturbance = true;
     pf_status status = roll_task(b, task, &roll, b->response, error);
+    if (status != PF_OK) {
+        return status;
+    }
     const double *reference = b->reference + (size_t)task * b->task_window;
     *nte = pf_tracking_distance(roll.rows, k->n_chan, k->return_scale, b->response, reference) /
            b->energy[task];
     *value = *nte;
-    return status;
+    return PF_OK;
 }
 
 pf_status pf_bank_nte(pf_bank *b, int task, int member, double share, double *nte, pf_error *error)
@@ -397,6 +400,9 @@ pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_e
     roll.disturbance = true;
     status = roll_task(b, task, &roll, b->response, error);
     memset(b->still, 0, sizeof(double) * (size_t)rows * (size_t)k->n_mech);
+    if (status != PF_OK) {
+        return status;
+    }
     const double *reference = b->reference + (size_t)task * b->task_window;
     *ret =
         pf_return(pf_tracking_distance(rows, k->n_chan, k->return_scale, b->response, reference) /

@@ -143,15 +143,23 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         c->amplitude = number;
         return share;
     }
-    int *to = strcmp(key, "B2") == 0  ? &c->budget2
-              : strcmp(key, "K") == 0 ? &c->bins
-              : strcmp(key, "N") == 0 ? &c->episodes
-              : strcmp(key, "P") == 0 ? &c->opportunities
-                                      : NULL;
-    if (to && whole) {
-        *to = (int)number;
+    // the ranges are those of the axes
+    const struct {
+        const char *key;
+        int *to;
+        double least, most;
+    } keys[] = {{"B2", &c->budget2, 0, PF_BANK_RECOVERIES},
+                {"K", &c->bins, 2, 64},
+                {"N", &c->episodes, 4, 1e5},
+                {"P", &c->opportunities, 1, 30}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strcmp(key, keys[i].key) == 0 && whole && number >= keys[i].least &&
+            number <= keys[i].most) {
+            *keys[i].to = (int)number;
+            return true;
+        }
     }
-    return to && whole;
+    return false;
 }
 
 static pf_status read_setting(pf_cell *c, pf_error *error)

@@ -90,6 +90,10 @@ bool pf_filter_wants(const void *self, const pf_unit *unit);
 // the filter (Nullable: all) wants are loaded from a folder; those that are not there are trained
 // with the profile's settings, or with `train` false left out.
 bool pf_experiment_learned(const pf_experiment *experiment);
+// Ties the trials of this experiment in a store to the models that it has loaded; others than those
+// of earlier trials are refused, so that no table mixes two.
+pf_status pf_experiment_bind(const pf_experiment *experiment, struct pf_store *store,
+                             pf_error *error);
 pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
                               const pf_filter *filter, bool train, const pf_effort *effort,
                               pf_error *error);

@@ -4,6 +4,7 @@
 #include "experiment.h"
 
 #include "preflight/train.h"
+#include "store.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,39 @@
 
 enum { PATH_BYTES = 4096 };
 static const double checkpoint_s = 5;
+// Which model the trials of an environment were made with stands beside the kits.
+enum { BOUND = 100 };
+
+pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
+        if (!e->models[i]) {
+            continue;
+        }
+        const char *name = e->suite->environments.text[i];
+        const char *sha = pf_model_get_info(e->models[i])->sha256;
+        char key[256];
+        void *bound = NULL;
+        size_t n = 0;
+        snprintf(key, sizeof key, "%s|%s", e->hash, name);
+        status = pf_store_kit_get(store, key, BOUND, &bound, &n, error);
+        if (status == PF_OK && !bound) {
+            status = pf_store_kit_put(store, key, BOUND, sha, strlen(sha) + 1, error);
+        } else if (status == PF_OK && (n != strlen(sha) + 1 || memcmp(bound, sha, n) != 0)) {
+            char before[17] = "", now[17];
+            snprintf(before, sizeof before, "%.*s", n < 16 ? (int)n : 16, (const char *)bound);
+            snprintf(now, sizeof now, "%.16s", sha);
+            status =
+                pf_fail(error, PF_ERR_MISMATCH,
+                        "%s: the trials in the database were made with another model (sha256 "
+                        "%s..., this is %s...); name its folder with --models, or another --db",
+                        name, before, now);
+        }
+        free(bound);
+    }
+    return status;
+}
 
 bool pf_experiment_learned(const pf_experiment *e)
 {
