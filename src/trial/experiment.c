@@ -462,7 +462,7 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
         status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
-        if (status == PF_ERR_UNSUPPORTED) {
+        if (pf_environment_missing(names->text[i], status)) {
             // what is run without it is another experiment
             snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
             status = PF_OK;

@@ -103,14 +103,26 @@ static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_
 // Answers of nominal trials stand beside the kits, in a place that no kit has.
 enum { LEDGER = PF_FAMILIES };
 
-static bool get_ledger(void *store, const char *key, void **bytes, size_t *n)
+typedef struct drawer {
+    pf_store *store;
+    pf_status status; // what the store refuses ends the run
+    pf_error *error;
+} drawer;
+
+static bool get_ledger(void *self, const char *key, void **bytes, size_t *n)
 {
-    return pf_store_kit_get(store, key, LEDGER, bytes, n, NULL) == PF_OK;
+    drawer *d = self;
+    d->status = pf_store_kit_get(d->store, key, LEDGER, bytes, n, d->error);
+    return d->status == PF_OK;
 }
 
-static bool put_ledger(void *store, const char *key, const void *bytes, size_t n)
+static bool put_ledger(void *self, const char *key, const void *bytes, size_t n)
 {
-    return pf_store_kit_put(store, key, LEDGER, bytes, n, NULL) == PF_OK;
+    drawer *d = self;
+    if (d->status == PF_OK) {
+        d->status = pf_store_kit_put(d->store, key, LEDGER, bytes, n, d->error);
+    }
+    return d->status == PF_OK;
 }
 
 // One shelf. What the plant or the data refuse stays on the shelf, what the store refuses ends the
@@ -156,15 +168,17 @@ static pf_status fill_one(void *self, int worker, size_t item, pf_error *error)
     char key[65];
     bool found = false;
     pf_kits_key(&request, key);
+    drawer ledgers = {s->store, PF_OK, error};
     if (s->keep) {
-        request.ledgers = (pf_keeper){s->store, get_ledger, put_ledger};
+        request.ledgers = (pf_keeper){&ledgers, get_ledger, put_ledger};
     }
     // who does not keep kits does not trust kept ones either: verification calibrates anew
     pf_status status = s->keep ? fetch(s, shelf, key, &found, error) : PF_OK;
     if (status == PF_OK && !found) {
         shelf->status = pf_kits_calibrate(&shelf->kits, &request, &shelf->error);
         shelf->made = shelf->status == PF_OK;
-        if (shelf->made && s->keep) {
+        status = ledgers.status;
+        if (status == PF_OK && shelf->made && s->keep) {
             status = keep(s, shelf, key, error);
         }
     }

@@ -46,6 +46,10 @@ pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, siz
                         const char *const *overrides, int n_overrides, pf_error *error);
 void pf_suite_free(pf_suite *suite);
 
+// Whether a plant that could not be made, with this status, is one whose backend is not here: it is
+// left out, the rest runs. Of `gym:` plants any failure to start is, for their worker says why.
+bool pf_environment_missing(const char *name, pf_status status);
+
 // Whether a group method is among its methods.
 bool pf_suite_groups(const pf_suite *suite);
 
