@@ -28,7 +28,7 @@ void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
         pf__figure_ladder(&d);
     } else if (strcmp(r->suite, "mechanism") == 0) {
         pf__figure_mechanism(&d);
-    } else if (strcmp(r->suite, "budget-curves") == 0) {
+    } else if (strcmp(r->suite, "budget-curves") == 0 || strcmp(r->suite, "budget") == 0) {
         pf__figure_budgets(&d);
     } else if (strcmp(r->suite, "coordinate") == 0) {
         pf__figure_coordinate(&d);

@@ -24,7 +24,7 @@ static double key_of(const char *setting, const char *key)
 
 static void margins(pf__drawing *d, int panel, int panels)
 {
-    double left = .075 + .96 * panel / panels, right = left + .96 / panels - .09;
+    double left = .085 + .95 * panel / panels, right = left + .96 / panels - .09;
     pf_text_addf(&d->body,
                  "set lmargin at screen %g\nset rmargin at screen %g\nset bmargin at screen 0.12\n"
                  "set tmargin at screen 0.8\n",
@@ -41,7 +41,7 @@ static const char *mean_environment(const pf_entries *all)
 // Settings that name a budget and nothing else where gains were averaged out, else all.
 static bool budget_setting(const pf_entries *all, int i)
 {
-    bool pooled = all->n_settings > all->n_raw_settings;
+    bool pooled = pf__figure_gains(all) > 1;
     const char *s = all->setting[i];
     return !isnan(key_of(s, "B2")) && (!pooled || strchr(s, ';') == NULL);
 }
@@ -70,7 +70,7 @@ static void budget_panel(pf__drawing *d, int panel, const char *metric)
     margins(d, panel, 2);
     pf_text_addf(&d->body,
                  "set xlabel 'recovery probes B2'\nset ylabel '%s'\nset xtics 1\nset xrange "
-                 "[-0.2:3.2]\nset yrange [0:*]\nunset key\nplot ",
+                 "[-0.2:*]\nset yrange [0:*]\nunset key\nplot ",
                  label);
     for (int m = 0; m < all->n_methods; m++) {
         bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
@@ -111,7 +111,7 @@ void pf__figure_budgets(pf__drawing *d)
     d->width = 1200;
     d->height = 560;
     pf_text_addf(&d->body,
-                 "set multiplot title \"%s: mean over %d environments and all gains; bars: seed "
+                 "set multiplot title \"%s: mean over %d environments; bars: seed "
                  "standard deviation of EG-MPT\"\n",
                  d->report->suite, d->report->entries->n_environments);
     legend(d);

@@ -18,7 +18,8 @@ static const char *colour_of(const char *method)
         {"opax", "#CC79A7"},           {"task-oed", "#000000"},
         {"eg-mpt", "#D55E00"},         {"eg-mpt:no-transport", "#E69F00"},
         {"eg-mpt:no-gate", "#0072B2"}, {"eg-mpt:uniform", "#009E73"},
-        {"eg-mpt:neither", "#999999"}};
+        {"eg-mpt:neither", "#999999"}, {"group", "#009E73"},
+        {"group:random", "#56B4E9"}};
     for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++) {
         if (strcmp(colours[i][0], method) == 0) {
             return colours[i][1];
@@ -184,7 +185,8 @@ static void bars_axes(pf__drawing *d, const char *metric, const group *groups, i
     pf_text_addf(&d->body,
                  ") scale 0%s\nset xrange [-2:%d]\nset yrange [*<0:*]\nset boxwidth 0.9\n%s\n"
                  "plot \\\n",
-                 pf_report_by_setting(d->report) ? " rotate by -30 font ',10' noenhanced" : "",
+                 pf_report_by_setting(d->report) ? " rotate by -30 font ',10' noenhanced"
+                                                 : " noenhanced",
                  n_groups * (all->n_methods + 2) - 1,
                  key ? "set key at screen 0.5,0.935 center horizontal maxrows 2 samplen 1.5 width 1"
                      : "unset key");
