@@ -29,7 +29,7 @@ finish() {
 }
 
 # all that the library may ask for; whatever else turns up fails
-libm='ceil|exp|fabs|floor|fmax|fmin|isfinite|isnan|log|log10|pow|round|sqrt|trunc'
+libm='ceil|exp|expm1|fabs|floor|fmax|fmin|isfinite|isnan|log|log10|log1p|pow|round|sqrt|trunc'
 libc='memchr|memcmp|memcpy|memmove|memset|strchr|strcmp|strlen|strncmp'
 # the compiler's own: stack guard, kind of processor, addresses, arithmetic of small processors
 compiler='__stack_chk_fail|__cpu_model|_GLOBAL_OFFSET_TABLE_'
