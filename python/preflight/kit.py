@@ -76,12 +76,13 @@ class Kit:
                   method: Optional[str] = None, seed: Optional[int] = None,
                   threads: Optional[int] = None, model: Optional[Path] = None,
                   **settings: Any) -> Kit:
-        """Calibrates a kit, as `preflight calibrate` does and to the same bytes.
+        """Calibrates a kit, as `preflight calibrate --probes single` does and to the same bytes.
 
         plant: a name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`, which runs
         in this process and on one thread. config: a YAML file or a mapping with the same keys;
         `settings` are such keys by name (episodes=100, sensor_noise=.25). model: a learned model
-        that predicts in place of a copy of the plant.
+        that predicts in place of a copy of the plant. Group probes are designed by the
+        program only: `preflight calibrate`, then `Kit.load`.
         """
         machine = Machine.of(plant)
         plan, keep = _plan(config, settings, method, seed, model)

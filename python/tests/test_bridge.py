@@ -38,7 +38,8 @@ class BridgeTest(Case):
         kits = []
         for threads in (1, 3):
             path = self.folder / f"{threads}.kit"
-            preflight("calibrate", "gym:Pendulum-v1", "-o", path, "--threads", threads, *SET)
+            preflight("calibrate", "gym:Pendulum-v1", "-o", path, "--probes", "single", "--threads",
+                      threads, *SET)
             kits.append(path.read_bytes())
         kits.append(bytes(pf.Kit.calibrate(pf.GymPlant("Pendulum-v1", fresh=False), **SMALL)))
         self.assertEqual(kits[0], kits[1])

@@ -57,8 +57,8 @@ class SessionTest(Case):
 
     def test_kit_equals_the_programs(self):
         path = self.folder / "c.kit"
-        preflight("calibrate", "attitude", "-o", path, "--seed", 3, "--set", "episodes=40", "--set",
-                  "alarm_trials=200")
+        preflight("calibrate", "attitude", "-o", path, "--probes", "single", "--seed", 3, "--set",
+                  "episodes=40", "--set", "alarm_trials=200")
         self.assertEqual(path.read_bytes(), bytes(self.kit))
         self.assertEqual(json.loads(preflight("kit", "show", path, "--json")), self.kit.info)
         self.assertEqual(bytes(pf.Kit.load(path)), bytes(self.kit))
@@ -137,7 +137,8 @@ class SessionTest(Case):
         """A kit that predicts with a model: the program's bytes and verdict."""
         model, path = self.folder / "m", self.folder / "m.kit"
         preflight("train", "attitude", "-o", model, "--profile", "quick")
-        preflight("calibrate", "attitude", "--predictor", f"ensemble:{model}", "-o", path, "--set",
+        preflight("calibrate", "attitude", "--predictor", f"ensemble:{model}", "-o", path,
+                  "--probes", "single", "--set",
                   "episodes=40", "--set", "alarm_trials=100")
         kit = pf.Kit.calibrate("attitude", model=model, episodes=40, alarm_trials=100)
         self.assertEqual(bytes(kit), path.read_bytes())
