@@ -36,7 +36,8 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     pf_rng rng;
     pf_rng_init(&rng, pf_key_derive(pf_key_root((uint64_t)h->mechanism), (uint64_t)h->probe));
     for (int i = 0; i < rows * k->n_chan; i++) {
-        response[i] = h->mechanism > 0 ? (1 - h->gain) * pf_rng_normal(&rng) : 0;
+        double others = h->others ? 1 - h->others[k->n_mech - 1] : 0;
+        response[i] = (h->mechanism > 0 ? (1 - h->gain) * pf_rng_normal(&rng) : 0) + others;
     }
     return PF_OK;
 }
@@ -45,12 +46,16 @@ static void check_belief(const pf_session *s)
 {
     const pf_kit *k = pf_session_kit(s);
     const double *belief = pf_session_belief(s);
-    double sum = 0;
+    double sum = 0, none = 1;
     for (int i = 0; i < k->n_mech; i++) {
         demand(belief[i] >= 0 && belief[i] <= 1 + 1e-9);
         sum += belief[i];
+        none *= i > 0 ? 1 - belief[i] : 1;
     }
-    demand(fabs(sum - 1) < 1e-5);
+    // with several faults each mechanism has a probability of its own
+    demand(fabs(k->faults == PF_FAULTS_MANY ? belief[0] - none : sum - 1) < 1e-5);
+    double change = pf_session_change(s);
+    demand(change >= 0 && change <= 1 + 1e-5);
 }
 
 static void check_readiness(pf_session *s)
@@ -134,6 +139,17 @@ static void run_kit(const pf_kit *kit, uint64_t seed)
     free(response);
 }
 
+// What was loaded can be saved and loaded again. The file may have had sections that are not known.
+static void check_again(const pf_kit *kit)
+{
+    size_t n = pf_kit_size(kit);
+    void *again = malloc(n);
+    pf_kit copy;
+    demand(again && pf_kit_save(kit, again, n, NULL) == PF_OK);
+    demand(pf_kit_load(&copy, again, n, NULL) == PF_OK && pf_kit_size(&copy) == n);
+    free(again);
+}
+
 void fuzz_kit_run(const uint8_t *bytes, size_t n)
 {
     uint8_t *image = malloc(n > 0 ? n : 1);
@@ -147,7 +163,7 @@ void fuzz_kit_run(const uint8_t *bytes, size_t n)
     pf_error error = {PF_OK, ""};
     pf_status status = pf_kit_load(&kit, image, n, &error);
     if (status == PF_OK) {
-        demand(pf_kit_size(&kit) == n);
+        check_again(&kit);
         run_kit(&kit, n + kit.sha256[0]);
     } else {
         demand(error.code == status && error.text[0] && !strchr(error.text, '\n'));
