@@ -187,8 +187,9 @@ pf_status pf__design_conclude(pf_maker *m, pf_design *d, pf_error *error)
     if (status == PF_OK && d->library.n_probes == 0) {
         return pf_fail(error, PF_ERR_DEGENERATE,
                        "no allowed probe separates any mechanism: a loss to %g shows too little "
-                       "beside the noise; allow more steps or larger commands%s",
-                       m->job->plan->g_cal, m->job->model ? ", or use a better model" : "");
+                       "beside the noise; allow more steps%s or larger commands%s",
+                       m->job->plan->g_cal, m->s->n_moves > 0 ? ", a larger excursion" : "",
+                       m->job->model ? ", or use a better model" : "");
     }
     if (status == PF_OK && d->n_designed > 1 && m->job->config->compare) {
         status = find_pairs(m, d, error);

@@ -531,21 +531,39 @@ static bool improve_runs(pf_exchange *x, int who)
     return take_best(x, who, &b);
 }
 
+// Whether single steps alone hardly lead anywhere: the others would have to follow.
+static bool tied(const pf_exchange *x, int who)
+{
+    const pf_level *level = &x->s->levels[x->who[who]];
+    return level->zero_integral || level->top > 1;
+}
+
+static bool improve_one(pf_exchange *x, int who, bool thorough)
+{
+    bool better = false;
+    for (int step = 0; step < x->s->steps; step++) {
+        better = improve_step(x, who, step) || better;
+    }
+    if (thorough || tied(x, who)) {
+        better = improve_pairs(x, who) || better;
+    }
+    if (tied(x, who)) {
+        better = improve_runs(x, who) || better;
+    }
+    return better;
+}
+
 double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps)
 {
     bool better = true;
     for (int sweep = 0; sweep < sweeps && better; sweep++) {
+        // pairs of free steps only where single ones are exhausted
         better = false;
         for (int who = 0; who < x->n; who++) {
-            for (int step = 0; step < x->s->steps; step++) {
-                better = improve_step(x, who, step) || better;
-            }
+            better = improve_one(x, who, false) || better;
         }
-        for (int who = 0; who < x->n && !better && thorough; who++) {
-            better = improve_pairs(x, who) || better;
-            if (x->s->levels[x->who[who]].top > 1) {
-                better = improve_runs(x, who) || better;
-            }
+        for (int who = 0; who < x->n && thorough && !better; who++) {
+            better = improve_one(x, who, true);
         }
     }
     return x->cost;
