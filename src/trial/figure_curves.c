@@ -24,7 +24,7 @@ static double key_of(const char *setting, const char *key)
 
 static void margins(pf__drawing *d, int panel, int panels)
 {
-    double left = .085 + .95 * panel / panels, right = left + .96 / panels - .09;
+    double left = .085 + .955 * panel / panels, right = left + .955 / panels - .095;
     pf_text_addf(&d->body,
                  "set lmargin at screen %g\nset rmargin at screen %g\nset bmargin at screen 0.12\n"
                  "set tmargin at screen 0.8\n",
@@ -68,10 +68,11 @@ static void budget_panel(pf__drawing *d, int panel, const char *metric)
         pf_text_add(d->data, "\n\n");
     }
     margins(d, panel, 2);
-    pf_text_addf(&d->body,
-                 "set xlabel 'recovery probes B2'\nset ylabel '%s'\nset xtics 1\nset xrange "
-                 "[-0.2:*]\nset yrange [0:*]\nunset key\nplot ",
-                 label);
+    pf_text_addf(
+        &d->body,
+        "set xlabel 'recovery probes B2'\nset ylabel '%s' offset 1,0\nset xtics 1\nset xrange "
+        "[-0.2:*]\nset yrange [0:*]\nunset key\nplot ",
+        label);
     for (int m = 0; m < all->n_methods; m++) {
         bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
         const char *colour = pf__figure_colour(all->method[m]);
@@ -156,7 +157,8 @@ static void coordinate_panel(pf__drawing *d, int panel, int panels, const char *
     double g_cal = d->report->g_cal;
     margins(d, panel, panels);
     pf_text_addf(&d->body,
-                 "set title '%s'\nset xlabel 'true gain g'\nset ylabel 'coordinate z'\nset xrange "
+                 "set title '%s'\nset xlabel 'true gain g'\nset ylabel 'coordinate z' offset "
+                 "1,0\nset xrange "
                  "[0.1:1]\nset yrange [*:*]\nset key top right\nset arrow 1 from %g, graph 0 to "
                  "%g, graph 1 nohead dt 3 lw 1.5 lc rgb '#606060'\nplot (1-x)/%g lw 2 lc rgb "
                  "'black' dt 2 title 'ideal'",
@@ -175,7 +177,7 @@ void pf__figure_coordinate(pf__drawing *d)
     enum { MOST_PANELS = 4 };
     const pf_entries *all = d->report->entries;
     int n = all->n_environments < MOST_PANELS ? all->n_environments : MOST_PANELS;
-    d->width = 200 + 500 * n;
+    d->width = n > 1 ? 200 + 500 * n : 950;
     d->height = 560;
     pf_text_addf(&d->body,
                  "set multiplot title \"%s: realised coordinate, mean and spread over episodes; "
