@@ -68,27 +68,6 @@ static double measure(const pf_kit *kit, uint64_t seed)
     return (double)alarms / TRIALS;
 }
 
-// Group probes and the single pulses beside them.
-static bool use_designed(pf_plan *plan, pf_plant *plant, pf_error *error)
-{
-    pf_design_config config;
-    pf_design design;
-    pf_plan_probe probes[16];
-    if (pf_design_config_default(&config, plan, error) != PF_OK) {
-        return false;
-    }
-    config.compare = false;
-    bool good = pf_design_create(&design, &config, plan, plant, NULL, NULL, error) == PF_OK &&
-                design.library.n_probes <= 16;
-    for (int q = 0; good && q < design.library.n_probes; q++) {
-        probes[q] = design.library.probes[q].probe;
-    }
-    good = good && pf_plan_set_probes(plan, design.library.n_probes, probes, error) == PF_OK;
-    pf_design_free(&design);
-    pf_design_config_free(&config);
-    return good;
-}
-
 static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
 {
     pf_error error = {PF_OK, ""};
@@ -110,9 +89,10 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         plan.reveal_first = 35;
         plan.reveal_last = 45;
         plan.reveal_period = 5;
-        bool good = (!designed || use_designed(&plan, plant, &error)) &&
-                    pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
-                    pf_kit_load(&kit, bytes, n, &error) == PF_OK;
+        bool good =
+            (!designed || pf_plan_design(&plan, NULL, plant, NULL, NULL, &error) == PF_OK) &&
+            pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
+            pf_kit_load(&kit, bytes, n, &error) == PF_OK;
         if (CHECK(good)) {
             double rate = measure(&kit, 1000 + (uint64_t)i);
             printf("calibration %d: threshold %.4f, alarm rate %.4f\n", i, kit.threshold[0], rate);

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gymnasium.h"
 #include "plant/classic.h"
 #include "test.h"
 
 #include "calibrate/contract.h"
 #include "preflight/certificate.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,57 +65,17 @@ static const published values[] = {
      {330, 207}},
 };
 
-static json_t *fixture(void)
-{
-    char command[2048], file[512];
-    snprintf(file, sizeof file, "%s/classic.json", pf_scratch_dir());
-    snprintf(command, sizeof command,
-             "'%s/build/venv/bin/python' '%s/tests/classic_fixture.py' '%s' >'%s.log' 2>&1",
-             PF_SOURCE, PF_SOURCE, file, file);
-    return system(command) == 0 ? json_load_file(file, 0, NULL) : NULL;
-}
-
-static pf_plant *make(const char *name)
-{
-    pf_plant *plant = NULL;
-    pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_plant_create(&plant, name, &error) == PF_OK)) {
-        printf("%s\n", error.text);
-    }
-    return plant;
-}
-
-static void roll_checked(pf_plant *plant, const pf_roll *roll, const pf_trace *trace)
-{
-    pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_plant_roll(plant, roll, trace, &error) == PF_OK)) {
-        printf("%s\n", error.text);
-    }
-}
-
-static void read_numbers(const json_t *list, double *to)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        to[i] = json_real_value(json_array_get(list, i));
-    }
-}
-
-static const json_t *system_of(const json_t *found, const char *name)
-{
-    return json_object_get(json_object_get(found, "systems"), name);
-}
-
 // --- equal to Gymnasium
 
 static int other_bits(pf_plant *plant, const json_t *run)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     double state[MOST_STATE], command[STEPS * MECH], states[STEPS * MOST_STATE];
-    read_numbers(json_object_get(run, "state"), state);
+    gymnasium_numbers(json_object_get(run, "state"), state);
     for (int r = 0; r < STEPS; r++) {
         command[r * MECH] = 0;
-        read_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r),
-                     command + r * MECH + 1);
+        gymnasium_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r),
+                          command + r * MECH + 1);
     }
     pf_roll roll = pf_roll_default();
     roll.start = state;
@@ -125,7 +85,7 @@ static int other_bits(pf_plant *plant, const json_t *run)
     int other = 0;
     for (int r = 0; r < STEPS; r++) {
         double theirs[MOST_STATE];
-        read_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), theirs);
+        gymnasium_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), theirs);
         other +=
             memcmp(states + r * info->n_state, theirs, sizeof(double) * (size_t)info->n_state) != 0;
     }
@@ -135,8 +95,8 @@ static int other_bits(pf_plant *plant, const json_t *run)
 static void check_parity(const json_t *found, const char *name)
 {
     PF_CASE("200 random steps of three runs have Gymnasium's bits");
-    pf_plant *plant = make(name);
-    const json_t *runs = json_object_get(system_of(found, name), "runs");
+    pf_plant *plant = plant_checked(name);
+    const json_t *runs = json_object_get(gymnasium_system(found, name), "runs");
     CHECK(json_array_size(runs) == 3);
     for (size_t i = 0; plant && i < json_array_size(runs); i++) {
         int other = other_bits(plant, json_array_get(runs, i));
@@ -154,12 +114,13 @@ static void check_parity(const json_t *found, const char *name)
 static void check_rewards(const json_t *found)
 {
     PF_CASE("the score of a pendulum is the sum of native rewards");
-    const json_t *run = json_array_get(json_object_get(system_of(found, "pendulum"), "runs"), 0);
+    const json_t *run =
+        json_array_get(json_object_get(gymnasium_system(found, "pendulum"), "runs"), 0);
     double x[2], next[2], u[2], sum = 0;
-    read_numbers(json_object_get(run, "state"), x);
+    gymnasium_numbers(json_object_get(run, "state"), x);
     for (int r = 0; r < STEPS; r++) {
-        read_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r), u);
-        read_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), next);
+        gymnasium_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r), u);
+        gymnasium_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), next);
         const double v[] = {0, u[0], u[1]};
         CHECK(pf_plant_pendulum.loops->score(0, x, v, next, &sum));
         memcpy(x, next, sizeof x);
@@ -202,10 +163,10 @@ static double effect_of(pf_plant *plant, const double *start, int mechanism)
 static void check_probes(const json_t *found, const published *v)
 {
     PF_CASE("probes and effects of the specification");
-    pf_plant *plant = make(v->name);
+    pf_plant *plant = plant_checked(v->name);
     const pf_plant_info *info = pf_plant_get_info(plant);
     double start[MOST_STATE], out[8 * MOST_CHAN];
-    read_numbers(json_object_get(system_of(found, v->name), "start"), start);
+    gymnasium_numbers(json_object_get(gymnasium_system(found, v->name), "start"), start);
     for (int g = 0; g < 2; g++) {
         pulse_from(plant, start, 1, g == 0 ? 1 : .35, out);
         for (int i = 0; i < 4; i++) {
@@ -240,10 +201,10 @@ static double episode(pf_plant *plant, int policy, const double *start, pf_key k
 static void check_scores(const json_t *found, const published *v)
 {
     PF_CASE("scores of the specification");
-    pf_plant *plant = make(v->name);
+    pf_plant *plant = plant_checked(v->name);
     int n_state = pf_plant_get_info(plant)->n_state;
     double given[MOST_STATE], start[MOST_STATE];
-    read_numbers(json_object_get(system_of(found, v->name), "task_start"), given);
+    gymnasium_numbers(json_object_get(gymnasium_system(found, v->name), "task_start"), given);
     pf_roll roll = pf_roll_default();
     roll.start = given;
     roll.policy = 0;
@@ -266,7 +227,7 @@ static void check_regrets(const published *v)
 {
     PF_CASE("regrets and returns of the specification, by resets of our own");
     static const double gains[] = {.25, .35};
-    pf_plant *plant = make(v->name);
+    pf_plant *plant = plant_checked(v->name);
     const pf_policy *policy = &pf_plant_get_info(plant)->policies[0];
     double nominal = 0, regret[6] = {0}, square[6] = {0}, value[4] = {0};
     for (int k = 0; k < RESETS; k++) {
@@ -302,7 +263,7 @@ static void check_contract(const char *name)
     PF_CASE("dormant to the bit, every probe shows, every task needs its mechanisms");
     static const char config[] =
         "tasks:\n  - {name: one, policy: %s}\n  - {name: two, policy: %s}\n";
-    pf_plant *plant = make(name);
+    pf_plant *plant = plant_checked(name);
     const pf_plant_info *info = pf_plant_get_info(plant);
     char text[256];
     snprintf(text, sizeof text, config, info->policies[0].name, info->policies[1].name);
@@ -326,7 +287,7 @@ static void check_contract(const char *name)
 static void check_mirror(const char *name)
 {
     PF_CASE("the two tasks are each other's mirror image");
-    pf_plant *plant = make(name);
+    pf_plant *plant = plant_checked(name);
     double first[MOST_STATE], second[MOST_STATE];
     for (int k = 0; k < 40; k++) {
         pf_roll roll = pf_roll_default();
@@ -347,7 +308,7 @@ static void check_mirror(const char *name)
 static void check_nuisance(void)
 {
     PF_CASE("the left diagnostic of the cart is dearer and three times as noisy");
-    pf_plant *plant = make("cartpole");
+    pf_plant *plant = plant_checked("cartpole");
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_plan plan;
     CHECK(pf_plan_default(&plan, info, NULL) == PF_OK);
@@ -378,7 +339,7 @@ static void check_nuisance(void)
 void test_classic(void)
 {
     PF_CASE("the installed Gymnasium");
-    json_t *found = fixture();
+    json_t *found = gymnasium_fixture("classic_fixture.py");
     if (!found) {
         pf_skip("build/venv has no Gymnasium (make deps)");
     }

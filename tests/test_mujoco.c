@@ -58,46 +58,6 @@ static const published values[] = {
      {.77604, .617834, .693626, .66514, .631208}},
 };
 
-json_t *mujoco_fixture(void)
-{
-    char command[2048], file[512];
-    snprintf(file, sizeof file, "%s/gymnasium.json", pf_scratch_dir());
-    snprintf(command, sizeof command,
-             "'%s/build/venv/bin/python' '%s/tests/%s' '%s' >'%s.log' 2>&1", PF_SOURCE, PF_SOURCE,
-             "gymnasium_fixture.py", file, file);
-    return system(command) == 0 ? json_load_file(file, 0, NULL) : NULL;
-}
-
-pf_plant *mujoco_plant(const char *name)
-{
-    pf_plant *plant = NULL;
-    pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_plant_create(&plant, name, &error) == PF_OK)) {
-        printf("%s\n", error.text);
-    }
-    return plant;
-}
-
-void mujoco_roll_checked(pf_plant *plant, const pf_roll *roll, const pf_trace *trace)
-{
-    pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_plant_roll(plant, roll, trace, &error) == PF_OK)) {
-        printf("%s\n", error.text);
-    }
-}
-
-static void read_numbers(const json_t *list, double *to)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        to[i] = json_real_value(json_array_get(list, i));
-    }
-}
-
-static const json_t *fixture_of(const json_t *fixture, const char *name)
-{
-    return json_object_get(json_object_get(fixture, "systems"), name);
-}
-
 // --- equal to Gymnasium
 
 // Steps of one run whose positions and velocities have other bits.
@@ -107,20 +67,20 @@ static int other_bits(pf_plant *plant, const pf_mujoco_system *s, const json_t *
     static double states[MUJOCO_ROWS * PF_STATE_MAX];
     const pf_plant_info *info = pf_plant_get_info(plant);
     CHECK(json_array_size(json_object_get(run, "state")) == (size_t)info->n_state);
-    read_numbers(json_object_get(run, "state"), state);
+    gymnasium_numbers(json_object_get(run, "state"), state);
     for (int r = 0; r < MUJOCO_ROWS; r++) {
-        read_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r),
-                     command + r * s->nu);
+        gymnasium_numbers(json_array_get(json_object_get(run, "commands"), (size_t)r),
+                          command + r * s->nu);
     }
     pf_roll roll = pf_roll_default();
     roll.start = state;
     roll.command = command;
     roll.rows = MUJOCO_ROWS;
-    mujoco_roll_checked(plant, &roll, &(pf_trace){.state = states});
+    roll_checked(plant, &roll, &(pf_trace){.state = states});
     int other = 0;
     for (int r = 0; r < MUJOCO_ROWS; r++) {
         double theirs[64];
-        read_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), theirs);
+        gymnasium_numbers(json_array_get(json_object_get(run, "steps"), (size_t)r), theirs);
         const double *ours = states + (size_t)r * (size_t)info->n_state + 1; // after the time
         other += memcmp(ours, theirs, sizeof(double) * (size_t)(s->nq + s->nv)) != 0;
     }
@@ -130,8 +90,8 @@ static int other_bits(pf_plant *plant, const pf_mujoco_system *s, const json_t *
 static void check_parity(const json_t *fixture, const pf_mujoco_system *s)
 {
     PF_CASE("40 random steps of three seeds have Gymnasium's bits");
-    pf_plant *plant = mujoco_plant(s->name);
-    const json_t *runs = json_object_get(fixture_of(fixture, s->name), "runs");
+    pf_plant *plant = plant_checked(s->name);
+    const json_t *runs = json_object_get(gymnasium_system(fixture, s->name), "runs");
     CHECK(json_array_size(runs) == 3);
     for (size_t i = 0; plant && i < json_array_size(runs); i++) {
         int other = other_bits(plant, s, json_array_get(runs, i));
@@ -161,7 +121,7 @@ static void pulse_from(pf_plant *plant, const double *start, const pf_pulse *pul
     roll.gains = gains;
     roll.command = command;
     roll.rows = pulse->rows;
-    mujoco_roll_checked(plant, &roll, &(pf_trace){.output = output});
+    roll_checked(plant, &roll, &(pf_trace){.output = output});
 }
 
 static double scaled_square(const pf_plant_info *info, int rows, const double *a, const double *b)
@@ -202,14 +162,14 @@ static bool near_share(double actual, double expected, double share)
 static void check_published(const json_t *fixture, const published *v)
 {
     PF_CASE("probes, effects and returns of the specification");
-    pf_plant *plant = mujoco_plant(v->name);
+    pf_plant *plant = plant_checked(v->name);
     if (!plant) {
         return;
     }
     const pf_plant_info *info = pf_plant_get_info(plant);
     double given[64], start[PF_STATE_MAX], out[2][MUJOCO_OUT];
-    const json_t *list = json_object_get(fixture_of(fixture, v->name), "start");
-    read_numbers(list, given);
+    const json_t *list = json_object_get(gymnasium_system(fixture, v->name), "start");
+    gymnasium_numbers(list, given);
     CHECK(pf_plant_load_state(plant, (int)json_array_size(list), given, start, NULL) == PF_OK);
     bool good = true;
     for (int g = 0; g < 2; g++) {
@@ -236,7 +196,7 @@ static void check_published(const json_t *fixture, const published *v)
 static void check_description(const pf_mujoco_system *s)
 {
     PF_CASE("names, limits, kinds, state");
-    pf_plant *plant = mujoco_plant(s->name);
+    pf_plant *plant = plant_checked(s->name);
     const pf_plant_info *info = plant ? pf_plant_get_info(plant) : NULL;
     double total = 0, limit = strcmp(s->name, "humanoid") == 0 ? .4 : 1;
     int quaternions = 0;
@@ -290,7 +250,7 @@ static void check_moments(const moments *m, double size, bool normal)
 static void check_reset(const pf_mujoco_system *s)
 {
     PF_CASE("resets follow the v5 law");
-    pf_plant *plant = mujoco_plant(s->name);
+    pf_plant *plant = plant_checked(s->name);
     if (!plant) {
         return;
     }
@@ -298,11 +258,11 @@ static void check_reset(const pf_mujoco_system *s)
     moments qpos = {0}, qvel = {0};
     pf_roll roll = pf_roll_default();
     roll.mean_reset = true;
-    mujoco_roll_checked(plant, &roll, &(pf_trace){.start = rest});
+    roll_checked(plant, &roll, &(pf_trace){.start = rest});
     roll.mean_reset = false;
     for (int k = 0; k < 400; k++) {
         roll.key = pf_key_stream(5, s->name, (uint64_t)k, PF_PURPOSE_TASK, 0);
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.start = start});
+        roll_checked(plant, &roll, &(pf_trace){.start = start});
         for (int i = 0; i < s->nq; i++) {
             add_number(&qpos, start[1 + i] - rest[1 + i]);
         }
@@ -337,12 +297,12 @@ static void check_dormancy(pf_plant *plant)
     for (int k = 0; k < 3 * info->n_mech; k++) {
         roll.key = pf_key_stream(6, info->name, (uint64_t)k, PF_PURPOSE_TASK, 0);
         roll.gains = NULL;
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.output = one});
+        roll_checked(plant, &roll, &(pf_trace){.output = one});
         for (int j = 0; j < info->n_mech; j++) {
             gains[j] = j == k / 3 ? weak[k % 3] : 1;
         }
         roll.gains = gains;
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.output = other});
+        roll_checked(plant, &roll, &(pf_trace){.output = other});
         // the current mechanism is in use, so its loss shows
         CHECK((memcmp(one, other, bytes) == 0) == (k / 3 > 0));
     }
@@ -351,7 +311,7 @@ static void check_dormancy(pf_plant *plant)
 static void check_contract(const pf_mujoco_system *s)
 {
     PF_CASE("dormant to the bit, every probe shows, every task needs its mechanism");
-    pf_plant *plant = mujoco_plant(s->name);
+    pf_plant *plant = plant_checked(s->name);
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     if (!plant || !CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK)) {
@@ -369,7 +329,7 @@ static void check_contract(const pf_mujoco_system *s)
         for (int k = 0; k < RESETS; k++) {
             pf_roll roll = pf_roll_default();
             roll.key = pf_key_stream(7, s->name, (uint64_t)k, PF_PURPOSE_TASK, 0);
-            mujoco_roll_checked(plant, &roll, &(pf_trace){.start = start});
+            roll_checked(plant, &roll, &(pf_trace){.start = start});
             sum += return_of(plant, start, j);
             least = fmin(least, effect_of(plant, start, j));
         }
@@ -387,7 +347,7 @@ void test_mujoco(void)
         return;
     }
     bool had_log = access("MUJOCO_LOG.TXT", F_OK) == 0;
-    json_t *fixture = mujoco_fixture();
+    json_t *fixture = gymnasium_fixture("gymnasium_fixture.py");
     if (!fixture) {
         pf_skip("build/venv has no Gymnasium (make deps)");
         return;

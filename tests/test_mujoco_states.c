@@ -32,7 +32,7 @@ static void roll_variant(pf_plant *plant, const variants *v, int k, double *outp
     roll.start = v->start[k];
     roll.command = v->command;
     roll.rows = 20;
-    mujoco_roll_checked(plant, &roll, &(pf_trace){.output = output});
+    roll_checked(plant, &roll, &(pf_trace){.output = output});
 }
 
 static variants *make_variants(pf_plant *plant)
@@ -53,7 +53,7 @@ static variants *make_variants(pf_plant *plant)
         roll.key = pf_key_derive(11, (uint64_t)k);
         roll.command = v->command;
         roll.rows = MUJOCO_ROWS;
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.start = v->start[k], .state = states});
+        roll_checked(plant, &roll, &(pf_trace){.start = v->start[k], .state = states});
         if (k % 2 == 1) {
             memcpy(v->start[k], states + (size_t)(3 * k) * (size_t)v->info->n_state,
                    sizeof(double) * (size_t)v->info->n_state);
@@ -119,13 +119,13 @@ static void check_saved(pf_plant *plant)
     pf_roll roll = pf_roll_default();
     roll.command = command;
     roll.rows = MUJOCO_ROWS;
-    mujoco_roll_checked(plant, &roll, &(pf_trace){.state = states});
+    roll_checked(plant, &roll, &(pf_trace){.state = states});
     for (int r = 0; r < MUJOCO_ROWS - 1; r += 6) {
         size_t n = (size_t)info->n_state;
         roll.start = states + (size_t)r * n;
         roll.command = command + (size_t)(r + 1) * (size_t)info->n_mech;
         roll.rows = MUJOCO_ROWS - 1 - r;
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.state = again});
+        roll_checked(plant, &roll, &(pf_trace){.state = again});
         CHECK(memcmp(states + (size_t)(r + 1) * n, again, sizeof(double) * n * (size_t)roll.rows) ==
               0);
     }
@@ -212,7 +212,7 @@ static void check_cramped(const char *models, const char *memory, const char *pa
     static const double pressed[12] = {0, .2, 0, -.5, -.5, 0};
     double command[3] = {0}, start[PF_STATE_MAX], output[2][PF_MUJOCO_CHAN];
     CHECK(cramped_hopper(models, memory));
-    pf_plant *plant = mujoco_plant("hopper");
+    pf_plant *plant = plant_checked("hopper");
     if (!plant) {
         return;
     }
@@ -224,7 +224,7 @@ static void check_cramped(const char *models, const char *memory, const char *pa
     for (int i = 0; i < 3; i++) {
         pf_error error = {PF_OK, ""};
         roll.start = NULL;
-        mujoco_roll_checked(plant, &roll, &(pf_trace){.output = output[i > 0]});
+        roll_checked(plant, &roll, &(pf_trace){.output = output[i > 0]});
         CHECK(i == 0 || memcmp(output[0], output[1], sizeof(double) * 11) == 0);
         roll.start = start;
         CHECK(pf_plant_roll(plant, &roll, &(pf_trace){0}, &error) == PF_ERR_PLANT);
@@ -264,7 +264,7 @@ void test_mujoco_states(json_t *fixture)
 {
     for (int i = 0; i < pf__mujoco_count(); i++) {
         const pf_mujoco_system *s = pf__mujoco_at(i);
-        pf_plant *plant = mujoco_plant(s->name);
+        pf_plant *plant = plant_checked(s->name);
         variants *v = plant ? make_variants(plant) : NULL;
         if (v) {
             check_saved(plant);

@@ -113,6 +113,25 @@ static void test_law(void)
 
 // --- what a request does to a kit
 
+static pf_kits_request request_for(pf_plant *plant, const char *fingerprint, int n_methods,
+                                   const char *const *methods)
+{
+    return (pf_kits_request){.plant = plant,
+                             .seed = 1,
+                             .sensor_noise = NAN,
+                             .amplitude = NAN,
+                             .g_cal = .35,
+                             .sigma = .06,
+                             .hazard = .01,
+                             .grid = 9,
+                             .bins = 5,
+                             .episodes = 20,
+                             .alarm_trials = 20,
+                             .n_methods = n_methods,
+                             .methods = methods,
+                             .fingerprint = fingerprint};
+}
+
 static bool kit_of(pf_kits_request *request, pf_trial_kits *kits)
 {
     pf_error error = {PF_OK, ""};
@@ -129,20 +148,8 @@ static void test_kits(void)
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = {.plant = plant,
-                         .seed = 1,
-                         .sensor_noise = NAN,
-                         .amplitude = NAN,
-                         .g_cal = .35,
-                         .sigma = NAN,
-                         .hazard = .01,
-                         .grid = 9,
-                         .bins = 5,
-                         .episodes = 20,
-                         .alarm_trials = 20,
-                         .n_methods = 1,
-                         .methods = methods,
-                         .fingerprint = print};
+    pf_kits_request r = request_for(plant, print, 1, methods);
+    r.sigma = NAN;
     pf_trial_kits own, other;
     PF_CASE("kits: the amplitude of the probes alone, and the rare and critical last task");
     pf_kits_key(&r, keys[0]);
@@ -245,21 +252,10 @@ static void test_group_kits(void)
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = {.plant = plant,
-                         .seed = 1,
-                         .sensor_noise = NAN,
-                         .amplitude = NAN,
-                         .g_cal = .35,
-                         .sigma = .06,
-                         .hazard = .01,
-                         .grid = 9,
-                         .bins = 5,
-                         .episodes = 30,
-                         .alarm_trials = 40,
-                         .n_methods = 3,
-                         .methods = methods,
-                         .fingerprint = print,
-                         .group = {"lib.yaml", library, true, PF_FAULTS_MANY, PF_WEIGHTING_SHRUNK}};
+    pf_kits_request r = request_for(plant, print, 3, methods);
+    r.episodes = 30;
+    r.alarm_trials = 40;
+    r.group = (pf_group_settings){"lib.yaml", library, true, PF_FAULTS_MANY, PF_WEIGHTING_SHRUNK};
     PF_CASE("kits: group methods have their own probes, channel, belief and weights");
     pf_trial_kits kits, none;
     pf_kits_key(&r, keys[0]);
@@ -338,20 +334,9 @@ static void test_ledger(void)
     char print[65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = {.plant = plant,
-                         .seed = 5,
-                         .sensor_noise = NAN,
-                         .amplitude = NAN,
-                         .g_cal = .35,
-                         .sigma = .06,
-                         .hazard = .01,
-                         .grid = 9,
-                         .bins = 5,
-                         .episodes = 20,
-                         .alarm_trials = 60,
-                         .n_methods = 3,
-                         .methods = methods,
-                         .fingerprint = print};
+    pf_kits_request r = request_for(plant, print, 3, methods);
+    r.seed = 5;
+    r.alarm_trials = 60;
     drawer d = {.bytes = NULL};
     for (int i = 0; i < 4; i++) {
         PF_CASE(i == 0   ? "ledger: nominal trials are run once and kept"

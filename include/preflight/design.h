@@ -113,9 +113,10 @@ PF_API pf_status pf_design_create(pf_design *design, const pf_design_config *con
                                   const pf_effort *effort, pf_error *error);
 PF_API void pf_design_free(pf_design *design);
 
-// Replaces the probes of a plan by copies of these. Tasks stay.
-PF_API pf_status pf_plan_set_probes(pf_plan *plan, int n, const pf_plan_probe *probes,
-                                    pf_error *error);
+// Designs a library without comparing families and replaces the probes of the plan by it. config:
+// Nullable, the default. Tasks stay.
+PF_API pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
+                                const pf_model *model, const pf_effort *effort, pf_error *error);
 
 // Reads the probes of a library file into the plan. One of another plant or with other mechanisms
 // is refused.

@@ -204,6 +204,8 @@ PF_API void pf_sha256_update(pf_sha256 *sha, const void *data, size_t bytes);
 PF_API void pf_sha256_final(const pf_sha256 *sha, uint8_t digest[32]);
 // Lower-case hexadecimal, terminated.
 PF_API void pf_sha256_text(const uint8_t digest[32], char text[65]);
+// Both in one, of a piece of memory.
+PF_API void pf_sha256_of(const void *data, size_t bytes, char text[65]);
 
 #ifdef __cplusplus
 }

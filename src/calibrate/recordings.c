@@ -504,13 +504,8 @@ static pf_status run(job *b, const char *source)
 // "sha256:" and the checksum of the recordings.
 static void source_text(const char *csv, size_t n, char out[80])
 {
-    pf_sha256 sha;
-    uint8_t digest[32];
     char hex[65];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, csv, n);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, hex);
+    pf_sha256_of(csv, n, hex);
     snprintf(out, 80, "sha256:%s", hex);
 }
 

@@ -112,6 +112,16 @@ bool cli_parse(const char *command, int argc, char **argv, const cli_option *opt
     return true;
 }
 
+bool cli_picture(const char *command, const char *path)
+{
+    const char *ending = strrchr(path, '.');
+    if (!ending || (strcmp(ending, ".svg") != 0 && strcmp(ending, ".png") != 0)) {
+        cli_usage(command, "--plot %s: must end in .svg or .png", path);
+        return false;
+    }
+    return true;
+}
+
 bool cli_integer(const char *command, const char *option, const char *text, double lo, double hi,
                  double *value)
 {

@@ -129,6 +129,9 @@ void cli_config_close(cli_config *config);
 // output must not overwrite. Gives the exit status.
 int cli_predictor(const char *command, const char *given, const char *output, const char **model);
 
+// Whether --plot names a picture that we draw, by its ending; else a usage error was printed.
+bool cli_picture(const char *command, const char *path);
+
 // Which probes a kit is calibrated with.
 typedef enum cli_probes {
     CLI_PROBES_DEFAULT,  // designed, unless the configuration or the method asks for others

@@ -49,29 +49,6 @@ static void bar(double p, const char *colour)
     printf("%s", cli_paint(NULL));
 }
 
-// Group probes designed on the simulator in place of the single pulses.
-static pf_status design(story *s, pf_plan *plan, const pf_effort *effort, pf_error *error)
-{
-    pf_design_config config;
-    pf_design made;
-    pf_plan_probe probes[PF_MECH_MAX];
-    pf_status status = pf_design_config_default(&config, plan, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    config.compare = false;
-    status = pf_design_create(&made, &config, plan, s->plant, NULL, effort, error);
-    for (int q = 0; status == PF_OK && q < made.library.n_probes; q++) {
-        probes[q] = made.library.probes[q].probe;
-    }
-    if (status == PF_OK) {
-        status = pf_plan_set_probes(plan, made.library.n_probes, probes, error);
-    }
-    pf_design_free(&made);
-    pf_design_config_free(&config);
-    return status;
-}
-
 // A kit with the single pulses, or with group probes and the pulses beside them.
 static pf_status calibrate(story *s, bool groups, pf_error *error)
 {
@@ -84,7 +61,7 @@ static pf_status calibrate(story *s, bool groups, pf_error *error)
         return status;
     }
     if (groups) {
-        status = design(s, &plan, &effort, error);
+        status = pf_plan_design(&plan, NULL, s->plant, NULL, &effort, error);
     }
     if (status == PF_OK) {
         free(s->bytes);

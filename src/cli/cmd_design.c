@@ -24,9 +24,8 @@ static int check_call(call *c)
     if (c->plant.n != 1) {
         return cli_usage("design", "name one plant");
     }
-    const char *ending = c->plot ? strrchr(c->plot, '.') : NULL;
-    if (c->plot && (!ending || (strcmp(ending, ".svg") != 0 && strcmp(ending, ".png") != 0))) {
-        return cli_usage("design", "--plot %s: must end in .svg or .png", c->plot);
+    if (c->plot && !cli_picture("design", c->plot)) {
+        return EXIT_USAGE;
     }
     if ((c->config && pf_file_same(c->output, c->config)) ||
         (c->plot && pf_file_same(c->output, c->plot))) {

@@ -52,9 +52,8 @@ static int check_call(const call *c)
     if (!c->output || strcmp(c->output, "-") == 0) {
         return cli_usage("train", "-o MODEL is missing, or no file");
     }
-    const char *ending = c->plot ? strrchr(c->plot, '.') : NULL;
-    if (c->plot && (!ending || (strcmp(ending, ".svg") != 0 && strcmp(ending, ".png") != 0))) {
-        return cli_usage("train", "--plot %s: must end in .svg or .png", c->plot);
+    if (c->plot && !cli_picture("train", c->plot)) {
+        return EXIT_USAGE;
     }
     return check_paths(c);
 }

@@ -283,24 +283,9 @@ static void fill_script(const design_view *v, const char *path, pf_text *script)
 
 pf_status design_view_plot(const design_view *v, const char *path, pf_error *error)
 {
-    pf_text script = {0}, name = {0}, folder = {0};
-    const char *slash = strrchr(path, '/');
+    pf_text script = {0};
     fill_script(v, path, &script);
-    pf_text_addf(&name, "%s.gp", path);
-    pf_text_add_n(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
-    pf_status status = PF_OK;
-    if (script.failed || name.failed || folder.failed) {
-        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot");
-    }
-    if (status == PF_OK) {
-        status = pf_file_write(name.data, script.data, script.size, error);
-    }
-    if (status == PF_OK) {
-        const char *base = strrchr(name.data, '/');
-        status = pf_gnuplot(folder.data, base ? base + 1 : name.data, error);
-    }
+    pf_status status = pf_gnuplot_draw(path, &script, error);
     pf_text_free(&script);
-    pf_text_free(&name);
-    pf_text_free(&folder);
     return status;
 }

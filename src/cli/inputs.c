@@ -74,16 +74,23 @@ static pf_status load_library(pf_plan *plan, const char *file, pf_error *error)
     return status;
 }
 
+static bool is_probed(const pf_plan *plan, int mechanism)
+{
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int t = 0; t < plan->probes[q].n_targets; t++) {
+            if (plan->probes[q].targets[t] == mechanism) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // A kit needs a probe for every candidate.
-static pf_status all_probed(const pf_design *design, const pf_plan *plan, bool learned,
-                            pf_error *error)
+static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
 {
     for (int j = 1; j < plan->n_mech; j++) {
-        bool probed = false;
-        for (int t = 0; t < design->library.n_targets; t++) {
-            probed = probed || design->library.targets[t].mechanism == j;
-        }
-        if (!probed) {
+        if (!is_probed(plan, j)) {
             return pf_fail(
                 error, PF_ERR_DEGENERATE,
                 "mechanism '%s': under every allowed probe healthy and weakened "
@@ -99,32 +106,13 @@ static pf_status design_in_place(pf_plan *plan, const cli_config *t, pf_plant *p
                                  const pf_model *model, const pf_effort *effort, pf_error *error)
 {
     pf_design_config config;
-    pf_design design;
     pf_status status = pf_design_config_read(&config, plan, t->file, t->data, t->n, t->overrides,
                                              t->n_overrides, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    config.compare = false;
-    status = pf_design_create(&design, &config, plan, plant, model, effort, error);
     if (status == PF_OK) {
-        status = all_probed(&design, plan, model != NULL, error);
+        status = pf_plan_design(plan, &config, plant, model, effort, error);
+        pf_design_config_free(&config);
     }
-    pf_plan_probe *probes =
-        status == PF_OK ? malloc((size_t)design.library.n_probes * sizeof *probes) : NULL;
-    if (status == PF_OK && !probes) {
-        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the probes");
-    }
-    for (int q = 0; status == PF_OK && q < design.library.n_probes; q++) {
-        probes[q] = design.library.probes[q].probe;
-    }
-    if (status == PF_OK) {
-        status = pf_plan_set_probes(plan, design.library.n_probes, probes, error);
-    }
-    free(probes);
-    pf_design_free(&design);
-    pf_design_config_free(&config);
-    return status;
+    return status == PF_OK ? all_probed(plan, model != NULL, error) : status;
 }
 
 pf_status cli_plan_probes(pf_plan *plan, cli_probes which, const char *library,

@@ -99,3 +99,13 @@ void pf_sha256_text(const uint8_t digest[32], char text[65])
     }
     text[64] = 0;
 }
+
+void pf_sha256_of(const void *data, size_t bytes, char text[65])
+{
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    pf_sha256_update(&sha, data, bytes);
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, text);
+}

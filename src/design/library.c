@@ -8,21 +8,22 @@
 
 // From a library into a plan.
 
-pf_status pf_plan_set_probes(pf_plan *plan, int n, const pf_plan_probe *probes, pf_error *error)
+static pf_status take_probes(pf_plan *plan, int n, const pf_design_probe *probes, pf_error *error)
 {
     pf_arena *arena = plan->memory;
     pf_plan_probe *list = pf_arena_take(arena, (size_t)n, sizeof *list);
     for (int q = 0; q < n && list; q++) {
-        size_t size = (size_t)probes[q].rows * (size_t)plan->n_mech;
+        const pf_plan_probe *probe = &probes[q].probe;
+        size_t size = (size_t)probe->rows * (size_t)plan->n_mech;
         double *command = pf_arena_take(arena, size, sizeof *command);
-        int *targets = pf_arena_take(arena, (size_t)probes[q].n_targets, sizeof *targets);
-        list[q] = probes[q];
-        list[q].name = pf_arena_text(arena, probes[q].name);
+        int *targets = pf_arena_take(arena, (size_t)probe->n_targets, sizeof *targets);
+        list[q] = *probe;
+        list[q].name = pf_arena_text(arena, probe->name);
         if (!command || !targets) {
             break;
         }
-        memcpy(command, probes[q].command, size * sizeof *command);
-        memcpy(targets, probes[q].targets, (size_t)probes[q].n_targets * sizeof *targets);
+        memcpy(command, probe->command, size * sizeof *command);
+        memcpy(targets, probe->targets, (size_t)probe->n_targets * sizeof *targets);
         list[q].command = command;
         list[q].targets = targets;
     }
@@ -32,6 +33,26 @@ pf_status pf_plan_set_probes(pf_plan *plan, int n, const pf_plan_probe *probes, 
     plan->n_probes = n;
     plan->probes = list;
     return PF_OK;
+}
+
+pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
+                         const pf_model *model, const pf_effort *effort, pf_error *error)
+{
+    pf_design_config own = {0};
+    pf_design design;
+    pf_status status = config ? PF_OK : pf_design_config_default(&own, plan, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_design_config alone = config ? *config : own;
+    alone.compare = false;
+    status = pf_design_create(&design, &alone, plan, plant, model, effort, error);
+    if (status == PF_OK) {
+        status = take_probes(plan, design.library.n_probes, design.library.probes, error);
+        pf_design_free(&design);
+    }
+    pf_design_config_free(&own);
+    return status;
 }
 
 static pf_status same_machine(const pf_plan *plan, const pf_config *c, pf_error *error)

@@ -67,13 +67,8 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
     size_t size;
     pf_status status = pf_file_read(path, 1 << 24, &data, &size, error);
     if (status == PF_OK) {
-        pf_sha256 sha;
-        uint8_t digest[32];
         char text[65];
-        pf_sha256_init(&sha);
-        pf_sha256_update(&sha, data, size);
-        pf_sha256_final(&sha, digest);
-        pf_sha256_text(digest, text);
+        pf_sha256_of(data, size, text);
         free(data);
         snprintf(m->source, sizeof m->source, "MuJoCo %s, PREFLIGHT_MODELS %.16s",
                  mj_versionString(), text);

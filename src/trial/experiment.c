@@ -149,9 +149,9 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         int *to;
         double least, most;
     } keys[] = {{"B2", &c->budget2, 0, PF_BANK_RECOVERIES},
-                {"K", &c->bins, 2, 64},
-                {"N", &c->episodes, 4, 1e5},
-                {"P", &c->opportunities, 1, 30}};
+                {"K", &c->bins, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST},
+                {"N", &c->episodes, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST},
+                {"P", &c->opportunities, 1, PF_SUITE_OPPORTUNITIES_MOST}};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(key, keys[i].key) == 0 && whole && number >= keys[i].least &&
             number <= keys[i].most) {
@@ -405,13 +405,8 @@ static pf_status make_settings(pf_experiment *e, pf_error *error)
         pf_text_free(&out);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings of a suite");
     }
-    pf_sha256 sha;
-    uint8_t digest[32];
     char hash[65];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, out.data, out.size);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, hash);
+    pf_sha256_of(out.data, out.size, hash);
     memcpy(e->hash, hash, PF_HASH_TEXT - 1);
     e->settings = out.data;
     return PF_OK;

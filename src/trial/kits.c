@@ -155,12 +155,7 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
             break;
         }
     }
-    pf_sha256 sha;
-    uint8_t digest[32];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, text.data ? text.data : "", text.size);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, key);
+    pf_sha256_of(text.data ? text.data : "", text.size, key);
     pf_text_free(&text);
 }
 
@@ -188,32 +183,6 @@ static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double ampli
     }
 }
 
-// Group probes, with the single pulses beside them.
-static pf_status design_library(pf_plan *plan, const pf_kits_request *r, pf_error *error)
-{
-    pf_design_config config;
-    pf_design design;
-    pf_status status = pf_design_config_default(&config, plan, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    config.compare = false;
-    status = pf_design_create(&design, &config, plan, r->plant, r->model, NULL, error);
-    if (status == PF_OK) {
-        int n = design.library.n_probes;
-        pf_plan_probe *probes = calloc((size_t)n + 1, sizeof *probes);
-        for (int q = 0; probes && q < n; q++) {
-            probes[q] = design.library.probes[q].probe;
-        }
-        status = probes ? pf_plan_set_probes(plan, n, probes, error)
-                        : pf_fail(error, PF_ERR_MEMORY, "out of memory for %d probes", n);
-        free(probes);
-        pf_design_free(&design);
-    }
-    pf_design_config_free(&config);
-    return status;
-}
-
 // The one place that decides which probes the methods of a family have: the paper's library, or for
 // group methods what the suite asks for. Tasks are the plant's with any of them. `source` owns the
 // probes of a file and must outlive the plan.
@@ -236,7 +205,7 @@ static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_re
     plan->g_cal = r->g_cal;
     plan->seed = r->seed;
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
-    return design_library(plan, r, error);
+    return pf_plan_design(plan, NULL, r->plant, r->model, NULL, error);
 }
 
 // The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless

@@ -15,8 +15,6 @@
 
 enum { PATH_BYTES = 4096 };
 static const double checkpoint_s = 5;
-// Which model the trials of an environment were made with stands beside the kits.
-enum { BOUND = 100 };
 
 pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
 {
@@ -31,9 +29,9 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
         void *bound = NULL;
         size_t n = 0;
         snprintf(key, sizeof key, "%s|%s", e->hash, name);
-        status = pf_store_kit_get(store, key, BOUND, &bound, &n, error);
+        status = pf_store_kit_get(store, key, PF_STORE_MODEL, &bound, &n, error);
         if (status == PF_OK && !bound) {
-            status = pf_store_kit_put(store, key, BOUND, sha, strlen(sha) + 1, error);
+            status = pf_store_kit_put(store, key, PF_STORE_MODEL, sha, strlen(sha) + 1, error);
         } else if (status == PF_OK && (n != strlen(sha) + 1 || memcmp(bound, sha, n) != 0)) {
             char before[17] = "", now[17];
             snprintf(before, sizeof before, "%.*s", n < 16 ? (int)n : 16, (const char *)bound);

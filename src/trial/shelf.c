@@ -100,8 +100,7 @@ static pf_status keep(pf_shelves *s, const pf_shelf *shelf, const char *key, pf_
     return status;
 }
 
-// Answers of nominal trials stand beside the kits, in a place that no kit has.
-enum { LEDGER = PF_FAMILIES };
+_Static_assert((int)PF_STORE_LEDGER >= (int)PF_FAMILIES, "a place that no kit has");
 
 typedef struct drawer {
     pf_store *store;
@@ -112,7 +111,7 @@ typedef struct drawer {
 static bool get_ledger(void *self, const char *key, void **bytes, size_t *n)
 {
     drawer *d = self;
-    d->status = pf_store_kit_get(d->store, key, LEDGER, bytes, n, d->error);
+    d->status = pf_store_kit_get(d->store, key, PF_STORE_LEDGER, bytes, n, d->error);
     return d->status == PF_OK;
 }
 
@@ -120,7 +119,7 @@ static bool put_ledger(void *self, const char *key, const void *bytes, size_t n)
 {
     drawer *d = self;
     if (d->status == PF_OK) {
-        d->status = pf_store_kit_put(d->store, key, LEDGER, bytes, n, d->error);
+        d->status = pf_store_kit_put(d->store, key, PF_STORE_LEDGER, bytes, n, d->error);
     }
     return d->status == PF_OK;
 }

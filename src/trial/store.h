@@ -74,6 +74,11 @@ pf_status pf_store_rows(pf_store *store, const char *hash, pf_row_fn each, void 
 
 // Calibrated kits, kept so that a resumed run need not calibrate again. *bytes (free with free())
 // is NULL where there is none.
+// What else is kept in the same way, in places that no statistic has.
+enum {
+    PF_STORE_LEDGER = 3, // answers of nominal trials
+    PF_STORE_MODEL = 100 // which model the trials of an environment were made with
+};
 pf_status pf_store_kit_get(pf_store *store, const char *key, int statistic, void **bytes, size_t *n,
                            pf_error *error);
 pf_status pf_store_kit_put(pf_store *store, const char *key, int statistic, const void *bytes,

@@ -38,14 +38,15 @@ static const pf_schema_row budget_element = {"",   PF_KIND_WHOLE,    0, 0, 100, 
                                              NULL, "recovery probes"};
 static const pf_schema_shape budgets_shape = {.single = &budget_element,
                                               .element = &budget_element};
-static const pf_schema_row bins_element = {"", PF_KIND_WHOLE, 0, 2, 64, 0, NULL, "categories"};
+static const pf_schema_row bins_element = {
+    "", PF_KIND_WHOLE, 0, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST, 0, NULL, "categories"};
 static const pf_schema_shape bins_shape = {.single = &bins_element, .element = &bins_element};
-static const pf_schema_row opportunity_element = {"",   PF_KIND_WHOLE,  0, 1, 30, 0,
-                                                  NULL, "opportunities"};
+static const pf_schema_row opportunity_element = {
+    "", PF_KIND_WHOLE, 0, 1, PF_SUITE_OPPORTUNITIES_MOST, 0, NULL, "opportunities"};
 static const pf_schema_shape opportunities_shape = {.single = &opportunity_element,
                                                     .element = &opportunity_element};
-static const pf_schema_row episodes_element = {"", PF_KIND_WHOLE, 0,         4, 100000,
-                                               0,  NULL,          "episodes"};
+static const pf_schema_row episodes_element = {
+    "", PF_KIND_WHOLE, 0, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST, 0, NULL, "episodes"};
 static const pf_schema_shape episodes_shape = {.single = &episodes_element,
                                                .element = &episodes_element};
 

@@ -46,6 +46,15 @@ pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, siz
                         const char *const *overrides, int n_overrides, pf_error *error);
 void pf_suite_free(pf_suite *suite);
 
+// Ranges of the axes, and of the keys of named settings.
+enum {
+    PF_SUITE_BINS_LEAST = 2,
+    PF_SUITE_BINS_MOST = 64,
+    PF_SUITE_EPISODES_LEAST = 4,
+    PF_SUITE_EPISODES_MOST = 100000,
+    PF_SUITE_OPPORTUNITIES_MOST = 30
+};
+
 // Whether a plant that could not be made, with this status, is one whose backend is not here: it is
 // left out, the rest runs. Of `gym:` plants any failure to start is, for their worker says why.
 bool pf_environment_missing(const char *name, pf_status status);

@@ -69,16 +69,6 @@ pf_status pf__tensor_finite(const char *path, const pf_tensor *tensor, pf_error 
     return PF_OK;
 }
 
-void pf__tensors_digest(const void *bytes, size_t n, char sha256[65])
-{
-    pf_sha256 sha;
-    uint8_t digest[32];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, bytes, n);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, sha256);
-}
-
 // The entry whose key comes next after `last` (NULL: the first), NULL: there is none.
 static const pf_meta *next_meta(int n_meta, const pf_meta *meta, const char *last)
 {
@@ -283,7 +273,7 @@ pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta
         status = pf_file_write(path, bytes, n, error);
     }
     if (status == PF_OK && sha256) {
-        pf__tensors_digest(bytes, n, sha256);
+        pf_sha256_of(bytes, n, sha256);
     }
     free(bytes);
     return status;

@@ -23,9 +23,6 @@ pf_status pf__tensor_finite(const char *path, const pf_tensor *tensor, pf_error 
 #define PF_TENSOR_SHOWN PF_CSV_SHOWN
 const char *pf__tensor_shown(const char *name, char out[PF_TENSOR_SHOWN]);
 
-// The digest of a whole file as text.
-void pf__tensors_digest(const void *bytes, size_t n, char sha256[65]);
-
 // The bytes that pf_safetensors_write writes, from malloc; path stands in messages.
 pf_status pf__safetensors_build(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
                                 const pf_tensor *tensors, void **bytes, size_t *n, pf_error *error);

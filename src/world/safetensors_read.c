@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "safetensors_impl.h"
 
+#include "preflight/kit.h"
+
 #include "host/file.h"
 
 #include <jansson.h>
@@ -268,7 +270,7 @@ static pf_status file_take(pf_safetensors *file, json_t *header, uint8_t *bytes,
     file->memory = memory;
     file->tensors = (pf_tensor *)(memory + 1);
     file->meta = (pf_meta *)(file->tensors + n_tensors);
-    pf__tensors_digest(bytes, n, file->sha256);
+    pf_sha256_of(bytes, n, file->sha256);
     // a header that was not padded leaves the numbers askew: move them over its end
     size_t start = 8 + n_header;
     size_t n_data = n - start;
