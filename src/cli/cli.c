@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
+#include "check/match.h"
 #include "host/clock.h"
 #include "config/config.h"
 #include "host/file.h"
@@ -254,24 +255,12 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
     if (status != PF_OK) {
         return status;
     }
-    const pf_plant_info *info = pf_plant_get_info(*plant);
-    bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
-                (recordings || pf_kit_starts_from_channels(kit) || info->n_state == kit->n_state);
-    for (int j = 0; same && j < kit->n_mech; j++) {
-        same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
-    }
-    for (int c = 0; same && c < kit->n_chan; c++) {
-        same = strcmp(info->channels[c].name, pf_kit_channel_name(kit, c)) == 0;
-    }
-    if (!same) {
-        pf_fail(error, PF_ERR_MISMATCH,
-                "the kit was calibrated for plant %s; %s has other mechanisms, channels or states",
-                own, info->name);
+    status = pf_machine_matches(kit, pf_plant_get_info(*plant), error);
+    if (status != PF_OK) {
         pf_plant_destroy(*plant);
         *plant = NULL;
-        return PF_ERR_MISMATCH;
     }
-    return PF_OK;
+    return status;
 }
 
 pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error)
@@ -280,18 +269,12 @@ pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name,
     if (status != PF_OK) {
         return status;
     }
-    const char *was = pf_kit_get_string(kit, PF_KIT_SOURCE);
-    const char *is = pf_plant_get_info(*twin)->source;
-    if (strcmp(was, is) != 0) {
-        pf_fail(error, PF_ERR_MISMATCH,
-                "the simulator has changed since calibration (it was '%s', it is '%s'); calibrate "
-                "again",
-                was, is);
+    status = pf_twin_matches(kit, pf_plant_get_info(*twin), error);
+    if (status != PF_OK) {
         pf_plant_destroy(*twin);
         *twin = NULL;
-        return PF_ERR_MISMATCH;
     }
-    return PF_OK;
+    return status;
 }
 
 bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_PY_BINDING_H
+#define PF_PY_BINDING_H
+
+#include "calibrate/observe.h"
+#include "predict/ensemble.h"
+#include "predict/twin.h"
+#include "preflight/calibrate.h"
+#include "preflight/session.h"
+
+// What Python calls through ctypes: flat functions on opaque handles, numbers and texts, so that no
+// layout of a public struct is repeated in Python. A call that can fail returns a pf_status and
+// says why in `why` (PF_PY_WHY bytes). Texts and bytes that are handed out are freed with
+// pf_py_free. python/preflight/_library.py declares the same list.
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PF_PY __attribute__((visibility("default")))
+#else
+#define PF_PY
+#endif
+
+#define PF_PY_WHY 320
+
+PF_PY const char *pf_py_version(void);
+PF_PY void pf_py_free(void *memory); // Nullable.
+PF_PY const char *pf_py_status(int status);
+
+// --- plants
+
+typedef struct pf_py_plant pf_py_plant;
+
+// One trajectory of a plant in Python: from start (n_start doubles, Nullable: from the seed) into
+// start_out, initial and output. Nonzero: it failed and said why.
+typedef int (*pf_py_roll_fn)(uint64_t seed, const double *start, int n_start, const double *gains,
+                             const double *commands, int rows, int noise, double *start_out,
+                             double *initial, double *output, char *why);
+
+PF_PY int pf_py_plant_open(pf_py_plant **plant, const char *name, char *why);
+// hello as in the bridge protocol; the function must outlive the plant.
+PF_PY int pf_py_plant_wrap(pf_py_plant **plant, const char *name, const char *hello,
+                           pf_py_roll_fn roll, char *why);
+PF_PY void pf_py_plant_close(pf_py_plant *plant);
+// {"name":..,"source":..,"mechanisms":[..],"channels":[..],"state_size":..,"dt":..}
+PF_PY char *pf_py_plant_json(const pf_py_plant *plant);
+// start (Nullable) in, start_out (Nullable) out; output is rows x channels.
+PF_PY int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start,
+                           const double *gains, const double *commands, int rows, int noise,
+                           double *start_out, double *initial, double *output, char *why);
+// Seconds for the hello and for one trajectory of a process plant.
+PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s);
+
+// --- kits
+
+typedef struct pf_py_kit pf_py_kit;
+
+PF_PY int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why);
+PF_PY void pf_py_kit_close(pf_py_kit *kit);
+PF_PY char *pf_py_kit_json(const pf_py_kit *kit);
+
+// How a calibration runs; texts are Nullable, seed < 0: the configuration's.
+typedef struct pf_py_plan {
+    const char *file;   // what the configuration is called in messages
+    const char *config; // YAML
+    const char *method;
+    const char *model; // file of a learned model. Nullable: a twin.
+    double seed;
+    int threads; // 0: one per processor
+    const volatile int *stop;
+} pf_py_plan;
+
+PF_PY int pf_py_calibrate(pf_py_plant *plant, const pf_py_plan *plan, void **bytes, size_t *n,
+                          char *why);
+PF_PY int pf_py_recordings(const char *file, const char *csv, size_t n_csv, const pf_py_plan *plan,
+                           void **bytes, size_t *n, char *why);
+
+// --- sessions
+
+typedef struct pf_py_session pf_py_session;
+
+typedef struct pf_py_ask {
+    int32_t done, stage, probe, rows, has_value;
+    int32_t n_targets;
+    double value;
+    const char *why; // when done
+} pf_py_ask;
+
+typedef struct pf_py_reading {
+    int32_t mechanism, usable, category, gate, plausible;
+    double score, coordinate;
+} pf_py_reading;
+
+// What a session reads and writes; the memory is the session's and stays where it is.
+typedef struct pf_py_desk {
+    double *response; // most rows x channels, raw units
+    double *start;    // n_state
+    double *nominal;  // predictions of the caller's: window
+    double *fault;    // most targets x window
+    double *grid;     // most targets x gains x window
+    double *belief;   // n_mech, after a tell
+    double *joint;    // m x gains, after a tell of stage 2
+    double *mean;     // m, after a tell of stage 2
+    pf_py_reading *reading;
+    pf_py_ask *ask;
+    int32_t n_readings, alarm;
+    double change;
+} pf_py_desk;
+
+PF_PY int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char *method,
+                             uint64_t seed, char *why);
+PF_PY void pf_py_session_close(pf_py_session *session);
+PF_PY pf_py_desk *pf_py_session_desk(pf_py_session *session);
+// What predicts from a start state; the plant must outlive the session.
+PF_PY int pf_py_session_twin(pf_py_session *session, pf_py_plant *plant, char *why);
+PF_PY int pf_py_session_model(pf_py_session *session, const char *path, char *why);
+
+PF_PY void pf_py_session_ask(pf_py_session *session); // into desk.ask
+// desk.response and, by `from`, nothing more (0), desk.start (1) or the caller's predictions (2).
+PF_PY int pf_py_session_tell(pf_py_session *session, int probe, int from, char *why);
+PF_PY int pf_py_session_skip(pf_py_session *session, char *why);
+PF_PY int pf_py_session_stage2(pf_py_session *session, char *why);
+PF_PY void pf_py_session_reset(pf_py_session *session);
+PF_PY char *pf_py_session_readiness(pf_py_session *session);
+// The joint belief now into desk.joint; the probability of "nothing changed".
+PF_PY double pf_py_session_joint(pf_py_session *session);
+PF_PY int pf_py_session_stage(const pf_py_session *session);
+PF_PY double pf_py_session_charge(const pf_py_session *session);
+PF_PY double pf_py_session_threshold(const pf_py_session *session);
+
+// Runs the outstanding probe on a simulated machine (gains: n_mech) into desk.response and
+// desk.start, with the random streams of `preflight check --seed`.
+PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine, const double *gains,
+                            uint64_t seed, int index, char *why);
+
+// --- shared by the files of the binding
+
+struct pf_py_plant {
+    pf_plant *plant;
+};
+
+struct pf_py_kit {
+    void *bytes;
+    pf_kit kit;
+};
+
+// Copies the text and returns the code.
+int pf_py_report(pf_status status, const pf_error *error, char *why);
+
+#endif

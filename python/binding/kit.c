@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "binding.h"
+
+#include "check/reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *pf_py_version(void)
+{
+    return PF_VERSION;
+}
+
+void pf_py_free(void *memory)
+{
+    free(memory);
+}
+
+const char *pf_py_status(int status)
+{
+    return pf_status_name((pf_status)status);
+}
+
+int pf_py_report(pf_status status, const pf_error *error, char *why)
+{
+    if (status != PF_OK) {
+        memcpy(why, error->text, sizeof error->text < PF_PY_WHY ? sizeof error->text : PF_PY_WHY);
+        why[PF_PY_WHY - 1] = '\0';
+    }
+    return (int)status;
+}
+
+int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    *kit = NULL;
+    pf_py_kit *made = calloc(1, sizeof *made);
+    void *copy = aligned_alloc(16, (n + 15) & ~(size_t)15);
+    if (!made || !copy) {
+        free(made);
+        free(copy);
+        return pf_py_report(pf_fail(&error, PF_ERR_MEMORY, "out of memory for a kit"), &error, why);
+    }
+    memcpy(copy, bytes, n);
+    made->bytes = copy;
+    pf_status status = pf_kit_load(&made->kit, copy, n, &error);
+    if (status != PF_OK) {
+        pf_py_kit_close(made);
+        return pf_py_report(status, &error, why);
+    }
+    *kit = made;
+    return PF_OK;
+}
+
+void pf_py_kit_close(pf_py_kit *kit)
+{
+    if (kit) {
+        free(kit->bytes);
+        free(kit);
+    }
+}
+
+char *pf_py_kit_json(const pf_py_kit *kit)
+{
+    pf_text out = {0};
+    pf_kit_json(&out, &kit->kit);
+    if (out.failed) {
+        pf_text_free(&out);
+        return NULL;
+    }
+    return out.data;
+}
+
+static void apply(const pf_py_plan *given, pf_plan *plan)
+{
+    if (given->method) {
+        plan->method = given->method;
+    }
+    if (given->seed >= 0) {
+        plan->seed = (uint64_t)given->seed;
+    }
+}
+
+static pf_status calibrate(pf_plant *plant, const pf_py_plan *given, void **bytes, size_t *n,
+                           pf_error *error)
+{
+    pf_plan plan;
+    pf_model *model = NULL;
+    pf_effort effort = {.threads = given->threads, .stop = given->stop};
+    pf_status status =
+        pf_plan_from_config(&plan, pf_plant_get_info(plant), given->file, given->config,
+                            given->config ? strlen(given->config) : 0, NULL, 0, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    apply(given, &plan);
+    if (given->model) {
+        status = pf_model_load(&model, given->model, error);
+    }
+    if (status == PF_OK) {
+        status = pf_calibrate(&plan, plant, model, &effort, bytes, n, error);
+    }
+    pf_model_destroy(model);
+    pf_plan_free(&plan);
+    return status;
+}
+
+int pf_py_calibrate(pf_py_plant *plant, const pf_py_plan *plan, void **bytes, size_t *n, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    if (plan->method && !pf_method_find(plan->method)) {
+        return pf_py_report(
+            pf_fail(&error, PF_ERR_ARGUMENT, "method: '%s' is unknown", plan->method), &error, why);
+    }
+    return pf_py_report(calibrate(plant->plant, plan, bytes, n, &error), &error, why);
+}
+
+int pf_py_recordings(const char *file, const char *csv, size_t n_csv, const pf_py_plan *given,
+                     void **bytes, size_t *n, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    pf_plan plan = {0};
+    pf_effort effort = {.threads = given->threads, .stop = given->stop};
+    pf_status status = PF_OK;
+    if (given->config) {
+        status = pf_plan_from_config(&plan, NULL, given->file, given->config, strlen(given->config),
+                                     NULL, 0, &error);
+    }
+    if (status == PF_OK) {
+        apply(given, &plan);
+        status = pf_calibrate_recordings(given->config ? &plan : NULL, file, csv, n_csv, &effort,
+                                         bytes, n, &error);
+    }
+    pf_plan_free(&plan);
+    return pf_py_report(status, &error, why);
+}

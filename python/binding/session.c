@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "binding.h"
+
+#include "check/match.h"
+#include "check/reply.h"
+#include "host/arena.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pf_py_session {
+    const pf_kit *kit;
+    pf_session *session;
+    void *memory; // of the session
+    pf_py_desk desk;
+    pf_twin twin;
+    pf_model *model;
+    pf_ensemble *ensemble;
+    pf_predictor predictor; // from a start state; predict NULL: none
+    pf_arena arena;         // of the desk
+};
+
+static double *numbers(pf_py_session *s, size_t n)
+{
+    return pf_arena_take(&s->arena, n + 1, sizeof(double));
+}
+
+static bool furnish(pf_py_session *s)
+{
+    const pf_kit *k = s->kit;
+    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    size_t targets = (size_t)pf_kit_most_targets(k), m = (size_t)k->n_mech - 1;
+    s->desk = (pf_py_desk){
+        .response = numbers(s, window),
+        .start = numbers(s, (size_t)k->n_state + PF_STATE_MAX),
+        .nominal = numbers(s, window),
+        .fault = numbers(s, targets * window),
+        .grid = numbers(s, targets * (size_t)k->n_grid * window),
+        .belief = numbers(s, (size_t)k->n_mech),
+        .joint = numbers(s, m * (size_t)k->n_grid),
+        .mean = numbers(s, m),
+        .reading = pf_arena_take(&s->arena, targets, sizeof(pf_py_reading)),
+        .ask = pf_arena_take(&s->arena, 1, sizeof(pf_py_ask)),
+    };
+    return !s->arena.failed;
+}
+
+int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char *method,
+                       uint64_t seed, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    *session = NULL;
+    pf_py_session *s = calloc(1, sizeof *s);
+    size_t bytes = pf_session_size(&kit->kit);
+    void *memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+    pf_status status = PF_OK;
+    if (s) {
+        s->kit = &kit->kit;
+        s->memory = memory;
+    }
+    if (!s || !memory || !furnish(s)) {
+        status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a session");
+    } else {
+        pf_session_config config = {method, seed};
+        status = pf_session_init(&s->session, s->kit, &config, memory, bytes, &error);
+    }
+    if (status != PF_OK) {
+        if (s) {
+            pf_py_session_close(s);
+        } else {
+            free(memory);
+        }
+        return pf_py_report(status, &error, why);
+    }
+    *session = s;
+    return PF_OK;
+}
+
+void pf_py_session_close(pf_py_session *s)
+{
+    if (s) {
+        pf_ensemble_destroy(s->ensemble);
+        pf_model_destroy(s->model);
+        pf_arena_free(&s->arena);
+        free(s->memory);
+        free(s);
+    }
+}
+
+pf_py_desk *pf_py_session_desk(pf_py_session *s)
+{
+    return &s->desk;
+}
+
+// --- what predicts
+
+int pf_py_session_twin(pf_py_session *s, pf_py_plant *plant, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = pf_twin_matches(s->kit, pf_plant_get_info(plant->plant), &error);
+    if (status == PF_OK) {
+        s->twin = (pf_twin){plant->plant, s->kit};
+        s->predictor = pf_twin_predictor(&s->twin);
+    }
+    return pf_py_report(status, &error, why);
+}
+
+int pf_py_session_model(pf_py_session *s, const char *path, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = s->model ? pf_fail(&error, PF_ERR_STAGE, "the session has a model")
+                                : pf_model_load(&s->model, path, &error);
+    if (status == PF_OK) {
+        status = pf_ensemble_fits(s->model, s->kit, &error);
+    }
+    if (status == PF_OK) {
+        status = pf_ensemble_create(&s->ensemble, s->model, s->kit, &error);
+    }
+    if (status == PF_OK) {
+        s->predictor = pf_ensemble_predictor(s->ensemble);
+    }
+    return pf_py_report(status, &error, why);
+}
+
+// The predictions that the caller laid on the desk.
+static pf_status predict_given(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                               double *response, pf_error *error)
+{
+    (void)start;
+    (void)n_start;
+    pf_py_session *s = self;
+    const pf_kit *k = s->kit;
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(k, h->probe, &targets), t = 0, g = 0;
+    size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
+    const double *from = s->desk.nominal;
+    if (h->mechanism != 0) {
+        while (t < n && targets[t] != h->mechanism) {
+            t++;
+        }
+        while (g < k->n_grid && k->grid[g] != h->gain) {
+            g++;
+        }
+        bool first = pf_session_stage(s->session) == 1;
+        if (t == n || (!first && g == k->n_grid)) {
+            return pf_fail(error, PF_ERR_INTERNAL, "no prediction for mechanism %d", h->mechanism);
+        }
+        from = first ? s->desk.fault + (size_t)t * window
+                     : s->desk.grid + ((size_t)t * (size_t)k->n_grid + (size_t)g) * window;
+    }
+    memcpy(response, from, window * sizeof(double));
+    return PF_OK;
+}
+
+// --- ask and tell
+
+void pf_py_session_ask(pf_py_session *s)
+{
+    pf_ask ask = pf_session_ask(s->session);
+    bool done = ask.kind == PF_ASK_DONE;
+    *s->desk.ask = (pf_py_ask){.done = done,
+                               .stage = ask.stage,
+                               .probe = ask.probe,
+                               .rows = ask.rows,
+                               .has_value = ask.has_value,
+                               .value = ask.value,
+                               .why = done ? pf_done_name(ask.why) : NULL};
+}
+
+// After a tell of stage 1: what was read, and where.
+static void lay_stage1(pf_py_session *s)
+{
+    int n = 0, m = s->kit->n_mech - 1;
+    const pf_reading *reading = pf_session_readings(s->session, &n);
+    for (int t = 0; t < n; t++) {
+        s->desk.reading[t] = (pf_py_reading){.mechanism = reading[t].mechanism,
+                                             .usable = reading[t].usable,
+                                             .category = reading[t].category,
+                                             .gate = reading[t].gate,
+                                             .plausible = reading[t].plausible,
+                                             .score = reading[t].score,
+                                             .coordinate = reading[t].coordinate};
+    }
+    const double *belief = pf_session_belief(s->session);
+    memcpy(s->desk.belief, belief, sizeof(double) * (size_t)(m + 1));
+    s->desk.n_readings = n;
+    s->desk.change = pf_belief_change(m, belief);
+}
+
+// After a tell of stage 2: the joint belief and its marginals.
+static void lay_stage2(pf_py_session *s)
+{
+    pf_joint joint = pf_session_joint(s->session);
+    s->desk.n_readings = 0;
+    s->desk.belief[0] = joint.nominal;
+    for (int j = 1; j <= joint.m; j++) {
+        pf_moments moments = pf_joint_moments(&joint, j);
+        s->desk.belief[j] = moments.changed;
+        s->desk.mean[j - 1] = moments.mean;
+    }
+    s->desk.change = 1 - joint.nominal;
+    memcpy(s->desk.joint, joint.mass, sizeof(double) * (size_t)joint.m * (size_t)joint.n_grid);
+}
+
+int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    pf_predictor given = {s, predict_given};
+    const pf_predictor *predictor = from == 2 ? &given : from == 1 ? &s->predictor : NULL;
+    pf_status status = PF_OK;
+    pf_ask ask;
+    if (!pf_session_outstanding(s->session, &ask)) {
+        status = pf_session_stage(s->session) == 3
+                     ? pf_fail(&error, PF_ERR_STAGE, "tell: the session is done")
+                     : pf_fail(&error, PF_ERR_PROBE, "probe: no probe is outstanding; ask first");
+    } else if (predictor && !predictor->predict) {
+        status = pf_fail(&error, PF_ERR_PREDICTION,
+                         "state: the session has nothing to predict from a state with; give it a "
+                         "plant or a model, or tell it predictions");
+    } else {
+        pf_tell tell = {probe,          s->desk.response, ask.rows,
+                        s->kit->n_chan, s->desk.start,    s->kit->n_state};
+        status = pf_session_tell(s->session, &tell, predictor, &error);
+    }
+    if (status != PF_OK) {
+        return pf_py_report(status, &error, why);
+    }
+    if (ask.stage == 1) {
+        lay_stage1(s);
+    } else {
+        lay_stage2(s);
+    }
+    s->desk.alarm = pf_session_alarm(s->session);
+    return PF_OK;
+}
+
+int pf_py_session_skip(pf_py_session *s, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    return pf_py_report(pf_session_skip(s->session, &error), &error, why);
+}
+
+int pf_py_session_stage2(pf_py_session *s, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    return pf_py_report(pf_session_stage2(s->session, &error), &error, why);
+}
+
+void pf_py_session_reset(pf_py_session *s)
+{
+    pf_session_reset(s->session);
+}
+
+char *pf_py_session_readiness(pf_py_session *s)
+{
+    pf_text out = {0};
+    pf_text_add(&out, "{");
+    pf_reply_readiness(&out, s->session);
+    pf_text_add(&out, "}");
+    if (out.failed) {
+        pf_text_free(&out);
+        return NULL;
+    }
+    return out.data;
+}
+
+double pf_py_session_joint(pf_py_session *s)
+{
+    pf_joint joint = pf_session_joint(s->session);
+    memcpy(s->desk.joint, joint.mass, sizeof(double) * (size_t)joint.m * (size_t)joint.n_grid);
+    return joint.nominal;
+}
+
+int pf_py_session_stage(const pf_py_session *s)
+{
+    return pf_session_stage(s->session);
+}
+
+double pf_py_session_charge(const pf_py_session *s)
+{
+    return pf_session_charge(s->session);
+}
+
+double pf_py_session_threshold(const pf_py_session *s)
+{
+    return pf_session_threshold(s->session);
+}
+
+// --- a simulated machine
+
+int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const double *gains, uint64_t seed,
+                      int index, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    const pf_plant_info *info = pf_plant_get_info(machine->plant);
+    pf_ask ask;
+    pf_status status = pf_machine_matches(s->kit, info, &error);
+    if (status == PF_OK && !pf_session_outstanding(s->session, &ask)) {
+        status = pf_fail(&error, PF_ERR_PROBE, "no probe is outstanding; ask first");
+    }
+    if (status == PF_OK) {
+        bool own = s->kit->n_response > 0 ||
+                   strcmp(info->name, pf_kit_get_string(s->kit, PF_KIT_PLANT)) != 0;
+        pf_rig rig = {.plant = machine->plant,
+                      .kit = s->kit,
+                      .gains = gains,
+                      .start = s->desk.start,
+                      .response = s->desk.response,
+                      .own_noise = own};
+        pf_purpose purpose = ask.stage == 1 ? PF_PURPOSE_EVALUATION : PF_PURPOSE_RECOVERY;
+        pf_key key = pf_key_stream(seed, pf_plant_environment(info), 0, purpose, (uint64_t)index);
+        status = pf_rig_run(&rig, ask.probe, key, &error);
+    }
+    return pf_py_report(status, &error, why);
+}

@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""The C library behind the package; the counterpart of python/binding/binding.h."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
+from typing import Any, Optional
+
+import numpy as np
+
+WHY = 320  # bytes of a message
+
+
+class PreflightError(Exception):
+    """What the C library refused or could not do. `code` is its short name, as "wrong-probe"."""
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+class Ask(Structure):
+    _fields_ = [("done", c_int32), ("stage", c_int32), ("probe", c_int32), ("rows", c_int32),
+                ("has_value", c_int32), ("n_targets", c_int32), ("value", c_double),
+                ("why", c_char_p)]
+
+
+class Reading(Structure):
+    _fields_ = [("mechanism", c_int32), ("usable", c_int32), ("category", c_int32),
+                ("gate", c_int32), ("plausible", c_int32), ("score", c_double),
+                ("coordinate", c_double)]
+
+
+class Desk(Structure):
+    _fields_ = [("response", c_void_p), ("start", c_void_p), ("nominal", c_void_p),
+                ("fault", c_void_p), ("grid", c_void_p), ("belief", c_void_p),
+                ("joint", c_void_p), ("mean", c_void_p), ("reading", POINTER(Reading)),
+                ("ask", POINTER(Ask)), ("n_readings", c_int32), ("alarm", c_int32),
+                ("change", c_double)]
+
+
+class Plan(Structure):
+    _fields_ = [("file", c_char_p), ("config", c_char_p), ("method", c_char_p),
+                ("model", c_char_p), ("seed", c_double), ("threads", c_int),
+                ("stop", POINTER(c_int))]
+
+
+ROLL = ctypes.CFUNCTYPE(c_int, c_uint64, c_void_p, c_int, c_void_p, c_void_p, c_int, c_int,
+                        c_void_p, c_void_p, c_void_p, c_void_p)
+
+_TEXT = c_void_p  # texts to be freed come as addresses
+_HANDLE = POINTER(c_void_p)
+_BYTES = POINTER(c_void_p), POINTER(c_size_t)
+FUNCTIONS = {
+    "version": (c_char_p,),
+    "free": (None, c_void_p),
+    "status": (c_char_p, c_int),
+    "plant_open": (c_int, _HANDLE, c_char_p, c_char_p),
+    "plant_wrap": (c_int, _HANDLE, c_char_p, c_char_p, ROLL, c_char_p),
+    "plant_close": (None, c_void_p),
+    "plant_json": (_TEXT, c_void_p),
+    "plant_roll": (c_int, c_void_p, c_uint64, c_void_p, c_void_p, c_void_p, c_int, c_int,
+                   c_void_p, c_void_p, c_void_p, c_char_p),
+    "plant_limits": (None, c_void_p, c_double, c_double),
+    "kit_open": (c_int, _HANDLE, c_char_p, c_size_t, c_char_p),
+    "kit_close": (None, c_void_p),
+    "kit_json": (_TEXT, c_void_p),
+    "calibrate": (c_int, c_void_p, POINTER(Plan), *_BYTES, c_char_p),
+    "recordings": (c_int, c_char_p, c_char_p, c_size_t, POINTER(Plan), *_BYTES, c_char_p),
+    "session_open": (c_int, _HANDLE, c_void_p, c_char_p, c_uint64, c_char_p),
+    "session_close": (None, c_void_p),
+    "session_desk": (POINTER(Desk), c_void_p),
+    "session_twin": (c_int, c_void_p, c_void_p, c_char_p),
+    "session_model": (c_int, c_void_p, c_char_p, c_char_p),
+    "session_ask": (None, c_void_p),
+    "session_tell": (c_int, c_void_p, c_int, c_int, c_char_p),
+    "session_skip": (c_int, c_void_p, c_char_p),
+    "session_stage2": (c_int, c_void_p, c_char_p),
+    "session_reset": (None, c_void_p),
+    "session_readiness": (_TEXT, c_void_p),
+    "session_joint": (c_double, c_void_p),
+    "session_stage": (c_int, c_void_p),
+    "session_charge": (c_double, c_void_p),
+    "session_threshold": (c_double, c_void_p),
+    "session_run": (c_int, c_void_p, c_void_p, c_void_p, c_uint64, c_int, c_char_p),
+}
+
+
+class Library:
+    """The functions of binding.h without their prefix."""
+
+    def __init__(self, path: str):
+        self._dll = ctypes.CDLL(path)
+        for name, (result, *arguments) in FUNCTIONS.items():
+            function = getattr(self._dll, f"pf_py_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the C library has no function {name}")
+
+    def text(self, address: Optional[int]) -> str:
+        """A text that the library handed out."""
+        if not address:
+            raise MemoryError("out of memory in the C library")
+        try:
+            return ctypes.string_at(address).decode("utf-8")
+        finally:
+            self.free(address)
+
+    def json(self, address: Optional[int]) -> Any:
+        return json.loads(self.text(address))
+
+    def fail(self, status: int, why: Any) -> None:
+        """Raises what a status means; why is the buffer that was passed."""
+        text = why.value.decode("utf-8", "replace")
+        code = self.status(status).decode("ascii")
+        if code == "memory":
+            raise MemoryError(text)
+        raise PreflightError(code, text)
+
+
+def array_at(address: Optional[int], *shape: int) -> np.ndarray:
+    """A view of the library's memory; its owner must outlive it."""
+    n = int(np.prod(shape))
+    if not n or not address:
+        return np.zeros(shape)
+    return np.frombuffer((c_double * n).from_address(address), dtype=np.float64).reshape(shape)
+
+
+def _find() -> str:
+    named = os.environ.get("PREFLIGHT_LIBRARY")
+    if named:
+        return named
+    path = pathlib.Path(__file__).parent / "libpreflight_python.so"
+    if not path.exists():
+        raise ImportError(f"{path} is missing: build the package with `pip install .` at the root "
+                          "of the source, or name the library in PREFLIGHT_LIBRARY")
+    return str(path)
+
+
+library = Library(_find())

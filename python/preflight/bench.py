@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Results of `preflight bench` as pandas data frames (extra: bench)."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+
+if TYPE_CHECKING:
+    import pandas
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("pandas is missing: pip install pandas "
+                          "(or preflight-readiness[bench])") from None
+    return pandas
+
+
+def program(named: Optional[Path] = None) -> str:
+    """The program `preflight`: the one named, PREFLIGHT_PROGRAM, or what the path has."""
+    found = named or os.environ.get("PREFLIGHT_PROGRAM") or shutil.which("preflight")
+    if not found:
+        raise FileNotFoundError("the program preflight is not on the path: `make install` it, or "
+                                "name it in PREFLIGHT_PROGRAM")
+    return os.fspath(found)
+
+
+def _filters(columns: Sequence[tuple]) -> tuple:
+    """WHERE and its arguments from (column, value or values or None)."""
+    clauses: List[str] = []
+    arguments: List[Any] = []
+    for column, wanted in columns:
+        if wanted is None:
+            continue
+        values = [wanted] if isinstance(wanted, (str, int, float)) else list(wanted)
+        clauses.append(f"{column} IN ({', '.join('?' * len(values))})")
+        arguments += values
+    return (" WHERE " + " AND ".join(clauses) if clauses else ""), arguments
+
+
+def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
+           environment: Any = None, method: Any = None, metric: Any = None,
+           config: Optional[str] = None) -> pandas.DataFrame:
+    """Every trial: columns suite, environment, setting, method, seed, trial, metric, value,
+    profile, config_hash. Arguments pick one value or several. Of several experiments of a suite
+    and profile the newest, unless `config` names a hash (or "all").
+    """
+    pandas = _pandas()
+    if not pathlib.Path(db).is_file():
+        raise FileNotFoundError(f"{os.fspath(db)}: there is no such database; `preflight bench "
+                                "run` makes it")
+    connection = sqlite3.connect(f"file:{pathlib.Path(db).resolve().as_posix()}?mode=ro", uri=True)
+    try:
+        hashes = None
+        if config is None:
+            hashes = [row[0] for row in connection.execute(
+                "SELECT hash FROM experiment e WHERE ordinal = (SELECT max(ordinal) FROM "
+                "experiment n WHERE n.suite = e.suite AND n.profile = e.profile)")]
+        elif config != "all":
+            hashes = [config]
+        where, arguments = _filters([("suite", suite), ("profile", profile), ("metric", metric),
+                                     ("environment", environment), ("method", method),
+                                     ("config_hash", hashes)])
+        return pandas.read_sql_query(
+            f"SELECT * FROM trial_metric{where} ORDER BY suite, environment, setting, method, "
+            "seed, trial, metric", connection, params=arguments)
+    finally:
+        connection.close()
+
+
+def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",
+          preflight: Optional[Path] = None) -> pandas.DataFrame:
+    """The suite's table, as `preflight bench table --format csv` prints it, beside the paper's
+    numbers: suite, environment, setting, metric, method, mean, sd, lo, hi, n, paper_mean,
+    paper_sd."""
+    pandas = _pandas()
+    done = subprocess.run([program(preflight), "bench", "table", suite, "--format", "csv",
+                           "--db", os.fspath(db), "--profile", profile],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip() or f"bench table {suite} failed")
+    return pandas.read_csv(io.StringIO(done.stdout), float_precision="round_trip")

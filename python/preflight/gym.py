@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Any Gymnasium environment as a plant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional, Sequence, Union
+
+import numpy as np
+
+from preflight.plant import Channel, Mechanism, Plant, Pulse
+
+Environment = Union[str, Callable[[], Any]]
+
+
+def _gymnasium() -> Any:
+    try:
+        import gymnasium
+    except ImportError:
+        raise ImportError("gymnasium is missing: pip install gymnasium "
+                          "(or preflight-readiness[gym])") from None
+    return gymnasium
+
+
+class GymPlant(Plant):
+    """A Gymnasium environment, unwrapped: no time limit, termination and reward are ignored.
+
+    env: an id, or something that makes the environment when called.
+
+    What the actions become, unless `mechanisms` and `action` say otherwise:
+
+    - Box with two or more numbers: one mechanism each. `order` lists the native indices that are
+      mechanisms, the current one first (default: all, as they come); the others stay at `rest`.
+      `limits` replaces the action space's, as (lo, hi) per mechanism.
+    - Box with one number: there is no current actuator, and its two directions are the mechanisms:
+      none (always 0), plus and minus, commands 0..1 of the native limits.
+    - Discrete: an action is taken or not, so strength is how often. Mechanisms are none and every
+      action but `idle`, commands 0..1: a share of the steps in which the action is taken, the
+      others being idle (an accumulator decides, nothing is random). A weak mechanism misses
+      steps. Needs `idle`, the action that does nothing. Use long pulses, or better `action`.
+
+    mechanisms, action: mechanisms of your own and the function from what they deliver (an array,
+    after limits and gains) to the native action.
+    observe: which channels: indices of the flattened observation, or a function of (env,
+    observation); default all of it. names: of the channels.
+    probe, task: `Pulse`; default a hold of a quarter of the range over 8 steps.
+    fresh: make a new environment for every trajectory, so that equal seeds give equal bits
+    whatever the environment keeps. False is faster where `reset(seed)` is exact.
+
+    >>> plant = GymPlant("Pendulum-v1")
+    >>> [m.name for m in plant.mechanisms], len(plant.channels)
+    (['none', 'plus', 'minus'], 3)
+    >>> plant.roll([[0, 0.25, 0]], seed=0).output.round(4).tolist()
+    [[0.645, 0.7641, 0.1832]]
+    """
+
+    calm = True
+
+    def __init__(self, env: Environment, *, order: Optional[Sequence[int]] = None,
+                 limits: Optional[Sequence] = None, rest: float = 0.0,
+                 idle: Optional[int] = None, mechanisms: Optional[Sequence[Mechanism]] = None,
+                 action: Optional[Callable[[np.ndarray], Any]] = None,
+                 observe: Union[None, Sequence[int], Callable[[Any, Any], Any]] = None,
+                 names: Optional[Sequence[str]] = None, probe: Optional[Pulse] = None,
+                 task: Optional[Pulse] = None, fresh: bool = True, name: Optional[str] = None,
+                 dt: Optional[float] = None, timeout: Optional[float] = None):
+        gymnasium = _gymnasium()
+        self._make = ((lambda: gymnasium.make(env, disable_env_checker=True))
+                      if isinstance(env, str) else env)
+        self._fresh = fresh
+        self._used = False
+        self.env = self._make().unwrapped
+        self.name = name or (env if isinstance(env, str) else type(self.env).__name__)
+        self.version = f"gymnasium {gymnasium.__version__}"
+        self.dt = self._control_step() if dt is None else dt
+        self.timeout = timeout
+        self.probe, self.task = probe, task
+        if action is not None:
+            if mechanisms is None:
+                raise ValueError("action: give mechanisms with it, the current one first")
+            self.mechanisms, self._action = list(mechanisms), action
+        else:
+            self._from_space(gymnasium.spaces, order, limits, rest, idle)
+            if mechanisms is not None:
+                raise ValueError("mechanisms: give action with it, from what they deliver to the "
+                                 "native action")
+        if isinstance(env, str) and self._is_default(order, limits, rest, idle, action, observe,
+                                                     names, probe, task, name, dt):
+            self.registered = f"gym:{env}"
+        self._choose_channels(gymnasium.spaces, observe, names)
+
+    @staticmethod
+    def _is_default(order: Any, limits: Any, rest: float, *others: Any) -> bool:
+        return order is None and limits is None and rest == 0 and all(o is None for o in others)
+
+    def _control_step(self) -> float:
+        step = getattr(self.env, "dt", None)
+        if isinstance(step, (int, float)) and math.isfinite(step) and step > 0:
+            return float(step)
+        fps = getattr(self.env, "metadata", {}).get("render_fps")
+        return 1.0 / fps if fps else 0.0
+
+    # --- from commands to actions
+
+    def _from_space(self, spaces: Any, order: Any, limits: Any, rest: float, idle: Any) -> None:
+        space = self.env.action_space
+        if isinstance(space, spaces.Box) and math.prod(space.shape) >= 2:
+            self._from_box(space, order, limits, rest)
+        elif isinstance(space, spaces.Box):
+            self._from_direction(space)
+        elif isinstance(space, spaces.Discrete) and idle is not None:
+            self._from_discrete(space, int(idle))
+        elif isinstance(space, spaces.Discrete):
+            raise ValueError(f"{self.name}: its actions are discrete; say which one is idle, or "
+                             "give mechanisms and action")
+        else:
+            raise ValueError(f"{self.name}: actions {space} have no default; give mechanisms and "
+                             "action")
+
+    def _from_box(self, space: Any, order: Any, limits: Any, rest: float) -> None:
+        lo, hi = space.low.ravel().astype(float), space.high.ravel().astype(float)
+        index = np.array(range(len(lo)) if order is None else order, int)
+        if len(index) < 2 or len(set(index)) < len(index) or index.min() < 0 or index.max() >= len(lo):
+            raise ValueError(f"order: {list(index)} must be two or more different actions of "
+                             f"0..{len(lo) - 1}, the current one first")
+        bounds = [(lo[i], hi[i]) for i in index] if limits is None else list(limits)
+        if len(bounds) != len(index):
+            raise ValueError(f"limits: {len(bounds)} pairs for {len(index)} mechanisms")
+        self.mechanisms = [Mechanism(f"action{i}", float(a), float(b))
+                           for i, (a, b) in zip(index, bounds)]
+        shape, n = space.shape, len(lo)
+
+        def action(delivered: np.ndarray) -> np.ndarray:
+            native = np.full(n, rest)
+            native[index] = delivered
+            return native.reshape(shape)
+        self._action = action
+
+    def _from_direction(self, space: Any) -> None:
+        lo, hi = float(space.low.ravel()[0]), float(space.high.ravel()[0])
+        if not (math.isfinite(lo) and math.isfinite(hi) and lo < 0 < hi):
+            raise ValueError(f"{self.name}: its one action has limits {lo}..{hi}; give mechanisms "
+                             "and action")
+        self.mechanisms = [Mechanism("none", 0, 0), Mechanism("plus", 0, 1),
+                           Mechanism("minus", 0, 1)]
+        shape = space.shape
+        self._action = lambda v: np.full(shape, hi * v[1] + lo * v[2])
+
+    def _from_discrete(self, space: Any, idle: int) -> None:
+        first = int(space.start)
+        if not first <= idle < first + int(space.n):
+            raise ValueError(f"idle: {idle} is not an action of {space}")
+        taken = [a for a in range(first, first + int(space.n)) if a != idle]
+        self.mechanisms = [Mechanism("none", 0, 0),
+                           *(Mechanism(f"action{a}", 0, 1) for a in taken)]
+
+        def action(delivered: np.ndarray) -> int:
+            self._due = self._due + delivered
+            j = int(np.argmax(self._due[1:])) + 1
+            if self._due[j] < 1 - 1e-9:
+                return idle
+            self._due[j] -= 1
+            return taken[j - 1]
+        self._action = action
+
+    # --- from observations to channels
+
+    def _choose_channels(self, spaces: Any, observe: Any, names: Any) -> None:
+        space = self.env.observation_space
+        flat = (lambda obs: np.asarray(obs, dtype=np.float64).ravel()) \
+            if isinstance(space, spaces.Box) else \
+            (lambda obs: np.asarray(spaces.flatten(space, obs), dtype=np.float64))
+        if callable(observe):
+            self._channels = lambda obs: np.asarray(observe(self.env, obs), dtype=np.float64).ravel()
+        elif observe is not None:
+            index = np.array(observe, int)
+            self._channels = lambda obs: flat(obs)[index]
+        else:
+            index = None
+            self._channels = flat
+        self._begin(0)
+        n = len(self._channels(self._seen))
+        if names is not None and len(names) != n:
+            raise ValueError(f"names: {len(names)} for {n} channels")
+        label = "channel" if callable(observe) else "obs"
+        which = range(n) if callable(observe) or index is None else index
+        self.channels = [Channel(c) for c in (names or [f"{label}{i}" for i in which])]
+
+    # --- the plant
+
+    def _begin(self, seed: int) -> None:
+        if self._fresh and self._used:
+            self.env.close()
+            self.env = self._make().unwrapped
+        self._used = True
+        self._due = np.zeros(len(self.mechanisms))
+        self._seen = self.env.reset(seed=seed)[0]
+
+    def reset(self, seed: int, noise: bool) -> None:
+        self._begin(seed)
+
+    def step(self, delivered: np.ndarray) -> None:
+        self._seen = self.env.step(self._action(delivered))[0]
+
+    def observe(self) -> np.ndarray:
+        return self._channels(self._seen)
+
+
+def gym_plant(env_id: str) -> Plant:
+    """The plant behind the name `gym:ID`: as the experiments use it where they do, else a
+    `GymPlant` with its defaults."""
+    from preflight.box2d import PLANTS
+    if env_id in PLANTS:
+        return PLANTS[env_id]()
+    return GymPlant(env_id)

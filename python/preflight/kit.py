@@ -1,0 +1,262 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Kits: everything calibrated offline and fixed before use."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import threading
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from preflight._library import WHY, Plan, library
+from preflight.machine import Machine
+from preflight.plant import Plant
+
+Path = Union[str, "os.PathLike[str]"]
+Config = Union[None, Path, Mapping[str, Any]]
+
+
+class Probe(NamedTuple):
+    """A probe of a kit: `command` is rows x mechanisms, `targets` the mechanisms it excites."""
+
+    index: int
+    name: str
+    command: np.ndarray
+    targets: Tuple[int, ...]
+    charge: float
+
+    @property
+    def rows(self) -> int:
+        return len(self.command)
+
+
+class Kit:
+    """A calibrated kit, read-only; any number of sessions and threads may share one.
+
+    >>> kit = Kit.calibrate("attitude", episodes=60)
+    >>> kit.plant, kit.predictor, len(kit.probes)
+    ('attitude', 'twin', 7)
+    >>> kit.probes[2].name, kit.probes[2].targets
+    ('thruster3', (3,))
+    >>> kit.check(fault={"thruster3": 0.35}, seed=7).go
+    True
+    """
+
+    def __init__(self, data: bytes):
+        self._data = bytes(data)
+        why = ctypes.create_string_buffer(WHY)
+        handle = ctypes.c_void_p()
+        self._handle: Optional[int] = None
+        status = library.kit_open(ctypes.byref(handle), self._data, len(self._data), why)
+        if status:
+            library.fail(status, why)
+        self._handle = handle.value
+        self._machine: Optional[Machine] = None  # the plant object it was calibrated on
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            library.kit_close(self._handle)
+            self._handle = None
+
+    # --- where kits come from
+
+    @classmethod
+    def load(cls, path: Path) -> Kit:
+        """A kit file, as `preflight calibrate -o` or `save` wrote it."""
+        with open(path, "rb") as file:
+            return cls(file.read())
+
+    @classmethod
+    def calibrate(cls, plant: Union[str, Plant, Machine], *, config: Config = None,
+                  method: Optional[str] = None, seed: Optional[int] = None,
+                  threads: Optional[int] = None, model: Optional[Path] = None,
+                  **settings: Any) -> Kit:
+        """Calibrates a kit, as `preflight calibrate` does and to the same bytes.
+
+        plant: a name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`, which runs
+        in this process and on one thread. config: a YAML file or a mapping with the same keys;
+        `settings` are such keys by name (episodes=100, sensor_noise=.25). model: a learned model
+        that predicts in place of a copy of the plant.
+        """
+        machine = Machine.of(plant)
+        plan, keep = _plan(config, settings, method, seed, model)
+        plan.threads = 1 if machine.in_process else threads or 0
+        kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle)))
+        del keep
+        if machine.in_process:
+            kit._machine = machine
+        return kit
+
+    @classmethod
+    def from_recordings(cls, recordings: Path, *, config: Config = None,
+                        method: Optional[str] = None, seed: Optional[int] = None,
+                        threads: Optional[int] = None, **settings: Any) -> Kit:
+        """A kit from logged responses of the machine itself, without any simulator
+        (`preflight calibrate --recordings`); the file's columns are in docs/formats.md."""
+        with open(recordings, "rb") as file:
+            csv = file.read()
+        plan, keep = _plan(config, settings, method, seed, None)
+        if plan.config is None and (method is not None or seed is not None):
+            raise ValueError("method and seed need config or settings with recordings")
+        plan.threads = threads or 0
+        name = os.fsencode(recordings)
+        kit = cls(_work(plan, functools.partial(library.recordings, name, csv, len(csv))))
+        del keep
+        return kit
+
+    def save(self, path: Path) -> None:
+        """Writes the kit file, whole or not at all."""
+        beside = f"{os.fspath(path)}.new"
+        with open(beside, "wb") as file:
+            file.write(self._data)
+        os.replace(beside, path)
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    def __reduce__(self) -> tuple:
+        return Kit, (self._data,)
+
+    # --- what it holds
+
+    @functools.cached_property
+    def info(self) -> Dict[str, Any]:
+        """Everything, as `preflight kit show --json` prints it."""
+        return library.json(library.kit_json(self._handle))
+
+    @property
+    def sha256(self) -> str:
+        return self.info["sha256"]
+
+    @property
+    def plant(self) -> str:
+        return self.info["plant"]
+
+    @property
+    def predictor(self) -> str:
+        """What predicts: "twin", "ensemble" or "recordings"."""
+        return self.info["predictor"]
+
+    @functools.cached_property
+    def mechanisms(self) -> Tuple[str, ...]:
+        """Names, the current one first."""
+        return tuple(m["name"] for m in self.info["mechanisms"])
+
+    @functools.cached_property
+    def channels(self) -> Tuple[str, ...]:
+        return tuple(c["name"] for c in self.info["channels"])
+
+    @functools.cached_property
+    def tasks(self) -> Tuple[str, ...]:
+        return tuple(t["name"] for t in self.info["tasks"])
+
+    @functools.cached_property
+    def grid(self) -> np.ndarray:
+        """The gains that are told apart."""
+        return _frozen(self.info["grid"])
+
+    @functools.cached_property
+    def probes(self) -> Tuple[Probe, ...]:
+        return tuple(Probe(i, p["name"], _frozen(p["command"]),
+                           tuple(t["mechanism"] for t in p["targets"]), p["charge"])
+                     for i, p in enumerate(self.info["probes"]))
+
+    @property
+    def state_size(self) -> int:
+        """Numbers that a prediction starts from; 0: it needs none."""
+        return self.info["state_size"]
+
+    def mechanism_index(self, mechanism: Union[int, str]) -> int:
+        """The index of a mechanism given by index or name."""
+        if isinstance(mechanism, str):
+            if mechanism not in self.mechanisms:
+                raise ValueError(f"mechanism {mechanism!r} is unknown; the kit has "
+                                 f"{', '.join(self.mechanisms)}")
+            return self.mechanisms.index(mechanism)
+        if not 0 <= int(mechanism) < len(self.mechanisms):
+            raise ValueError(f"mechanism {mechanism} is not in 0..{len(self.mechanisms) - 1}")
+        return int(mechanism)
+
+    def __repr__(self) -> str:
+        return (f"<Kit {self.plant}: {self.predictor}, {len(self.probes)} probes, "
+                f"{len(self.tasks)} tasks, {self.sha256[:12]}>")
+
+    # --- what it is for
+
+    def session(self, **options: Any) -> Any:
+        """A `Session` on this kit."""
+        from preflight.session import Session
+        return Session(self, **options)
+
+    def check(self, plant: Union[None, str, Plant, Machine] = None, *,
+              fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0,
+              method: Optional[str] = None, model: Optional[Path] = None) -> Any:
+        """One readiness check of a simulated machine, as `preflight check` does it. fault: the
+        gain left by mechanism (name or index)."""
+        session = self.session(method=method, seed=seed, model=model)
+        session.run(plant, fault=fault, seed=seed)
+        return session.readiness()
+
+
+def _frozen(values: Sequence) -> np.ndarray:
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def _plan(config: Config, settings: Mapping[str, Any], method: Optional[str], seed: Optional[int],
+          model: Optional[Path]) -> Tuple[Plan, list]:
+    """The plan, and what it points into."""
+    text: Optional[str] = None
+    file = "config"
+    if config is not None and not isinstance(config, Mapping):
+        if settings:
+            raise ValueError(f"settings ({', '.join(settings)}) go with a mapping as config, not "
+                             "with a file; put them there")
+        file = os.fspath(config)
+        with open(file, encoding="utf-8") as stream:
+            text = stream.read()
+    elif config or settings:
+        # JSON is YAML, and its numbers keep all their bits
+        text = json.dumps({**(config or {}), **settings}, default=_plain, allow_nan=False)
+    if seed is not None and not 0 <= int(seed) < 2**53:
+        raise ValueError(f"seed: {seed} is not in 0..2**53 - 1")
+    keep = [None if v is None else os.fsencode(v) for v in (file, text, method, model)]
+    plan = Plan(*keep, -1 if seed is None else seed, 0, None)
+    return plan, keep
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"a setting is {type(value).__name__}; give numbers, texts and lists")
+
+
+def _work(plan: Plan, call: Callable[..., int]) -> bytes:
+    """Runs a calibration on a thread of its own, so that Ctrl-C stops it."""
+    stop = ctypes.c_int(0)
+    plan.stop = ctypes.pointer(stop)
+    why = ctypes.create_string_buffer(WHY)
+    data, size = ctypes.c_void_p(), ctypes.c_size_t()
+    status = []
+    thread = threading.Thread(target=lambda: status.append(
+        call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why)))
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop.value = 1
+        thread.join()
+        library.free(data)
+        raise
+    if status[0]:
+        library.fail(status[0], why)
+    try:
+        return ctypes.string_at(data.value, size.value)  # type: ignore[arg-type]
+    finally:
+        library.free(data)

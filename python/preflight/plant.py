@@ -1,0 +1,292 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Plants: what is acted on. A plant of one's own is a subclass of `Plant` with three methods.
+
+    >>> import numpy as np
+    >>> class Cart(Plant):
+    ...     name = "cart"
+    ...     dt = 0.1
+    ...     mechanisms = [Mechanism("main", -1, 1), Mechanism("left", -1, 1)]
+    ...     channels = [Channel("speed")]
+    ...     def reset(self, seed, noise):
+    ...         self.v = np.random.default_rng(seed).normal(0, 0.02)
+    ...     def step(self, delivered):
+    ...         self.v += 0.1 * (delivered[0] - 0.8 * delivered[1])
+    ...     def observe(self):
+    ...         return [self.v]
+    >>> trace = Cart().roll([[0, 0.5], [0, 0.5]], gains=[1, 0.5], seed=3)
+    >>> trace.output.shape
+    (2, 1)
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+PROTOCOL = 1
+SEED_LIMIT = 2**53  # seeds are integers that every JSON reader keeps
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Something that a command acts through; limits in the command's unit, infinite if unknown."""
+
+    name: str
+    lo: float = -math.inf
+    hi: float = math.inf
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Something observed. scale: what it is divided by (0: found by calibration);
+    kind: plain, angle (rad) or quaternion, which matters to learned models."""
+
+    name: str
+    scale: float = 0.0
+    kind: str = "plain"
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """A command shape, one mechanism at a time: `steps` rows of its amplitude (a doublet changes
+    sign half way), then zeros up to `rows`. amplitude has one entry per mechanism; that of the
+    current one (0) is what it does in passive operation."""
+
+    amplitude: Sequence[float]
+    steps: int = 8
+    rows: Optional[int] = None
+    doublet: bool = False
+
+    def command(self, n_mechanisms: int, mechanism: int) -> np.ndarray:
+        """rows x mechanisms, zero but for one column.
+
+        >>> Pulse([0, -0.5], steps=4, doublet=True).command(2, 1)[:, 1].tolist()
+        [-0.5, -0.5, 0.5, 0.5]
+        """
+        command = np.zeros((self.rows or self.steps, n_mechanisms))
+        command[: self.steps, mechanism] = self.amplitude[mechanism]
+        if self.doublet:
+            command[self.steps // 2 : self.steps, mechanism] *= -1
+        return command
+
+    def describe(self) -> dict:
+        return {"steps": int(self.steps), "rows": int(self.rows or self.steps),
+                "doublet": bool(self.doublet), "amplitude": [float(a) for a in self.amplitude]}
+
+
+class Trace(NamedTuple):
+    """One trajectory: the start that `roll(state=...)` takes, the channels before the first
+    command, and a row of channels after each."""
+
+    start: np.ndarray
+    initial: np.ndarray
+    output: np.ndarray
+
+
+def vector(values: Any, n: int, what: str) -> np.ndarray:
+    """n finite doubles, or a ValueError that names what is wrong.
+
+    >>> vector([1, float("nan")], 2, "gains")
+    Traceback (most recent call last):
+    ...
+    ValueError: gains: entry 1 is nan
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{what}: not numbers ({problem})") from None
+    if array.shape != (n,):
+        raise ValueError(f"{what}: shape {array.shape}, expected ({n},)")
+    if not np.isfinite(array).all():
+        i = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{what}: entry {i} is {array[i]}")
+    return array
+
+
+def matrix(values: Any, columns: int, what: str, rows: Optional[int] = None) -> np.ndarray:
+    """rows x columns finite doubles (any number of rows if None), or a ValueError.
+
+    >>> matrix([[1, 2], [3]], 2, "commands")
+    Traceback (most recent call last):
+    ...
+    ValueError: commands: not a matrix of numbers
+    """
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what}: not a matrix of numbers") from None
+    if array.ndim != 2 or array.shape[1] != columns or rows not in (None, array.shape[0]):
+        want = "any number of" if rows is None else rows
+        raise ValueError(f"{what}: shape {array.shape}, expected {want} rows of {columns}")
+    if not np.isfinite(array).all():
+        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(array)))
+        raise ValueError(f"{what}: row {row}, column {column} is {array[row, column]}")
+    return array
+
+
+class Plant:
+    """Base class. Mechanism 0 is the current one, which today's controller uses; the others are the
+    candidates, whose command is exactly zero in passive operation.
+
+    Give `name`, `mechanisms`, `channels` and the methods `reset`, `step` and `observe`. The start
+    of a trajectory is known by its seed; a plant that can save and load its state says so with
+    `state_size`, `state` and `load`. The other attributes are suggestions to `calibrate`.
+    """
+
+    name: str = "plant"
+    version: str = ""  # of the simulator, for the kit
+    title: str = ""
+    dt: float = 0.0  # control step in seconds, 0 if unknown
+    mechanisms: Sequence[Mechanism] = ()
+    channels: Sequence[Channel] = ()
+    probe: Optional[Pulse] = None
+    task: Optional[Pulse] = None
+    reveal: Optional[Sequence[float]] = None  # by candidate
+    importance: Optional[Sequence[float]] = None  # by candidate
+    calm: bool = False  # nothing random after the reset
+    timeout: Optional[float] = None  # seconds for one trajectory behind the bridge
+    state_size: int = 1  # 1 unless overridden: the seed
+    registered: Optional[str] = None  # name under which the program knows it ("gym:ID")
+
+    _seed: int = 0
+
+    def reset(self, seed: int, noise: bool) -> None:
+        """Start anew: equal seeds give equal bits. Without noise the start is the same and nothing
+        disturbs what follows."""
+        raise NotImplementedError
+
+    def step(self, delivered: np.ndarray) -> None:
+        """One control step with what the mechanisms deliver, after limits and gains."""
+        raise NotImplementedError
+
+    def observe(self) -> Any:
+        """The channels now."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """`state_size` numbers that `load` takes; asked for right after a reset."""
+        return [float(self._seed)]
+
+    def load(self, state: np.ndarray, noise: bool) -> None:
+        """Start from what `state` gave."""
+        self._seed = int(state[0])
+        self.reset(self._seed, noise)
+
+    def deliver(self, command: np.ndarray, gains: np.ndarray) -> np.ndarray:
+        """What reaches the plant: gain times the clipped command. The gain is after the clip: a
+        weak actuator is not repaired by a larger limit."""
+        lo, hi = self._limits()
+        return gains * np.clip(command, lo, hi)
+
+    def _limits(self) -> tuple:
+        if getattr(self, "_limits_of", None) is not self.mechanisms:
+            self._bounds = (np.array([m.lo for m in self.mechanisms], float),
+                            np.array([m.hi for m in self.mechanisms], float))
+            self._limits_of = self.mechanisms
+        return self._bounds
+
+    def roll(self, commands: Any, gains: Any = None, seed: Optional[int] = None,
+             state: Any = None, noise: bool = False) -> Trace:
+        """One trajectory from a seed or from a saved start."""
+        n = len(self.mechanisms)
+        commands = matrix(commands, n, "commands")
+        gains = np.ones(n) if gains is None else vector(gains, n, "gains")
+        if state is not None:
+            self.load(vector(state, self.state_size, "state"), noise)
+        else:
+            seed = 0 if seed is None else int(seed)
+            if not 0 <= seed < SEED_LIMIT:
+                raise ValueError(f"seed: {seed} is not in 0..2**53 - 1")
+            self._seed = seed
+            self.reset(seed, noise)
+        start = vector(self.state(), self.state_size, "state()") if self.state_size else np.zeros(0)
+        n_chan = len(self.channels)
+        output = np.empty((len(commands), n_chan))
+        initial = self._observed(n_chan, "before the first command")
+        for t, command in enumerate(commands):
+            self.step(self.deliver(command, gains))
+            output[t] = self._observed(n_chan, t)
+        return Trace(start, initial, output)
+
+    def _observed(self, n_chan: int, when: Any) -> np.ndarray:
+        values = np.array(self.observe(), dtype=np.float64)
+        if values.shape != (n_chan,):
+            raise ValueError(f"observe() gave shape {values.shape} for {n_chan} channels")
+        if not np.isfinite(values).all():
+            c = int(np.flatnonzero(~np.isfinite(values))[0])
+            where = f"in row {when}" if isinstance(when, int) else when
+            raise ValueError(f"channel {self.channels[c].name!r} is {values[c]} {where}")
+        return values
+
+    def describe(self) -> dict:
+        """The plant's hello in the bridge protocol."""
+        hello = {"protocol": PROTOCOL, "name": self.name, "version": self.version,
+                 "dt": float(self.dt), "state_size": int(self.state_size), "calm": bool(self.calm),
+                 "mechanisms": [_mechanism(m) for m in self.mechanisms],
+                 "channels": [{"name": c.name, "scale": float(c.scale), "kind": c.kind}
+                              for c in self.channels]}
+        if self.title:
+            hello["title"] = self.title
+        for key, pulse in (("probe", self.probe), ("task", self.task)):
+            if pulse is not None:
+                hello[key] = pulse.describe()
+        for key in ("reveal", "importance"):
+            if getattr(self, key) is not None:
+                hello[key] = [float(v) for v in getattr(self, key)]
+        if self.timeout is not None:
+            hello["timeout"] = float(self.timeout)
+        return hello
+
+
+def _mechanism(m: Mechanism) -> dict:
+    entry: dict = {"name": m.name}
+    if math.isfinite(m.lo):
+        entry["lo"] = float(m.lo)
+    if math.isfinite(m.hi):
+        entry["hi"] = float(m.hi)
+    return entry
+
+
+class Runner:
+    """Runs a plant and keeps the last trajectories of a calm one: a prediction from a start is the
+    same trajectory as the one that was observed there, and resets are dear."""
+
+    KEPT = 256
+
+    def __init__(self, plant: Plant):
+        self.plant = plant
+        self._kept: collections.OrderedDict = collections.OrderedDict()
+
+    def roll(self, commands: np.ndarray, gains: np.ndarray, start: Any, from_state: bool,
+             noise: bool) -> Trace:
+        """start: the seed, or with from_state the saved start."""
+        plant = self.plant
+        seeded = type(plant).load is Plant.load  # the start is the seed
+        key = None
+        if plant.calm and seeded:
+            seed = int(start[0]) if from_state else int(start)
+            key = (seed, gains.tobytes(), commands.tobytes())
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        trace = (plant.roll(commands, gains, state=start, noise=noise) if from_state
+                 else plant.roll(commands, gains, seed=start, noise=noise))
+        if key is not None:
+            self._kept[key] = trace
+            if len(self._kept) > self.KEPT:
+                self._kept.popitem(last=False)
+        return trace
+
+
+def hello_text(plant: Plant) -> str:
+    """`describe()` as JSON; what cannot be written is said here rather than in the other process."""
+    try:
+        return json.dumps(plant.describe(), allow_nan=False)
+    except ValueError as problem:
+        raise ValueError(f"plant {plant.name}: its description is not finite ({problem})") from None
