@@ -78,7 +78,8 @@ static pf_status check(bench *b, pf_session *s, const double *gains, pf_error *e
         pf_key key = pf_key_derive(pf_key_root(7), (uint64_t)pf_session_told(s));
         pf_roll roll = {
             .policy = -1, .key = key, .gains = gains, .disturbance = true, .sensor_noise = 1};
-        pf_status status = run(b, ask.probe, roll, &(pf_trace){start, NULL, response, NULL}, error);
+        pf_status status =
+            run(b, ask.probe, roll, &(pf_trace){.start = start, .output = response}, error);
         pf_tell tell = {ask.probe, response, ask.rows, 2, start, 2};
         if (status != PF_OK || (status = pf_session_tell(s, &tell, &model, error)) != PF_OK) {
             return status;

@@ -162,7 +162,10 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
     roll.rows = commands->rows;
     roll.disturbance = !c->no_noise;
     roll.sensor_noise = c->no_noise ? 0 : 1;
-    pf_trace trace = {b->start, b->initial, b->output, state ? b->state : NULL};
+    pf_trace trace = {.start = b->start,
+                      .initial = b->initial,
+                      .output = b->output,
+                      .state = state ? b->state : NULL};
     status = pf_plant_roll(plant, &roll, &trace, error);
     if (status == PF_OK) {
         print_trace(info, state, commands->rows, state ? b->start : b->initial,

@@ -28,6 +28,9 @@ typedef struct pf_description {
     const double *reveal, *importance;
     bool calm;
     double timeout_s; // for one trajectory; 0: ours
+    int n_metrics, draws;
+    const char **metrics; // names, of a plant with measures of its own
+    double sensor_noise, charge;
 } pf_description;
 
 // Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.

@@ -145,6 +145,70 @@ static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, doub
     return pf_twin_predictor(&twin).predict(&twin, &h, b->begin, b->kit->n_state, out, error);
 }
 
+static pf_status make_pool(pf_bank *b, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    pf_pool *p = &b->pool;
+    size_t probes = (size_t)k->n_probes, d = sizeof(double);
+    p->window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    p->start = pf_arena_take(&b->arena, PF_POOL_STARTS * ((size_t)k->n_state + 1), d);
+    p->started = pf_arena_take(&b->arena, PF_POOL_STARTS, sizeof *p->started);
+    p->known = pf_arena_take(&b->arena, PF_POOL_STARTS * probes, sizeof *p->known);
+    p->responses = pf_arena_take(&b->arena, PF_POOL_STARTS * probes * 2 * p->window, d);
+    return b->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials")
+                           : PF_OK;
+}
+
+// The two predictions of a probe from a start of the pool, computed once.
+static pf_status fill_pool(pf_bank *b, int at, int probe, double *responses, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    pf_pool *p = &b->pool;
+    double *start = p->start + (size_t)at * ((size_t)k->n_state + 1);
+    pf_status status = PF_OK;
+    if (!p->started[at]) {
+        pf_roll reset = pf_roll_default();
+        reset.key = pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, (uint64_t)at,
+                                  PF_PURPOSE_THRESHOLD, 1u << 20);
+        status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = start}, error);
+        p->started[at] = status == PF_OK;
+    }
+    memcpy(b->begin, start, sizeof(double) * (size_t)k->n_state);
+    if (status == PF_OK) {
+        status = predict(b, probe, 0, 1, responses, error);
+    }
+    int target = k->target_mech[k->probe_target[probe]];
+    if (status == PF_OK) {
+        status = predict(b, probe, target, k->g_cal, responses + p->window, error);
+    }
+    p->known[at * k->n_probes + probe] = status == PF_OK;
+    return status;
+}
+
+// A nominal response of a calm plant: its prediction and the noise of the sensors.
+static pf_status draw_pooled(pf_bank *b, int probe, pf_key key, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    pf_pool *p = &b->pool;
+    pf_status status = p->start ? PF_OK : make_pool(b, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    int at = (int)(key % PF_POOL_STARTS), rows = pf_kit_probe_rows(k, probe);
+    double *responses =
+        p->responses + ((size_t)at * (size_t)k->n_probes + (size_t)probe) * 2 * p->window;
+    if (!p->known[at * k->n_probes + probe]) {
+        status = fill_pool(b, at, probe, responses, error);
+    }
+    size_t bytes = sizeof(double) * (size_t)rows * (size_t)k->n_chan;
+    memcpy(b->nominal, responses, bytes);
+    memcpy(b->response, responses, bytes);
+    memcpy(b->predicted, responses + p->window, bytes);
+    pf_observe_noise(pf_plant_get_info(b->plant), key, rows, k->sensor_noise, k->return_scale,
+                     b->response);
+    return status;
+}
+
 pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
                          const pf_evidence **out, pf_error *error)
 {
@@ -159,11 +223,13 @@ pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
     }
     int rows = pf_kit_probe_rows(k, probe), n = rows * k->n_chan;
     int target = k->target_mech[k->probe_target[probe]];
-    pf_status status = observe(b, probe, stream(b, b->purpose, opportunity), faulty, error);
-    if (status == PF_OK) {
+    pf_key key = stream(b, b->purpose, opportunity);
+    pf_status status =
+        b->pooled ? draw_pooled(b, probe, key, error) : observe(b, probe, key, faulty, error);
+    if (status == PF_OK && !b->pooled) {
         status = predict(b, probe, 0, 1, b->nominal, error);
     }
-    if (status == PF_OK) {
+    if (status == PF_OK && !b->pooled) {
         status = predict(b, probe, target, k->g_cal, b->predicted, error);
     }
     if (status != PF_OK) {

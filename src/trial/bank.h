@@ -34,6 +34,16 @@ typedef struct pf_recovery_evidence {
     double *d; // n_grid
 } pf_recovery_evidence;
 
+// Predicted responses from a few starts: what a healthy calm plant does there, too.
+enum { PF_POOL_STARTS = 32 };
+typedef struct pf_pool {
+    double *start;     // starts x n_state
+    double *responses; // starts x probes x (nominal, at g_cal) x longest window
+    bool *started;     // starts
+    bool *known;       // starts x probes
+    size_t window;
+} pf_pool;
+
 typedef struct pf_bank {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales; single targets
@@ -59,6 +69,8 @@ typedef struct pf_bank {
     double *table_gains;            // nodes x mechanisms
     bool started;
     size_t task_window;
+    bool pooled;         // alarm trials of a calm plant: starts from a pool, kept over trials
+    struct pf_pool pool; // its responses
 
     double *gains, *begin, *response, *nominal, *predicted, *still; // work space
 } pf_bank;

@@ -123,6 +123,10 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         }
         return c->risk > 0;
     }
+    if (strcmp(key, "shock") == 0) {
+        c->shock = strcmp(value, "demand") == 0;
+        return c->shock;
+    }
     if (strcmp(key, "g") == 0) {
         c->gain = number;
         return share;
@@ -157,8 +161,8 @@ static pf_status read_setting(pf_cell *c, pf_error *error)
         }
         if (!value || !set_key(c, key, value)) {
             return pf_fail(error, PF_ERR_FORMAT,
-                           "settings: '%s': '%s' is none of A B2 K N P g profile with a value in "
-                           "range",
+                           "settings: '%s': '%s' is none of A B2 K N P g profile shock with a "
+                           "value in range",
                            c->text, key);
         }
     }
@@ -494,7 +498,8 @@ pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
                             .budget2 = cell->budget2,
                             .stop = (pf_stop)e->suite->stop,
                             .alpha = e->suite->alpha,
-                            .j_min = e->suite->j_min};
+                            .j_min = e->suite->j_min,
+                            .variant = cell->shock};
 }
 
 // --- a part of it

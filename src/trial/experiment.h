@@ -20,6 +20,7 @@ typedef struct pf_cell {
     double g_cal;
     double amplitude;           // of the probes, NaN: the plant's
     int risk;                   // pf_risk
+    int shock;                  // tasks under a demand shock
     int calibration;            // cells with the same one share their kits
     char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, K, N, P and profile where they vary
 } pf_cell;

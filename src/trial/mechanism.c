@@ -87,7 +87,8 @@ static pf_status roll(pf_plant *plant, int mechanism, double gain, pf_roll *roll
     roll_->command = command;
     roll_->rows = ROWS;
     roll_->gains = gains;
-    pf_status status = pf_plant_roll(plant, roll_, &(pf_trace){start, NULL, out, NULL}, error);
+    pf_status status =
+        pf_plant_roll(plant, roll_, &(pf_trace){.start = start, .output = out}, error);
     for (int i = 0; i < N; i++) {
         out[i] /= info->channels[i % CHANNELS].scale;
     }

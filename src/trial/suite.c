@@ -182,6 +182,9 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
     for (int i = 0; i < s->environments.n; i++) {
         pf_plant *plant = NULL;
         pf_error why = {PF_OK, ""};
+        if (pf_plant_is_domain(s->environments.text[i])) {
+            continue; // a process that is not started to read a suite
+        }
         if (pf_plant_create(&plant, s->environments.text[i], &why) != PF_OK) {
             return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
         }
