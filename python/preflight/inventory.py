@@ -155,6 +155,7 @@ class Inventory(DomainPlant):
     dt = 0.0
     state_size = 1
     draws = 64
+    KEPT = 4000
     metrics = ("return", "otif", "beyond")
 
     def __init__(self) -> None:
@@ -230,6 +231,15 @@ class Inventory(DomainPlant):
         """The twin of a task, and whether it is under the shock."""
         n = len(self._twins)
         return self._twins[task % n], task >= n
+
+    def _flight(self, task: int, gains: np.ndarray, correction: np.ndarray, seed: int,
+                state: np.ndarray, noise: bool) -> Flight:
+        if not 0 <= task < len(self.tasks):
+            raise ValueError(f"task: {task} is not one of {len(self.tasks)}")
+        path = self._variant(task)[0].path
+        self._seed = seed
+        return self.remember((seed, noise, task, gains[path].tobytes(), correction[path].tobytes()),
+                             lambda: self.fly(task, gains, correction, noise))
 
     def fly(self, task: int, gains: np.ndarray, correction: np.ndarray, noise: bool) -> Flight:
         twin, shock = self._variant(task)

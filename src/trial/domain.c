@@ -156,6 +156,21 @@ static double recovered(const deployment *d)
     return sum / d->info->draws;
 }
 
+// A calm plant's twin is exact: tasks whose measures nobody asks for are not simulated.
+static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf_error *error)
+{
+    *ret = d->returns[d->n - 1];
+    if (go) {
+        return PF_OK;
+    }
+    double unused;
+    pf_forecast truth = *f;
+    truth.n = 1;
+    truth.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
+    truth.correction = d->none;
+    return pf_plant_forecast(d->bank->plant, &truth, ret, &unused, error);
+}
+
 static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
 {
     double metrics[METRICS_MAX];
@@ -173,11 +188,16 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
         pf_predict_return(d->info->draws, d->n, d->probability, d->returns, d->setup->alpha);
     pf_why why;
     *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
-    status = fly(d, task, *go ? d->correction : d->none, metrics, error);
+    bool simulated = !d->info->calm || task == d->measured;
+    if (simulated) {
+        status = fly(d, task, *go ? d->correction : d->none, metrics, error);
+        *ret = metrics[0];
+    } else {
+        status = foresee(d, &f, *go, ret, error);
+    }
     if (status != PF_OK) {
         return status;
     }
-    *ret = metrics[0];
     bool changed = !d->law->nominal && task + 1 == d->law->mechanism;
     count(d, changed, *go, *ret < p.lower, *ret >= d->setup->j_min);
     if (changed) {
