@@ -231,7 +231,7 @@ static void test_keys(void)
         {"probes: [{name: a, pulse: {steep: 1}}]", "1:28: probes.0.pulse.steep: unknown key; did "
                                                    "you mean 'steps'?"},
         {"zzzzzz: 1\n", "c.yaml:1:1: zzzzzz: unknown key; use one of plant, mechanisms, channels, "
-                        "probes, tasks, g_cal, grid, bins, episodes, prior, hazard, "
+                        "probes, tasks, g_cal, grid, bins, episodes, alarm_trials, prior, hazard, "
                         "budget, alpha, j_min, stop, require_probe, every_severity, scale, "
                         "sensed_start, sensor_noise, seed"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},

@@ -54,8 +54,10 @@ def gains(session: Session, ax: Any = None) -> Any:
         changed = mass.sum()
         if changed <= 0:
             continue
-        ax.plot(grid, mass / changed, marker=".", alpha=float(0.15 + 0.85 * min(changed, 1)),
-                label=f"{session.kit.mechanisms[j]} ({changed:.2f})" if changed > 0.01 else None)
+        shown = changed > 0.01
+        ax.plot(grid, mass / changed, marker=".", alpha=float(0.3 + 0.7 * min(changed, 1)),
+                color=None if shown else "0.8",
+                label=f"{session.kit.mechanisms[j]} ({changed:.2f})" if shown else None)
     ax.set(xlabel="gain left", ylabel="P(gain | changed)", ylim=(0, None),
            title=f"P(nothing changed) = {nominal:.3f}")
     if ax.get_legend_handles_labels()[0]:

@@ -201,6 +201,8 @@ static const pf_schema_row config_rows[] = {
     {"bins", PF_KIND_COUNT, 0, 2, 64, offsetof(pf_config, bins), NULL, "categories of a score"},
     {"episodes", PF_KIND_COUNT, 0, 2, 1000000, offsetof(pf_config, episodes), NULL,
      "calibration episodes per class"},
+    {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, offsetof(pf_config, alarm_trials), NULL,
+     "healthy sessions that the alarm's threshold is taken from"},
     {"prior", PF_KIND_NUMBERS, 0, 2, 256, offsetof(pf_config, prior), &prior_shape,
      "belief before the first probe"},
     {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, offsetof(pf_config, hazard), NULL,

@@ -78,6 +78,7 @@ typedef struct pf_config {
     pf_config_numbers grid; // one number: how many points; several: the gains
     int bins;
     int episodes;
+    int alarm_trials;
     int every_severity;      // 0, 1, -1: not given
     int sensed_start;        // the same
     pf_config_numbers prior; // one number: P(change); several: m + 1 probabilities
