@@ -47,6 +47,7 @@ step "install and consume" scripts/check_install.sh
 step "program" scripts/check_program.sh
 step "models in Python" scripts/check_model.sh
 step "suites on MuJoCo" scripts/check_suites.sh
+step "power grid, driving, supply chain" scripts/check_domains.sh
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 step "fuzz, 5 s each" scripts/fuzz.sh 5
 

@@ -141,7 +141,7 @@ static int check_suites(const bench_call *c, const cli_list *names, const pf_fil
         pf_error error = {PF_OK, ""};
         pf_status status = bench_suite_open(c, names->item[i], &suite, &error);
         if (status == PF_OK) {
-            status = pf_experiment_init(&experiment, suite.run, c->profile, &error);
+            status = pf_experiment_outline(&experiment, suite.run, c->profile, &error);
             pf_filter part = {filter->n, filter->clause, &experiment};
             status = status ? status : pf_filter_check(&part, &error);
             pf_experiment_free(&experiment);

@@ -421,8 +421,8 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     return status;
 }
 
-pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                             pf_error *error)
+pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                                pf_error *error)
 {
     memset(e, 0, sizeof *e);
     e->suite = suite;
@@ -435,6 +435,16 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     status = status ? status : make_cells(e, error);
     status = status ? status : number_calibrations(e, error);
     status = status ? status : make_units(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                             pf_error *error)
+{
+    pf_status status = pf_experiment_outline(e, suite, profile, error);
     status = status ? status : take_fingerprints(e, error);
     status = status ? status : make_settings(e, error);
     if (status != PF_OK) {

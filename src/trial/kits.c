@@ -48,16 +48,16 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
     return status;
 }
 
-// Flights of every policy of a plant with measures of its own, its candidate weak.
+// A flight of every variant of a plant with measures of its own, the candidate weak.
 static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     double gains[PF_MECH_MAX], metrics[64];
     pf_status status = PF_OK;
     pf_sha256_update(sha, info->source, strlen(info->source));
-    for (int p = 0; p < info->n_policies && status == PF_OK; p++) {
+    for (int p = 0; p < info->n_policies && status == PF_OK; p += info->n_mech - 1) {
         for (int i = 0; i < info->n_mech; i++) {
-            gains[i] = i == p % (info->n_mech - 1) + 1 ? .35 : 1;
+            gains[i] = i == 1 ? .35 : 1;
         }
         pf_roll roll = pf_roll_default();
         roll.key = (pf_key)p << 32;
