@@ -89,6 +89,7 @@ class Grid(DomainPlant):
             warnings.simplefilter("ignore")
             import grid2op
             from grid2op.Action import DontAct
+            from grid2op.Chronics import MultifolderWithCache
             from grid2op.Opponent import BaseOpponent, NeverAttackBudget
             from grid2op.Parameters import Parameters
             from lightsim2grid import LightSimBackend
@@ -96,11 +97,16 @@ class Grid(DomainPlant):
             p.NO_OVERFLOW_DISCONNECTION = True
             p.ALLOW_DISPATCH_GEN_SWITCH_OFF = True
             p.IGNORE_MIN_UP_DOWN_TIME = True
-            return grid2op.make(
+            env = grid2op.make(
                 "l2rpn_neurips_2020_track1", test=True, backend=LightSimBackend(), param=p,
+                chronics_class=MultifolderWithCache,
                 opponent_class=BaseOpponent, opponent_action_class=DontAct,
                 opponent_budget_class=NeverAttackBudget, opponent_init_budget=0.,
                 opponent_budget_per_ts=0.)
+            # both chronics read once: a reset reads files otherwise, two thirds of a trajectory
+            env.chronics_handler.real_data.set_filter(lambda name: True)
+            env.chronics_handler.real_data.reset()
+            return env
 
     # --- probes
 
