@@ -64,6 +64,7 @@ const char *pf_scratch_dir(void);
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(settings, false)                                                                             \
+    X(domain, false)                                                                               \
     X(bank, false)                                                                                 \
     X(aggregate, false)
 
