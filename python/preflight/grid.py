@@ -80,6 +80,8 @@ class Grid(DomainPlant):
         self.channels = [Channel(f"flow_{i}", RMS_MW) for i in range(self.env.n_line)]
         # the balancing unit follows its schedule in passive operation
         self.probe = Pulse([0.0, *(SHARE * self.ramp[1:])], steps=8, doublet=True)
+        # the same as the tasks below, open loops that a kit can cut at the limits
+        self.task = Pulse([0.0, *(SHARE * self.ramp[1:])], steps=ACTIVE, rows=ROWS)
         self.tasks = [Task(n, (j,), ROWS) for j, n in enumerate(names) if j > 0]
         self._idle = self.env.action_space({})
 

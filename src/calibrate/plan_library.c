@@ -255,7 +255,8 @@ static pf_status policy_tasks(pf_plan_builder *b)
 static pf_status default_tasks(pf_plan_builder *b)
 {
     pf_plan *plan = b->plan;
-    if (b->info && b->info->n_metrics > 0 && b->info->n_policies >= plan->n_mech - 1) {
+    if (b->info && b->info->n_metrics > 0 && !b->info->task &&
+        b->info->n_policies >= plan->n_mech - 1) {
         return policy_tasks(b);
     }
     const pf_pulse *given = b->info && b->config->n_probes == 0 ? b->info->task : NULL;
