@@ -44,6 +44,15 @@ typedef struct pf_pool {
     size_t window;
 } pf_pool;
 
+// The last prediction of a process plant by probe and gain, and the start it is from: a message
+// costs more than the memory, and some plants always start alike.
+typedef struct pf_recall {
+    double *start;    // slots x (n_state + 1)
+    double *response; // slots x longest window
+    bool *known;      // slots: probes x (nothing, g_cal, the grid)
+    size_t window;
+} pf_recall;
+
 typedef struct pf_bank {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales; single targets
@@ -69,8 +78,9 @@ typedef struct pf_bank {
     double *table_gains;            // nodes x mechanisms
     bool started;
     size_t task_window;
-    bool pooled;         // alarm trials of a calm plant: starts from a pool, kept over trials
-    struct pf_pool pool; // its responses
+    bool pooled;      // alarm trials of a calm plant: starts from a pool, kept over trials
+    pf_pool pool;     // its responses
+    pf_recall recall; // of a plant with measures of its own
 
     double *gains, *begin, *response, *nominal, *predicted, *still; // work space
 } pf_bank;
