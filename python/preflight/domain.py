@@ -28,7 +28,7 @@ DOMAINS = {
 }
 
 
-def domain_plant(name: str) -> "DomainPlant":
+def domain_plant(name: str) -> DomainPlant:
     """The plant of that name; what is missing is said with the command that installs it."""
     module, attribute, packages = DOMAINS[name]
     try:
@@ -139,7 +139,8 @@ class DomainPlant(Plant):
         gains = vector(request["gains"], n, "gains")
         if "task" in request:
             flight = self._flight(int(request["task"]), gains,
-                                  vector(request["correction"], n, "correction"), seed, state, noise)
+                                  vector(request["correction"], n, "correction"), seed, state,
+                                  noise)
             reply = self._reply(request, flight.trace)
             reply["metrics"] = {m: float(flight.metrics[m]) for m in self.metrics}
             return reply

@@ -28,12 +28,14 @@ LEAST_TTC = 1.0  # s, of the healthy policy in an admitted scene
 NEXT_SCENE = 1000
 REFERENCE_SCENE = 0  # of probes: the ego's response does not depend on traffic
 SCALES = (1.514926, .227397, .012624)  # rms nominal pulse response in the window
-CONFIG = {"action": {"type": "ContinuousAction", "acceleration_range": [-ACCELERATION, ACCELERATION],
-                     "steering_range": [-STEERING, STEERING]},
+CONFIG = {"action": {"type": "ContinuousAction", "steering_range": [-STEERING, STEERING],
+                     "acceleration_range": [-ACCELERATION, ACCELERATION]},
           "simulation_frequency": 15, "policy_frequency": 5, "initial_lane_id": EGO_LANE,
           "vehicles_count": 20, "duration": 60}
 # lead distance m, lead speed m/s, steps, lateral target m (None: stays), lanes cleared
-GEOMETRY = ((45.0, 15.0, 40, None, (1,)), (60.0, 10.0, 25, 0.0, (1, 0)), (60.0, 10.0, 25, 8.0, (1, 2)))
+GEOMETRY = ((45.0, 15.0, 40, None, (1,)),
+            (60.0, 10.0, 25, 0.0, (1, 0)),
+            (60.0, 10.0, 25, 8.0, (1, 2)))
 
 
 def lower_tail(ttc: np.ndarray) -> float:
@@ -65,7 +67,8 @@ def gaps(ego: Sequence[float], others: np.ndarray) -> tuple:
 
 def lead_distance(scene: int, task: int) -> float:
     """Of the vehicle put ahead, to its rear; tasks count from 1."""
-    return GEOMETRY[task - 1][0] * (1 + .1 * (2 * np.random.default_rng([scene, task]).random() - 1))
+    draw = np.random.default_rng([scene, task]).random()
+    return GEOMETRY[task - 1][0] * (1 + .1 * (2 * draw - 1))
 
 
 def policy(task: int, x: Any, y: Any, heading: Any, speed: Any, lead_x: Any) -> tuple:
@@ -94,7 +97,8 @@ class Twin:
         taken = np.zeros(n)
         for _ in range(steps):
             taken += alive
-            asked = [c * u for c, u in zip(correction[1:], policy(task, x, y, heading, speed, lead))]
+            wanted = policy(task, x, y, heading, speed, lead)
+            asked = [c * u for c, u in zip(correction[1:], wanted)]
             beyond += alive & (np.maximum.reduce(asked) > 1)
             brake, left, right = (gains[:, j + 1] * np.clip(u, 0, 1) for j, u in enumerate(asked))
             push, wheel = -ACCELERATION * brake, STEERING * (right - left)
@@ -133,6 +137,7 @@ class Driving(DomainPlant):
     def __init__(self) -> None:
         super().__init__()
         from importlib.metadata import version
+
         import gymnasium
         import highway_env  # noqa: F401  registers the environments
         from highway_env.vehicle.kinematics import Vehicle
@@ -176,7 +181,8 @@ class Driving(DomainPlant):
         x = ego.position[0]
         road.vehicles = [v for v in road.vehicles if v is ego or not (
             0 < v.position[0] - x < CLEARED and round(v.position[1] / LANE) in lanes)]
-        lead = self._vehicle(road, [x + lead_distance(scene, task) + LENGTH, EGO_Y], 0.0, lead_speed)
+        ahead = x + lead_distance(scene, task) + LENGTH
+        lead = self._vehicle(road, [ahead, EGO_Y], 0.0, lead_speed)
         road.vehicles.append(lead)
         self._lead = lead
 

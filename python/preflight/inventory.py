@@ -160,8 +160,9 @@ class Inventory(DomainPlant):
 
     def __init__(self) -> None:
         super().__init__()
-        import gym_invmgmt
         from importlib.metadata import version
+
+        import gym_invmgmt
         self._core = gym_invmgmt.CoreEnv
         self.env = self._make(False)
         self._shocked = self._make(True)
@@ -280,7 +281,8 @@ class Inventory(DomainPlant):
     def _draw(self, seed: int, shock: bool) -> np.ndarray:
         """periods x draws; the shock doubles the mean of the same stream."""
         mean = [mean_demand(t, shock) for t in range(PERIODS)]
-        return np.random.default_rng([seed, 64]).poisson(mean, (self.draws, PERIODS)).T.astype(float)
+        rng = np.random.default_rng([seed, 64])
+        return rng.poisson(mean, (self.draws, PERIODS)).T.astype(float)
 
 
 class Serial(Inventory):

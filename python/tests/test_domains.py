@@ -10,7 +10,6 @@ import sys
 import unittest
 
 import numpy as np
-
 from preflight import driving, grid, inventory
 from preflight.domain import DOMAINS, domain_plant, one_weak
 from preflight.plant import hello_text
@@ -104,8 +103,10 @@ class InventoryTest(unittest.TestCase):
     def test_services(self):
         for name, link, shock, gains, want in (
                 ("inventory_serial", 1, False, (1, .8, .6, .4), (.966667, .916667, .766667, .4)),
-                ("inventory_lost_sales", 2, False, (1, .8, .6, .4), (.983333, .966667, .95, .766667)),
-                ("inventory_multi", 9, False, (1, .8, .6, .4), (.883333, .883333, .816667, .716667)),
+                ("inventory_lost_sales", 2, False, (1, .8, .6, .4),
+                 (.983333, .966667, .95, .766667)),
+                ("inventory_multi", 9, False, (1, .8, .6, .4),
+                 (.883333, .883333, .816667, .716667)),
                 ("inventory_multi", 1, True, (1, .6), (.933333, .383333))):
             got = [self.otif(name, link, g, shock=shock) for g in gains]
             np.testing.assert_allclose(got, want, atol=1e-6, err_msg=f"{name} {link}")
