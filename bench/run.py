@@ -11,6 +11,7 @@ Example: cmake --build build/release --target bench_programs && bench/run.py --b
 import argparse
 import csv
 import datetime
+import os
 import pathlib
 import re
 import subprocess
@@ -149,6 +150,18 @@ def run_mujoco(rows, program, python, rounds=4):
                 rows[name] = (f"{value:.6g}", unit)
 
 
+def run_package(rows, build, python):
+    """The Python package, where scripts/check_python.sh has built it."""
+    package = ROOT / "build/python-package"
+    if not python or not (package / "preflight").exists():
+        print("no Python package here, so no figures of it (scripts/check_python.sh)",
+              file=sys.stderr)
+        return
+    os.environ["PYTHONPATH"] = str(package)
+    run(rows, [python, "-W", "ignore", ROOT / "bench/bench_python.py", "--build", build])
+    del os.environ["PYTHONPATH"]
+
+
 def can_run_suites(program):
     done = subprocess.run([str(program), "bench", "list"], capture_output=True)
     return done.returncode == 0
@@ -195,6 +208,7 @@ def table(rows):
     yield "  as a program", f"{value('check_program'):.2f} ms", ""
     yield from table_plants(value, [x for x in rows if re.fullmatch(r"plant_.+_bare", x)])
     yield from table_mujoco(value, rows)
+    yield from table_package(value, rows)
     yield from table_suite(value, rows)
     yield from table_world(value, rows)
 
@@ -224,6 +238,19 @@ def table_mujoco(value, rows):
             if f"mujoco_{name}_{other}_2_threads" in rows:
                 ratio = roll / value(f"mujoco_{name}_{other}_2_threads")
                 yield f"    / {other}", f"{ratio:.2f} x", "above 1"
+
+
+def table_package(value, rows):
+    """The Python package: bridge and session."""
+    names = [x[len("gym_"):-len("_ratio")] for x in rows if re.fullmatch(r"gym_.+_ratio", x)]
+    if names:
+        yield "bridge / the environment stepped directly", "clock cpu", "above .8"
+    for name in names:
+        clock, cpu = value(f"gym_{name}_ratio"), value(f"gym_{name}_ratio_cpu")
+        yield f"  {name}", f"{clock:.2f}  {cpu:.2f}", ""
+    if "tell_ask_python" in rows:
+        more = value("tell_ask_python") - value("tell_ask_c")
+        yield "tell and ask, Python on top of C", f"{more:.1f} us", "10"
 
 
 def table_plants(value, names):
@@ -309,6 +336,7 @@ def main():
     run(rows, [programs[3]])
     run_world(rows, programs[4], build)
     run_mujoco(rows, build / "bench/bench_mujoco", python)
+    run_package(rows, build, python)
     if can_run_suites(programs[2]):
         if python:
             run(rows, [python, ROOT / "bench/bench_suite.py", programs[2]])

@@ -45,6 +45,7 @@ const char *pf_scratch_dir(void);
     X(plant, true)                                                                                 \
     X(mujoco, true)                                                                                \
     X(bridge, true)                                                                                \
+    X(gym, true)                                                                                   \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
     X(calibrate, false)                                                                            \

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from preflight.kit import Kit, Probe
     from preflight.machine import Machine
     from preflight.plant import Channel, Mechanism, Plant, Pulse, Trace
-    from preflight.session import Ask, Reading, Readiness, Session, Told
+    from preflight.session import Ask, Readiness, Reading, Session, Told
     from preflight.worker import serve
 
 _HOME = {
@@ -35,8 +35,23 @@ _HOME = {
 _MODULES = ("bench", "gym", "plot", "box2d")
 
 __all__ = [
-    "Ask", "Channel", "GymPlant", "Kit", "Machine", "Mechanism", "Plant", "PreflightError",
-    "Probe", "Pulse", "Reading", "Readiness", "Session", "Told", "Trace", "gym_plant", "serve",
+    "Ask",
+    "Channel",
+    "GymPlant",
+    "Kit",
+    "Machine",
+    "Mechanism",
+    "Plant",
+    "PreflightError",
+    "Probe",
+    "Pulse",
+    "Readiness",
+    "Reading",
+    "Session",
+    "Told",
+    "Trace",
+    "gym_plant",
+    "serve",
 ]
 
 

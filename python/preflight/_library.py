@@ -8,7 +8,17 @@ import ctypes
 import json
 import os
 import pathlib
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any, Optional
 
 import numpy as np

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import math
 import os
 import pathlib
 import shutil
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
 Path = Union[str, "os.PathLike[str]"]
+NUMBERS = ("mean", "sd", "lo", "hi", "n", "paper_mean", "paper_sd")
 
 
 def _pandas() -> Any:
@@ -90,4 +93,7 @@ def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f"bench table {suite} failed")
-    return pandas.read_csv(io.StringIO(done.stdout), float_precision="round_trip")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    for row in rows:  # float() gives the printed double back, whatever the version of pandas
+        row.update({k: float(row[k]) if row[k] else math.nan for k in NUMBERS})
+    return pandas.DataFrame(rows)

@@ -61,7 +61,7 @@ class GymPlant(Plant):
                  limits: Optional[Sequence] = None, rest: float = 0.0,
                  idle: Optional[int] = None, mechanisms: Optional[Sequence[Mechanism]] = None,
                  action: Optional[Callable[[np.ndarray], Any]] = None,
-                 observe: Union[None, Sequence[int], Callable[[Any, Any], Any]] = None,
+                 observe: Union[Sequence[int], Callable[[Any, Any], Any], None] = None,
                  names: Optional[Sequence[str]] = None, probe: Optional[Pulse] = None,
                  task: Optional[Pulse] = None, fresh: bool = True, name: Optional[str] = None,
                  dt: Optional[float] = None, timeout: Optional[float] = None):
@@ -121,7 +121,7 @@ class GymPlant(Plant):
     def _from_box(self, space: Any, order: Any, limits: Any, rest: float) -> None:
         lo, hi = space.low.ravel().astype(float), space.high.ravel().astype(float)
         index = np.array(range(len(lo)) if order is None else order, int)
-        if len(index) < 2 or len(set(index)) < len(index) or index.min() < 0 or index.max() >= len(lo):
+        if len(index) < 2 or len(set(index)) < len(index) or not set(index) <= set(range(len(lo))):
             raise ValueError(f"order: {list(index)} must be two or more different actions of "
                              f"0..{len(lo) - 1}, the current one first")
         bounds = [(lo[i], hi[i]) for i in index] if limits is None else list(limits)
@@ -172,7 +172,7 @@ class GymPlant(Plant):
             if isinstance(space, spaces.Box) else \
             (lambda obs: np.asarray(spaces.flatten(space, obs), dtype=np.float64))
         if callable(observe):
-            self._channels = lambda obs: np.asarray(observe(self.env, obs), dtype=np.float64).ravel()
+            self._channels = lambda obs: np.asarray(observe(self.env, obs), np.float64).ravel()
         elif observe is not None:
             index = np.array(observe, int)
             self._channels = lambda obs: flat(obs)[index]

@@ -9,7 +9,7 @@ import functools
 import json
 import os
 import threading
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -193,7 +193,7 @@ class Kit:
         from preflight.session import Session
         return Session(self, **options)
 
-    def check(self, plant: Union[None, str, Plant, Machine] = None, *,
+    def check(self, plant: Union[str, Plant, Machine, None] = None, *,
               fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0,
               method: Optional[str] = None, model: Optional[Path] = None) -> Any:
         """One readiness check of a simulated machine, as `preflight check` does it. fault: the
@@ -243,17 +243,26 @@ def _work(plan: Plan, call: Callable[..., int]) -> bytes:
     plan.stop = ctypes.pointer(stop)
     why = ctypes.create_string_buffer(WHY)
     data, size = ctypes.c_void_p(), ctypes.c_size_t()
-    status = []
-    thread = threading.Thread(target=lambda: status.append(
-        call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why)))
+    status: List[int] = []
+    over = threading.Event()  # a join that is interrupted takes the thread for ended (bpo-45274)
+
+    def work() -> None:
+        try:
+            status.append(call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why))
+        finally:
+            over.set()
+    thread = threading.Thread(target=work)
     thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        stop.value = 1
-        thread.join()
+    interrupted = None
+    while not over.is_set():  # C writes to what is ours until then, however often we are called
+        try:
+            over.wait()
+        except BaseException as reason:
+            interrupted, stop.value = reason, 1
+    thread.join()
+    if interrupted is not None:
         library.free(data)
-        raise
+        raise interrupted
     if status[0]:
         library.fail(status[0], why)
     try:

@@ -285,7 +285,7 @@ class Runner:
 
 
 def hello_text(plant: Plant) -> str:
-    """`describe()` as JSON; what cannot be written is said here rather than in the other process."""
+    """`describe()` as JSON; what cannot be written is said here, not in the other process."""
     try:
         return json.dumps(plant.describe(), allow_nan=False)
     except ValueError as problem:

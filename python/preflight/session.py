@@ -6,15 +6,26 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from preflight._library import WHY, PreflightError, array_at, library
+from preflight._library import WHY, Desk, PreflightError, array_at, library
 from preflight.kit import Kit, Path, Probe
 from preflight.machine import Machine
 from preflight.plant import Plant, matrix, vector
+
+# the structs of binding.h that are read after every call
+_ASK = struct.Struct("@6id")
+_AFTER = struct.Struct("@2id")
+_READING = struct.Struct("@5i4x2d")
+_ask, _tell = library.session_ask, library.session_tell
+
+
+def _bytes(address: int, size: int) -> ctypes.Array:
+    return (ctypes.c_char * size).from_address(address)
 
 
 class Ask:
@@ -128,7 +139,7 @@ class Session:
     """
 
     def __init__(self, kit: Kit, *, method: Optional[str] = None, seed: int = 0,
-                 plant: Union[None, str, Plant, Machine] = None, model: Optional[Path] = None):
+                 plant: Union[str, Plant, Machine, None] = None, model: Optional[Path] = None):
         self._handle: Optional[int] = None
         self.kit = kit
         self._why = ctypes.create_string_buffer(WHY)
@@ -154,7 +165,11 @@ class Session:
         rows, n_chan = max(p.rows for p in kit.probes), len(kit.channels)
         targets = max(len(p.targets) for p in kit.probes)
         m, grid = len(kit.mechanisms) - 1, len(kit.grid)
-        self._desk, self._ask = desk, desk.ask.contents
+        self._desk = desk
+        # what is read after every call comes as one piece
+        self._asked = _bytes(ctypes.addressof(desk.ask.contents), _ASK.size)
+        self._after = _bytes(ctypes.addressof(desk) + Desk.n_readings.offset, _AFTER.size)
+        self._readings = _bytes(ctypes.addressof(desk.reading.contents), targets * _READING.size)
         self._response = array_at(desk.response, rows * n_chan)
         self._windows = [self._response[: p.rows * n_chan].reshape(p.rows, n_chan)
                          for p in kit.probes]
@@ -188,14 +203,13 @@ class Session:
         """The next probe, or done. Asking again gives the same answer."""
         self._enter()
         try:
-            library.session_ask(self._handle)
-            ask = self._ask
-            if ask.done:
+            _ask(self._handle)
+            done, stage, probe, _, has_value, _, value = _ASK.unpack_from(self._asked)
+            if done:
                 self._outstanding = -1
-                return Ask(None, ask.stage, None, ask.why.decode("ascii"))
-            self._outstanding, self._stage = ask.probe, ask.stage
-            return Ask(self._probes[ask.probe], ask.stage, ask.value if ask.has_value else None,
-                       None)
+                return Ask(None, stage, None, self._desk.ask.contents.why.decode("ascii"))
+            self._outstanding, self._stage = probe, stage
+            return Ask(self._probes[probe], stage, value if has_value else None, None)
         finally:
             self._lock.release()
 
@@ -234,8 +248,7 @@ class Session:
             elif not (state is None and nominal is None and fault is None and grid is None):
                 raise ValueError("this kit predicts from its own recordings; give no state or "
                                  "predictions")
-            status = library.session_tell(self._handle, asked if probe is None else probe, source,
-                                          self._why)
+            status = _tell(self._handle, asked if probe is None else probe, source, self._why)
             if status:
                 library.fail(status, self._why)
             self._outstanding = -1
@@ -246,13 +259,14 @@ class Session:
             self._lock.release()
 
     def _told(self, probe: int) -> Told:
-        desk = self._desk
+        n, alarm, change = _AFTER.unpack_from(self._after)
         if self._stage == 1:
-            readings = desk.reading
-            targets = tuple([_reading(readings[i]) for i in range(desk.n_readings)])
-            return Told(probe, 1, targets, self._belief.copy(), desk.change, bool(desk.alarm))
-        return Told(probe, 2, (), self._belief.copy(), desk.change, bool(desk.alarm),
-                    self._joint.copy(), self._mean.copy())
+            targets = tuple([_reading(_READING.unpack_from(self._readings, i * _READING.size))
+                             for i in range(n)])
+            return tuple.__new__(Told, (probe, 1, targets, self._belief.copy(), change, alarm != 0,
+                                        None, None))
+        return Told(probe, 2, (), self._belief.copy(), change, alarm != 0, self._joint.copy(),
+                    self._mean.copy())
 
     def _predictions(self, probe: int, state: Any, nominal: Any, fault: Any, grid: Any) -> int:
         """Lays what the caller gave on the desk and says what it is."""
@@ -335,7 +349,7 @@ class Session:
 
     # --- a simulated machine
 
-    def run(self, plant: Union[None, str, Plant, Machine] = None, *,
+    def run(self, plant: Union[str, Plant, Machine, None] = None, *,
             fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0) -> Session:
         """Drives the session on a simulated machine to its end, with the random draws of
         `preflight check --seed`. plant: the machine, by default the kit's own plant."""
@@ -369,12 +383,14 @@ class Session:
         self.history.append(self._told(asked))
 
 
-def _reading(r: Any) -> Reading:
-    if not r.usable:
-        return Reading(r.mechanism, None, None, None, bool(r.gate), bool(r.plausible))
-    coordinate = r.coordinate
-    return Reading(r.mechanism, r.score, r.category, None if coordinate != coordinate
-                   else coordinate, bool(r.gate), bool(r.plausible))
+def _reading(r: tuple) -> Reading:
+    mechanism, usable, category, gate, plausible, score, coordinate = r
+    if not usable:
+        score = category = coordinate = None
+    elif coordinate != coordinate:  # NaN: the statistic has none
+        coordinate = None
+    return tuple.__new__(Reading, (mechanism, score, category, coordinate, gate != 0,
+                                   plausible != 0))
 
 
 def _stack(values: Any, shape: Tuple[int, ...], what: str) -> np.ndarray:

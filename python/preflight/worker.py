@@ -25,10 +25,10 @@ if __name__ == "__main__":  # before NumPy or anything else that may print
 else:
     _OUT = None
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from preflight.domain import DOMAINS, DomainPlant, domain_plant  # noqa: E402
-from preflight.plant import Plant, Runner, hello_text  # noqa: E402
+from preflight.domain import DOMAINS, DomainPlant, domain_plant
+from preflight.plant import Plant, Runner, hello_text
 
 
 def load(spec: str) -> Plant:
@@ -101,31 +101,39 @@ def _talk(plant: Plant, requests: BinaryIO, out: int) -> None:
         _say(out, reply)
 
 
-def serve(plant: Plant, out: Optional[int] = None) -> None:
-    """Answers requests on standard input until it ends. For the last line of a plant's own file:
-    `if __name__ == "__main__": preflight.serve(Rooms())`."""
-    if out is None:
-        out = os.dup(1)
-        os.dup2(2, 1)
+def _take_input() -> BinaryIO:
+    """The requests, out of reach of libraries: one that reads standard input must not eat any."""
     requests = os.fdopen(os.dup(0), "rb")
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)  # a library that reads standard input must not eat a request
+    os.dup2(nothing, 0)
     os.close(nothing)
-    _talk(plant, requests, out)
+    return requests
+
+
+def _take_output() -> int:
+    """The real standard output; what is printed from now on goes to standard error."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+    return out
+
+
+def serve(plant: Plant) -> None:
+    """Answers requests on standard input until it ends. For the last line of a plant's own file:
+    `if __name__ == "__main__": preflight.serve(Rooms())`."""
+    _talk(plant, _take_input(), _take_output())
 
 
 def main(spec: str, out: Optional[int] = None) -> None:
     """Serves the plant of a spec. What goes wrong before is the answer to the hello."""
-    if out is None:
-        out = os.dup(1)
-        os.dup2(2, 1)
+    requests = _take_input()
+    out = _take_output() if out is None else out
     try:
         plant: Any = load(spec)
     except Exception as problem:
-        sys.stdin.readline()
+        requests.readline()
         _say(out, {"error": describe_problem(problem)})
         return
-    serve(plant, out)
+    _talk(plant, requests, out)
 
 
 if __name__ == "__main__":

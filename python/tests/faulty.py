@@ -16,7 +16,9 @@ MODE, MARK = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 HELLO = {
     "protocol": 1, "name": "faulty", "version": "1", "dt": 0.1, "state_size": 2, "timeout": 1.0,
     "mechanisms": [{"name": n, "lo": -1, "hi": 1} for n in ("main", "left", "right")],
-    "channels": ["x", "y"],
+    "channels": [{"name": "x", "scale": 0.05}, {"name": "y", "scale": 0.05}],
+    "probe": {"steps": 4, "amplitude": [0.2, 0.3, 0.3]},
+    "task": {"steps": 4, "rows": 6, "amplitude": [0, 0.25, 0.25]},
 }
 EFFECT = [(0.05, 0.05), (0.30, 0.04), (0.03, 0.25)]
 

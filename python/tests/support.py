@@ -37,7 +37,7 @@ def children():
     """(pid, state, command line) of the processes below this one, zombies too."""
     below = {os.getpid()}
     found = []
-    for entry in sorted((int(p) for p in os.listdir("/proc") if p.isdigit())):
+    for entry in sorted(int(p) for p in os.listdir("/proc") if p.isdigit()):
         try:
             stat = pathlib.Path(f"/proc/{entry}/stat").read_text()
             line = pathlib.Path(f"/proc/{entry}/cmdline").read_bytes().decode(errors="replace")

@@ -6,10 +6,9 @@ import unittest
 
 import gymnasium
 import numpy as np
-from support import Case
-
 import preflight
 from preflight.box2d import PLANTS
+from support import Case
 
 # x_1[0], x_1[last], x_8[0], x_8[last] of the probe on candidate 1 from seed 0, at g 1 and .35;
 # |h| and the uncorrected return at .35 per candidate

@@ -5,10 +5,9 @@ import unittest
 
 import gymnasium
 import numpy as np
-from support import Case
-
 import preflight
 from preflight.plant import Channel, Mechanism, Plant, Pulse, Runner
+from support import Case
 
 
 class Ramp(Plant):
@@ -150,10 +149,10 @@ class GymTest(Case):
         self.assertEqual(plant.roll([[0, 1]], seed=0).output.shape, (1, 2))
 
     def test_refusals(self):
-        for arguments, text in ((dict(), "idle"), (dict(idle=9), "not an action"),
-                                (dict(action=int), "mechanisms"),
-                                (dict(idle=0, mechanisms=[Mechanism("a")]), "action"),
-                                (dict(idle=0, names=["x"]), "names")):
+        for arguments, text in (({}, "idle"), ({"idle": 9}, "not an action"),
+                                ({"action": int}, "mechanisms"),
+                                ({"idle": 0, "mechanisms": [Mechanism("a")]}, "action"),
+                                ({"idle": 0, "names": ["x"]}, "names")):
             with self.assertRaisesRegex(ValueError, text):
                 preflight.GymPlant("CartPole-v1", **arguments)
         with self.assertRaisesRegex(ValueError, "order"):

@@ -386,7 +386,7 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
         return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; did you mean '%s'?",
                                r->path, near);
     }
-    char keys[200];
+    char keys[240];
     return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; use one of %s", r->path,
                            list_keys(keys, sizeof keys, object));
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 // `gym:ID`: the bridge on a worker of our Python package. The shell picks the interpreter:
-// PREFLIGHT_PYTHON, the one of the build folder where it is there, or python3.
+// PREFLIGHT_PYTHON, the one of the build folder with the package's source where they are there, or
+// python3.
 
 #define ID_MAX 200
 #define DOMAIN_HELLO_S 180.0
@@ -30,12 +31,18 @@
     "    sys.exit(0)\n"                                                                            \
     "main(sys.argv[1], out)\n"
 
-static const char command_format[] = "python=${PREFLIGHT_PYTHON:-}\n"
-                                     "if [ -z \"$python\" ]; then\n"
-                                     "    python='" PF_PYTHON_BUILT "'\n"
-                                     "    [ -x \"$python\" ] || python=python3\n"
-                                     "fi\n"
-                                     "exec \"$python\" -c '" WORKER "' '%s'\n";
+static const char command_format[] =
+    "python=${PREFLIGHT_PYTHON:-}\n"
+    "if [ -z \"$python\" ]; then\n"
+    "    python='" PF_PYTHON_BUILT "'\n"
+    "    if [ -x \"$python\" ]; then\n"
+    "        PYTHONPATH='" PF_PYTHON_SOURCE "'\"${PYTHONPATH:+:$PYTHONPATH}\"\n"
+    "        export PYTHONPATH\n"
+    "    else\n"
+    "        python=python3\n"
+    "    fi\n"
+    "fi\n"
+    "exec \"$python\" -c '" WORKER "' '%s'\n";
 
 static const char hint[] =
     "set PREFLIGHT_PYTHON to a Python with preflight-readiness and gymnasium installed";

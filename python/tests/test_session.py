@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: the same bits from Python, from the C program and from serve; refusals."""
+import json
+import pickle
+import signal
+import subprocess
+import time
+import unittest
+
+import numpy as np
+import preflight as pf
+from support import PROGRAM, ROOT, Case, journal, preflight
+
+
+def numbers(told, kit):
+    """A Told as serve would answer it."""
+    if told.stage == 1:
+        return {"targets": [{"mechanism": r.mechanism, "score": r.score, "category": r.category,
+                             "coordinate": r.coordinate, "gate": r.gate, "plausible": r.plausible}
+                            for r in told.targets],
+                "belief": told.belief.tolist(), "change": told.change, "alarm": told.alarm}
+    return {"belief": told.belief.tolist(), "joint": told.joint.tolist(),
+            "mean_gain": told.mean_gain.tolist()}
+
+
+class Serve:
+    """`preflight serve` as a child."""
+
+    def __init__(self, kit):
+        self.child = subprocess.Popen([PROGRAM, "serve", str(kit)], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+
+    def request(self, **message):
+        self.child.stdin.write(json.dumps(message) + "\n")
+        self.child.stdin.flush()
+        reply = json.loads(self.child.stdout.readline())
+        if not reply.pop("ok"):
+            raise AssertionError(reply)
+        return reply
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait(timeout=20)
+        self.child.stdout.close()
+
+
+class SessionTest(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.kit = pf.Kit.calibrate("attitude", seed=3, episodes=40, alarm_trials=200)
+
+    def save(self):
+        path = self.folder / "a.kit"
+        self.kit.save(path)
+        return path
+
+    def test_kit_equals_the_programs(self):
+        path = self.folder / "c.kit"
+        preflight("calibrate", "attitude", "-o", path, "--seed", 3, "--set", "episodes=40", "--set",
+                  "alarm_trials=200")
+        self.assertEqual(path.read_bytes(), bytes(self.kit))
+        self.assertEqual(json.loads(preflight("kit", "show", path, "--json")), self.kit.info)
+        self.assertEqual(bytes(pf.Kit.load(path)), bytes(self.kit))
+        self.assertEqual(bytes(pickle.loads(pickle.dumps(self.kit))), bytes(self.kit))
+
+    def test_python_c_and_serve_agree_to_the_bit(self):
+        """The C program's check, its responses through Python and through serve."""
+        path, record = self.save(), self.folder / "j"
+        for fault, seed in (("3:0.35", 7), ("5:0.2", 1), ("1:1", 2)):
+            preflight("check", path, "--fault", fault, "--seed", seed, "--journal", record,
+                      status=None)
+            _, events = journal(record)
+            session, served, given = pf.Session(self.kit, seed=seed), Serve(path), \
+                pf.Session(self.kit, seed=seed)
+            told = 0
+            for event in events:
+                request, reply = event["request"], dict(event["reply"])
+                reply.pop("ok")
+                self.assertEqual(served.request(**request), reply)
+                if request["op"] == "ask":
+                    self.check_ask(session.ask(), reply)
+                    given.ask()
+                elif request["op"] == "tell":
+                    told += 1
+                    got = session.tell(request["response"], probe=request["probe"],
+                                       state=request["state"])
+                    own = given.tell(request["response"], **event["predictions"])
+                    self.assertEqual(numbers(got, self.kit), reply)
+                    self.assertEqual(numbers(own, self.kit), reply)
+                elif request["op"] == "readiness":
+                    self.assertEqual(session.readiness().data, reply)
+                    self.assertEqual(given.readiness().data, reply)
+            self.assertGreater(told, 3)
+            served.close()
+
+    def check_ask(self, ask, reply):
+        if reply["ask"] == "done":
+            self.assertTrue(ask.done)
+            self.assertEqual(ask.why, reply["why"])
+            return
+        self.assertEqual((ask.stage, ask.probe.index, ask.probe.name, list(ask.probe.targets),
+                          ask.command.tolist(), ask.probe.rows, ask.probe.charge, ask.value),
+                         tuple(reply[k] for k in ("stage", "probe", "name", "targets", "command",
+                                                  "rows", "charge", "value")))
+
+    def test_check_equals_the_programs(self):
+        path = self.save()
+        for fault, seed in (({"thruster3": .35}, 7), ({5: .2, 2: .8}, 0), ({}, 4)):
+            options = [x for j, g in fault.items() for x in ("--fault", f"{j}:{g}")]
+            want = json.loads(preflight("check", path, "--seed", seed, "--json", *options,
+                                        status=None))
+            got = self.kit.check(fault=fault, seed=seed).data
+            self.assertEqual(got, {k: want[k] for k in got})
+
+    def test_recordings(self):
+        log, path = self.folder / "log.csv", self.folder / "r.kit"
+        with open(log, "w", encoding="ascii") as file:
+            subprocess.run(["python3", str(ROOT / "examples/record.py")], stdout=file, check=True)
+        preflight("calibrate", "--recordings", log, "-o", path)
+        kit = pf.Kit.from_recordings(log)
+        self.assertEqual(bytes(kit), path.read_bytes())
+        rng, session, served = np.random.default_rng(1), kit.session(), Serve(path)
+        for ask in session:
+            reply = served.request(op="ask")
+            self.check_ask(ask, reply)
+            response = np.cumsum(0.05 * ask.command[:, 1:] @ [[.9, .1], [.2, 1.1]], axis=0)
+            response = response + rng.normal(0, .01, response.shape)
+            told = session.tell(response)
+            reply = served.request(op="tell", probe=ask.probe.index, response=response.tolist())
+            self.assertEqual(numbers(told, kit), reply)
+        self.assertEqual(served.request(op="ask")["ask"], "done")
+        self.assertEqual(session.readiness().data, served.request(op="readiness"))
+        served.close()
+
+    def test_a_learned_model(self):
+        """A kit that predicts with a model: the program's bytes and verdict."""
+        model, path = self.folder / "m", self.folder / "m.kit"
+        preflight("train", "attitude", "-o", model, "--profile", "quick")
+        preflight("calibrate", "attitude", "--predictor", f"ensemble:{model}", "-o", path, "--set",
+                  "episodes=40", "--set", "alarm_trials=100")
+        kit = pf.Kit.calibrate("attitude", model=model, episodes=40, alarm_trials=100)
+        self.assertEqual(bytes(kit), path.read_bytes())
+        want = json.loads(preflight("check", path, "--model", model, "--fault", "2:0.3", "--json",
+                                    status=None))
+        got = kit.check(fault={2: .3}, model=model).data
+        self.assertEqual(got, {k: want[k] for k in got})
+        with self.assertRaisesRegex(pf.PreflightError, "model"):
+            kit.check()
+
+    def test_ctrl_c_stops_a_calibration(self):
+        """In C threads and in a plant in Python."""
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for plant in ("quadrotor", pf.GymPlant("Pendulum-v1")):
+                signal.setitimer(signal.ITIMER_REAL, .3)
+                began = time.monotonic()
+                with self.assertRaises(KeyboardInterrupt):
+                    pf.Kit.calibrate(plant, episodes=100_000, sensor_noise=1)
+                self.assertLess(time.monotonic() - began, 20)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_refusals_change_nothing(self):
+        session = pf.Session(self.kit)
+        with self.assertRaisesRegex(pf.PreflightError, "ask first"):
+            session.tell(np.zeros((8, 6)))
+        ask = session.ask()
+        good = np.zeros(session._windows[ask.probe.index].shape)
+        state = np.zeros(self.kit.state_size)
+        bad = good.copy()
+        bad[2, 1] = np.nan
+        for arguments, kind, text in (
+                ((good[:-1],), ValueError, "shape"), (("text",), ValueError, ""),
+                ((bad,), pf.PreflightError, "not finite|not-finite|NaN|finite"),
+                ((good, {"probe": 99}), pf.PreflightError, "99"),
+                ((good, {"state": None}), pf.PreflightError, "state"),
+                ((good, {"nominal": good}), ValueError, "either"),
+                ((good, {"state": None, "nominal": good}), pf.PreflightError, "fault"),
+                ((good, {"state": None, "nominal": good, "fault": [bad]}), ValueError, "fault"),
+                ((good, {"state": [1.0]}), ValueError, "state: shape"),
+                ((good, {"state": state + np.inf}), ValueError, "state")):
+            options = {"state": state, **(arguments[1] if len(arguments) > 1 else {})}
+            with self.assertRaisesRegex(kind, text):
+                session.tell(arguments[0], **options)
+            self.assertEqual(session.ask().probe, ask.probe)
+        self.assertEqual((session.charge, session.history), (0, []))
+        session.tell(good, state=state)
+        self.assertEqual(len(session.history), 1)
+
+    def test_skip_stage2_reset(self):
+        session = pf.Session(self.kit)
+        first = session.ask()
+        session.skip()
+        self.assertNotEqual(session.ask().probe.index, first.probe.index)
+        session.stage2()
+        with self.assertRaisesRegex(pf.PreflightError, "stage"):
+            session.stage2()
+        session.reset()
+        self.assertEqual(session.ask().probe.index, first.probe.index)
+        with self.assertRaisesRegex(RuntimeError, "neither told nor skipped"):
+            list(session)
+
+    def test_what_is_refused_when_kits_are_made(self):
+        with self.assertRaisesRegex(pf.PreflightError, "episodes"):
+            pf.Kit.calibrate("attitude", episode=3)
+        with self.assertRaisesRegex(pf.PreflightError, "no plant is called"):
+            pf.Kit.calibrate("altitude")
+        with self.assertRaisesRegex(pf.PreflightError, "unknown"):
+            pf.Kit.calibrate("attitude", method="magic")
+        with self.assertRaises(pf.PreflightError):
+            pf.Kit(bytes(self.kit)[:-1])
+        with self.assertRaises(pf.PreflightError):
+            pf.Kit(b"")
+        with self.assertRaisesRegex(ValueError, "mechanism 'x'"):
+            self.kit.check(fault={"x": .3})
+        with self.assertRaisesRegex(pf.PreflightError, "calibrated for plant attitude"):
+            self.kit.check("battery")
+
+    def test_a_config_file_and_a_mapping(self):
+        path = self.folder / "c.yaml"
+        path.write_text("episodes: 40\nseed: 3\nalarm_trials: 200\n")
+        by_file = pf.Kit.calibrate("attitude", config=path)
+        by_map = pf.Kit.calibrate("attitude", config={"episodes": np.int64(40), "seed": 3},
+                                  alarm_trials=200)
+        self.assertEqual(bytes(by_file), bytes(self.kit))
+        self.assertEqual(bytes(by_map), bytes(self.kit))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The Python package: builds its wheel, installs it into a folder of its own and runs its tests
+# (bits, bridge, faults, leaks, threads, examples) against the program. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.."
+python=${PF_TEST_PYTHON:-$PWD/build/venv/bin/python}
+if ! "$python" -c 'import numpy, gymnasium, Box2D, pygame, pandas, matplotlib, scikit_build_core' 2>/dev/null; then
+    echo "SKIPPED the Python package (no build/venv with what scripts/requirements.txt lists: make deps)"
+    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+scripts/build.sh release preflight_cli hello_example || { echo "0 passed, 1 failed"; exit 1; }
+package=$PWD/build/python-package
+rm -rf "$package"
+if ! CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} "$python" -m pip install -q --disable-pip-version-check \
+    --no-build-isolation --no-deps --target "$package" . >build/python.log 2>&1; then
+    tail -n 20 build/python.log
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+export PYTHONPATH=$package PYTHONWARNINGS=${PYTHONWARNINGS:-ignore::DeprecationWarning}
+export PYTHONDONTWRITEBYTECODE=1 PYGAME_HIDE_SUPPORT_PROMPT=1 SDL_VIDEODRIVER=dummy MPLBACKEND=Agg
+exec "$python" python/tests/run.py "$@"
