@@ -12,8 +12,8 @@
 #include <string.h>
 
 // Training and rollouts of the paper's ensemble (12 members, three layers of 512, batch 1,024) on
-// two threads, beside the bare matrix products of the same shapes. bench_world.py does the same in
-// PyTorch.
+// two threads, beside the bare matrix products of the same shapes, by our kernel and by OpenBLAS.
+// bench_world.py does the same in PyTorch.
 
 enum {
     MEMBERS = 12,
@@ -221,6 +221,11 @@ static void measure(shape s, const char *name)
     bench_print(what, train, "samples/s");
     snprintf(what, sizeof what, "train_%s_products", name);
     bench_print(what, bare, "samples/s");
+    if (pf_matmul_engine(PF_ENGINE_LIBRARY)) {
+        snprintf(what, sizeof what, "train_%s_sgemm", name);
+        bench_print(what, rows / best_time(&p, 2, one_bare), "samples/s");
+        pf_matmul_engine(PF_ENGINE_AUTO);
+    }
     snprintf(what, sizeof what, "roll_%s", name);
     bench_print(what, (double)HYPOTHESES * MEMBERS * STEPS / best_time(&p, MEMBERS, one_roll),
                 "steps/s");

@@ -47,6 +47,7 @@ step "install and consume" scripts/check_install.sh
 step "program" scripts/check_program.sh
 step "models in Python" scripts/check_model.sh
 step "suites on Gymnasium's systems" scripts/check_suites.sh
+step "power grid, driving, supply chain" scripts/check_domains.sh
 step "Python package" scripts/check_python.sh
 if [ -x build/venv/bin/ruff ]; then step "Python style" verdict ruff build/venv/bin/ruff check -q --no-cache; fi
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi

@@ -73,6 +73,28 @@ static void say_json(const char *mode, const json_t *reply)
     free(text);
 }
 
+// A plant with measures of its own: a task per candidate, a return that saturates.
+static bool is_domain(const char *mode)
+{
+    return strncmp(mode, "domain", 6) == 0;
+}
+
+static void describe_domain(const char *mode, json_t *hello)
+{
+    json_object_set_new(hello, "tasks",
+                        json_pack("[{s:s, s:[i], s:i}, {s:s, s:[i], s:i}]", "name", "a",
+                                  "mechanisms", 1, "rows", TASK_ROWS, "name", "b", "mechanisms", 2,
+                                  "rows", TASK_ROWS));
+    json_object_set_new(hello, "metrics",
+                        json_pack("[s, s, s]", is_mode(mode, "domain-first") ? "otif" : "return",
+                                  "shortfall", "unknown"));
+    json_object_set_new(hello, "draws", json_integer(2));
+    json_object_set_new(hello, "sensor_noise", json_real(.25));
+    json_object_set_new(hello, "probe",
+                        json_pack("{s:i, s:[f, f, f]}", "steps", 2, "amplitude", 0., .5, .5));
+    json_object_set_new(hello, "charge", json_pack("[f, f]", .08, .08));
+}
+
 static void say_hello(const char *mode)
 {
     if (is_mode(mode, "hang-hello")) {
@@ -98,6 +120,9 @@ static void say_hello(const char *mode)
     if (is_mode(mode, "angle") || is_mode(mode, "wrong-kind")) {
         json_object_set_new(json_array_get(json_object_get(hello, "channels"), 1), "kind",
                             json_string(is_mode(mode, "angle") ? "angle" : "degrees"));
+    }
+    if (is_domain(mode)) {
+        describe_domain(mode, hello);
     }
     if (is_mode(mode, "no-mechanisms")) {
         json_object_del(hello, "mechanisms");
@@ -156,6 +181,43 @@ static json_t *roll(const json_t *request)
     json_object_set_new(reply, "output", output);
     json_object_set_new(reply, "initial", before);
     return reply;
+}
+
+// gain x correction of the task's candidate, the correction limited to 2, the return to 1.
+static double domain_return(const json_t *request, const json_t *gains)
+{
+    size_t j = (size_t)json_integer_value(json_object_get(request, "task")) + 1;
+    double c = number_at(json_object_get(request, "correction"), j);
+    double value = number_at(gains, j) * (c < 2 ? c : 2);
+    return value < 1 ? value : 1;
+}
+
+static void add_metrics(const char *mode, const json_t *request, json_t *reply)
+{
+    double value = domain_return(request, json_object_get(request, "gains"));
+    json_object_set_new(reply, "metrics",
+                        json_pack("{s:f, s:f, s:f}", "return", value,
+                                  is_mode(mode, "domain-metric") ? "other" : "shortfall", 1 - value,
+                                  "unknown", 7.));
+}
+
+static json_t *forecast(const char *mode, const json_t *request)
+{
+    const json_t *hypotheses = json_object_get(request, "gains");
+    size_t j = (size_t)json_integer_value(json_object_get(request, "task")) + 1;
+    json_t *row = json_array(), *beyond = json_array();
+    for (size_t h = 0; h < json_array_size(hypotheses); h++) {
+        json_array_append_new(row,
+                              json_real(domain_return(request, json_array_get(hypotheses, h))));
+        json_array_append_new(beyond,
+                              json_real(number_at(json_object_get(request, "correction"), j) > 2));
+    }
+    json_t *returns = json_pack("[o, O]", row, row);
+    if (is_mode(mode, "domain-draws")) {
+        json_array_remove(returns, 1);
+    }
+    return json_pack("{s:O, s:o, s:o}", "id", json_object_get(request, "id"), "returns", returns,
+                     "beyond", beyond);
 }
 
 // Modes that put something into an answer which does not belong there.
@@ -264,7 +326,11 @@ static void answer(const char *mode, const json_t *request, int count)
     if (count == 2 && misbehave(mode, id)) {
         return;
     }
-    json_t *reply = roll(request);
+    bool asked = strcmp(json_string_value(json_object_get(request, "op")), "forecast") == 0;
+    json_t *reply = asked ? forecast(mode, request) : roll(request);
+    if (is_domain(mode) && !asked && json_object_get(request, "task") != NULL) {
+        add_metrics(mode, request, reply);
+    }
     if (count == 2) {
         spoil_answer(mode, reply);
     }

@@ -279,7 +279,7 @@ static void check_full_disk(bench_run *b)
         pf_effort effort = {.threads = 2};
         CHECK(pf_store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK);
         sqlite3_int64 pages = ask("full.db", NULL, "PRAGMA page_count");
-        pages += 1 + (all - pages) * step / 10;
+        pages += 1 + (all - pages) * step / 12;
         CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
         CHECK(pf_runner_run(&b->experiment, store, NULL, &effort, &report, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "full");

@@ -4,6 +4,7 @@
 
 #include "host/file.h"
 #include "host/text.h"
+#include "preflight/kit.h"
 #include "world/safetensors_impl.h"
 
 #include <float.h>
@@ -79,7 +80,7 @@ static void test_write_exact(void)
     uint8_t *expected = by_hand(header, n_header, numbers, sizeof numbers);
     CHECK(n == 8 + n_header + 20 && memcmp(data, expected, n) == 0);
     char digest[65];
-    pf__tensors_digest(expected, n, digest);
+    pf_sha256_of(expected, n, digest);
     CHECK_STR(sha256, digest);
     free(expected);
     free(data);
@@ -438,7 +439,7 @@ static void test_damaged(void)
     PF_CASE("a flipped bit is refused or gives other contents, and never harms");
     char damaged[sizeof python];
     char digest[65];
-    pf__tensors_digest(python, n, digest);
+    pf_sha256_of(python, n, digest);
     for (size_t bit = 0; bit < 8 * n; bit++) {
         memcpy(damaged, python, n);
         damaged[bit / 8] = (char)(damaged[bit / 8] ^ (1 << bit % 8));

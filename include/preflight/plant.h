@@ -90,6 +90,11 @@ typedef struct pf_plant_info {
     const char *environment;
     bool calm; // no disturbance of its own: the same start and commands give the same response
     const double *charge; // of a default probe per step, by candidate. Nullable: .01.
+    // A plant whose policies have returns in measures of its own; 0 for all others.
+    int n_metrics;              // what it measures of a policy; the first is "return"
+    const char *const *metrics; // names
+    int draws;                  // of the disturbance in a forecast
+    double sensor_noise;        // suggested for kits, in shares of a channel's scale; 0: none
 } pf_plant_info;
 
 // The closed loops of a native plant, by index in info.policies. All functions must be pure.
@@ -158,6 +163,11 @@ PF_API pf_status pf_plant_load_state(pf_plant *plant, int n, const double *value
 PF_API int pf_plant_count(void);
 PF_API const pf_plant_class *pf_plant_at(int index);
 
+// Simulators of a domain behind the process bridge, by name; NULL past the last one.
+PF_API const char *pf_plant_domain_at(int index, const char **title);
+// Whether a plant of that name is a process of its own, which takes time to start.
+PF_API bool pf_plant_is_process(const char *name);
+
 // One whole trajectory.
 typedef struct pf_roll {
     pf_key key;            // reset, disturbance and sensor noise have streams derived from it
@@ -181,10 +191,25 @@ typedef struct pf_trace {
     double *output;  // rows x n_chan: after each command
     double *state;   // rows x n_state: after each command (not of process plants)
     double *score;   // of a policy that has one; rows after its end repeat the last one
+    double *metrics; // n_metrics, of a policy
 } pf_trace;
 
 PF_API pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                                pf_error *error);
+
+// The return of a policy under many hypotheses at once, from the plant's own twin of the task.
+typedef struct pf_forecast {
+    pf_key key;               // of the draws
+    const double *start;      // n_state
+    int policy;               // index in info.policies
+    const double *correction; // n_mech
+    int n;                    // hypotheses
+    const double *gains;      // n x n_mech
+} pf_forecast;
+
+// returns: draws x n; beyond: n, the share of the commands that ask for more than the limit.
+PF_API pf_status pf_plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                                   double *beyond, pf_error *error);
 
 // The default delivery of the fault layer: v = g * clip(u, lo, hi).
 PF_API void pf_fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,

@@ -27,12 +27,15 @@ else:
 
 import numpy as np
 
+from preflight.domain import DOMAINS, DomainPlant, domain_plant
 from preflight.plant import Plant, Runner, hello_text
 
 
 def load(spec: str) -> Plant:
     """The plant that a spec names: gym:ID, module:attribute or file.py:attribute, where the
     attribute is a plant or something that makes one when called."""
+    if spec in DOMAINS:
+        return domain_plant(spec)
     kind, _, name = spec.rpartition(":") if not spec.startswith("gym:") else ("gym", "", spec[4:])
     if kind == "gym":
         from preflight.gym import gym_plant
@@ -58,6 +61,8 @@ def load(spec: str) -> Plant:
 def answer(runner: Runner, request: dict) -> dict:
     """One trajectory."""
     plant = runner.plant
+    if isinstance(plant, DomainPlant):
+        return plant.answer(request)
     if "task" in request:
         raise ValueError("this plant offers no closed loops")
     commands = np.array(request["commands"], float).reshape(-1, len(plant.mechanisms))

@@ -5,6 +5,7 @@
 #include "preflight/certificate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct return_work {
@@ -80,6 +81,43 @@ static pf_status model_errors(pf_calibration *c, pf_worker *w, const member_run 
     return status;
 }
 
+// A closed loop whose plant has a return of its own: what its twin foresees at every share, for one
+// start and one draw of the disturbance, told as the error that stands for it.
+static pf_status own_errors(pf_calibration *c, pf_worker *w, int policy, int mechanism, pf_key key,
+                            double *nte, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(w->plant);
+    size_t mech = (size_t)info->n_mech, draws = (size_t)info->draws;
+    double *returns = malloc((draws + 1 + mech) * PF_SHARES * sizeof *returns);
+    if (!returns) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
+    }
+    double *beyond = returns + draws * PF_SHARES, *gains = beyond + PF_SHARES;
+    for (size_t i = 0; i < PF_SHARES * mech; i++) {
+        gains[i] = i % mech == (size_t)mechanism ? c->build.shares[i / mech] : 1;
+    }
+    pf_roll reset = pf_roll_default();
+    reset.key = key;
+    pf_status status = pf_plant_roll(w->plant, &reset, &(pf_trace){.start = w->start}, error);
+    pf_forecast f = {.key = key,
+                     .start = w->start,
+                     .policy = policy,
+                     .correction = w->gains,
+                     .n = PF_SHARES,
+                     .gains = gains};
+    for (int i = 0; i < info->n_mech; i++) {
+        w->gains[i] = 1;
+    }
+    if (status == PF_OK) {
+        status = pf_plant_forecast(w->plant, &f, returns, beyond, error);
+    }
+    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
+        nte[s] = -log(fmax(returns[s], exp(-10)));
+    }
+    free(returns);
+    return status;
+}
+
 // One member of one use: the normalised tracking error at every delivered share. The member's
 // start and disturbance are common to all tasks.
 static pf_status run_member(void *self, int worker, size_t item, pf_error *error)
@@ -97,6 +135,10 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     }
     pf_roll roll = pf_roll_default();
     roll.key = pf_key_stream(plan->seed, plan->environment, member, PF_PURPOSE_MEMBER, 0);
+    if (t->policy_index >= 0 && pf_plant_get_info(w->plant)->n_metrics > 0) {
+        return own_errors(c, w, t->policy_index, j, roll.key, c->build.nte + item * PF_SHARES,
+                          error);
+    }
     roll.command = w->still;
     pf_status status = roll_task(c, w, task, &roll, w->nominal, error);
     roll.command = t->command;

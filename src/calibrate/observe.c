@@ -7,6 +7,21 @@
 // Streams of the noise that the observer adds; the plant's own streams are 1 to 3.
 enum { STREAM_OBSERVER = 4, STREAM_START = 5 };
 
+void pf_observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
+                      const double *scale, double *output)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(key, STREAM_OBSERVER));
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < info->n_chan; c++) {
+            if (info->channels[c].noise_sd == 0) {
+                output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
+                    sensor_noise * scale[c] * pf_rng_normal(&rng);
+            }
+        }
+    }
+}
+
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
                      const pf_trace *trace, pf_error *error)
 {
@@ -18,16 +33,7 @@ pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, 
     if (status != PF_OK || sensor_noise == 0 || !scale || !trace->output) {
         return status;
     }
-    pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_OBSERVER));
-    for (int r = 0; r < roll->rows; r++) {
-        for (int c = 0; c < info->n_chan; c++) {
-            if (info->channels[c].noise_sd == 0) {
-                trace->output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
-                    sensor_noise * scale[c] * pf_rng_normal(&rng);
-            }
-        }
-    }
+    pf_observe_noise(info, roll->key, roll->rows, sensor_noise, scale, trace->output);
     return PF_OK;
 }
 

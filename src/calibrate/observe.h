@@ -35,6 +35,10 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
 pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
                      const pf_trace *trace, pf_error *error);
 
+// The noise that pf_observe adds to rows x n_chan of a trajectory with this key.
+void pf_observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
+                      const double *scale, double *output);
+
 // Whether the plant told its channels before the first command, as a learned model needs.
 pf_status pf_initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
 

@@ -198,7 +198,9 @@ static void build_settings(pf_plan_builder *b)
     p->faults = c->faults < 0 ? PF_FAULTS_ONE : (pf_faults)c->faults;
     p->weighting = c->weighting < 0 ? PF_WEIGHTING_NONE : (pf_weighting)c->weighting;
     bool own_noise = b->info && b->info->channels[0].noise_sd > 0;
-    p->sensor_noise = or_default(c->sensor_noise, own_noise ? 1 : 0);
+    p->sensor_noise = or_default(c->sensor_noise, own_noise ? 1
+                                                  : b->info ? b->info->sensor_noise
+                                                            : 0);
     p->seed = (uint64_t)or_default(c->seed, 0);
     p->alarm_trials = or_count(c->alarm_trials, 2000);
     p->alarm_rate = .05;

@@ -225,9 +225,40 @@ static double *one_column(const pf_plan_builder *b, const pf_plan_probe *probe, 
     return command;
 }
 
+// One task per candidate: the first policies of a plant with measures of its own. What follows them
+// are variants.
+static pf_status policy_tasks(pf_plan_builder *b)
+{
+    pf_plan *plan = b->plan;
+    int m = plan->n_mech - 1;
+    pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    for (int t = 0; list && t < m; t++) {
+        const pf_policy *policy = &b->info->policies[t];
+        int *uses = pf_arena_take(b->arena, (size_t)policy->n_mechanisms, sizeof *uses);
+        for (int u = 0; uses && u < policy->n_mechanisms; u++) {
+            uses[u] = policy->mechanisms[u];
+        }
+        list[t] = (pf_plan_task){.name = text(b, policy->name),
+                                 .n_uses = policy->n_mechanisms,
+                                 .uses = uses,
+                                 .policy = text(b, policy->name),
+                                 .policy_index = t,
+                                 .rows = policy->rows,
+                                 .reveal = 1.0 / m,
+                                 .importance = 1};
+    }
+    plan->n_tasks = m;
+    plan->tasks = list;
+    return PF_OK;
+}
+
 static pf_status default_tasks(pf_plan_builder *b)
 {
     pf_plan *plan = b->plan;
+    if (b->info && b->info->n_metrics > 0 && !b->info->task &&
+        b->info->n_policies >= plan->n_mech - 1) {
+        return policy_tasks(b);
+    }
     const pf_pulse *given = b->info && b->config->n_probes == 0 ? b->info->task : NULL;
     int m = plan->n_mech - 1, n = 0;
     pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);

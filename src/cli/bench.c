@@ -295,7 +295,7 @@ static void list_one(const bench_call *c, const char *name, bool json, pf_text *
     pf_error error = {PF_OK, ""};
     pf_status status = bench_suite_open(c, name, &s, &error);
     if (status == PF_OK) {
-        status = pf_experiment_init(&e, s.run, c->profile, &error);
+        status = pf_experiment_outline(&e, s.run, c->profile, &error);
     }
     if (status != PF_OK && json) {
         pf_json_comma(out);

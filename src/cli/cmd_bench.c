@@ -131,6 +131,12 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
+    pf_filter part = {filter->n, filter->clause, &s.experiment};
+    status = pf_experiment_runnable(&s.experiment, &part, &error);
+    if (status != PF_OK) {
+        close_session(&s);
+        return cli_fail(c->command, status, &error);
+    }
     double start = pf_seconds();
     int missing = report_missing(&s.experiment, filter);
     pf_effort effort = cli_effort(&progress, threads);
@@ -164,10 +170,9 @@ static int check_suites(const bench_call *c, const cli_list *names, const pf_fil
         pf_error error = {PF_OK, ""};
         pf_status status = bench_suite_open(c, names->item[i], &suite, &error);
         if (status == PF_OK) {
-            status = pf_experiment_init(&experiment, suite.run, c->profile, &error);
+            status = pf_experiment_outline(&experiment, suite.run, c->profile, &error);
             pf_filter part = {filter->n, filter->clause, &experiment};
             status = status ? status : pf_filter_check(&part, &error);
-            status = status ? status : pf_experiment_runnable(&experiment, &part, &error);
             pf_experiment_free(&experiment);
             bench_suite_close(&suite);
         }

@@ -40,6 +40,11 @@ static void list_plants(bool json)
     if (json) {
         fputs(out.data ? out.data : "", stdout);
     } else {
+        const char *title, *name;
+        for (int i = 0; (name = pf_plant_domain_at(i, &title)) != NULL; i++) {
+            printf("%-16s %s (needs the Python package)%s\n", name, title,
+                   pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
+        }
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
                "package)%s\n",
                "gym:ID",

@@ -160,6 +160,10 @@ static json_t *make_request(const bridge *self, const pf_roll *roll)
     json_t *from = roll->start != NULL ? number_list(roll->start, about->n_state)
                                        : json_integer((json_int_t)(roll->key >> 11));
     bad |= json_object_set_new(request, roll->start != NULL ? "state" : "seed", from);
+    if (roll->start != NULL && roll->disturbance) {
+        // the start is given, what disturbs it is not
+        bad |= json_object_set_new(request, "seed", json_integer((json_int_t)(roll->key >> 11)));
+    }
     bad |= json_object_set_new(request, "gains", number_list(roll->gains, about->n_mech));
     if (roll->policy >= 0) {
         bad |= json_object_set_new(request, "task", json_integer(about->policy_task[roll->policy]));
@@ -237,9 +241,56 @@ static pf_status take_answer(const pf_description *about, const json_t *reply, i
     return PF_OK;
 }
 
-// Sends one request and waits for its answer. *keep: the child is in order, whatever the status.
-static pf_status converse(bridge *self, const json_t *request, int rows, const pf_trace *trace,
-                          bool *keep, char *what)
+// Every metric that the plant announced, in its order.
+static pf_status take_metrics(const pf_description *about, const json_t *reply, double *metrics,
+                              char *what)
+{
+    const json_t *given = json_object_get(reply, "metrics");
+    for (int i = 0; i < about->n_metrics; i++) {
+        const json_t *number = json_object_get(given, about->metrics[i]);
+        if (!json_is_number(number)) {
+            return pf__bridge_refuse(what, "\"metrics\" has no number \"%s\"", about->metrics[i]);
+        }
+        metrics[i] = json_number_value(number);
+    }
+    return PF_OK;
+}
+
+static json_t *forecast_request(const bridge *self, const pf_forecast *f)
+{
+    const pf_description *about = &self->about;
+    json_t *request =
+        json_pack("{s:s, s:I, s:I, s:i}", "op", "forecast", "id", self->last_id, "seed",
+                  (json_int_t)(f->key >> 11), "task", about->policy_task[f->policy]);
+    int bad = request == NULL;
+    bad |= json_object_set_new(request, "state", number_list(f->start, about->n_state));
+    bad |= json_object_set_new(request, "correction", number_list(f->correction, about->n_mech));
+    bad |= json_object_set_new(request, "gains", number_rows(f->gains, f->n, about->n_mech));
+    if (bad != 0) {
+        json_decref(request);
+        return NULL;
+    }
+    return request;
+}
+
+static pf_status take_forecast(const pf_description *about, const json_t *reply, int n,
+                               double *returns, double *beyond, char *what)
+{
+    const json_t *rows = json_object_get(reply, "returns");
+    bool good = json_array_size(rows) == (size_t)about->draws &&
+                read_list(json_object_get(reply, "beyond"), n, beyond);
+    for (int d = 0; good && d < about->draws; d++) {
+        good = read_list(json_array_get(rows, (size_t)d), n, returns + (size_t)d * (size_t)n);
+    }
+    return good ? PF_OK
+                : pf__bridge_refuse(what, "a forecast is not \"returns\" %d x %d and \"beyond\" %d",
+                                    about->draws, n, n);
+}
+
+// Sends one request and waits for its answer, which is the caller's. *keep: the child is in order,
+// whatever the status.
+static pf_status converse(bridge *self, const json_t *request, json_t **answer, bool *keep,
+                          char *what)
 {
     double limit_s = self->limits.roll_s;
     double deadline = pf_seconds() + limit_s;
@@ -268,11 +319,10 @@ static pf_status converse(bridge *self, const json_t *request, int rows, const p
     if (json_is_string(problem)) {
         status = pf__bridge_refuse(what, "the plant reports: %s", json_string_value(problem));
         *keep = true;
+        json_decref(reply);
     } else {
-        status = take_answer(&self->about, reply, rows, trace, what);
-        *keep = status == PF_OK;
+        *answer = reply;
     }
-    json_decref(reply);
     return status;
 }
 
@@ -303,32 +353,70 @@ static pf_status check_roll(const bridge *self, const pf_roll *roll, const pf_tr
     return PF_OK;
 }
 
-static pf_status bridge_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
-                             pf_error *error)
+// The answer to a roll or a forecast, whichever is given, into where it goes.
+typedef struct exchange {
+    const pf_roll *roll;
+    const pf_trace *trace;
+    const pf_forecast *forecast;
+    double *returns, *beyond;
+} exchange;
+
+static pf_status take(const bridge *self, const exchange *x, const json_t *reply, char *what)
 {
-    bridge *self = plant->self;
-    pf_status status = check_roll(self, roll, trace, error);
-    if (status != PF_OK) {
-        return status;
+    const pf_description *about = &self->about;
+    if (x->forecast != NULL) {
+        return take_forecast(about, reply, x->forecast->n, x->returns, x->beyond, what);
     }
+    pf_status status = take_answer(about, reply, x->roll->rows, x->trace, what);
+    if (status == PF_OK && x->trace->metrics != NULL && x->roll->policy >= 0) {
+        status = take_metrics(about, reply, x->trace->metrics, what);
+    }
+    return status;
+}
+
+static pf_status run_exchange(bridge *self, const exchange *x, pf_error *error)
+{
     char what[PF_WHAT_SIZE] = "";
-    status = ensure_child(self, what);
+    pf_status status = ensure_child(self, what);
     if (status != PF_OK) {
         return pf_fail(error, status, "%s: %s", self->label, what);
     }
     self->last_id++;
-    json_t *request = make_request(self, roll);
+    json_t *request =
+        x->forecast != NULL ? forecast_request(self, x->forecast) : make_request(self, x->roll);
     if (request == NULL) {
         return pf_fail(error, PF_ERR_NONFINITE, "%s: a command, gain or state is not finite",
                        self->label);
     }
     bool keep = false;
-    status = converse(self, request, roll->rows, trace, &keep, what);
+    json_t *reply = NULL;
+    status = converse(self, request, &reply, &keep, what);
     json_decref(request);
+    if (status == PF_OK) {
+        status = take(self, x, reply, what);
+        keep = status == PF_OK;
+        json_decref(reply);
+    }
     if (!keep) {
         pf__process_stop(&self->process);
     }
     return status == PF_OK ? PF_OK : pf_fail(error, status, "%s: %s", self->label, what);
+}
+
+static pf_status bridge_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    bridge *self = plant->self;
+    pf_status status = check_roll(self, roll, trace, error);
+    exchange x = {.roll = roll, .trace = trace};
+    return status == PF_OK ? run_exchange(self, &x, error) : status;
+}
+
+static pf_status bridge_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                                 double *beyond, pf_error *error)
+{
+    exchange x = {.forecast = forecast, .returns = returns, .beyond = beyond};
+    return run_exchange(plant->self, &x, error);
 }
 
 static void bridge_destroy(pf_plant *plant)
@@ -344,8 +432,10 @@ static void bridge_destroy(pf_plant *plant)
 
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
 
-static const pf_plant_ops bridge_ops = {
-    .roll = bridge_roll, .clone = bridge_clone, .destroy = bridge_destroy};
+static const pf_plant_ops bridge_ops = {.roll = bridge_roll,
+                                        .clone = bridge_clone,
+                                        .destroy = bridge_destroy,
+                                        .forecast = bridge_forecast};
 
 static char *copy_text(const char *text)
 {
@@ -403,7 +493,7 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_bridge_program program = {self->name, self->command, self->hint};
+    pf_bridge_program program = {.name = self->name, .command = self->command, .hint = self->hint};
     pf_status status = create(copy, &program, self->limits, error);
     if (status != PF_OK) {
         return status;
@@ -422,7 +512,8 @@ static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *
 
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error)
 {
-    pf_bridge_limits limits = {.hello_s = HELLO_TIMEOUT_S, .roll_s = ROLL_TIMEOUT_S};
+    pf_bridge_limits limits = {.hello_s = program->hello_s > 0 ? program->hello_s : HELLO_TIMEOUT_S,
+                               .roll_s = ROLL_TIMEOUT_S};
     return create(plant, program, limits, error);
 }
 

@@ -50,6 +50,7 @@ void pf__description_free(pf_description *about)
     free(about->policy_task);
     free(about->indices);
     free(about->numbers);
+    free(about->metrics);
     *about = (pf_description){0};
 }
 
@@ -319,7 +320,12 @@ pf_plant_info pf__description_info(const pf_description *about, const char *name
                            .importance = about->importance,
                            .n_policies = about->n_policies,
                            .policies = about->policies,
-                           .calm = about->calm};
+                           .calm = about->calm,
+                           .n_metrics = about->n_metrics,
+                           .metrics = about->metrics,
+                           .draws = about->draws,
+                           .sensor_noise = about->sensor_noise,
+                           .charge = about->charge};
 }
 
 bool pf__description_same(const pf_description *a, const pf_description *b)
@@ -338,7 +344,8 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
         same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&
                a->policies[p].rows == b->policies[p].rows && a->policy_task[p] == b->policy_task[p];
     }
-    static const char *const suggestions[] = {"probe", "task", "reveal", "importance", "calm"};
+    static const char *const suggestions[] = {"probe", "task",    "reveal", "importance",
+                                              "calm",  "metrics", "draws",  "sensor_noise"};
     for (int i = 0; same && i < (int)(sizeof suggestions / sizeof suggestions[0]); i++) {
         const json_t *x = json_object_get(a->hello, suggestions[i]);
         const json_t *y = json_object_get(b->hello, suggestions[i]);

@@ -24,10 +24,13 @@ typedef struct pf_description {
     double dt_s;
     // what it suggests, all optional
     pf_pulse probe, task; // rows 0: none
-    double *numbers;      // amplitudes of both, reveal, importance
-    const double *reveal, *importance;
+    double *numbers;      // amplitudes of both, reveal, importance, charge
+    const double *reveal, *importance, *charge;
     bool calm;
     double timeout_s; // for one trajectory; 0: ours
+    int n_metrics, draws;
+    const char **metrics; // names, of a plant with measures of its own
+    double sensor_noise;
 } pf_description;
 
 // Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.

@@ -4,9 +4,12 @@
 #include "plant_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // Longest time limit that a plant may ask for, in seconds.
 #define TIMEOUT_MAX_S 3600.0
+#define METRICS_MAX 32
+#define DRAWS_MAX 4096
 
 // Takes n numbers of a list into *room and moves on; NULL where the list is something else.
 static const double *take_numbers(const json_t *list, int n, double **room)
@@ -75,9 +78,41 @@ static pf_status parse_weights(const pf_description *about, const char *key, con
                                                 key, n);
 }
 
+// Names of what a policy is measured by, "return" first, and how a forecast is made.
+static pf_status parse_metrics(pf_description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "metrics");
+    size_t n = json_array_size(list);
+    about->sensor_noise = json_number_value(json_object_get(about->hello, "sensor_noise"));
+    if (about->sensor_noise < 0) {
+        return pf__bridge_refuse(what, "hello: \"sensor_noise\" is negative");
+    }
+    if (n == 0) {
+        return PF_OK;
+    }
+    about->metrics = calloc(n, sizeof *about->metrics);
+    if (about->metrics == NULL) {
+        return pf__bridge_no_memory(what);
+    }
+    for (size_t i = 0; i < n; i++) {
+        about->metrics[i] = json_string_value(json_array_get(list, i));
+        if (about->metrics[i] == NULL || (i == 0 && strcmp(about->metrics[0], "return") != 0)) {
+            return pf__bridge_refuse(what, "hello: \"metrics\" must list names, return first");
+        }
+    }
+    json_int_t draws = json_integer_value(json_object_get(about->hello, "draws"));
+    if (n > METRICS_MAX || draws < 1 || draws > DRAWS_MAX) {
+        return pf__bridge_refuse(what, "hello: \"metrics\" are at most %d, \"draws\" 1 to %d",
+                                 METRICS_MAX, DRAWS_MAX);
+    }
+    about->n_metrics = (int)n;
+    about->draws = (int)draws;
+    return PF_OK;
+}
+
 pf_status pf__description_suggestions(pf_description *about, char *what)
 {
-    about->numbers = calloc(4 * (size_t)about->n_mech, sizeof *about->numbers);
+    about->numbers = calloc(5 * (size_t)about->n_mech, sizeof *about->numbers);
     if (about->numbers == NULL) {
         return pf__bridge_no_memory(what);
     }
@@ -87,6 +122,8 @@ pf_status pf__description_suggestions(pf_description *about, char *what)
     status = status == PF_OK ? parse_weights(about, "reveal", &about->reveal, &room, what) : status;
     status = status == PF_OK ? parse_weights(about, "importance", &about->importance, &room, what)
                              : status;
+    status = status == PF_OK ? parse_weights(about, "charge", &about->charge, &room, what) : status;
+    status = status == PF_OK ? parse_metrics(about, what) : status;
     about->calm = json_is_true(json_object_get(about->hello, "calm"));
     const json_t *timeout = json_object_get(about->hello, "timeout");
     about->timeout_s = json_number_value(timeout);

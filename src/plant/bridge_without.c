@@ -19,6 +19,13 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
                    "gym:%s: built without jansson; install libjansson-dev and rebuild", id);
 }
 
+pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+{
+    *plant = NULL;
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "%s: built without jansson; install libjansson-dev and rebuild", name);
+}
+
 void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
 {
     (void)plant;

@@ -11,6 +11,7 @@
 // python3.
 
 #define ID_MAX 200
+#define DOMAIN_HELLO_S 180.0
 
 // Moves the real standard output aside before anything is imported, since libraries print, and puts
 // the current folder behind the installed packages. What is missing is the answer to the hello.
@@ -41,7 +42,7 @@ static const char command_format[] =
     "        python=python3\n"
     "    fi\n"
     "fi\n"
-    "exec \"$python\" -c '" WORKER "' 'gym:%s'\n";
+    "exec \"$python\" -c '" WORKER "' '%s'\n";
 
 static const char hint[] =
     "set PREFLIGHT_PYTHON to a Python with preflight-readiness and gymnasium installed";
@@ -63,9 +64,19 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
                        "gym:BipedalWalker-v3",
                        id);
     }
-    char name[sizeof "gym:" + ID_MAX], command[sizeof command_format + ID_MAX];
+    char name[sizeof "gym:" + ID_MAX], command[sizeof command_format + sizeof name];
     snprintf(name, sizeof name, "gym:%s", id);
-    snprintf(command, sizeof command, command_format, id);
-    pf_bridge_program program = {name, command, hint};
+    snprintf(command, sizeof command, command_format, name);
+    pf_bridge_program program = {.name = name, .command = command, .hint = hint};
+    return pf__bridge_open(plant, &program, error);
+}
+
+pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+{
+    char command[sizeof command_format + ID_MAX];
+    snprintf(command, sizeof command, command_format, name);
+    // a grid and its power flow take ten seconds to load on a busy machine
+    pf_bridge_program program = {
+        .name = name, .command = command, .hint = hint, .hello_s = DOMAIN_HELLO_S};
     return pf__bridge_open(plant, &program, error);
 }

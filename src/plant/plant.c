@@ -94,6 +94,35 @@ pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_clas
     return PF_OK;
 }
 
+static const char *const domains[][2] = {
+#define X(name, title) {#name, title},
+    PF_DOMAIN_PLANTS(X)
+#undef X
+};
+
+const char *pf_plant_domain_at(int index, const char **title)
+{
+    bool there = index >= 0 && index < (int)(sizeof domains / sizeof domains[0]);
+    *title = there ? domains[index][1] : NULL;
+    return there ? domains[index][0] : NULL;
+}
+
+static bool is_domain(const char *name)
+{
+    const char *title, *known;
+    for (int i = 0; (known = pf_plant_domain_at(i, &title)) != NULL; i++) {
+        if (strcmp(known, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pf_plant_is_process(const char *name)
+{
+    return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_domain(name);
+}
+
 pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
 {
     *plant = NULL;
@@ -111,6 +140,9 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
     }
     if (strncmp(name, "gym:", 4) == 0) {
         return pf__gym_create(plant, name + 4, error);
+    }
+    if (is_domain(name)) {
+        return pf__domain_create(plant, name, error);
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
                    "no plant is called '%s'; `preflight list plants` shows what there is", name);
@@ -228,4 +260,16 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
         }
     }
     return plant->ops->roll(plant, roll, trace, error);
+}
+
+pf_status pf_plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                            double *beyond, pf_error *error)
+{
+    const pf_plant_info *info = &plant->info;
+    if (!plant->ops->forecast || info->n_metrics == 0 || forecast->policy < 0 ||
+        forecast->policy >= info->n_policies) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "plant %s forecasts no policy %d", info->name,
+                       forecast->policy);
+    }
+    return plant->ops->forecast(plant, forecast, returns, beyond, error);
 }

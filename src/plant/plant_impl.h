@@ -13,6 +13,9 @@ typedef struct pf_plant_ops {
     // A full state from n numbers that are not one. Nullable: n must be n_state.
     pf_status (*state_from)(pf_plant *plant, int n, const double *values, double *state,
                             pf_error *error);
+    // Nullable: the plant has no measures of its own.
+    pf_status (*forecast)(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                          double *beyond, pf_error *error);
 } pf_plant_ops;
 
 struct pf_plant {
@@ -30,5 +33,14 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *err
 
 // A Gymnasium environment behind the same protocol, in a worker of our Python package (`gym:ID`).
 pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);
+
+// The simulators of a domain that our Python package knows by name, behind the same protocol.
+#define PF_DOMAIN_PLANTS(X)                                                                        \
+    X(grid2op, "Grid2Op, L2RPN NeurIPS 2020: five dormant generators")                             \
+    X(highway, "highway-env, highway-v0: brake and steering dormant")                              \
+    X(inventory_serial, "gym-invmgmt, serial supply chain with backlog")                           \
+    X(inventory_lost_sales, "gym-invmgmt, serial supply chain with lost sales")                    \
+    X(inventory_multi, "gym-invmgmt, multi-echelon network")
+pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error);
 
 #endif

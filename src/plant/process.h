@@ -62,6 +62,7 @@ typedef struct pf_bridge_limits {
 // run (Nullable). open copies the first two; the hint is static.
 typedef struct pf_bridge_program {
     const char *name, *command, *hint;
+    double hello_s; // 0: the default
 } pf_bridge_program;
 
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);

@@ -73,6 +73,9 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
     b->nominal = pf_arena_take(&b->arena, rows * chan, d);
     b->predicted = pf_arena_take(&b->arena, rows * chan, d);
     b->still = pf_arena_take(&b->arena, rows * (size_t)k->n_mech, d);
+    if (status == PF_OK && pf_plant_get_info(plant)->n_metrics > 0) {
+        status = pf_memo_init(&b->memo, &b->arena, k->n_state, probe_rows * chan, error);
+    }
     if (status == PF_OK && b->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
     }
@@ -87,6 +90,15 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
         b->evidence[i].match = matches + i * most;
     }
     return PF_OK;
+}
+
+pf_status pf_bank_pool(pf_bank *b, pf_error *error)
+{
+    b->pool =
+        pf_arena_take(&b->arena, PF_BANK_POOL * ((size_t)b->kit->n_state + 1), sizeof(double));
+    b->pool_known = pf_arena_take(&b->arena, PF_BANK_POOL, sizeof *b->pool_known);
+    return b->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials")
+                           : PF_OK;
 }
 
 void pf_bank_free(pf_bank *b)
@@ -153,10 +165,46 @@ static pf_predictor predictor(pf_bank *b)
 static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, double *out,
                          pf_error *error)
 {
+    const pf_kit *k = b->kit;
     pf_hypothesis h = {probe, mechanism, gain, NULL};
+    size_t n = (size_t)pf_kit_probe_rows(k, probe) * (size_t)k->n_chan;
+    const double *kept = b->memo.known ? pf_memo_find(&b->memo, b->begin, &h) : NULL;
+    if (kept) {
+        memcpy(out, kept, n * sizeof *out);
+        return PF_OK;
+    }
     pf_predictor p = predictor(b);
     b->rolls += !b->ensemble;
-    return p.predict(p.self, &h, b->begin, b->kit->n_state, out, error);
+    pf_status status = p.predict(p.self, &h, b->begin, k->n_state, out, error);
+    if (status == PF_OK && b->memo.known) {
+        pf_memo_keep(&b->memo, b->begin, &h, out, n);
+    }
+    return status;
+}
+
+// A nominal response of a calm plant from one of a few starts: its prediction and the noise of the
+// sensors.
+static pf_status observe_pooled(pf_bank *b, int probe, pf_key key, pf_error *error)
+{
+    const pf_kit *k = b->kit;
+    const pf_plant_info *info = pf_plant_get_info(b->plant);
+    int at = (int)(key % PF_BANK_POOL);
+    double *start = b->pool + (size_t)at * ((size_t)k->n_state + 1);
+    pf_status status = PF_OK;
+    if (!b->pool_known[at]) {
+        pf_roll reset = pf_roll_default();
+        reset.key =
+            pf_key_stream(b->seed, info->name, (uint64_t)at, PF_PURPOSE_THRESHOLD, 1u << 20);
+        status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = start}, error);
+        b->pool_known[at] = status == PF_OK;
+    }
+    memcpy(b->begin, start, sizeof(double) * (size_t)k->n_state);
+    if (status == PF_OK) {
+        status = predict(b, probe, 0, 1, b->response, error);
+    }
+    pf_observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
+                     b->response);
+    return status;
 }
 
 // x minus the nominal prediction as a session compares it: scaled, and weighted where the kit does.
@@ -185,7 +233,9 @@ pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(k, probe, &targets);
     int n = pf_kit_probe_rows(k, probe) * k->n_chan;
-    pf_status status = observe(b, probe, stream(b, b->purpose, opportunity), faulty, error);
+    pf_key key = stream(b, b->purpose, opportunity);
+    pf_status status =
+        b->pool ? observe_pooled(b, probe, key, error) : observe(b, probe, key, faulty, error);
     if (status == PF_OK) {
         status = predict(b, probe, 0, 1, b->nominal, error);
     }

@@ -6,6 +6,7 @@
 #include "../host/arena.h"
 #include "../predict/ensemble.h"
 #include "../predict/twin.h"
+#include "memo.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"
 #include "preflight/session.h"
@@ -19,6 +20,9 @@ enum { PF_BANK_OPPORTUNITIES = 32, PF_BANK_RECOVERIES = 8 };
 // Members of a predicted return: draws of the disturbance with a twin (one where there is none),
 // the networks of a learned model.
 enum { PF_BANK_DRAWS = 8, PF_BANK_MEMBERS = PF_MODEL_MEMBERS };
+
+// Starts that the alarm trials of a calm process share.
+enum { PF_BANK_POOL = 32 };
 
 // The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
 enum { PF_BANK_NODES = 65 };
@@ -66,6 +70,9 @@ typedef struct pf_bank {
     double *table_gains;            // nodes x mechanisms
     bool started;
     size_t task_window;
+    pf_memo memo; // of a plant with measures of its own
+    double *pool; // starts that alarm trials of a calm plant share. Nullable.
+    bool *pool_known;
 
     pf_twin twin;
     double *gains, *begin, *response, *nominal, *predicted, *still; // work space
@@ -77,6 +84,10 @@ typedef struct pf_bank {
 pf_status pf_bank_init(pf_bank *bank, pf_plant *plant, const pf_kit *kit, const pf_model *model,
                        pf_error *error);
 void pf_bank_free(pf_bank *bank);
+
+// Healthy trials of a calm plant start at one of a few states from now on, for its nominal residual
+// is the sensors' noise and each start costs a message.
+pf_status pf_bank_pool(pf_bank *bank, pf_error *error);
 
 // Forgets everything and starts another trial, in which n mechanisms change to these gains.
 void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,

@@ -13,11 +13,27 @@
 
 static const char *const higher[] = {"log_score",        "detection", "located",
                                      "selective_return", "coverage",  "changed_task_return",
-                                     "gate_openings"};
-static const char *const neutral[] = {"deployed",         "violated",         "false_ready",
-                                      "changed_deployed", "changed_violated", "changed_false_ready",
-                                      "fault_looks",      "mute_looks",       "clipped",
-                                      "mute_share",       "coordinate",       "coordinate_bias"};
+                                     "gate_openings",    "min_ttc",   "min_headway",
+                                     "tail_ttc",         "otif",      "safe_coverage"};
+static const char *const neutral[] = {"deployed",
+                                      "violated",
+                                      "false_ready",
+                                      "changed_deployed",
+                                      "changed_violated",
+                                      "changed_false_ready",
+                                      "fault_looks",
+                                      "mute_looks",
+                                      "clipped",
+                                      "mute_share",
+                                      "coordinate",
+                                      "coordinate_bias",
+                                      "contracts",
+                                      "safe_ready",
+                                      "clipped_go",
+                                      "clipped_false",
+                                      "clipped_recovered",
+                                      "clipped_go_share",
+                                      "clipped_recovered_share"};
 static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
                                        "asid-fim", "opax",       "task-oed",   "eg-mpt"};
 
@@ -81,6 +97,11 @@ static const char *const labels[][2] = {
     {"gym:BipedalWalker-v3", "BipedalWalker"},
     {"gym:BipedalWalkerHardcore-v3", "Hardcore"},
     {"gym:CarRacing-v3", "CarRacing"},
+    {"grid2op", "Grid2Op"},
+    {"highway", "highway-v0"},
+    {"inventory_serial", "Serial, backlog"},
+    {"inventory_lost_sales", "Serial, lost sales"},
+    {"inventory_multi", "Multi-echelon"},
     {PF_MACRO, "Mean of all"},
     {PF_MACRO_SHOWN, "Mean of these"},
 };

@@ -135,6 +135,10 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         }
         return c->risk > 0;
     }
+    if (strcmp(key, "shock") == 0) {
+        c->shock = strcmp(value, "demand") == 0;
+        return c->shock;
+    }
     if (strcmp(key, "g") == 0) {
         c->gain = number;
         return share;
@@ -177,8 +181,8 @@ static pf_status read_setting(pf_cell *c, pf_error *error)
         }
         if (!value || !set_key(c, key, value)) {
             return pf_fail(error, PF_ERR_FORMAT,
-                           "settings: '%s': '%s' is none of A B2 K N P g profile with a value in "
-                           "range",
+                           "settings: '%s': '%s' is none of A B2 K N P g profile shock with a "
+                           "value in range",
                            c->text, key);
         }
     }
@@ -467,6 +471,9 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
             *error = e->missing[i];
         }
         if (status == PF_OK) {
+            status = pf_environment_usable(plant, names->text[i], e->suite->id, error);
+        }
+        if (status == PF_OK) {
             status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
         }
         pf_plant_destroy(plant);
@@ -511,8 +518,8 @@ static pf_status take_libraries(pf_experiment *e, pf_error *error)
     return e->library ? status : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
 }
 
-pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                             pf_error *error)
+pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                                pf_error *error)
 {
     memset(e, 0, sizeof *e);
     e->suite = suite;
@@ -525,6 +532,16 @@ pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_p
     status = status ? status : make_cells(e, error);
     status = status ? status : number_calibrations(e, error);
     status = status ? status : make_units(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                             pf_error *error)
+{
+    pf_status status = pf_experiment_outline(e, suite, profile, error);
     status = status ? status : take_fingerprints(e, error);
     status = status ? status : take_libraries(e, error);
     status = status ? status : make_settings(e, error);
@@ -601,7 +618,7 @@ pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
 const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
 {
     int i = pf_experiment_environment(e, environment);
-    return i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
+    return e->missing && i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
 }
 
 pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
@@ -624,5 +641,6 @@ pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
                             .budget2 = cell->budget2,
                             .stop = (pf_stop)e->suite->stop,
                             .alpha = e->suite->alpha,
-                            .j_min = e->suite->j_min};
+                            .j_min = e->suite->j_min,
+                            .variant = cell->shock};
 }

@@ -22,6 +22,7 @@ typedef struct pf_cell {
     double g_cal;
     double amplitude;           // of the probes, NaN: the plant's
     int risk;                   // pf_risk
+    int shock;                  // tasks under a demand shock
     int calibration;            // cells with the same one share their kits
     char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, F, K, N, P and profile where they vary
 } pf_cell;
@@ -53,6 +54,9 @@ typedef struct pf_experiment {
 // The suite must outlive it and run units of its own (no `from`).
 pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
                              const pf_profile *profile, pf_error *error);
+// The same without fingerprints and hash: what would be run, with no plant started.
+pf_status pf_experiment_outline(pf_experiment *experiment, const pf_suite *suite,
+                                const pf_profile *profile, pf_error *error);
 void pf_experiment_free(pf_experiment *experiment);
 
 // Index of an environment and the cell of a setting; -1 and NULL if it has none such.

@@ -99,6 +99,29 @@ static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
     return status;
 }
 
+// A flight of every variant of a plant with measures of its own, the candidate weak.
+static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    double gains[PF_MECH_MAX], metrics[64];
+    pf_status status = PF_OK;
+    pf_sha256_update(sha, info->source, strlen(info->source));
+    for (int p = 0; p < info->n_policies && status == PF_OK; p += info->n_mech - 1) {
+        for (int i = 0; i < info->n_mech; i++) {
+            gains[i] = i == 1 ? .35 : 1;
+        }
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)p << 32;
+        roll.gains = gains;
+        roll.policy = p;
+        roll.rows = info->policies[p].rows;
+        roll.disturbance = true;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.metrics = metrics}, error);
+        hash_numbers(sha, metrics, (size_t)info->n_metrics);
+    }
+    return status;
+}
+
 pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
@@ -118,7 +141,8 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     hash_numbers(&sha, info->importance, m);
     pf_status status = hash_responses(plant, info->probe, &sha, error);
     if (status == PF_OK) {
-        status = hash_responses(plant, info->task, &sha, error);
+        status = info->n_metrics > 0 ? hash_flights(plant, &sha, error)
+                                     : hash_responses(plant, info->task, &sha, error);
     }
     if (status == PF_OK) {
         hash_numbers(&sha, info->charge, m);
@@ -168,6 +192,16 @@ static void set_risk(pf_plan *plan, pf_risk risk)
         pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
         task->reveal = risk == PF_RISK_UNIFORM ? 1.0 / m : 2.0 * (m - t) / ((double)m * (m + 1));
         task->importance = risk == PF_RISK_RARE_CRITICAL && t == m - 1 ? 2.0 * (m + 1) : 1;
+    }
+}
+
+// A task weighs on the candidate that it is named after, whatever else it needs.
+static void set_candidates(pf_plan *plan)
+{
+    for (int t = 0; t < plan->n_tasks; t++) {
+        pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
+        ((int *)(uintptr_t)task->uses)[0] = t + 1;
+        task->n_uses = 1;
     }
 }
 
@@ -255,6 +289,9 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
     pf_episode_tasks(plan, pf_plant_get_info(r->plant));
+    if (pf_plant_get_info(r->plant)->n_metrics > 0) {
+        set_candidates(plan);
+    }
     set_risk(plan, r->risk);
     set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
     plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
@@ -455,10 +492,14 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
     pf_status status = w.memory && w.maxima
                            ? PF_OK
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
     for (int b = 0; b < 2 && status == PF_OK; b++) {
         const pf_kit *kit = pf_kits_library(kits, b == 1);
         status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
         status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
+        // a calm plant's nominal residual is the sensors' noise: a few starts do for all trials
+        bool pooled = info->calm && info->n_metrics > 0;
+        status = kit && status == PF_OK && pooled ? pf_bank_pool(&w.bank[b], error) : status;
     }
     if (status == PF_OK) {
         status = run_alarms(&w, error);

@@ -16,7 +16,12 @@
     X(violation_changed, changed_violated, changed_deployed)                                       \
     X(false_ready_share, false_ready, deployed)                                                    \
     X(false_ready_changed, changed_false_ready, changed_deployed)                                  \
-    X(mute_share, mute_looks, fault_looks)
+    X(mute_share, mute_looks, fault_looks)                                                         \
+    X(safe_coverage, safe_ready, contracts)                                                        \
+    X(unsafe_coverage, false_ready, contracts)                                                     \
+    X(clipped_go_share, clipped_go, clipped)                                                       \
+    X(clipped_false_share, clipped_false, clipped_go)                                              \
+    X(clipped_recovered_share, clipped_recovered, clipped)
 
 // Metrics in which a method is ranked: name, direction (1: higher is better).
 #define PF_RANKED(X)                                                                               \

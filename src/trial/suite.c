@@ -184,28 +184,39 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
 bool pf_environment_missing(const char *name, pf_status status)
 {
     return status == PF_ERR_UNSUPPORTED ||
-           (status == PF_ERR_PLANT && strncmp(name, "gym:", 4) == 0);
+           (status == PF_ERR_PLANT && pf_plant_is_process(name) && strncmp(name, "exec:", 5) != 0);
+}
+
+pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
+                                pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    return info->probe && (info->task || info->n_metrics > 0)
+               ? PF_OK
+               : pf_fail(error, PF_ERR_FORMAT,
+                         "%s: environments: plant '%s' brings no probes and tasks", file, name);
 }
 
 // A plant whose backend is missing here is left out when the suite runs; its tables can be read.
+// Processes are not started to read a suite.
 static pf_status check_plants(const pf_suite *s, const char *file, pf_error *error)
 {
     for (int i = 0; i < s->environments.n; i++) {
         pf_plant *plant = NULL;
         pf_error why = {PF_OK, ""};
-        pf_status status = pf_plant_create(&plant, s->environments.text[i], &why);
-        if (pf_environment_missing(s->environments.text[i], status)) {
+        const char *name = s->environments.text[i];
+        pf_status status =
+            pf_plant_is_process(name) ? PF_ERR_UNSUPPORTED : pf_plant_create(&plant, name, &why);
+        if (pf_environment_missing(name, status)) {
             continue;
         }
         if (status != PF_OK) {
             return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
         }
-        bool usable = pf_plant_get_info(plant)->probe && pf_plant_get_info(plant)->task;
+        status = pf_environment_usable(plant, name, file, error);
         pf_plant_destroy(plant);
-        if (!usable) {
-            return pf_fail(error, PF_ERR_FORMAT,
-                           "%s: environments: plant '%s' brings no probes and tasks", file,
-                           s->environments.text[i]);
+        if (status != PF_OK) {
+            return status;
         }
     }
     return PF_OK;

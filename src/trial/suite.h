@@ -4,6 +4,7 @@
 #define PF_SUITE_H
 
 #include "../config/config.h"
+#include "preflight/plant.h"
 #include "preflight/kit.h"
 
 // An experiment: ids with settings, environments, methods, explicit seeds. Read from suites/*.yaml
@@ -56,8 +57,12 @@ enum {
 };
 
 // Whether a plant that could not be made, with this status, is one whose backend is not here: it is
-// left out, the rest runs. Of `gym:` plants any failure to start is, for their worker says why.
+// left out, the rest runs. Of plants in a Python worker any failure to start is, for it says why.
 bool pf_environment_missing(const char *name, pf_status status);
+
+// Refuses a plant that suites cannot use; file: who named it.
+pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
+                                pf_error *error);
 
 // Whether a group method is among its methods.
 bool pf_suite_groups(const pf_suite *suite);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trial.h"
+#include "domain.h"
 
 #include "../core/session_impl.h"
 #include "episode.h"
@@ -222,16 +222,20 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
     }
     changed_return = n_changed > 0 ? changed_return / n_changed : 1;
     p->value[PF_METRIC_clipped] = n_changed > 0 ? clipped / n_changed : NAN;
-    double cost = pf_session_charge(p->session);
     p->value[PF_METRIC_abstention] = (double)abstained / k->n_tasks;
     p->value[PF_METRIC_selective_return] = selective;
     p->value[PF_METRIC_changed_task_return] = changed_return;
-    p->value[PF_METRIC_regret] = 1 - changed_return + cost;
-    p->value[PF_METRIC_regret_selective] = 1 - selective + cost;
     p->value[PF_METRIC_future_task_regret] = 1 - changed_return;
-    p->value[PF_METRIC_cost] = cost;
-    p->value[PF_METRIC_probes] = pf_session_told(p->session);
     return PF_OK;
+}
+
+static void add_cost(play *p)
+{
+    double cost = pf_session_charge(p->session), *value = p->value;
+    value[PF_METRIC_regret] = 1 - value[PF_METRIC_changed_task_return] + cost;
+    value[PF_METRIC_regret_selective] = 1 - value[PF_METRIC_selective_return] + cost;
+    value[PF_METRIC_cost] = cost;
+    value[PF_METRIC_probes] = pf_session_told(p->session);
 }
 
 // --- what the posterior is worth
@@ -349,5 +353,9 @@ pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, con
     }
     pf_joint joint = pf_session_joint(p.session);
     score_posterior(&p, &joint);
-    return deploy(&p, &joint, error);
+    status = pf_plant_get_info(bank->plant)->n_metrics > 0
+                 ? pf_domain_deploy(bank, &joint, law, setup, p.value, error)
+                 : deploy(&p, &joint, error);
+    add_cost(&p);
+    return status;
 }

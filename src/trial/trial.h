@@ -49,7 +49,25 @@
     X(coordinate_sd)      /* spread of z within a mechanism */                                     \
     X(noise_to_signal)    /* that spread / the ideal z */                                          \
     X(all_named)          /* every changed mechanism is rather changed than not; the next too: */  \
-    X(healthy_blamed)     /* share of healthy ones; suites with group methods or n_faults */
+    X(healthy_blamed)     /* share of healthy ones; suites with group methods or n_faults */       \
+    /* plants with measures of their own, on the task of the changed mechanism, in nominal trials  \
+       on that of a drawn one; "asked" is the correction as it would be sent, go or no-go */       \
+    X(shortfall)       /* grid: undelivered share of the request */                                \
+    X(ramp_infeasible) /* grid: share of the steps that ask for more than the unit can ramp */     \
+    X(ramp_excess)     /* grid: share of what is asked that it cannot */                           \
+    X(asked_shortfall)                                                                             \
+    X(asked_infeasible)                                                                            \
+    X(asked_excess)                                                                                \
+    X(collision)         /* driving */                                                             \
+    X(min_ttc)           /* driving: smallest time to collision, s */                              \
+    X(min_headway)       /* driving: smallest headway, m */                                        \
+    X(tail_ttc)          /* driving: mean of the lowest tenth of the steps, s */                   \
+    X(otif)              /* inventory: periods on time in full */                                  \
+    X(contracts)         /* count: tasks of the trial */                                           \
+    X(safe_ready)        /* count: go, and the return reaches j_min */                             \
+    X(clipped_go)        /* count: clipped on the changed task, and go */                          \
+    X(clipped_false)     /* count: of these, less than j_min */                                    \
+    X(clipped_recovered) /* count: clipped, and the correction would have reached j_min */
 
 typedef enum pf_metric {
 #define X(name) PF_METRIC_##name,
@@ -71,6 +89,7 @@ typedef struct pf_trial_setup {
     int budget2;
     pf_stop stop;
     double alpha, j_min;
+    int variant; // of the tasks of a plant that has them; 0: plain, 1: under a shock
 } pf_trial_setup;
 
 // Runs one method. kit: of the method's statistic; memory: of a session on it.

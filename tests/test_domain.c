@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "test.h"
+
+#include "preflight/calibrate.h"
+#include "trial/domain.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Plants with measures of their own, behind the bridge: exec_child's return of a task is gain times
+// correction of its candidate, the correction limited to 2, the return to 1.
+
+#ifdef PF_HAVE_JANSSON
+
+static pf_plant *open_mode(const char *mode, pf_error *error)
+{
+    char name[2600];
+    pf_plant *plant = NULL;
+    *error = (pf_error){PF_OK, ""};
+    snprintf(name, sizeof name, "exec:exec '%s' %s", PF_EXEC_CHILD, mode);
+    pf_plant_create(&plant, name, error);
+    return plant;
+}
+
+static void test_description(void)
+{
+    PF_CASE("description");
+    pf_error error;
+    pf_plant *plant = open_mode("domain", &error);
+    if (!CHECK(plant != NULL)) {
+        printf("%s\n", error.text);
+        return;
+    }
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    CHECK(info->n_metrics == 3 && info->draws == 2 && info->n_policies == 2);
+    CHECK(strcmp(info->metrics[1], "shortfall") == 0);
+    CHECK(info->sensor_noise == .25 && info->charge[1] == .08);
+    pf_plan plan;
+    if (CHECK(pf_plan_default(&plan, info, &error) == PF_OK)) {
+        CHECK(plan.sensor_noise == .25 && plan.probes[0].charge == .16);
+        CHECK(plan.n_tasks == 2 && plan.tasks[1].policy_index == 1 && !plan.tasks[1].command);
+        CHECK(plan.tasks[1].n_uses == 1 && plan.tasks[1].uses[0] == 2);
+        pf_plan_free(&plan);
+    }
+    pf_plant_destroy(plant);
+    CHECK(open_mode("domain-first", &error) == NULL);
+    CHECK_CONTAINS(error.text, "return first");
+}
+
+static void test_forecasts(void)
+{
+    PF_CASE("metrics and forecasts");
+    pf_error error;
+    pf_plant *plant = open_mode("domain", &error);
+    const double gains[] = {1, .4, 1}, correction[] = {1, 1.5, 1}, start[] = {0, 0};
+    const double hypotheses[] = {1, 1, 1, 1, .5, 1};
+    double metrics[3] = {0}, returns[4], beyond[2];
+    if (!CHECK(plant != NULL)) {
+        return;
+    }
+    pf_roll roll = pf_roll_default();
+    roll.policy = 0;
+    roll.rows = 4;
+    roll.gains = gains;
+    roll.correction = correction;
+    pf_trace trace = {.metrics = metrics};
+    CHECK(pf_plant_roll(plant, &roll, &trace, &error) == PF_OK);
+    CHECK_NEAR(metrics[0], .6, 1e-15);
+    CHECK_NEAR(metrics[1], .4, 1e-15);
+    CHECK(metrics[2] == 7);
+    pf_forecast f = {.start = start, .correction = correction, .n = 2, .gains = hypotheses};
+    CHECK(pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_OK);
+    CHECK(returns[0] == 1 && returns[1] == .75 && returns[2] == 1 && returns[3] == .75);
+    CHECK(beyond[0] == 0 && beyond[1] == 0);
+    f.policy = 2;
+    CHECK(pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
+    pf_plant_destroy(plant);
+
+    plant = open_mode("domain-metric", &error);
+    CHECK(plant && pf_plant_roll(plant, &roll, &trace, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "shortfall");
+    pf_plant_destroy(plant);
+    plant = open_mode("domain-draws", &error);
+    f.policy = 0;
+    CHECK(plant && pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "\"returns\" 2 x 2");
+    pf_plant_destroy(plant);
+    plant = open_mode("good", &error);
+    CHECK(plant && pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
+    pf_plant_destroy(plant);
+}
+
+// One deployment with all belief on mechanism 1 at its true gain.
+static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
+{
+    const double grid[] = {.4, .5}, reveal[] = {.5, .5};
+    double mass[4] = {gain == .4, gain == .5, 0, 0}, start[3] = {0};
+    pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
+    pf_kit kit = {.n_tasks = 2, .n_mech = 3, .task_reveal = reveal};
+    double truth[] = {1, gain, 1};
+    pf_bank bank = {.plant = plant, .kit = &kit, .start = start, .truth = truth};
+    pf_law law = {.n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
+    pf_trial_setup setup = {.alpha = .1, .j_min = .85};
+    pf_error error = {PF_OK, ""};
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        value[i] = 0;
+    }
+    if (!CHECK(pf_domain_deploy(&bank, &joint, &law, &setup, value, &error) == PF_OK)) {
+        printf("%s\n", error.text);
+    }
+}
+
+static void test_deployment(void)
+{
+    PF_CASE("what is deployed");
+    pf_error error;
+    double value[PF_METRIC_COUNT];
+    pf_plant *plant = open_mode("domain", &error);
+    if (!CHECK(plant != NULL)) {
+        return;
+    }
+    // 1/.5 is within the limit: corrected, and both tasks go
+    deploy(plant, .5, value);
+    CHECK(value[PF_METRIC_contracts] == 2 && value[PF_METRIC_safe_ready] == 2);
+    CHECK(value[PF_METRIC_changed_task_return] == 1 && value[PF_METRIC_shortfall] == 0);
+    CHECK(value[PF_METRIC_clipped] == 0 && value[PF_METRIC_abstention] == 0);
+    // 1/.4 is not: .8 at best, so the changed task stays uncorrected
+    deploy(plant, .4, value);
+    CHECK(value[PF_METRIC_clipped] == 1 && value[PF_METRIC_clipped_go] == 0);
+    CHECK(value[PF_METRIC_clipped_recovered] == 0);
+    CHECK_NEAR(value[PF_METRIC_changed_task_return], .4, 1e-15);
+    CHECK_NEAR(value[PF_METRIC_shortfall], .6, 1e-15);
+    CHECK_NEAR(value[PF_METRIC_asked_shortfall], .2, 1e-15);
+    CHECK(value[PF_METRIC_abstention] == .5 && value[PF_METRIC_safe_ready] == 1);
+    CHECK_NEAR(value[PF_METRIC_selective_return], .7, 1e-15);
+    pf_plant_destroy(plant);
+}
+
+void test_domain(void)
+{
+    test_description();
+    test_forecasts();
+    test_deployment();
+}
+
+#else
+
+void test_domain(void)
+{
+    PF_CASE("without jansson");
+    pf_error error;
+    pf_plant *plant = NULL;
+    CHECK(pf_plant_create(&plant, "highway", &error) == PF_ERR_UNSUPPORTED && plant == NULL);
+}
+
+#endif
