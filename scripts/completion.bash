@@ -43,7 +43,7 @@ _preflight()
     kit|data) options="show --json" ;;
     train) options="-o --profile --config --set --data --seed --threads --log --plot --json" ;;
     model) options="show assess --plant --json" ;;
-    bench) options="list run status table figure verify $(preflight list suites 2>/dev/null | cut -d' ' -f1) --profile --threads --db --only --set --data --config --format --sample -o --json" ;;
+    bench) options="list run status table figure verify $(preflight list suites 2>/dev/null | cut -d' ' -f1) --profile --threads --db --only --retry --set --data --config --format --sample -o --json" ;;
     esac
     case $current in
     -*) COMPREPLY=($(compgen -W "$options --help" -- "$current")) ;;

@@ -34,7 +34,7 @@ _preflight() {
         '--plot[SVG or PNG]:file:_files' '--json[as JSON]' '*:plant' ;;
     model) _arguments '1:what:(show assess)' '--plant[plant]:name' '--json[as JSON]' '*:model:_files' ;;
     bench) _arguments '1:what:(list run status table figure verify)' '--profile:(quick standard paper)' \
-        '--db[database]:file:_files' '--threads[threads]:number' '*--only[key=a,b]:clause' '--format:(md csv tex)' \
+        '--db[database]:file:_files' '--threads[threads]:number' '*--only[key=a,b]:clause' '--retry[failed trials once more]' '--format:(md csv tex)' \
         '-o[folder]:folder:_files -/' '*:suite' ;;
     *) _files ;;
     esac

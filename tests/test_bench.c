@@ -389,6 +389,21 @@ static void check_verify(void)
     CHECK(bench("verify", "tampered.db", all, 1, "the row is missing"));
 }
 
+// one.db, which nobody needs any more, as a run would leave it whose simulator was gone for a
+// while.
+static void check_retry(void)
+{
+    PF_CASE("failed trials stay failed; --retry runs them once more");
+    CHECK(ask("one.db", NULL,
+              "DELETE FROM result WHERE unit IN (SELECT id FROM unit WHERE "
+              "trial = 1)") == 0);
+    CHECK(ask("one.db", NULL, "UPDATE unit SET state = 3, reason = 'gone' WHERE trial = 1") == 0);
+    CHECK(bench("run", "one.db", "", 1, "240 of 320 trials, 80 failed (0 now"));
+    CHECK(bench("run", "one.db", "--retry", 0, "320 of 320 trials, 0 failed (80 now"));
+    CHECK(same_rows("one.db", "calm.db"));
+    CHECK(bench("run", "one.db", "--retry", 0, "(0 now"));
+}
+
 static void check_config_hash(void)
 {
     PF_CASE("a changed setting gets another hash and overwrites nothing");
@@ -581,6 +596,7 @@ void test_bench(void)
         pf_suite_free(&b.suite);
     }
     check_verify();
+    check_retry();
     check_config_hash();
     check_bad_suites();
     check_groups();

@@ -91,6 +91,9 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
            s->suite.run->id, c->profile->name, s->experiment.hash, (long long)counts.done,
            (long long)counts.total, (long long)counts.failed, report->done, report->kits_made,
            report->kits, seconds);
+    if (counts.failed > 0) {
+        fprintf(stderr, "failed trials are run once more with --retry\n");
+    }
     return counts.failed > 0 ? EXIT_NO : EXIT_YES;
 }
 
@@ -121,7 +124,8 @@ static int report_missing(const pf_experiment *e, const pf_filter *filter)
     return n;
 }
 
-static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads)
+static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads,
+                   bool retry)
 {
     session s;
     pf_error error = {PF_OK, ""};
@@ -142,6 +146,7 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s.experiment, filter, true, &effort, &error);
     status = status ? status : pf_experiment_bind(&s.experiment, s.store, &error);
+    status = status || !retry ? status : pf_store_retry(s.store, s.experiment.hash, &error);
     status =
         status ? status : pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
     cli_progress_end(&progress);
@@ -193,11 +198,13 @@ static int bench_cmd_run(int argc, char **argv)
     double threads = 0;
     cli_list only = {.n = 0}, names = {.n = 0};
     bench_call call = {.command = "bench run"};
-    cli_option options[BENCH_OPTIONS + 2] = {
+    bool retry = false;
+    cli_option options[BENCH_OPTIONS + 3] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
-        [BENCH_OPTIONS + 1] = {"--only", .list = &only}};
+        [BENCH_OPTIONS + 1] = {"--only", .list = &only},
+        [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 2, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 3, &names)) {
         return EXIT_USAGE;
     }
     if (names.n == 0) {
@@ -217,7 +224,7 @@ static int bench_cmd_run(int argc, char **argv)
     status = check_suites(&call, &names, &filter);
     // failed trials of one suite do not keep the next from running
     for (int i = 0; i < names.n && status <= EXIT_NO; i++) {
-        int one = run_one(&call, names.item[i], &filter, (int)threads);
+        int one = run_one(&call, names.item[i], &filter, (int)threads, retry);
         status = one > status ? one : status;
     }
     return status;

@@ -141,6 +141,7 @@ static const cli_command commands[] = {
      "  --db FILE            the database (default preflight.db)\n"
      "  --threads N          worker threads (default: all processors); same bits for any\n"
      "  --only KEY=A,B       run: a part, by environment, seed, g, B2, F, K, N, P, A or profile\n"
+     "  --retry              run: failed trials once more, when their cause is gone\n"
      "  --set a.b=v          another setting of the suite; gets its own config hash\n"
      "  --config HASH        status, table, figure, verify: another run than the newest\n"
      "  --sample N           verify: how many trials (default 50)\n"

@@ -276,6 +276,20 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     return end(s, status, error);
 }
 
+pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const bound values[] = {{hash, 0}};
+    status = run_bound(s,
+                       "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
+                       " state = 3",
+                       1, values, error);
+    return end(s, status, error);
+}
+
 static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
 {
     unit->id = sqlite3_column_int64(statement, 0);

@@ -36,6 +36,9 @@ pf_status pf_store_newest(pf_store *store, const char *suite, const char *profil
 // Gives back what dead processes had claimed.
 pf_status pf_store_recover(pf_store *store, const char *hash, pf_error *error);
 
+// Makes failed units pending again.
+pf_status pf_store_retry(pf_store *store, const char *hash, pf_error *error);
+
 // Claims the next pending unit that `wanted` (Nullable) accepts. *found is false when none is left.
 pf_status pf_store_claim(pf_store *store, const char *hash,
                          bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
