@@ -165,7 +165,8 @@ static void set_scalar(parts *p)
 
 static void fewer_dims(parts *p)
 {
-    extend(p, PF_KIT_ID_DIMS, -3, 0); // an earlier file: faults, sensed_start and n_whiten are 0
+    extend(p, PF_KIT_ID_DIMS, -4,
+           0); // an earlier file: faults, sensed_start, n_whiten and n_reach are 0
 }
 
 static void lose_dims(parts *p)

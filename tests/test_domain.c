@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Plants with measures of their own, behind the bridge: exec_child's return of a task is gain times
@@ -138,8 +139,86 @@ static void test_deployment(void)
     pf_plant_destroy(plant);
 }
 
+// A small kit of the child in a mode; bytes hold it.
+static bool small_kit(const char *mode, pf_plan *plan, pf_kit *kit, void **bytes)
+{
+    static const char config[] =
+        "sensor_noise: .01\nepisodes: 20\nalarm_trials: 40\nprobes:\n"
+        "  - {name: l, pulse: {mechanism: left, amplitude: .9, steps: 8}}\n"
+        "  - {name: r, pulse: {mechanism: right, amplitude: .9, steps: 8}}\n"
+        "tasks: [{name: t, policy: hold}]\n";
+    pf_error error;
+    // a plant with measures brings its tasks
+    bool own = strcmp(mode, "domain") == 0;
+    size_t n = 0, n_config = own ? (size_t)(strstr(config, "tasks") - config) : sizeof config - 1;
+    pf_plant *plant = open_mode(mode, &error);
+    pf_status status = plant ? pf_plan_from_config(plan, pf_plant_get_info(plant), "config", config,
+                                                   n_config, NULL, 0, &error)
+                             : error.code;
+    if (status == PF_OK) {
+        status = pf_calibrate(plan, plant, NULL, &(pf_effort){.threads = 1}, bytes, &n, &error);
+    }
+    status = status ? status : pf_kit_load(kit, *bytes, n, &error);
+    if (status != PF_OK) {
+        printf("%s\n", error.text);
+    }
+    pf_plant_destroy(plant);
+    return status == PF_OK;
+}
+
+// The largest command of the child's own loop, u = -x[0], from the starts that a kit looks at.
+static double loop_peak(const pf_plan *plan)
+{
+    enum { ROWS = 4, STARTS = 8 };
+    pf_error error;
+    pf_plant *plant = open_mode("good", &error);
+    double peak = 0;
+    for (int s = 0; plant && s < STARTS; s++) {
+        double start[2], output[ROWS * 2];
+        pf_roll roll = pf_roll_default();
+        roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 0);
+        roll.policy = 0;
+        roll.rows = ROWS;
+        CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.start = start, .output = output}, &error) ==
+              PF_OK);
+        peak = fmax(peak, fabs(start[0]));
+        for (int t = 0; t < ROWS - 1; t++) {
+            peak = fmax(peak, fabs(output[2 * t]));
+        }
+    }
+    pf_plant_destroy(plant);
+    return peak;
+}
+
+static void test_reach(void)
+{
+    PF_CASE("the limits of a closed loop bound its correction in a kit");
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_plan plan = {0};
+    if (CHECK(small_kit("domain", &plan, &kit, &bytes))) {
+        CHECK(kit.n_reach == 2 && kit.reach[0] == 2 && kit.reach[1] == 2);
+        CHECK_NEAR(pf_kit_delivered_share(&kit, 0, 1, 1.5, .5), .75, 1e-15);
+        CHECK_NEAR(pf_kit_delivered_share(&kit, 0, 1, 5, .2), .4, 1e-15);
+    }
+    free(bytes);
+    pf_plan_free(&plan);
+    bytes = NULL;
+    if (CHECK(small_kit("good", &plan, &kit, &bytes))) {
+        // the loop asks for x[0] of every mechanism; "hold" is told to use 0 and 2
+        double reach = kit.reach[1], peak = loop_peak(&plan);
+        CHECK(kit.n_reach == 2 && kit.use_mech[1] == 2 && peak > 0);
+        CHECK(reach == 1 || reach * peak <= 1.02);
+        CHECK(reach == 10 || 2 * reach * peak > 1);
+        CHECK_NEAR(pf_kit_delivered_share(&kit, 0, 2, 100, .01), .01 * reach, 1e-15);
+    }
+    free(bytes);
+    pf_plan_free(&plan);
+}
+
 void test_domain(void)
 {
+    test_reach();
     test_description();
     test_forecasts();
     test_deployment();

@@ -69,7 +69,8 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(alarm_trials)                                                                                \
     X(faults)       /* pf_faults */                                                                \
     X(sensed_start) /* the start told to a learned model is as noisy as the sensors */             \
-    X(n_whiten)     /* doubles of all whitening factors, 0 where inner products are plain */
+    X(n_whiten)     /* doubles of all whitening factors, 0 where inner products are plain */       \
+    X(n_reach)      /* n_uses where a task is a policy, else 0 */
 
 #define PF_KIT_SCALARS(X)                                                                          \
     X(g_cal)                                                                                       \
@@ -122,7 +123,8 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(52, uint32_t, name, k->n_names)      /* offset in `text` of each string */                   \
     X(53, char, text, k->n_text)                                                                   \
     X(54, double, distance_limit, k->n_probes) /* largest plausible rms distance, stage 2 */       \
-    X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */
+    X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
+    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */
 
 // When stage 1 ends on an alarm.
 typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;

@@ -68,6 +68,9 @@ pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error);
 // The table of normalised tracking errors over delivered shares.
 pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error);
 
+// How large a correction the limits let a closed loop deliver; task_of: the task of each use.
+pf_status pf__calibrate_reach(pf_calibration *c, const int *task_of, pf_error *error);
+
 // The alarm threshold over nominal trials run with the method's own acquisition.
 pf_status pf__calibrate_alarm(pf_calibration *c, pf_error *error);
 

@@ -184,12 +184,14 @@ static bool stops_at_one(const pf_calibration *c, size_t use)
 }
 
 // Shares above 1 stand for a correction that sends too much; a table that is flat there would call
-// that harmless. Only a process can get it wrong: native plants saturate where they say so.
+// that harmless. Only a process can get it wrong: native plants saturate where they say so, and a
+// return of the plant's own may well be one-sided.
 static pf_status check_shares(const return_work *work, pf_error *error)
 {
     const pf_calibration *c = work->c;
     const double most = 1e6; // a correction that only the limits hold back
-    if (strncmp(pf_plant_get_info(c->workers[0].plant)->name, "exec:", 5) != 0) {
+    const pf_plant_info *info = pf_plant_get_info(c->workers[0].plant);
+    if (strncmp(info->name, "exec:", 5) != 0 || info->n_metrics > 0) {
         return PF_OK;
     }
     for (int use = 0; use < c->build.kit.n_uses; use++) {
@@ -229,5 +231,6 @@ pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
     }
     size_t items = uses * (size_t)c->build.kit.n_members;
     pf_status status = pf_parallel(c->effort, items, run_member, &work, "returns", error);
+    status = status ? status : pf__calibrate_reach(c, work.task_of, error);
     return status == PF_OK && !c->model ? check_shares(&work, error) : status;
 }

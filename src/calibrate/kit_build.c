@@ -31,6 +31,9 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_uses += plan->tasks[t].n_uses;
         k->n_task_rows += plan->tasks[t].command ? plan->tasks[t].rows : 0;
     }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        k->n_reach = plan->tasks[t].policy_index >= 0 ? k->n_uses : k->n_reach;
+    }
     k->n_shares = PF_SHARES;
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
@@ -189,6 +192,9 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
     }
     fill_probes(b, plan);
     fill_tasks(b, plan);
+    for (int u = 0; u < k->n_reach; u++) {
+        b->reach[u] = 1;
+    }
     for (int i = 0; i < k->n_methods; i++) {
         b->threshold[i] = 1;
     }

@@ -397,6 +397,10 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
                        k->task_command + (size_t)k->task_row[t] * (size_t)k->n_mech);
     } else {
         add_string(out, "policy", pf_kit_task_policy(k, t));
+        if (k->n_reach > 0) {
+            add_numbers(out, "reach", k->task_use[t + 1] - k->task_use[t],
+                        k->reach + k->task_use[t]);
+        }
     }
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);

@@ -80,6 +80,10 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
     if (k->n_curve != 0 && k->n_curve != k->n_targets) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_curve must be 0 or the number of targets");
     }
+    if (k->n_reach != 0 && k->n_reach != k->n_uses) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: n_reach must be 0 or the number of mechanisms used by the tasks");
+    }
     if (k->n_response != 0 && k->n_response != k->n_rows) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_response must be 0 or the number of rows");
     }
@@ -142,6 +146,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"distance_limit", k->distance_limit, (size_t)k->n_probes, 1e-300, 1e300},
         {"signature", k->signature, (size_t)k->n_targets, 0, 1e300},
         {"whiten", k->whiten, (size_t)k->n_whiten, -1e150, 1e150},
+        {"reach", k->reach, (size_t)k->n_reach, 1, 1e6},
         {"g_cal", &k->g_cal, 1, 1e-9, 1 - 1e-9},
         {"hazard", &k->hazard, 1, 0, 1 - 1e-9},
         {"temperature", &k->temperature, 1, 1e-12, 1e12},

@@ -24,6 +24,11 @@ static void deliver(const pf_kit *k, int task, int mechanism, double correction,
                     double *spill)
 {
     double asked = 0, along = 0, sent = 0;
+    for (int u = k->task_use[task]; u < k->task_use[task + 1] && k->n_reach > 0; u++) {
+        // the commands of a policy are unknown: beyond its reach nothing more is delivered
+        bool bounded = pf_kit_task_rows(k, task) == 0 && k->use_mech[u] == mechanism;
+        correction = bounded ? fmin(correction, k->reach[u]) : correction;
+    }
     for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
         double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
         double v = pf_corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
