@@ -63,7 +63,9 @@ static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *erro
         if (c->arena.failed) {
             break;
         }
-        pf_status status = pf_plant_clone(plant, &w->plant, error);
+        // the first one is the caller's own: a process takes seconds to start
+        w->plant = i == 0 ? plant : NULL;
+        pf_status status = i == 0 ? PF_OK : pf_plant_clone(plant, &w->plant, error);
         if (status == PF_OK) {
             status = make_predictor(c, w, window, error);
         }
@@ -77,7 +79,7 @@ static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *erro
 void pf__calibration_free(pf_calibration *c)
 {
     for (int i = 0; c->workers && i < c->n_workers; i++) {
-        pf_plant_destroy(c->workers[i].plant);
+        pf_plant_destroy(i == 0 ? NULL : c->workers[i].plant);
         pf_ensemble_destroy(c->workers[i].ensemble);
     }
     pf_arena_free(&c->arena);
