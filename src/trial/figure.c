@@ -30,6 +30,10 @@ void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
         pf__figure_mechanism(&d);
     } else if (strcmp(r->suite, "budget-curves") == 0 || strcmp(r->suite, "budget") == 0) {
         pf__figure_budgets(&d);
+    } else if (strcmp(r->suite, "deadline") == 0) {
+        pf__figure_deadline(&d);
+    } else if (strcmp(r->suite, "sensitivity") == 0) {
+        pf__figure_sensitivity(&d);
     } else if (strcmp(r->suite, "coordinate") == 0) {
         pf__figure_coordinate(&d);
     } else if (pf__figure_gains(r->entries) > 3) {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Curves of the Box2D studies: regret and CRPS over the recovery budget, and the realised
-// coordinate over the true gain.
+// Curves over what a suite varies (recovery budget, opportunities, categories, episodes), and the
+// realised coordinate over the true gain.
 
 static double key_of(const char *setting, const char *key)
 {
@@ -36,49 +36,53 @@ static const char *mean_environment(const pf_entries *all)
     return all->n_environments > 1 ? PF_MACRO : all->environment[0];
 }
 
-// --- budgets
+// --- over a number that the settings name
 
-// Settings that name a budget and nothing else where gains were averaged out, else all.
-static bool budget_setting(const pf_entries *all, int i)
+typedef struct axis {
+    const char *key, *label;
+    const char *range; // gnuplot commands for x and y
+} axis;
+
+// Settings that name the key, and nothing else where gains were averaged out.
+static bool on_axis(const pf_entries *all, int i, const char *key)
 {
     bool pooled = pf__figure_gains(all) > 1;
     const char *s = all->setting[i];
-    return !isnan(key_of(s, "B2")) && (!pooled || strchr(s, ';') == NULL);
+    return !isnan(key_of(s, key)) && (!pooled || strchr(s, ';') == NULL);
 }
 
-static void budget_panel(pf__drawing *d, int panel, const char *metric)
+static void curve_panel(pf__drawing *d, int panel, const axis *x, const char *metric)
 {
     const pf_entries *all = d->report->entries;
     int first = d->block;
     char label[64];
     pf_label_metric(metric, label);
     for (int m = 0; m < all->n_methods; m++) {
-        pf_text_addf(d->data, "# block %d: %s, %s: B2 mean sd\n", d->block++, metric,
-                     all->method[m]);
+        pf_text_addf(d->data, "# block %d: %s, %s: %s mean sd\n", d->block++, metric,
+                     all->method[m], x->key);
         for (int i = 0; i < all->n_settings; i++) {
-            const pf_entry *e = budget_setting(all, i)
+            const pf_entry *e = on_axis(all, i, x->key)
                                     ? pf_entries_find(all, mean_environment(all), all->setting[i],
                                                       metric, all->method[m])
                                     : NULL;
             if (e) {
-                pf_text_addf(d->data, "%g %.6g %.6g\n", key_of(all->setting[i], "B2"), e->mean,
+                pf_text_addf(d->data, "%g %.6g %.6g\n", key_of(all->setting[i], x->key), e->mean,
                              isnan(e->sd) ? 0 : e->sd);
             }
         }
         pf_text_add(d->data, "\n\n");
     }
     margins(d, panel, 2);
-    pf_text_addf(
-        &d->body,
-        "set xlabel 'recovery probes B2'\nset ylabel '%s' offset 1,0\nset xtics 1\nset xrange "
-        "[-0.2:*]\nset yrange [0:*]\nunset key\nplot ",
-        label);
+    pf_text_addf(&d->body, "set xlabel '%s'\nset ylabel '%s' offset 1,0\n%s\nunset key\nplot ",
+                 x->label, label, x->range);
     for (int m = 0; m < all->n_methods; m++) {
         bool own = strcmp(all->method[m], PF_REFERENCE) == 0;
         const char *colour = pf__figure_colour(all->method[m]);
-        pf_text_addf(&d->body,
-                     "%sFILE index %d using 1:2 with linespoints lw %s pt %d lc rgb '%s' notitle",
-                     m ? ", " : "", first + m, own ? "3" : "1.7", 4 + m, colour);
+        pf_text_addf(
+            &d->body,
+            "%sFILE index %d using 1:2 smooth unique with linespoints lw %s pt %d lc rgb '%s' "
+            "notitle",
+            m ? ", " : "", first + m, own ? "3" : "1.7", 4 + m, colour);
         if (own) {
             pf_text_addf(&d->body,
                          ", FILE index %d using 1:2:3 with yerrorbars lw 1.5 pt 0 lc rgb '%s' "
@@ -107,18 +111,56 @@ static void legend(pf__drawing *d)
                           "1 lw 0.6 lc rgb '#d8d8d8'\n");
 }
 
-void pf__figure_budgets(pf__drawing *d)
+static int with_results(const pf_entries *all, const char *metric)
 {
+    int n = 0;
+    for (int e = 0; e < all->n_environments; e++) {
+        bool found = false;
+        for (int i = 0; i < all->n_settings && !found; i++) {
+            found = pf_entries_find(all, all->environment[e], all->setting[i], metric,
+                                    all->method[0]) != NULL;
+        }
+        n += found;
+    }
+    return n;
+}
+
+static void curves(pf__drawing *d, const axis x[2], const char *const metric[2])
+{
+    int n = with_results(d->report->entries, metric[0]);
     d->width = 1200;
     d->height = 560;
     pf_text_addf(&d->body,
-                 "set multiplot title \"%s: mean over %d environments; bars: seed "
+                 "set multiplot title \"%s: mean over %d environment%s; bars: seed "
                  "standard deviation of EG-MPT\"\n",
-                 d->report->suite, d->report->entries->n_environments);
+                 d->report->suite, n, n == 1 ? "" : "s");
     legend(d);
-    budget_panel(d, 0, "future_task_regret");
-    budget_panel(d, 1, "crps");
+    curve_panel(d, 0, &x[0], metric[0]);
+    curve_panel(d, 1, &x[1], metric[1]);
     pf_text_add(&d->body, "unset multiplot\n");
+}
+
+void pf__figure_budgets(pf__drawing *d)
+{
+    const axis b = {"B2", "recovery probes B2",
+                    "set xtics 1\nset xrange [-0.2:*]\nset yrange [0:*]"};
+    curves(d, (axis[]){b, b}, (const char *const[]){"future_task_regret", "crps"});
+}
+
+void pf__figure_deadline(pf__drawing *d)
+{
+    const axis p = {"P", "opportunities after the change P",
+                    "set xtics 1\nset xrange [0.5:6.5]\nset yrange [*:*]"};
+    curves(d, (axis[]){p, p}, (const char *const[]){"detection", "changed_task_return"});
+}
+
+void pf__figure_sensitivity(pf__drawing *d)
+{
+    const axis x[] = {
+        {"K", "categories K", "set xtics (2,3,5,9)\nset xrange [1.5:9.5]\nset yrange [*:*]"},
+        {"N", "calibration episodes N",
+         "set logscale x 2\nset xtics (25,50,100,200)\nset xrange [20:250]\nset yrange [*:*]"}};
+    curves(d, x, (const char *const[]){"changed_task_return", "changed_task_return"});
 }
 
 // --- the coordinate

@@ -22,7 +22,9 @@ void pf__figure_ranks(pf__drawing *d);    // ranks of the reference as a map
 
 void pf__figure_mechanism(pf__drawing *d); // efficiency by knob, bits over the noise
 
-void pf__figure_budgets(pf__drawing *d);    // regret and CRPS over the recovery budget
+void pf__figure_budgets(pf__drawing *d);
+void pf__figure_deadline(pf__drawing *d);
+void pf__figure_sensitivity(pf__drawing *d);    // regret and CRPS over the recovery budget
 void pf__figure_coordinate(pf__drawing *d); // realised coordinate over the true gain
 
 const char *pf__figure_colour(const char *method);
