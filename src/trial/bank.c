@@ -73,7 +73,7 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
     b->nominal = pf_arena_take(&b->arena, rows * chan, d);
     b->predicted = pf_arena_take(&b->arena, rows * chan, d);
     b->still = pf_arena_take(&b->arena, rows * (size_t)k->n_mech, d);
-    if (status == PF_OK && pf_plant_get_info(plant)->n_metrics > 0) {
+    if (status == PF_OK && pf_plant_is_process(pf_plant_get_info(plant)->name)) {
         status = pf_memo_init(&b->memo, &b->arena, k->n_state, probe_rows * chan, error);
     }
     if (status == PF_OK && b->arena.failed) {

@@ -70,7 +70,7 @@ typedef struct pf_bank {
     double *table_gains;            // nodes x mechanisms
     bool started;
     size_t task_window;
-    pf_memo memo; // of a plant with measures of its own
+    pf_memo memo; // of a process
     double *pool; // starts that alarm trials of a calm plant share. Nullable.
     bool *pool_known;
 

@@ -498,7 +498,7 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
         status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
         status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
         // a calm plant's nominal residual is the sensors' noise: a few starts do for all trials
-        bool pooled = info->calm && info->n_metrics > 0;
+        bool pooled = info->calm && pf_plant_is_process(info->name);
         status = kit && status == PF_OK && pooled ? pf_bank_pool(&w.bank[b], error) : status;
     }
     if (status == PF_OK) {
