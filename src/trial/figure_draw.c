@@ -390,10 +390,17 @@ void pf__figure_severity(pf__drawing *d)
                  d->report->suite, all->n_environments);
     legend_panel(d);
     lines_panel(d, 0, environment, "compensation_error", "compensation error", "set yrange [0:*]");
-    single_panel(d, 1, environment, "rank_compensation_error", false,
-                 "rank of EG-MPT, mean over plants", "set yrange [8.3:0.7]\nset ytics 1");
-    single_panel(d, 2, environment, "compensation_error" PF_DIFFERENCE, true,
-                 "best competitor minus EG-MPT", "set offsets 0,0,graph 0.25,graph 0.03");
+    // ranked against baselines, where there are some
+    if (pf_entries_find(all, environment, all->setting[0], "rank_compensation_error",
+                        PF_REFERENCE)) {
+        single_panel(d, 1, environment, "rank_compensation_error", false,
+                     "rank of EG-MPT, mean over plants", "set yrange [8.3:0.7]\nset ytics 1");
+        single_panel(d, 2, environment, "compensation_error" PF_DIFFERENCE, true,
+                     "best competitor minus EG-MPT", "set offsets 0,0,graph 0.25,graph 0.03");
+    } else {
+        lines_panel(d, 1, environment, "detection", "detection", "set yrange [0:1.02]");
+        lines_panel(d, 2, environment, "delay", "delay, rounds", "set yrange [0:*]");
+    }
     lines_panel(
         d, 3, environment, "coverage", "coverage of the 90 % interval",
         "set yrange [0:1]\nset arrow 2 from graph 0, first 0.9 to graph 1, first 0.9 nohead "
