@@ -11,9 +11,12 @@
 #include <string.h>
 
 // Time of one stage-1 opportunity (tell and the next ask) on a made-up kit: one pulse per
-// candidate, 8 rows x 45 channels, 5 bins, 17 gains. The predictor copies stored responses, so its
-// physics is not in the figure. `bench_stage1 FILE` also writes the problem with 16 candidates and
-// what the session made of it, for bench_stage1.py.
+// candidate, 8 rows x 45 channels, 5 bins, 17 gains; then on a kit like those of designed
+// libraries, with two group probes that target all candidates before the pulses. There the group
+// probes have the best value per charge, and a run in which a pulse was told counts as failed. The
+// predictor copies stored responses, so its physics is not in the figure. `bench_stage1 PULSES
+// GROUPS` also writes the problems with 16 candidates and what the session made of them, for
+// bench_stage1.py.
 
 enum {
     ROWS = 8,
@@ -24,19 +27,20 @@ enum {
     MEMBERS = 16,
     VARIANTS = 4, // responses per probe, the last one with the fault
     ROUND = 64,   // opportunities after a reset, timed together
-    MOST = 64
+    MOST = 64,    // candidates
+    GROUPS = 2    // group probes, where there are any
 };
 
 typedef struct problem {
-    int m;
+    int m, groups; // candidates; group probes, which come before the pulses
     pf_kit_build build;
-    double *nominal;  // m x window: what the model expects
-    double *changed;  // m x window: at g_cal
-    double *response; // m x variants x window: what the machine answers
+    double *nominal;  // probes x window: what the model expects
+    double *changed;  // targets x window: at g_cal
+    double *response; // probes x variants x window: what the machine answers
     pf_session *session;
     void *memory;
     size_t window_bytes; // of one response; a predictor does not know it at compile time
-    int probe[ROUND + 1];
+    int32_t probe[ROUND + 1];
 } problem;
 
 static double *numbers(size_t n)
@@ -49,19 +53,19 @@ static double *numbers(size_t n)
     return p;
 }
 
-// --- a plan of m single-target probes and tasks, just enough to lay out a kit
+// --- a plan of group probes, m pulses and m tasks, just enough to lay out a kit
 
 typedef struct lists {
     pf_mechanism mechanisms[MOST + 1];
     pf_channel channels[CHANNELS];
-    pf_plan_probe probes[MOST];
+    pf_plan_probe probes[GROUPS + MOST];
     pf_plan_task tasks[MOST];
     int target[MOST];
     double command[ROWS * (MOST + 1)]; // one for all: its values play no part here
     double grid[GAINS], prior[MOST + 1];
 } lists;
 
-static void fill_lists(lists *l, int m)
+static void fill_lists(lists *l, int m, int groups)
 {
     memset(l, 0, sizeof *l);
     l->prior[0] = .95;
@@ -72,7 +76,8 @@ static void fill_lists(lists *l, int m)
         *target = j;
         l->mechanisms[j] = (pf_mechanism){"x", -1, 1};
         l->prior[j] = .05 / m;
-        l->probes[j - 1] = (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target};
+        l->probes[groups + j - 1] =
+            (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target};
         l->tasks[j - 1] = (pf_plan_task){.name = "x",
                                          .n_uses = 1,
                                          .uses = target,
@@ -82,6 +87,10 @@ static void fill_lists(lists *l, int m)
                                          .policy_index = -1,
                                          .reveal = 1.0 / m,
                                          .importance = 1 + .1 * (j % 7)};
+    }
+    // designed probes are as long as a pulse and charged like one
+    for (int q = 0; q < groups; q++) {
+        l->probes[q] = (pf_plan_probe){"x", ROWS, l->command, .08, m, l->target};
     }
     for (int c = 0; c < CHANNELS; c++) {
         l->channels[c] = (pf_channel){"x", 0, 1};
@@ -95,13 +104,13 @@ static void lay_out(problem *p, bool require_probe)
 {
     static lists l;
     int m = p->m;
-    fill_lists(&l, m);
+    fill_lists(&l, m, p->groups);
     pf_plan plan = {.plant = "bench",
                     .n_mech = m + 1,
                     .n_chan = CHANNELS,
                     .mechanisms = l.mechanisms,
                     .channels = l.channels,
-                    .n_probes = m,
+                    .n_probes = p->groups + m,
                     .n_tasks = m,
                     .probes = l.probes,
                     .tasks = l.tasks,
@@ -155,15 +164,16 @@ static void fill_kit(problem *p, pf_rng *rng)
         b->scale[c] = .5 + pf_rng_uniform(rng);
         b->return_scale[c] = 1;
     }
-    for (int t = 0; t < p->m; t++) {
+    for (int t = 0; t < b->kit.n_targets; t++) {
         fill_row(b->nominal + t * BINS, healthy, rng);
         fill_row(b->changed + t * BINS, weak, rng);
         memcpy(b->edges + t * (BINS - 1), edges, sizeof edges);
         b->m0[t] = 0;
         b->m1[t] = 1;
         b->sigma[t] = .2;
-        b->off_limit[t] = b->distance_limit[t] =
-            1e300; // one target per probe: nothing is implausible
+    }
+    for (int q = 0; q < b->kit.n_probes; q++) {
+        b->off_limit[q] = b->distance_limit[q] = 1e300; // nothing is implausible
     }
     // every task but the last is go, so the test whether all are takes as long as it can
     for (int i = 0; i < MEMBERS * PF_SHARES; i++) {
@@ -173,28 +183,34 @@ static void fill_kit(problem *p, pf_rng *rng)
 
 static void fill_responses(problem *p, pf_rng *rng)
 {
-    p->nominal = numbers((size_t)p->m * WINDOW);
-    p->changed = numbers((size_t)p->m * WINDOW);
-    p->response = numbers((size_t)p->m * VARIANTS * WINDOW);
-    for (int i = 0; i < p->m * WINDOW; i++) {
-        double scale = p->build.scale[i % CHANNELS];
+    const pf_kit *k = &p->build.kit;
+    p->nominal = numbers((size_t)k->n_probes * WINDOW);
+    p->changed = numbers((size_t)k->n_targets * WINDOW);
+    p->response = numbers((size_t)k->n_probes * VARIANTS * WINDOW);
+    for (int i = 0; i < k->n_probes * WINDOW; i++) {
+        int q = i / WINDOW, x = i % WINDOW, target = k->probe_target[q];
+        double scale = k->scale[x % CHANNELS], weak = 0;
         p->nominal[i] = pf_rng_normal(rng);
-        p->changed[i] = p->nominal[i] + .3 * scale * pf_rng_normal(rng);
+        for (; target < k->probe_target[q + 1]; target++) {
+            weak = p->nominal[i] + .3 * scale * pf_rng_normal(rng);
+            p->changed[target * WINDOW + x] = weak;
+        }
+        // the fault is that of the probe's last target
         for (int v = 0; v < VARIANTS; v++) {
-            double mean = v == VARIANTS - 1 ? p->changed[i] : p->nominal[i];
-            p->response[((i / WINDOW) * VARIANTS + v) * WINDOW + i % WINDOW] =
-                mean + scale * pf_rng_normal(rng);
+            double mean = v == VARIANTS - 1 ? weak : p->nominal[i];
+            p->response[(q * VARIANTS + v) * WINDOW + x] = mean + scale * pf_rng_normal(rng);
         }
     }
 }
 
-static void start(problem *p, int m, bool require_probe)
+static void start(problem *p, int m, int groups, bool require_probe)
 {
     pf_rng rng;
     pf_error error;
     pf_rng_init(&rng, pf_key_root((uint64_t)m));
     memset(p, 0, sizeof *p);
     p->m = m;
+    p->groups = groups;
     p->window_bytes = sizeof(double) * WINDOW;
     lay_out(p, require_probe);
     fill_kit(p, &rng);
@@ -223,8 +239,13 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
     (void)n_from;
     (void)error;
     const problem *p = self;
-    memcpy(out, (h->mechanism == 0 ? p->nominal : p->changed) + (size_t)h->probe * WINDOW,
-           p->window_bytes);
+    const double *from_here = p->nominal + (size_t)h->probe * WINDOW;
+    if (h->mechanism > 0) {
+        int target = p->build.kit.probe_target[h->probe];
+        target += h->probe < p->groups ? h->mechanism - 1 : 0;
+        from_here = p->changed + (size_t)target * WINDOW;
+    }
+    memcpy(out, from_here, p->window_bytes);
     return PF_OK;
 }
 
@@ -238,6 +259,10 @@ static double run_round(problem *p)
     double begin = bench_now();
     for (int t = 0; t < ROUND; t++) {
         int q = p->probe[t];
+        if (p->groups > 0 && q >= p->groups) {
+            fputs("bench_stage1: a single pulse in a round of group probes\n", stderr);
+            exit(1);
+        }
         const double *y = p->response + (size_t)(q * VARIANTS + t % VARIANTS) * WINDOW;
         pf_tell tell = {q, y, ROWS, CHANNELS, NULL, 0};
         if (pf_session_tell(p->session, &tell, &predictor, NULL) != PF_OK) {
@@ -271,62 +296,84 @@ static void write_numbers(FILE *file, int n, const double *values)
     fwrite(values, sizeof *values, (size_t)n, file);
 }
 
-static bool write_problem(problem *p, const char *name)
+static void write_integers(FILE *file, int n, const int32_t *values)
+{
+    for (int i = 0; i < n; i++) {
+        write_numbers(file, 1, &(double){values[i]});
+    }
+}
+
+static void write_problem(problem *p, const char *name)
 {
     FILE *file = fopen(name, "wb");
     if (!file) {
-        return false;
+        fprintf(stderr, "bench_stage1: %s cannot be opened\n", name);
+        exit(1);
     }
     const pf_kit *k = &p->build.kit;
-    int m = p->m;
-    const double head[] = {m, ROWS, CHANNELS, BINS, GAINS, VARIANTS, ROUND, k->hazard, k->g_cal};
-    write_numbers(file, 9, head);
+    int m = p->m, probes = k->n_probes, targets = k->n_targets;
+    const double head[] = {m,     probes,   targets, ROWS,      CHANNELS, BINS,
+                           GAINS, VARIANTS, ROUND,   k->hazard, k->g_cal};
+    write_numbers(file, 11, head);
+    write_integers(file, probes + 1, k->probe_target);
+    write_integers(file, targets, k->target_mech);
     write_numbers(file, CHANNELS, k->scale);
     write_numbers(file, GAINS, k->grid);
     write_numbers(file, m + 1, k->prior);
     write_numbers(file, m, k->weight);
-    write_numbers(file, m, k->charge);
-    write_numbers(file, m * (BINS - 1), k->edges);
-    write_numbers(file, m * BINS, k->nominal);
-    write_numbers(file, m * BINS, k->changed);
-    write_numbers(file, m, k->m0);
-    write_numbers(file, m, k->m1);
-    write_numbers(file, m, k->sigma);
-    write_numbers(file, m * WINDOW, p->nominal);
-    write_numbers(file, m * WINDOW, p->changed);
-    write_numbers(file, m * VARIANTS * WINDOW, p->response);
+    write_numbers(file, probes, k->charge);
+    write_numbers(file, targets * (BINS - 1), k->edges);
+    write_numbers(file, targets * BINS, k->nominal);
+    write_numbers(file, targets * BINS, k->changed);
+    write_numbers(file, targets, k->m0);
+    write_numbers(file, targets, k->m1);
+    write_numbers(file, targets, k->sigma);
+    write_numbers(file, probes * WINDOW, p->nominal);
+    write_numbers(file, targets * WINDOW, p->changed);
+    write_numbers(file, probes * VARIANTS * WINDOW, p->response);
     // what came out
     run_round(p);
-    for (int t = 0; t <= ROUND; t++) {
-        write_numbers(file, 1, &(double){p->probe[t]});
-    }
+    write_integers(file, ROUND + 1, p->probe);
     write_numbers(file, m + 1, pf_session_belief(p->session));
     write_numbers(file, m * GAINS, pf_session_severity(p->session));
     bool good = !ferror(file);
-    return fclose(file) == 0 && good;
+    if (fclose(file) != 0 || !good) {
+        fprintf(stderr, "bench_stage1: %s cannot be written\n", name);
+        exit(1);
+    }
+}
+
+// Times one kit; writes its problem where name is given.
+static void time_kit(int m, int groups, bool require_probe, const char *what, const char *name)
+{
+    static problem p;
+    start(&p, m, groups, require_probe);
+    bench_print(what, 1e9 * measure(&p, .4), "ns");
+    if (m == 16 && !require_probe) {
+        bench_print(groups > 0 ? "session_16_candidates_17_gains_groups"
+                               : "session_16_candidates_17_gains",
+                    (double)pf_session_size(&p.build.kit), "bytes");
+    }
+    if (name) {
+        write_problem(&p, name);
+    }
+    end(&p);
 }
 
 int main(int argc, char **argv)
 {
     const int sizes[] = {4, 8, 16, 32, 64};
-    char what[64];
-    static problem p;
-    for (int i = 0; i < 5; i++) {
-        start(&p, sizes[i], false);
-        snprintf(what, sizeof what, "stage1_opportunity_%d_candidates", p.m);
-        bench_print(what, 1e9 * measure(&p, .4), "ns");
-        if (p.m == 16) {
-            bench_print("session_16_candidates_17_gains", (double)pf_session_size(&p.build.kit),
-                        "bytes");
-            if (argc > 1 && !write_problem(&p, argv[1])) {
-                fprintf(stderr, "bench_stage1: %s cannot be written\n", argv[1]);
-                return 1;
-            }
-        }
-        end(&p);
+    if (argc != 1 && argc != 3) {
+        fputs("usage: bench_stage1 [PULSES GROUPS]\n", stderr);
+        return 1;
     }
-    start(&p, 16, true);
-    bench_print("stage1_opportunity_16_candidates_require_probe", 1e9 * measure(&p, .4), "ns");
-    end(&p);
+    for (int i = 0; i < 5; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "stage1_opportunity_%d_candidates", sizes[i]);
+        time_kit(sizes[i], 0, false, what, sizes[i] == 16 && argc == 3 ? argv[1] : NULL);
+    }
+    time_kit(16, 0, true, "stage1_opportunity_16_candidates_require_probe", NULL);
+    time_kit(16, GROUPS, false, "stage1_group_opportunity_16_targets", argc == 3 ? argv[2] : NULL);
+    time_kit(16, GROUPS, true, "stage1_group_opportunity_16_targets_require_probe", NULL);
     return 0;
 }

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One stage-1 opportunity in NumPy: the yardstick for bench_stage1.c.
 
-Reads the problem that `bench_stage1 FILE` wrote, checks that the vectorised implementation, a slow
-loop and the C session choose the same probes and end with the same belief and severity, then
-prints the time per opportunity in the same way as the C program.
+Reads the problems that `bench_stage1 PULSES GROUPS` wrote, checks that the vectorised
+implementation, a slow loop and the C session choose the same probes and end with the same belief
+and severity, then prints the time per opportunity in the same way as the C program.
 """
 
 import math
@@ -20,26 +20,34 @@ ROUNDS_SECONDS = 1.5
 class Problem:
     def __init__(self, path):
         data = np.fromfile(path, dtype=np.float64)
-        head = [int(x) for x in data[:7]]
-        self.m, rows, chan, bins, grid, variants, self.round = head
-        self.hazard, self.g_cal = float(data[7]), float(data[8])
-        self.at, self.data = 9, data
+        head = [int(x) for x in data[:9]]
+        self.m, probes, targets, rows, chan, bins, grid, variants, self.round = head
+        self.hazard, self.g_cal = float(data[9]), float(data[10])
+        self.at, self.data = 11, data
         m, window = self.m, (rows, chan)
+        # the targets of probe q are first[q] to first[q + 1], their mechanisms from 1
+        self.first = self.take(probes + 1).astype(int).tolist()
+        self.mechanism = self.take(targets).astype(int)
         self.scale = self.take(chan)
         self.grid = self.take(grid)
         self.prior = self.take(m + 1)
         self.weight = self.take(m)
-        self.charge = self.take(m)
-        self.edges = self.take(m, bins - 1)
-        self.p0 = self.take(m, bins)
-        self.p1 = self.take(m, bins)
-        self.m0 = self.take(m)
-        self.m1 = self.take(m)
-        self.sigma = self.take(m)
-        self.nominal = self.take(m, *window)
-        self.changed = self.take(m, *window)
-        self.response = self.take(m, variants, *window)
+        self.charge = self.take(probes)
+        self.edges = self.take(targets, bins - 1)
+        self.p0 = self.take(targets, bins)
+        self.p1 = self.take(targets, bins)
+        self.m0 = self.take(targets)
+        self.m1 = self.take(targets)
+        self.sigma = self.take(targets)
+        self.nominal = self.take(probes, *window)
+        self.changed = self.take(targets, *window)
+        self.response = self.take(probes, variants, *window)
         self.variants = variants
+        # per probe: the one window of a pulse, or the windows of all targets
+        self.changed_of = [
+            self.changed[a] if b == a + 1 else self.changed[a:b]
+            for a, b in zip(self.first, self.first[1:])
+        ]
         # what the C session made of it
         self.c_probes = self.take(self.round + 1).astype(int).tolist()
         self.c_belief = self.take(m + 1)
@@ -54,7 +62,8 @@ class Problem:
 
 
 class Vectorised:
-    """Everything a session does per opportunity, as whole-array operations."""
+    """Everything a session with one pulse per candidate does per opportunity, as whole-array
+    operations."""
 
     def __init__(self, problem, tensor=False):
         p = self.p = problem
@@ -63,10 +72,10 @@ class Vectorised:
         self.ratio = p.p1 / p.p0
         self.log_ratio = np.log(self.ratio)
         self.difference = p.p1 - p.p0
-        # p(c | i) for every probe, category and hypothesis
+        # p(c | i) for every target, category and hypothesis
         self.likelihood = np.repeat(p.p0[:, :, None], p.m + 1, axis=2)
-        for j in range(p.m):
-            self.likelihood[j, :, j + 1] = p.p1[j]
+        for t, mechanism in enumerate(p.mechanism):
+            self.likelihood[t, :, mechanism] = p.p1[t]
         self.value = self.value_tensor if tensor else self.value_terms
 
     def reset(self):
@@ -132,8 +141,70 @@ class Vectorised:
         self.peak = max(self.peak, belief[1:].sum())
 
 
+class Groups(Vectorised):
+    """The same where a probe has several targets: scores from the Gram matrix of their signatures,
+    and the values of a probe's targets added."""
+
+    def __init__(self, problem):
+        super().__init__(problem)
+        p = problem
+        self.starts = np.array(p.first[:-1])
+        self.candidate = p.mechanism - 1
+        self.rows = [np.arange(a, b) for a, b in zip(p.first, p.first[1:])]
+        self.columns = [p.mechanism[rows] for rows in self.rows]
+
+    def value_terms(self, b):
+        p = self.p
+        weighted = p.weight * b[1:]
+        square = weighted * b[1:]
+        others = square.sum() - square
+        at = self.candidate
+        bj = b[1:][at]
+        own = (weighted * (1 - b[1:]))[at]
+        total = p.p0 + self.difference * bj[:, None]
+        gain = self.difference * (others[at] * bj)[:, None] + p.p1 * own[:, None]
+        return np.add.reduceat(own - (p.p0 * gain / total).sum(axis=1), self.starts)
+
+    def match(self, response, nominal, changed):
+        """Score and least-squares coefficient of every target, and which are usable."""
+        p = self.p
+        residual = ((response - nominal) / p.scale).ravel()
+        signatures = ((changed - nominal) / p.scale).reshape(len(changed), -1)
+        gram = signatures @ signatures.T
+        norm = np.sqrt(gram.diagonal())
+        inverse = np.linalg.inv(gram / norm / norm[:, None])
+        remaining = 1 / np.sqrt(inverse.diagonal())
+        solution = inverse @ (signatures @ residual / norm)
+        return solution * remaining, solution / norm, remaining >= 0.01
+
+    def tell(self, q, response, nominal, changed):
+        p, rows, columns = self.p, self.rows[q], self.columns[q]
+        for x in (response, nominal, changed):
+            if not np.isfinite(x).all():
+                raise ValueError("not finite")
+        score, coefficient, usable = self.match(response, nominal, changed)
+        if not usable.all():
+            rows, columns = rows[usable], columns[usable]
+            score, coefficient = score[usable], coefficient[usable]
+        category = (p.edges[rows] < score[:, None]).sum(axis=1)
+        belief, at = self.belief, columns - 1
+        belief[columns] *= self.ratio[rows, category]
+        belief /= belief.sum()
+        self.evidence[at] = np.maximum(0, self.evidence[at] + self.log_ratio[rows, category])
+        self.count[at] += 1
+        gate = self.difference[rows, category] > 0
+        if gate.any():
+            rows, at = rows[gate], at[gate]
+            z = (coefficient[gate] - p.m0[rows]) / (p.m1[rows] - p.m0[rows])
+            away = (z[:, None] - self.expected) / p.sigma[rows, None]
+            with_prior = np.log(self.severity[at]) - 0.5 * away * away
+            severity = np.exp(with_prior - with_prior.max(axis=1, keepdims=True))
+            self.severity[at] = severity / severity.sum(axis=1, keepdims=True)
+        self.peak = max(self.peak, belief[1:].sum())
+
+
 class Loop:
-    """The same, one number at a time, written from the equations."""
+    """The same, one number at a time, written from the equations; projections by least squares."""
 
     def __init__(self, problem):
         self.p = problem
@@ -152,50 +223,76 @@ class Loop:
         leak = p.hazard * b[0]
         self.belief = b = [b[0] - leak] + [x + leak / p.m for x in b[1:]]
         best, best_value = -1, -math.inf
-        for q in range(p.m):
-            after = 0
-            for c in range(p.p0.shape[1]):
-                joint = [x * (p.p1 if i == q + 1 else p.p0)[q, c] for i, x in enumerate(b)]
-                total = sum(joint)
-                after += total * self.risk([x / total for x in joint])
-            value = round((self.risk(b) - after) / p.charge[q], 12)
+        for q, charge in enumerate(p.charge):
+            value = sum(self.reduction(b, t) for t in range(p.first[q], p.first[q + 1]))
+            value = round(value / charge, 12)
             if value > best_value:
                 best, best_value = q, value
         return best
 
+    def reduction(self, b, t):
+        """Expected reduction of the risk by a look at target t."""
+        p, after = self.p, 0
+        for c in range(p.p0.shape[1]):
+            joint = [
+                x * (p.p1 if i == p.mechanism[t] else p.p0)[t, c] for i, x in enumerate(b)
+            ]
+            total = sum(joint)
+            after += total * self.risk([x / total for x in joint])
+        return self.risk(b) - after
+
     def tell(self, q, response, nominal, changed):
-        p, product, energy = self.p, 0, 0
-        for r in range(response.shape[0]):
-            for c in range(response.shape[1]):
-                residual = (response[r, c] - nominal[r, c]) / p.scale[c]
-                signature = (changed[r, c] - nominal[r, c]) / p.scale[c]
-                product += residual * signature
-                energy += signature * signature
-        score = product / math.sqrt(energy)
-        category = sum(edge < score for edge in p.edges[q])
-        z = (product / energy - p.m0[q]) / (p.m1[q] - p.m0[q])
-        p0, p1 = p.p0[q, category], p.p1[q, category]
-        self.belief[q + 1] *= p1 / p0
+        p = self.p
+        scaled = [
+            [(x - y) / s for x, y, s in zip(one.flat, nominal.flat, np.tile(p.scale, len(nominal)))]
+            for one in (response, *changed.reshape(-1, *nominal.shape))
+        ]
+        residual, signatures = scaled[0], scaled[1:]
+        for k, t in enumerate(range(p.first[q], p.first[q + 1])):
+            self.learn(t, residual, signatures[k], free_of(signatures, k))
         total = sum(self.belief)
         self.belief = [x / total for x in self.belief]
+
+    def learn(self, t, residual, signature, freed):
+        """What target t says, by its signature freed of the others'."""
+        p, j = self.p, self.p.mechanism[t]
+        product = sum(x * y for x, y in zip(residual, freed))
+        size = math.sqrt(sum(x * x for x in freed))
+        if size < 0.01 * math.sqrt(sum(x * x for x in signature)):
+            return
+        category = sum(edge < product / size for edge in p.edges[t])
+        coefficient = product / sum(x * y for x, y in zip(freed, signature))
+        z = (coefficient - p.m0[t]) / (p.m1[t] - p.m0[t])
+        p0, p1 = p.p0[t, category], p.p1[t, category]
+        self.belief[j] *= p1 / p0
         if p1 > p0:
             phi = [
-                x * math.exp(-0.5 * ((z - (1 - g) / (1 - p.g_cal)) / p.sigma[q]) ** 2)
-                for x, g in zip(self.severity[q], p.grid)
+                x * math.exp(-0.5 * ((z - (1 - g) / (1 - p.g_cal)) / p.sigma[t]) ** 2)
+                for x, g in zip(self.severity[j - 1], p.grid)
             ]
-            self.severity[q] = [x / sum(phi) for x in phi]
+            self.severity[j - 1] = [x / sum(phi) for x in phi]
+
+
+def free_of(signatures, k):
+    """Signature k minus its least-squares projection on the others."""
+    signature = signatures[k]
+    if len(signatures) == 1:
+        return signature
+    columns = np.array(signatures[:k] + signatures[k + 1 :]).T
+    return signature - columns @ np.linalg.lstsq(columns, np.array(signature), rcond=None)[0]
 
 
 def run_round(problem, session, probes=None):
     """Seconds per opportunity; probes (if a list) receives what was asked for."""
     session.reset()
+    changed = problem.changed_of
     q = session.ask()
     if probes is not None:
         probes.append(q)
     begin = time.perf_counter()
     for t in range(problem.round):
         response = problem.response[q, t % problem.variants]
-        session.tell(q, response, problem.nominal[q], problem.changed[q])
+        session.tell(q, response, problem.nominal[q], changed[q])
         q = session.ask()
         if probes is not None:
             probes.append(q)
@@ -227,16 +324,20 @@ def measure(problem, session):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: bench_stage1.py PROBLEM")
-    problem = Problem(sys.argv[1])
+    if len(sys.argv) != 3:
+        sys.exit("usage: bench_stage1.py PULSES GROUPS")
+    problem, grouped = Problem(sys.argv[1]), Problem(sys.argv[2])
     np.seterr(divide="ignore")  # log of a severity that has become 0
     terms, tensor = Vectorised(problem), Vectorised(problem, tensor=True)
+    groups = Groups(grouped)
     check(problem, Loop(problem), "the loop")
     check(problem, terms, "NumPy")
     check(problem, tensor, "NumPy with posteriors")
+    check(grouped, Loop(grouped), "the loop on group probes")
+    check(grouped, groups, "NumPy on group probes")
     print(f"numpy_opportunity_16_candidates,{1e9 * measure(problem, terms):.6g},ns")
     print(f"numpy_opportunity_16_candidates_posteriors,{1e9 * measure(problem, tensor):.6g},ns")
+    print(f"numpy_group_opportunity_16_targets,{1e9 * measure(grouped, groups):.6g},ns")
     print(f"numpy_version,{np.__version__},")
 
 

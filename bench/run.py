@@ -194,6 +194,7 @@ def table(rows):
         for name, what in (("", "NumPy, same formula"), ("_posteriors", "NumPy, all posteriors")):
             slow = value("numpy_opportunity_16_candidates" + name)
             yield f"  {what} / C", f"{slow / c[16]:.1f} x", "60, aim 100"
+    yield from table_groups(value, rows, c[16])
     slope = (c[64] - c[4]) / 60
     yield "  per candidate more", f"{slope:.1f} ns", "constant"
     for m in (8, 16, 32):
@@ -214,6 +215,16 @@ def table(rows):
     yield from table_package(value, rows)
     yield from table_suite(value, rows)
     yield from table_world(value, rows)
+
+
+def table_groups(value, rows, single):
+    """A round that tells a group probe with 16 targets, on a library that has the pulses too."""
+    group = value("stage1_group_opportunity_16_targets")
+    yield "group probe, 16 targets", f"{group / 1e3:.1f} us", "below 30"
+    yield "  / one opportunity", f"{group / single:.1f} x", ""
+    if "numpy_group_opportunity_16_targets" in rows:
+        slow = value("numpy_group_opportunity_16_targets")
+        yield "  NumPy / C", f"{slow / group:.1f} x", ""
 
 
 def table_world(value, rows):
@@ -330,11 +341,11 @@ def main():
                      f"  cmake --build {build} --target bench_programs preflight_cli")
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        problem = pathlib.Path(folder) / "problem"
-        run(rows, [programs[0], problem])
+        problems = [pathlib.Path(folder) / name for name in ("pulses", "groups")]
+        run(rows, [programs[0], *problems])
         python = numpy_python(build)
         if python:
-            run(rows, [python, ROOT / "bench/bench_stage1.py", problem])
+            run(rows, [python, ROOT / "bench/bench_stage1.py", *problems])
         else:
             print("no NumPy here, so no ratio to it (make deps)", file=sys.stderr)
     run(rows, [programs[1]])

@@ -234,6 +234,9 @@ static void test_program(void)
         {"calibrate dc_servo -o @/servo --probes @/servo", 2, "overwrite"},
         {"calibrate dc_servo -o @/k --config @/servo", 0, "4 probes"},
         {"calibrate dc_servo -o @/k --config @/servo --probes single", 3, "lists `probes`"},
+        {"calibrate attitude -o @/k --config @/servo", 3,
+         "is for plant dc_servo, not for attitude"},
+        {"design attitude -o @/k --config @/servo", 3, "is for plant dc_servo, not for attitude"},
         {"calibrate --recordings @/servo -o @/k --probes single", 2, "recordings"},
     };
     PF_CASE("design and calibrate --probes: exit status and what is said");

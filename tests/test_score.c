@@ -188,6 +188,26 @@ static void test_one_target(void)
     }
 }
 
+static void test_dot_rows(void)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_root(26));
+    PF_CASE("dots of many rows have the bits of one at a time");
+    double out[TARGETS + 1];
+    for (int rows = 0; rows <= TARGETS; rows++) {
+        for (int n = 0; n <= 41; n++) {
+            draw(&rng, rows * n, 1, signature);
+            draw(&rng, n, 1, residual);
+            out[rows] = 7;
+            pf_dot_rows(n, rows, residual, signature, out);
+            for (int k = 0; k < rows; k++) {
+                CHECK(out[k] == pf_dot(n, residual, signature + k * n));
+            }
+            CHECK(out[rows] == 7);
+        }
+    }
+}
+
 static void test_closed_forms(void)
 {
     pf_rng rng;
@@ -295,6 +315,7 @@ void test_score(void)
     test_random();
     test_deficient();
     test_one_target();
+    test_dot_rows();
     test_closed_forms();
     test_recovered_coefficients();
     test_small();

@@ -123,6 +123,15 @@ PF_API pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, p
 PF_API pf_status pf_plan_load_library(pf_plan *plan, const char *file, const char *text, size_t n,
                                       pf_error *error);
 
+// Gives the plan the probes of a kit. probes: "designed", "single" (one pulse per candidate) or the
+// name of a library file; NULL: those that the configuration lists, or without any designed ones
+// where the plan's method can read them, else single pulses. The configuration is the one that the
+// plan was made from (text Nullable), its section `design` says what a designed probe may do.
+PF_API pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, const char *file,
+                                       const char *text, size_t n, const char *const *overrides,
+                                       int n_overrides, pf_plant *plant, const pf_model *model,
+                                       const pf_effort *effort, pf_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,6 +26,8 @@ typedef struct pf_match {
 
 // Sum of a[i]*b[i] in a fixed order (four interleaved partial sums): the same bits everywhere.
 PF_API double pf_dot(int n, const double *a, const double *b);
+// The same of a with each of `rows` rows of n, in less time and with the same bits.
+PF_API void pf_dot_rows(int n, int rows, const double *a, const double *b, double *out);
 
 // out = (x - base)/scale, row by row (Eq. residual_signature). scale has n_chan entries if
 // scale_rows is 1, else rows*n_chan. out may be x.

@@ -63,7 +63,8 @@ typedef struct pf_py_plan {
     const char *file;   // what the configuration is called in messages
     const char *config; // YAML
     const char *method;
-    const char *model; // file of a learned model. Nullable: a twin.
+    const char *model;  // file of a learned model. Nullable: a twin.
+    const char *probes; // as pf_plan_choose_probes takes them
     double seed;
     int threads; // 0: one per processor
     const volatile int *stop;

@@ -3,6 +3,7 @@
 #include "binding.h"
 
 #include "check/reply.h"
+#include "preflight/design.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,15 +89,19 @@ static pf_status calibrate(pf_plant *plant, const pf_py_plan *given, void **byte
     pf_plan plan;
     pf_model *model = NULL;
     pf_effort effort = {.threads = given->threads, .stop = given->stop};
-    pf_status status =
-        pf_plan_from_config(&plan, pf_plant_get_info(plant), given->file, given->config,
-                            given->config ? strlen(given->config) : 0, NULL, 0, error);
+    size_t n_config = given->config ? strlen(given->config) : 0;
+    pf_status status = pf_plan_from_config(&plan, pf_plant_get_info(plant), given->file,
+                                           given->config, n_config, NULL, 0, error);
     if (status != PF_OK) {
         return status;
     }
     apply(given, &plan);
     if (given->model) {
         status = pf_model_load(&model, given->model, error);
+    }
+    if (status == PF_OK) {
+        status = pf_plan_choose_probes(&plan, given->probes, given->file, given->config, n_config,
+                                       NULL, 0, plant, model, &effort, error);
     }
     if (status == PF_OK) {
         status = pf_calibrate(&plan, plant, model, &effort, bytes, n, error);

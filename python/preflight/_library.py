@@ -56,8 +56,8 @@ class Desk(Structure):
 
 class Plan(Structure):
     _fields_ = [("file", c_char_p), ("config", c_char_p), ("method", c_char_p),
-                ("model", c_char_p), ("seed", c_double), ("threads", c_int),
-                ("stop", POINTER(c_int))]
+                ("model", c_char_p), ("probes", c_char_p), ("seed", c_double),
+                ("threads", c_int), ("stop", POINTER(c_int))]
 
 
 ROLL = ctypes.CFUNCTYPE(c_int, c_uint64, c_void_p, c_int, c_void_p, c_void_p, c_int, c_int,

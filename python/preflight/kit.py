@@ -40,9 +40,9 @@ class Kit:
 
     >>> kit = Kit.calibrate("attitude", episodes=60)
     >>> kit.plant, kit.predictor, len(kit.probes)
-    ('attitude', 'twin', 7)
-    >>> kit.probes[2].name, kit.probes[2].targets
-    ('thruster3', (3,))
+    ('attitude', 'twin', 10)
+    >>> kit.probes[0].name, len(kit.probes[0].targets), kit.probes[5].name, kit.probes[5].targets
+    ('group_1', 2, 'thruster3', (3,))
     >>> kit.check(fault={"thruster3": 0.35}, seed=7).go
     True
     """
@@ -75,17 +75,22 @@ class Kit:
     def calibrate(cls, plant: Union[str, Plant, Machine], *, config: Config = None,
                   method: Optional[str] = None, seed: Optional[int] = None,
                   threads: Optional[int] = None, model: Optional[Path] = None,
+                  probes: Union[Path, Sequence[Mapping[str, Any]], None] = None,
                   **settings: Any) -> Kit:
-        """Calibrates a kit, as `preflight calibrate --probes single` does and to the same bytes.
+        """Calibrates a kit, as `preflight calibrate` does and to the same bytes.
 
         plant: a name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`, which runs
         in this process and on one thread. config: a YAML file or a mapping with the same keys;
-        `settings` are such keys by name (episodes=100, sensor_noise=.25). model: a learned model
-        that predicts in place of a copy of the plant. Group probes are designed by the
-        program only: `preflight calibrate`, then `Kit.load`.
+        `settings` are such keys by name (episodes=100, sensor_noise=.25, faults="many"). model: a
+        learned model that predicts in place of a copy of the plant. probes: "designed" (group
+        probes, designed on what predicts), "single" (one pulse per candidate), a library file
+        (`preflight design`) or a list as in a configuration; by default those that the
+        configuration lists, else designed ones where the method can read them.
         """
         machine = Machine.of(plant)
-        plan, keep = _plan(config, settings, method, seed, model)
+        if probes is not None and not isinstance(probes, (str, os.PathLike)):
+            settings["probes"], probes = probes, None
+        plan, keep = _plan(config, settings, method, seed, model, probes)
         plan.threads = 1 if machine.in_process else threads or 0
         kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle)))
         del keep
@@ -101,7 +106,7 @@ class Kit:
         (`preflight calibrate --recordings`); the file's columns are in docs/formats.md."""
         with open(recordings, "rb") as file:
             csv = file.read()
-        plan, keep = _plan(config, settings, method, seed, None)
+        plan, keep = _plan(config, settings, method, seed)
         if plan.config is None and (method is not None or seed is not None):
             raise ValueError("method and seed need config or settings with recordings")
         plan.threads = threads or 0
@@ -211,7 +216,7 @@ def _frozen(values: Sequence) -> np.ndarray:
 
 
 def _plan(config: Config, settings: Mapping[str, Any], method: Optional[str], seed: Optional[int],
-          model: Optional[Path]) -> Tuple[Plan, list]:
+          model: Optional[Path] = None, probes: Optional[Path] = None) -> Tuple[Plan, list]:
     """The plan, and what it points into."""
     text: Optional[str] = None
     file = "config"
@@ -227,7 +232,7 @@ def _plan(config: Config, settings: Mapping[str, Any], method: Optional[str], se
         text = json.dumps({**(config or {}), **settings}, default=_plain, allow_nan=False)
     if seed is not None and not 0 <= int(seed) < 2**53:
         raise ValueError(f"seed: {seed} is not in 0..2**53 - 1")
-    keep = [None if v is None else os.fsencode(v) for v in (file, text, method, model)]
+    keep = [None if v is None else os.fsencode(v) for v in (file, text, method, model, probes)]
     plan = Plan(*keep, -1 if seed is None else seed, 0, None)
     return plan, keep
 

@@ -38,8 +38,7 @@ class BridgeTest(Case):
         kits = []
         for threads in (1, 3):
             path = self.folder / f"{threads}.kit"
-            preflight("calibrate", "gym:Pendulum-v1", "-o", path, "--probes", "single", "--threads",
-                      threads, *SET)
+            preflight("calibrate", "gym:Pendulum-v1", "-o", path, "--threads", threads, *SET)
             kits.append(path.read_bytes())
         kits.append(bytes(pf.Kit.calibrate(pf.GymPlant("Pendulum-v1", fresh=False), **SMALL)))
         self.assertEqual(kits[0], kits[1])
@@ -48,8 +47,8 @@ class BridgeTest(Case):
 
     def test_a_walker_is_checked(self):
         """Calibrated here, checked by the program through the bridge: the same verdict."""
-        kit = pf.Kit.calibrate("gym:BipedalWalker-v3", budget={"stage1": 4}, tasks=[
-            {"name": "swing", "mechanisms": ["hip_2"]}], **SMALL)
+        kit = pf.Kit.calibrate("gym:BipedalWalker-v3", probes="single", budget={"stage1": 4},
+                               tasks=[{"name": "swing", "mechanisms": ["hip_2"]}], **SMALL)
         path = self.folder / "w.kit"
         kit.save(path)
         self.assertEqual(kit.plant, "gym:BipedalWalker-v3")

@@ -23,8 +23,8 @@ def resident():
 class ManyTest(Case):
     @classmethod
     def setUpClass(cls):
-        cls.kit = pf.Kit.calibrate("attitude", episodes=40, alarm_trials=200)
-        # responses and predictions by hand: what is measured is the session
+        # responses and predictions of one target by hand: what is measured is the session
+        cls.kit = pf.Kit.calibrate("attitude", probes="single", episodes=40, alarm_trials=200)
         rng, kit = np.random.default_rng(0), cls.kit
         shape = (kit.probes[0].rows, len(kit.channels))
         cls.response = rng.normal(size=shape) * 1e-3

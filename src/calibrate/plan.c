@@ -222,6 +222,11 @@ static void build_passive(pf_plan_builder *b)
 
 static pf_status build(pf_plan_builder *b)
 {
+    const char *plant = b->config->plant;
+    if (plant && b->info && strcmp(plant, b->info->name) != 0) {
+        return pf_fail(b->error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s",
+                       b->config->file, plant, b->info->name);
+    }
     pf_status status = build_mechanisms(b);
     if (status == PF_OK) {
         status = build_channels(b);

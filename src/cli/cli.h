@@ -132,19 +132,6 @@ int cli_predictor(const char *command, const char *given, const char *output, co
 // Whether --plot names a picture that we draw, by its ending; else a usage error was printed.
 bool cli_picture(const char *command, const char *path);
 
-// Which probes a kit is calibrated with.
-typedef enum cli_probes {
-    CLI_PROBES_DEFAULT,  // designed, unless the configuration or the method asks for others
-    CLI_PROBES_SINGLE,   // one pulse per candidate
-    CLI_PROBES_DESIGNED, // designed in place
-    CLI_PROBES_LIBRARY   // from a file
-} cli_probes;
-
-// Gives the plan the probes that were asked for. The model is Nullable, library the file's name.
-pf_status cli_plan_probes(pf_plan *plan, cli_probes which, const char *library,
-                          const cli_config *config, pf_plant *plant, const pf_model *model,
-                          const pf_effort *effort, pf_error *error);
-
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 

@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include "host/file.h"
+#include "preflight/design.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,6 @@ typedef struct call {
     bool json;
     double seed_number; // NaN: not given
     const char *model;  // file of the ensemble. NULL: a twin
-    cli_probes which;   // and c->probes the library's file
 } call;
 
 static void print_summary(const char *path, const pf_kit *k, bool json)
@@ -138,12 +138,9 @@ static pf_status from_plant(const call *c, const cli_config *t, const pf_effort 
     status = pf_plan_from_config(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
                                  t->overrides, t->n_overrides, error);
     if (status == PF_OK) {
-        const char *name = pf_plant_get_info(plant)->name;
         apply_options(c, &plan);
-        status = strcmp(plan.plant, name) == 0
-                     ? cli_plan_probes(&plan, c->which, c->probes, t, plant, model, effort, error)
-                     : pf_fail(error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s", t->file,
-                               plan.plant, name);
+        status = pf_plan_choose_probes(&plan, c->probes, t->file, t->data, t->n, t->overrides,
+                                       t->n_overrides, plant, model, effort, error);
         if (status == PF_OK) {
             status = pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error);
         }
@@ -154,20 +151,15 @@ static pf_status from_plant(const call *c, const cli_config *t, const pf_effort 
     return status;
 }
 
-// single, designed or the name of a file.
-static int read_probes(call *c)
+static int check_probes(const call *c)
 {
-    if (!c->probes) {
-        return EXIT_YES;
-    }
-    c->which = strcmp(c->probes, "single") == 0     ? CLI_PROBES_SINGLE
-               : strcmp(c->probes, "designed") == 0 ? CLI_PROBES_DESIGNED
-                                                    : CLI_PROBES_LIBRARY;
-    if (c->recordings) {
+    if (c->probes && c->recordings) {
         return cli_usage("calibrate",
                          "--probes: recordings come with the probes they were made of");
     }
-    if (c->which == CLI_PROBES_LIBRARY && pf_file_same(c->output, c->probes)) {
+    bool word =
+        c->probes && (strcmp(c->probes, "single") == 0 || strcmp(c->probes, "designed") == 0);
+    if (c->probes && !word && pf_file_same(c->output, c->probes)) {
         return cli_usage("calibrate", "-o %s would overwrite the library", c->output);
     }
     return EXIT_YES;
@@ -236,7 +228,7 @@ int cmd_calibrate(int argc, char **argv)
         status = read_predictor(&c);
     }
     if (status == EXIT_YES) {
-        status = read_probes(&c);
+        status = check_probes(&c);
     }
     cli_config t;
     double threads = 0;

@@ -76,16 +76,9 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
     if (status != PF_OK) {
         return status;
     }
-    const char *name = pf_plant_get_info(plant)->name;
     plan.seed = isnan(c->seed_number) ? plan.seed : (uint64_t)c->seed_number;
-    if (strcmp(plan.plant, name) != 0) {
-        status = pf_fail(error, PF_ERR_MISMATCH, "%s: is for plant %s, not for %s", t->file,
-                         plan.plant, name);
-    }
-    if (status == PF_OK) {
-        status = pf_design_config_read(&config, &plan, t->file, t->data, t->n, t->overrides,
-                                       t->n_overrides, error);
-    }
+    status = pf_design_config_read(&config, &plan, t->file, t->data, t->n, t->overrides,
+                                   t->n_overrides, error);
     if (status == PF_OK) {
         status = pf_design_create(&made, &config, &plan, plant, model, effort, error);
     }

@@ -5,6 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+// Four doubles side by side, because compilers do not find this by themselves: the same four
+// partial sums as pf_dot, and so the same bits, whatever the width of the machine's registers.
+#if defined(__GNUC__)
+typedef double four __attribute__((vector_size(32)));
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+#if defined(__GNUC__) && defined(__x86_64__)
+#define HAVE_WIDE
+#endif
+
 double pf_dot(int n, const double *a, const double *b)
 {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
@@ -19,6 +31,72 @@ double pf_dot(int n, const double *a, const double *b)
         s0 += a[i] * b[i];
     }
     return (s0 + s1) + (s2 + s3);
+}
+
+#if defined(__GNUC__)
+// Four rows at once: the additions of one dot wait for each other, those of four do not.
+static ALWAYS_INLINE void dot_four(int n, const double *a, const double *b, double *out)
+{
+    const double *b1 = b + n, *b2 = b1 + n, *b3 = b2 + n;
+    four s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        four x, y0, y1, y2, y3;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y0, b + i, sizeof y0);
+        memcpy(&y1, b1 + i, sizeof y1);
+        memcpy(&y2, b2 + i, sizeof y2);
+        memcpy(&y3, b3 + i, sizeof y3);
+        s0 += x * y0;
+        s1 += x * y1;
+        s2 += x * y2;
+        s3 += x * y3;
+    }
+    for (; i < n; i++) {
+        s0[0] += a[i] * b[i];
+        s1[0] += a[i] * b1[i];
+        s2[0] += a[i] * b2[i];
+        s3[0] += a[i] * b3[i];
+    }
+    out[0] = (s0[0] + s0[1]) + (s0[2] + s0[3]);
+    out[1] = (s1[0] + s1[1]) + (s1[2] + s1[3]);
+    out[2] = (s2[0] + s2[1]) + (s2[2] + s2[3]);
+    out[3] = (s3[0] + s3[1]) + (s3[2] + s3[3]);
+}
+
+#ifdef HAVE_WIDE
+__attribute__((target("avx"))) static void dot_four_wide(int n, const double *a, const double *b,
+                                                         double *out)
+{
+    dot_four(n, a, b, out);
+}
+#endif
+
+static void dot_four_any(int n, const double *a, const double *b, double *out)
+{
+#ifdef HAVE_WIDE
+    if (__builtin_cpu_supports("avx")) {
+        dot_four_wide(n, a, b, out);
+        return;
+    }
+#endif
+    dot_four(n, a, b, out);
+}
+#endif
+
+void pf_dot_rows(int n, int rows, const double *a, const double *b, double *out)
+{
+    int k = 0;
+#if defined(__GNUC__)
+    // the last four may be some of those before once more
+    for (; rows >= 4 && k < rows; k += 4) {
+        int from = k + 4 <= rows ? k : rows - 4;
+        dot_four_any(n, a, b + (size_t)from * (size_t)n, out + from);
+    }
+#endif
+    for (; k < rows; k++) {
+        out[k] = pf_dot(n, a, b + (size_t)k * (size_t)n);
+    }
 }
 
 void pf_scaled_difference(int rows, int n_chan, const double *x, const double *base,
@@ -82,15 +160,6 @@ typedef struct window_sums {
     double energy, product, whole;
 } window_sums;
 
-// Four doubles side by side, because compilers do not find this by themselves: the same four
-// partial sums as pf_dot, and so the same bits, whatever the width of the machine's registers.
-#if defined(__GNUC__)
-typedef double four __attribute__((vector_size(32)));
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-#else
-#define ALWAYS_INLINE inline
-#endif
-
 static ALWAYS_INLINE window_sums sum_window(int n, const double *response, const double *nominal,
                                             const double *changed, const double *inverse)
 {
@@ -124,8 +193,7 @@ static ALWAYS_INLINE window_sums sum_window(int n, const double *response, const
                          (q[0] + q[1]) + (q[2] + q[3])};
 }
 
-#if defined(__GNUC__) && defined(__x86_64__)
-#define HAVE_WIDE
+#ifdef HAVE_WIDE
 __attribute__((target("avx"))) static window_sums sum_window_wide(int n, const double *response,
                                                                   const double *nominal,
                                                                   const double *changed,
@@ -175,34 +243,40 @@ static void accept(pf_match *out, double score, double remaining, double norm)
 // And one below this counts as dependent there: remaining 1e-5, far under what is usable.
 #define PIVOT_DEPENDENT 1e-10
 
-// Lower Cholesky factor of c (t x t, unit diagonal), inverted in place. False if a pivot is small.
+// The inverse of the lower Cholesky factor of c (t x t, unit diagonal) into its lower triangle; the
+// transposed factor is left above. False if a pivot is small. Whole rows at a time, so that no
+// number waits for its neighbour.
 static bool invert_factor(int t, double *c)
 {
-    for (int i = 0; i < t; i++) {
-        for (int k = 0; k <= i; k++) {
-            double sum = c[i * t + k];
-            for (int p = 0; p < k; p++) {
-                sum -= c[i * t + p] * c[k * t + p];
-            }
-            if (i == k) {
-                if (sum < PIVOT_CAREFUL) {
-                    return false;
-                }
-                c[i * t + i] = sqrt(sum);
-            } else {
-                c[i * t + k] = sum / c[k * t + k];
+    for (int p = 0; p < t; p++) {
+        double *row = c + p * t;
+        if (row[p] < PIVOT_CAREFUL) {
+            return false;
+        }
+        row[p] = sqrt(row[p]);
+        for (int k = p + 1; k < t; k++) {
+            row[k] /= row[p];
+        }
+        for (int i = p + 1; i < t; i++) {
+            for (int k = i; k < t; k++) {
+                c[i * t + k] -= row[i] * row[k];
             }
         }
     }
-    for (int k = 0; k < t; k++) {
-        c[k * t + k] = 1 / c[k * t + k];
-        for (int i = k + 1; i < t; i++) {
-            double sum = 0;
-            for (int p = k; p < i; p++) {
-                sum -= c[i * t + p] * c[p * t + k];
-            }
-            c[i * t + k] = sum / c[i * t + i];
+    for (int i = 0; i < t; i++) {
+        double *row = c + i * t, pivot = row[i];
+        for (int k = 0; k < i; k++) {
+            row[k] = 0;
         }
+        for (int p = 0; p < i; p++) {
+            for (int k = 0; k <= p; k++) {
+                row[k] -= c[p * t + i] * c[p * t + k];
+            }
+        }
+        for (int k = 0; k < i; k++) {
+            row[k] /= pivot;
+        }
+        row[i] = 1 / pivot;
     }
     return true;
 }
@@ -256,6 +330,30 @@ static void match_careful(int t, int j, double *c, double *y, double norm, pf_ma
     accept(out, y[j] / remaining, remaining, norm);
 }
 
+// Correlations of the signatures (t x t), their norms and their products with the residual over
+// their norms; a vanished one correlates with nothing.
+static void correlate(int t, int n, const double *signatures, const double *residual, double *corr,
+                      double *norm, double *product)
+{
+    // inner products first, in the lower triangle; four cost no more than one
+    for (int i = 0; i < t; i++) {
+        int rows = t >= 4 && i < 3 ? 4 : i + 1;
+        pf_dot_rows(n, rows, signatures + (size_t)i * (size_t)n, signatures, corr + i * t);
+    }
+    pf_dot_rows(n, t, residual, signatures, product);
+    for (int i = 0; i < t; i++) {
+        norm[i] = sqrt(corr[i * t + i]);
+        norm[i] = isfinite(norm[i]) ? norm[i] : 0;
+        bool alive = norm[i] > 0;
+        product[i] = alive ? product[i] / norm[i] : 0;
+        corr[i * t + i] = alive ? 1 : 0;
+        for (int k = 0; k < i; k++) {
+            double c = alive && norm[k] > 0 ? corr[i * t + k] / (norm[i] * norm[k]) : 0;
+            corr[i * t + k] = corr[k * t + i] = c;
+        }
+    }
+}
+
 void pf_match_targets(int n_targets, int n, const double *signatures, const double *residual,
                       double *scratch, pf_match *out)
 {
@@ -266,20 +364,7 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
     int t = n_targets;
     double *corr = scratch, *work = corr + t * t, *norm = work + t * t;
     double *product = norm + t, *y = product + t;
-    // correlations of the signatures; a vanished one correlates with nothing
-    for (int i = 0; i < t; i++) {
-        const double *h = signatures + (size_t)i * (size_t)n;
-        norm[i] = sqrt(pf_dot(n, h, h));
-        norm[i] = isfinite(norm[i]) ? norm[i] : 0;
-        bool alive = norm[i] > 0;
-        product[i] = alive ? pf_dot(n, residual, h) / norm[i] : 0;
-        corr[i * t + i] = alive ? 1 : 0;
-        for (int k = 0; k < i; k++) {
-            const double *g = signatures + (size_t)k * (size_t)n;
-            double c = alive && norm[k] > 0 ? pf_dot(n, h, g) / (norm[i] * norm[k]) : 0;
-            corr[i * t + k] = corr[k * t + i] = c;
-        }
-    }
+    correlate(t, n, signatures, residual, corr, norm, product);
     for (int i = 0; i < t * t; i++) {
         work[i] = corr[i];
     }
