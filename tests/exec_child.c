@@ -89,6 +89,7 @@ static void describe_domain(const char *mode, json_t *hello)
                         json_pack("[s, s, s]", is_mode(mode, "domain-first") ? "otif" : "return",
                                   "shortfall", "unknown"));
     json_object_set_new(hello, "draws", json_integer(2));
+    json_object_set_new(hello, "calm", json_boolean(is_mode(mode, "domain-calm")));
     json_object_set_new(hello, "sensor_noise", json_real(.25));
     json_object_set_new(hello, "probe",
                         json_pack("{s:i, s:[f, f, f]}", "steps", 2, "amplitude", 0., .5, .5));
@@ -184,8 +185,12 @@ static json_t *roll(const json_t *request)
 }
 
 // gain x correction of the task's candidate, the correction limited to 2, the return to 1.
-static double domain_return(const json_t *request, const json_t *gains)
+static double domain_return(const char *mode, const json_t *request, const json_t *gains)
 {
+    if (is_mode(mode, "domain-more") || is_mode(mode, "domain-less")) {
+        return is_mode(mode, "domain-more") ? 1.5 : -.1;
+    }
+
     size_t j = (size_t)json_integer_value(json_object_get(request, "task")) + 1;
     double c = number_at(json_object_get(request, "correction"), j);
     double value = number_at(gains, j) * (c < 2 ? c : 2);
@@ -194,7 +199,7 @@ static double domain_return(const json_t *request, const json_t *gains)
 
 static void add_metrics(const char *mode, const json_t *request, json_t *reply)
 {
-    double value = domain_return(request, json_object_get(request, "gains"));
+    double value = domain_return(mode, request, json_object_get(request, "gains"));
     json_object_set_new(reply, "metrics",
                         json_pack("{s:f, s:f, s:f}", "return", value,
                                   is_mode(mode, "domain-metric") ? "other" : "shortfall", 1 - value,
@@ -207,8 +212,8 @@ static json_t *forecast(const char *mode, const json_t *request)
     size_t j = (size_t)json_integer_value(json_object_get(request, "task")) + 1;
     json_t *row = json_array(), *beyond = json_array();
     for (size_t h = 0; h < json_array_size(hypotheses); h++) {
-        json_array_append_new(row,
-                              json_real(domain_return(request, json_array_get(hypotheses, h))));
+        json_array_append_new(
+            row, json_real(domain_return(mode, request, json_array_get(hypotheses, h))));
         json_array_append_new(beyond,
                               json_real(number_at(json_object_get(request, "correction"), j) > 2));
     }

@@ -72,7 +72,7 @@ const char *pf_scratch_dir(void);
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(settings, false)                                                                             \
-    X(domain, false)                                                                               \
+    X(domain, true)                                                                                \
     X(bank, false)                                                                                 \
     X(memo, true)                                                                                  \
     X(episode, true)                                                                               \

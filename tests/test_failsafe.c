@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
 #include "calibrate/observe.h"
+#include "kit_fixture.h"
 #include "preflight/calibrate.h"
 #include "test.h"
 
@@ -270,8 +271,87 @@ static void check_blind(void)
     pf_plant_destroy(plant);
 }
 
+static pf_fixture *made_up(int m, int targets, pf_faults faults)
+{
+    pf_fixture_config config = pf_fixture_config_default();
+    config.m = m;
+    config.targets = targets;
+    config.n_probes = 1;
+    config.require_probe = true;
+    config.faults = faults;
+    config.stop = PF_STOP_BREAK;
+    pf_fixture *f = pf_fixture_create(&config);
+    for (int t = 0; t < targets; t++) {
+        double *h = f->direction + (size_t)t * (size_t)f->window;
+        h[0] = 0; // a channel in which nobody acts
+        f->at.signature[t] = (1 - f->kit.g_cal) * sqrt(pf_dot(f->window, h, h));
+    }
+    return f;
+}
+
+// A sensor that jumps is not hidden by a signature that vanished.
+static void check_vanished(void)
+{
+    PF_CASE("a wild sensor beside a signature that vanished");
+    for (int wild = 0; wild < 2; wild++) {
+        pf_fixture *f = made_up(3, 3, PF_FAULTS_MANY);
+        pf_session *s = pf_fixture_session(f, NULL, 1);
+        pf_predictor predictor = pf_fixture_predictor(f);
+        memset(f->direction + 2 * f->window, 0, sizeof(double) * (size_t)f->window);
+        f->at.off_limit[0] = 10;
+        for (pf_ask ask = pf_session_ask(s); ask.kind == PF_ASK_PROBE; ask = pf_session_ask(s)) {
+            double response[256];
+            pf_hypothesis healthy = {ask.probe, 0, 1, NULL};
+            pf_fixture_response(f, &healthy, 0, NULL, response);
+            response[0] += wild ? 1e6 : 0;
+            pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+            if (!CHECK(pf_session_tell(s, &tell, &predictor, NULL) == PF_OK)) {
+                break;
+            }
+        }
+        pf_session_certify(s);
+        CHECK(pf_session_mechanism(s, 1)->probed == !wild);
+        CHECK(pf_session_mechanism(s, 2)->probed == !wild);
+        CHECK(!pf_session_mechanism(s, 3)->probed);
+        free(s);
+        pf_fixture_free(f);
+    }
+}
+
+// A recovery probe whose predictions hardly differ teaches nothing.
+static void check_faint(pf_faults faults)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        pf_fixture *f = made_up(1, 1, faults);
+        pf_session *s = pf_fixture_session(f, NULL, seed);
+        pf_rng rng;
+        double before = NAN;
+        pf_rng_init(&rng, seed);
+        for (pf_ask ask = pf_session_ask(s); ask.kind == PF_ASK_PROBE; ask = pf_session_ask(s)) {
+            if (ask.stage == 2 && isnan(before)) {
+                pf_session_certify(s);
+                before = pf_session_mechanism(s, 1)->mean_gain;
+                for (int i = 0; i < f->window; i++) {
+                    f->direction[i] *= 1e-4;
+                }
+            }
+            if (!CHECK(pf_fixture_tell(f, s, 1, .35, .05, &rng) == PF_OK)) {
+                break;
+            }
+        }
+        pf_session_certify(s);
+        CHECK_NEAR(pf_session_mechanism(s, 1)->mean_gain, before, 1e-12);
+        free(s);
+        pf_fixture_free(f);
+    }
+}
+
 void test_failsafe(void)
 {
+    check_vanished();
+    PF_CASE("recovery probes that show nothing");
+    check_faint(PF_FAULTS_ONE);
+    check_faint(PF_FAULTS_MANY);
     const pf_kit *const kits[] = {attitude_kit(), attitude_many_kit()};
     for (int i = 0; i < 2; i++) {
         check_garbage(kits[i]);

@@ -49,6 +49,9 @@ static void check_equal(int targets, int n, double tolerance)
         double allowed = tolerance * size / fast[t].remaining;
         CHECK_NEAR(fast[t].score, plain[t].score, allowed);
         CHECK_NEAR(fast[t].coefficient, plain[t].coefficient, allowed / (norm * fast[t].remaining));
+        // what no signature explains, here by its square since it is a difference
+        CHECK_NEAR(fast[t].off * fast[t].off, plain[t].off * plain[t].off,
+                   tolerance * size * size / (n * fast[t].remaining * fast[t].remaining));
     }
 }
 

@@ -147,7 +147,7 @@ PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int t
 PF_API const pf_mechanism_readiness *pf_session_mechanism(const pf_session *session, int mechanism);
 
 // Share of what the task asks that reaches the plant from mechanism j under correction c and gain
-// g: g <clip(c u), u>/<u, u>; for a policy g c.
+// g: g <clip(c u), u>/<u, u>; for a policy g min(c, reach).
 PF_API double pf_kit_delivered_share(const pf_kit *kit, int task, int mechanism, double correction,
                                      double gain);
 

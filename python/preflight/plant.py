@@ -207,22 +207,31 @@ class Plant:
             self.reset(seed, noise)
         start = vector(self.state(), self.state_size, "state()") if self.state_size else np.zeros(0)
         n_chan = len(self.channels)
-        output = np.empty((len(commands), n_chan))
-        initial = self._observed(n_chan, "before the first command")
-        for t, command in enumerate(commands):
-            self.step(self.deliver(command, gains))
-            output[t] = self._observed(n_chan, t)
-        return Trace(start, initial, output)
+        rows = np.empty((len(commands) + 1, n_chan))  # first before any command
+        rows[0] = self._observed(n_chan)
+        if type(self).deliver is Plant.deliver:  # the same for all rows at once
+            for t, delivered in enumerate(self.deliver(commands, gains)):
+                self.step(delivered)
+                rows[t + 1] = self._observed(n_chan)
+        else:
+            for t, command in enumerate(commands):
+                self.step(self.deliver(command, gains))
+                rows[t + 1] = self._observed(n_chan)
+        self._check(rows)
+        return Trace(start, rows[0], rows[1:])
 
-    def _observed(self, n_chan: int, when: Any) -> np.ndarray:
-        values = np.array(self.observe(), dtype=np.float64)
+    def _observed(self, n_chan: int) -> np.ndarray:
+        values = np.asarray(self.observe(), dtype=np.float64)
         if values.shape != (n_chan,):
             raise ValueError(f"observe() gave shape {values.shape} for {n_chan} channels")
-        if not np.isfinite(values).all():
-            c = int(np.flatnonzero(~np.isfinite(values))[0])
-            where = f"in row {when}" if isinstance(when, int) else when
-            raise ValueError(f"channel {self.channels[c].name!r} is {values[c]} {where}")
         return values
+
+    def _check(self, rows: np.ndarray) -> None:
+        if np.isfinite(rows).all():
+            return
+        t, c = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        where = f"in row {t - 1}" if t > 0 else "before the first command"
+        raise ValueError(f"channel {self.channels[c].name!r} is {rows[t, c]} {where}")
 
     def describe(self) -> dict:
         """The plant's hello in the bridge protocol."""

@@ -14,7 +14,7 @@
 
 // Corrections in use are at most 1/.1 with the default grid.
 static const double ladder[] = {1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 7, 10};
-enum { STEPS = sizeof ladder / sizeof ladder[0], STARTS = 8 };
+enum { STEPS = sizeof ladder / sizeof ladder[0] };
 static const double nothing = 1e-4; // of NTE: what rounding may do to a loop
 
 // One use of a mechanism by a loop, from one start.
@@ -44,6 +44,7 @@ static pf_status fly(loop *l, double correction, double *out, pf_error *error)
     roll.correction = l->correction;
     roll.policy = l->c->plan->tasks[l->task].policy_index;
     roll.rows = l->c->plan->tasks[l->task].rows;
+    roll.disturbance = true; // a loop works harder then; the same one in every flight
     return pf_plant_roll(l->w->plant, &roll, &(pf_trace){.output = out}, error);
 }
 
@@ -56,6 +57,7 @@ static pf_status fly_nominal(loop *l, double *energy, pf_error *error)
     still.key = l->key;
     still.command = l->w->still;
     still.rows = rows;
+    still.disturbance = true;
     pf_status status =
         pf_plant_roll(l->w->plant, &still, &(pf_trace){.output = l->w->nominal}, error);
     status = status ? status : fly(l, 1, l->w->predicted, error);
@@ -148,7 +150,7 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
     if (plan->tasks[l.task].policy_index < 0 || l.mechanism == 0) {
         return PF_OK;
     }
-    for (int s = 0; s < STARTS && s < c->build.kit.n_members && status == PF_OK; s++) {
+    for (int s = 0; s < c->build.kit.n_members && status == PF_OK; s++) {
         l.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 0);
         status = climb(&l, reach, error);
     }

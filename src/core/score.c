@@ -307,14 +307,17 @@ static void match_all(int t, int n, double whole, const double *inverse, const d
 }
 
 // One target against the span of the others, whatever their rank: eliminates them from the
-// correlations c (t x t, overwritten) and products y (overwritten), dependent ones left out.
-static void match_careful(int t, int j, double *c, double *y, double norm, pf_match *out)
+// correlations c (t x t, overwritten) and products y (overwritten), dependent ones left out. Gives
+// what all of them together explain of the residual.
+static double match_careful(int t, int j, double *c, double *y, double norm, pf_match *out)
 {
+    double explained = 0;
     for (int p = 0; p < t; p++) {
         double pivot = c[p * t + p];
         if (p == j || pivot < PIVOT_DEPENDENT) {
             continue;
         }
+        explained += y[p] * y[p] / pivot;
         for (int i = 0; i < t; i++) {
             if (i != j && i <= p) {
                 continue;
@@ -328,6 +331,7 @@ static void match_careful(int t, int j, double *c, double *y, double norm, pf_ma
     }
     double remaining = c[j * t + j] > 0 ? sqrt(c[j * t + j]) : 0;
     accept(out, y[j] / remaining, remaining, norm);
+    return explained + (c[j * t + j] >= PIVOT_DEPENDENT ? y[j] * y[j] / c[j * t + j] : 0);
 }
 
 // Correlations of the signatures (t x t), their norms and their products with the residual over
@@ -372,6 +376,7 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
         match_all(t, n, pf_dot(n, residual, residual), work, norm, product, y, out);
         return;
     }
+    double whole = pf_dot(n, residual, residual);
     for (int j = 0; j < t; j++) {
         if (!(norm[j] > 0)) {
             out[j] = match_nothing();
@@ -383,7 +388,8 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
         for (int i = 0; i < t; i++) {
             y[i] = product[i];
         }
-        match_careful(t, j, work, y, norm[j], &out[j]);
+        double left = whole - match_careful(t, j, work, y, norm[j], &out[j]);
+        out[j].off = sqrt(left > 0 ? left / n : 0);
     }
 }
 
@@ -440,5 +446,14 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
         project_out(n, rank, basis, left);
         double size = sqrt(pf_dot(n, left, left));
         accept(&out[j], pf_dot(n, residual, left) / size, size / norm, norm);
+        // what neither the others nor the rest of this one explain
+        double explained = 0,
+               along = size > sqrt(PIVOT_DEPENDENT) * norm ? pf_dot(n, residual, left) / size : 0;
+        for (int k = 0; k < rank; k++) {
+            double part = pf_dot(n, residual, basis + (size_t)k * (size_t)n);
+            explained += part * part;
+        }
+        double rest = pf_dot(n, residual, residual) - explained - along * along;
+        out[j].off = sqrt(rest > 0 ? rest / n : 0);
     }
 }

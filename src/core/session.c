@@ -81,6 +81,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->expected = take(l, grid, d);
     s->share = take(l, m + 1, d);
     s->spill = take(l, m + 1, d);
+    s->asked = take(l, m + 1, d);
 }
 
 size_t pf_session_size(const pf_kit *kit)

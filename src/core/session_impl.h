@@ -75,6 +75,7 @@ struct pf_session {
     double *returns;       // members x hypotheses of the largest task
     double *expected;      // n_grid: the straight line of z
     double *share;         // m + 1: what a healthy mechanism delivers of the task at hand
+    double *asked;         // m + 1: the whole correction of a policy, 0 for an open loop
     double *spill;         // m + 1: and what it sends beside the asked shape (recordings)
 };
 
@@ -98,6 +99,11 @@ pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error);
 bool pf__session_far(const pf_session *s, int probe, double least);
 // Gives up a probe that twice gave what no machine of the model gives.
 void pf__session_give_up(pf_session *s, int probe);
+
+// Stage 2: whether the predictions for a target of the probe differ by at least a tenth of the
+// usual signature, so that its answer is a look; and makes the other targets say nothing.
+bool pf__session_looked(const pf_session *s, int probe, int target);
+bool pf__session_blind(pf_session *s, int probe, double healthy, int n);
 
 static inline bool pf__session_many(const pf_session *s)
 {

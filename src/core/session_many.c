@@ -76,6 +76,11 @@ pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error)
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n = s->n_grid + 1;
     const double *d = s->discrepancy;
+    if (!pf__session_blind(s, probe, 0, n)) {
+        s->n_readings = 0;
+        pf__session_give_up(s, probe);
+        return PF_OK;
+    }
     double temperature = pf_temperature(d[0], n_targets * n - 1, d + 1, s->kit->temperature);
     if (!isfinite(temperature)) {
         return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
@@ -104,7 +109,8 @@ pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error)
     // a target whose counterfactuals hardly differ was not looked at
     for (int t = 0; t < n_targets; t++) {
         for (int g = 1; g < n; g++) {
-            bool differs = fabs(d[t * n + g] - d[t * n]) >= temperature;
+            bool differs =
+                pf__session_looked(s, probe, t) && fabs(d[t * n + g] - d[t * n]) >= temperature;
             s->probed[targets[t]] = s->probed[targets[t]] || differs;
         }
     }

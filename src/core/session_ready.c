@@ -18,17 +18,28 @@ pf_joint pf_session_joint(pf_session *s)
     return *pf__session_joint_now(s);
 }
 
+// How much correction a policy is sure to deliver: its commands are unknown, and a kit of before
+// reaches were found knows of none. Open loops: any.
+static double policy_reach(const pf_kit *k, int task, int mechanism)
+{
+    if (pf_kit_task_rows(k, task) > 0) {
+        return INFINITY;
+    }
+    for (int u = k->task_use[task]; u < k->task_use[task + 1] && k->n_reach > 0; u++) {
+        if (k->use_mech[u] == mechanism) {
+            return k->reach[u];
+        }
+    }
+    return 1;
+}
+
 // What the corrected, clipped command of a mechanism is of the asked one: the share along it, and
 // what is sent beside it (a command of varying amplitude that is clipped in part), both at gain 1.
 static void deliver(const pf_kit *k, int task, int mechanism, double correction, double *share,
                     double *spill)
 {
     double asked = 0, along = 0, sent = 0;
-    for (int u = k->task_use[task]; u < k->task_use[task + 1] && k->n_reach > 0; u++) {
-        // the commands of a policy are unknown: beyond its reach nothing more is delivered
-        bool bounded = pf_kit_task_rows(k, task) == 0 && k->use_mech[u] == mechanism;
-        correction = bounded ? fmin(correction, k->reach[u]) : correction;
-    }
+    correction = fmin(correction, policy_reach(k, task, mechanism));
     for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
         double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
         double v = pf_corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
@@ -55,8 +66,12 @@ static double use_nte(const pf_session *s, int use, int member, double gain)
     const pf_kit *k = s->kit;
     int j = k->use_mech[use];
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
-    double nte = pf_nte_interpolate(k->n_shares, k->shares, k->nte + row * (size_t)k->n_shares,
-                                    gain * s->share[j]);
+    const double *table = k->nte + row * (size_t)k->n_shares;
+    double nte = pf_nte_interpolate(k->n_shares, k->shares, table, gain * s->share[j]);
+    if (s->asked[j] > s->share[j]) {
+        // what a policy delivers beyond its reach lies between that and all of the correction
+        nte = fmax(nte, pf_nte_interpolate(k->n_shares, k->shares, table, gain * s->asked[j]));
+    }
     return nte + (k->n_response > 0 ? gain * gain * s->spill[j] : 0);
 }
 
@@ -156,7 +171,9 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         int j = k->use_mech[u];
         pf_moments moments = moments_of(joint, j);
-        deliver(k, task, j, pf_correction(&moments), &s->share[j], &s->spill[j]);
+        double correction = pf_correction(&moments);
+        deliver(k, task, j, correction, &s->share[j], &s->spill[j]);
+        s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
     }
     pf_prediction p;
     if (pf__session_many(s)) {

@@ -373,6 +373,45 @@ static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predic
     return PF_OK;
 }
 
+// What the weakest gain of the grid would change of the response that was just predicted without
+// it, as large as a signature is measured.
+static void measure_look(pf_session *s, const pf_tell *tell, int target)
+{
+    const pf_kit *k = s->kit;
+    const double *whiten = pf_kit_whiten(k, tell->probe);
+    int n = tell->rows * k->n_chan;
+    pf_scaled_difference(tell->rows, k->n_chan, s->predicted, s->nominal, k->scale, k->n_scale,
+                         s->signatures);
+    if (whiten) {
+        pf_whiten(n, whiten, s->signatures);
+    }
+    s->matches[target].size = pf_residual_norm(n, s->signatures);
+}
+
+bool pf__session_looked(const pf_session *s, int probe, int target)
+{
+    const pf_kit *k = s->kit;
+    return !k->require_probe ||
+           s->matches[target].size >= .1 * k->signature[k->probe_target[probe] + target];
+}
+
+// Targets that were not looked at say nothing: at every gain as far away as healthy (d has n
+// numbers per target, the first of them healthy where n is 1 + n_grid). False: none was looked at.
+bool pf__session_blind(pf_session *s, int probe, double healthy, int n)
+{
+    bool any = false;
+    for (int t = 0; t < pf_kit_probe_targets(s->kit, probe, NULL); t++) {
+        bool looked = pf__session_looked(s, probe, t);
+        double *d = s->discrepancy + (size_t)t * (size_t)n;
+        double same = n > s->n_grid ? d[0] : healthy;
+        for (int i = 0; i < n && !looked; i++) {
+            d[i] = same;
+        }
+        any = any || looked;
+    }
+    return any;
+}
+
 bool pf__session_far(const pf_session *s, int probe, double least)
 {
     return s->kit->require_probe && sqrt(least) > s->kit->distance_limit[probe];
@@ -383,6 +422,11 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
 {
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n_grid = s->n_grid;
+    if (!pf__session_blind(s, probe, d_nominal, n_grid)) {
+        s->n_readings = 0;
+        pf__session_give_up(s, probe);
+        return PF_OK;
+    }
     double temperature =
         pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, s->kit->temperature);
     if (!isfinite(temperature)) {
@@ -415,12 +459,24 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     // a target whose counterfactuals hardly differ was not looked at
     for (int t = 0; t < n_targets; t++) {
         for (int g = 0; g < n_grid; g++) {
-            bool differs = fabs(s->discrepancy[t * n_grid + g] - d_nominal) >= temperature;
+            bool differs = pf__session_looked(s, probe, t) &&
+                           fabs(s->discrepancy[t * n_grid + g] - d_nominal) >= temperature;
             s->probed[targets[t]] = s->probed[targets[t]] || differs;
         }
     }
     s->n_readings = 0;
     return PF_OK;
+}
+
+// After the prediction for a target healthy (which 0) or at a gain of the grid.
+static void note_prediction(pf_session *s, const pf_tell *tell, int target, int which)
+{
+    if (which == 0) {
+        memcpy(s->nominal, s->predicted,
+               sizeof(double) * (size_t)tell->rows * (size_t)s->kit->n_chan);
+    } else if (which == 1) {
+        measure_look(s, tell, target);
+    }
 }
 
 // Every target healthy and at each grid gain, the others at their mean gain.
@@ -435,6 +491,7 @@ static pf_status tell_each(pf_session *s, const pf_tell *tell, const pf_predicto
     for (int i = 0; i < n_targets * n && status == PF_OK; i++) {
         double gain = i % n == 0 ? 1 : k->grid[i % n - 1];
         status = discrepancy(s, tell, predictor, targets[i / n], gain, &s->discrepancy[i], error);
+        note_prediction(s, tell, i / n, i % n);
     }
     return status == PF_OK ? pf__session_take_each(s, tell->probe, error) : status;
 }
@@ -453,11 +510,13 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
     pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
     if (status == PF_OK) {
         status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
+        note_prediction(s, tell, 0, 0);
     }
     for (int t = 0; t < n_targets && status == PF_OK; t++) {
         for (int g = 0; g < n_grid && status == PF_OK; g++) {
             status = discrepancy(s, tell, predictor, targets[t], k->grid[g],
                                  &s->discrepancy[t * n_grid + g], error);
+            note_prediction(s, tell, t, g + 1);
         }
     }
     return status == PF_OK ? take_discrepancies(s, tell->probe, d_nominal, error) : status;

@@ -241,6 +241,14 @@ static pf_status take_answer(const pf_description *about, const json_t *reply, i
     return PF_OK;
 }
 
+// Returns are shares of the best; rounding may go a little beyond.
+static bool take_return(double *value)
+{
+    bool good = *value >= 0 && *value <= 1 + 1e-9;
+    *value = good && *value > 1 ? 1 : *value;
+    return good;
+}
+
 // Every metric that the plant announced, in its order.
 static pf_status take_metrics(const pf_description *about, const json_t *reply, double *metrics,
                               char *what)
@@ -253,7 +261,9 @@ static pf_status take_metrics(const pf_description *about, const json_t *reply, 
         }
         metrics[i] = json_number_value(number);
     }
-    return PF_OK;
+    return about->n_metrics == 0 || take_return(&metrics[0])
+               ? PF_OK
+               : pf__bridge_refuse(what, "\"return\" is %g, must be in 0..1", metrics[0]);
 }
 
 static json_t *forecast_request(const bridge *self, const pf_forecast *f)
@@ -282,9 +292,17 @@ static pf_status take_forecast(const pf_description *about, const json_t *reply,
     for (int d = 0; good && d < about->draws; d++) {
         good = read_list(json_array_get(rows, (size_t)d), n, returns + (size_t)d * (size_t)n);
     }
-    return good ? PF_OK
-                : pf__bridge_refuse(what, "a forecast is not \"returns\" %d x %d and \"beyond\" %d",
-                                    about->draws, n, n);
+    if (!good) {
+        return pf__bridge_refuse(what, "a forecast is not \"returns\" %d x %d and \"beyond\" %d",
+                                 about->draws, n, n);
+    }
+    for (int i = 0; i < about->draws * n; i++) {
+        if (!take_return(&returns[i])) {
+            return pf__bridge_refuse(what, "a forecast has a return of %g, must be in 0..1",
+                                     returns[i]);
+        }
+    }
+    return PF_OK;
 }
 
 // Sends one request and waits for its answer, which is the caller's. *keep: the child is in order,

@@ -344,8 +344,9 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
         same = strcmp(a->policies[p].name, b->policies[p].name) == 0 &&
                a->policies[p].rows == b->policies[p].rows && a->policy_task[p] == b->policy_task[p];
     }
-    static const char *const suggestions[] = {"probe", "task",    "reveal", "importance",
-                                              "calm",  "metrics", "draws",  "sensor_noise"};
+    static const char *const suggestions[] = {"probe",  "task",    "reveal", "importance",
+                                              "calm",   "metrics", "draws",  "sensor_noise",
+                                              "charge", "tasks"};
     for (int i = 0; same && i < (int)(sizeof suggestions / sizeof suggestions[0]); i++) {
         const json_t *x = json_object_get(a->hello, suggestions[i]);
         const json_t *y = json_object_get(b->hello, suggestions[i]);

@@ -157,16 +157,22 @@ static double recovered(const deployment *d)
 // A calm plant's twin is exact: tasks whose measures nobody asks for are not simulated.
 static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf_error *error)
 {
-    *ret = d->returns[d->n - 1];
+    *ret = recovered(d);
     if (go) {
         return PF_OK;
     }
-    double unused;
+    double unused, sum = 0;
     pf_forecast truth = *f;
     truth.n = 1;
     truth.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
     truth.correction = d->none;
-    return pf_plant_forecast(d->bank->plant, &truth, ret, &unused, error);
+    // the decision is made: its returns may go
+    pf_status status = pf_plant_forecast(d->bank->plant, &truth, d->returns, &unused, error);
+    for (int i = 0; i < d->info->draws && status == PF_OK; i++) {
+        sum += d->returns[i];
+    }
+    *ret = sum / d->info->draws;
+    return status;
 }
 
 static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
@@ -187,6 +193,7 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     pf_why why;
     *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
     bool simulated = !d->info->calm || task == d->measured;
+    double corrected = recovered(d);
     if (simulated) {
         status = fly(d, task, *go ? d->correction : d->none, metrics, error);
         *ret = metrics[0];
@@ -200,7 +207,7 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     count(d, changed, *go, *ret < p.lower, *ret >= d->setup->j_min);
     if (changed) {
         d->value[PF_METRIC_clipped_recovered] =
-            d->beyond[d->n - 1] > 0 && recovered(d) >= d->setup->j_min;
+            d->beyond[d->n - 1] > 0 && corrected >= d->setup->j_min;
     }
     if (task != d->measured) {
         return PF_OK;

@@ -24,8 +24,8 @@ void pf__figure_mechanism(pf__drawing *d); // efficiency by knob, bits over the 
 
 void pf__figure_budgets(pf__drawing *d);
 void pf__figure_deadline(pf__drawing *d);
-void pf__figure_sensitivity(pf__drawing *d);    // regret and CRPS over the recovery budget
-void pf__figure_coordinate(pf__drawing *d); // realised coordinate over the true gain
+void pf__figure_sensitivity(pf__drawing *d); // regret and CRPS over the recovery budget
+void pf__figure_coordinate(pf__drawing *d);  // realised coordinate over the true gain
 
 const char *pf__figure_colour(const char *method);
 // How many true gains were run.

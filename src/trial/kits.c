@@ -153,12 +153,20 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     return status;
 }
 
+// Whether alarm trials share a few starts: the nominal residual of a calm plant under its own twin
+// is the sensors' noise, whatever the start, and a process takes its time.
+static bool is_pooled(const pf_kits_request *r)
+{
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    return info->calm && !r->model && pf_plant_is_process(info->name);
+}
+
 void pf_kits_key(const pf_kits_request *r, char key[65])
 {
     pf_text text = {0};
     pf_text_addf(&text, "%s|%s|%llu|%d|%d|%d|%d", PF_VERSION, pf_plant_get_info(r->plant)->name,
                  (unsigned long long)r->seed, r->grid, r->bins, r->episodes, r->alarm_trials);
-    pf_text_addf(&text, "|%s", r->fingerprint);
+    pf_text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     const double numbers[] = {r->g_cal, r->sigma, r->hazard};
     pf_json_numbers(&text, 3, numbers);
     for (int i = 0; i < r->n_methods; i++) {
@@ -492,14 +500,11 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
     pf_status status = w.memory && w.maxima
                            ? PF_OK
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
-    const pf_plant_info *info = pf_plant_get_info(r->plant);
     for (int b = 0; b < 2 && status == PF_OK; b++) {
         const pf_kit *kit = pf_kits_library(kits, b == 1);
         status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
         status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
-        // a calm plant's nominal residual is the sensors' noise: a few starts do for all trials
-        bool pooled = info->calm && pf_plant_is_process(info->name);
-        status = kit && status == PF_OK && pooled ? pf_bank_pool(&w.bank[b], error) : status;
+        status = kit && status == PF_OK && is_pooled(r) ? pf_bank_pool(&w.bank[b], error) : status;
     }
     if (status == PF_OK) {
         status = run_alarms(&w, error);

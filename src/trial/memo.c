@@ -6,16 +6,18 @@
 
 #include <string.h>
 
-enum { PLACES = 4096 };
+enum { PLACES = 4096, BYTES = 16 << 20 };
 
 pf_status pf_memo_init(pf_memo *m, pf_arena *arena, int n_state, size_t window, pf_error *error)
 {
     m->n_state = (size_t)n_state;
     m->window = window;
-    m->start = pf_arena_take(arena, PLACES * (m->n_state + 1), sizeof(double));
-    m->response = pf_arena_take(arena, PLACES * window, sizeof(double));
-    m->hypothesis = pf_arena_take(arena, PLACES, sizeof *m->hypothesis);
-    m->known = pf_arena_take(arena, PLACES, sizeof *m->known);
+    m->places = BYTES / ((m->n_state + 1 + window) * sizeof(double)) + 1;
+    m->places = m->places < PLACES ? m->places : PLACES;
+    m->start = pf_arena_take(arena, m->places * (m->n_state + 1), sizeof(double));
+    m->response = pf_arena_take(arena, m->places * window, sizeof(double));
+    m->hypothesis = pf_arena_take(arena, m->places, sizeof *m->hypothesis);
+    m->known = pf_arena_take(arena, m->places, sizeof *m->known);
     return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for predictions") : PF_OK;
 }
 
@@ -33,7 +35,7 @@ static size_t place(const pf_memo *m, const double *start, const pf_hypothesis *
     for (size_t i = 0; i < m->n_state; i++) {
         hash = mixed(hash, start[i]);
     }
-    return (size_t)(hash % PLACES);
+    return (size_t)(hash % m->places);
 }
 
 const double *pf_memo_find(const pf_memo *m, const double *start, const pf_hypothesis *h)

@@ -17,7 +17,7 @@ typedef struct pf_memo {
     double *response; // places x window
     pf_hypothesis *hypothesis;
     bool *known;
-    size_t n_state, window;
+    size_t n_state, window, places;
 } pf_memo;
 
 // Memory comes from the arena and goes with it. window: the longest response in numbers.
