@@ -52,7 +52,7 @@ static void bench_exchange(void)
         levels[j] = (pf_level){.top = 1, .up = 1, .down = -1, .rate = INFINITY};
         group[j - 1] = j;
     }
-    pf_exchange *x = pf__exchange_create(&s, MECH - 1);
+    pf_exchange *x = pf__exchange_create(&s, MECH - 1, 1);
     if (!signature || !s.gram || !s.noise || !x) {
         exit(1);
     }

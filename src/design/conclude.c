@@ -123,8 +123,7 @@ static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
             if (m->job->config->apart[a * m->job->config->n_mech + b]) {
                 continue;
             }
-            int found =
-                pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL, error);
+            int found = pf__groups_design(m->job, m->s, 2, pair, 1, PAIR_STARTS, 1, levels, error);
             status = found < 0 ? error->code : PF_OK;
             bool apart = found > 0 && pf__exchange_set(m->x, 2, pair, levels) &&
                          pf__exchange_separation(m->x, separation) >= m->job->config->target;

@@ -230,11 +230,3 @@ void pf__sensitivity_free(pf_sensitivity *s)
 {
     pf_arena_free(&s->arena);
 }
-
-void pf__sensitivity_tighten(pf_sensitivity *s)
-{
-    size_t n = (size_t)s->n_starts * (size_t)s->n_columns * (size_t)s->n_moves;
-    for (size_t i = 0; i < n; i++) {
-        s->move[i] *= 1.2;
-    }
-}
