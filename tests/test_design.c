@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
+#include "design/library_write.h"
 #include "test.h"
 
 #include <math.h>
@@ -329,6 +330,32 @@ static void test_tighter(void)
     made_free(&held);
 }
 
+// Nothing shows the second tank, and the single pulse of the first one rises too far.
+static void test_dropped(void)
+{
+    PF_CASE("a library tells of what it holds, not of probes that were dropped");
+    static const char *const held[] = {"design.excursion=[{channel: of_a, most: 4}]"};
+    made m;
+    if (make_tanks(&m, 1e-3, held, 1)) {
+        const pf_design_library *l = &m.design.library;
+        CHECK(l->n_probes == 1 && l->n_targets == 1 && m.design.n_designed == 1);
+        CHECK(m.design.n_weak == 1 && m.design.weak[0] == 2 && m.design.n_left == 2);
+        CHECK(l->smallest == l->targets[0].confirmed && l->smallest >= m.config.target);
+        CHECK_NEAR(l->worst_move,
+                   fmax(l->probes[0].excursion[0] / m.design.scale[0],
+                        l->probes[0].excursion[1] / m.design.scale[1]),
+                   1e-12);
+        char said[60];
+        pf_text text = {0};
+        snprintf(said, sizeof said, "smallest confirmed %.1f.\n", l->targets[0].confirmed);
+        pf_library_write(&m.design, &m.config, &m.plan, "twin", &text);
+        CHECK(!text.failed);
+        CHECK_CONTAINS(text.data, said);
+        pf_text_free(&text);
+    }
+    made_free(&m);
+}
+
 void test_design(void)
 {
     test_confirmed();
@@ -338,4 +365,5 @@ void test_design(void)
     test_weak();
     test_hopeless();
     test_tighter();
+    test_dropped();
 }

@@ -84,8 +84,8 @@ typedef struct pf_design_library {
     int n_probes, n_targets;
     pf_design_probe *probes;
     pf_design_target *targets;
-    double smallest;   // confirmed separation, over all targets
-    double worst_move; // excursion over the channel's scale, largest over probes and channels
+    double smallest;   // confirmed separation, over all its targets
+    double worst_move; // excursion over the channel's scale, largest over its probes and channels
     char broken[160];  // the constraint that it does not obey; empty: none
 } pf_design_library;
 

@@ -184,10 +184,10 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
         *all = *all && (target->good || stays_alone(m, target->mechanism));
         smallest = fmin(smallest, target->confirmed);
     }
-    l.smallest = smallest; // of the designed ones
     if (!m->best.probes || good > m->best_good ||
-        (good == m->best_good && smallest > m->best.smallest)) {
+        (good == m->best_good && smallest > m->best_smallest)) {
         m->best = l;
+        m->best_smallest = smallest;
         m->best_good = good;
         m->best_designed = n_designed;
     }

@@ -159,8 +159,10 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
 
 // Adds predicted separations, collinearity and excursions to a library whose probes are set.
 pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error);
-// Adds what simulated episodes say.
+// Adds what simulated episodes say, and the extremes.
 pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error);
+// The smallest confirmed separation and the worst move of what the library holds now.
+void pf__measure_extremes(const pf_design_job *job, pf_design_library *library);
 // Whether the predicted moves of the outputs stay within bounds.
 bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe);
 // Smallest predicted separation of a probe, -1: of all.
@@ -198,6 +200,7 @@ typedef struct pf_maker {
     pf_design_library best;
     int best_good;
     int best_designed;
+    double best_smallest; // confirmed separation of the designed ones
 } pf_maker;
 
 // Drops what calibration would refuse, names what is missing, measures the other families.
