@@ -76,7 +76,8 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, (size_t)starts, run_start, &w, "exchange", error);
+        status = pf_parallel(job->effort, pf_threads(job->effort), (size_t)starts, run_start, &w,
+                             "exchange", error);
     }
     int found = 0;
     for (int best = 0; status == PF_OK && found < keep && best >= 0;) {

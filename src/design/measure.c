@@ -219,21 +219,22 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
     pf_design_job *job = w->job;
     size_t d = sizeof(double), chan = (size_t)job->plan->n_chan;
     size_t probes = (size_t)w->library->n_probes, most = (size_t)w->most;
+    int workers = w->study.c.n_workers;
     w->gram = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->noise = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->free = pf_arena_take(arena, STARTS * (size_t)job->rows * chan, d);
     size_t state = (size_t)w->study.c.build.kit.n_state;
     w->starts = pf_arena_take(arena, STARTS * state + 1, d);
     w->excursion = pf_arena_take(arena, STARTS * probes * chan, d);
-    w->projection =
-        pf_arena_take(arena, (size_t)pf_threads(job->effort) * most * (size_t)job->n_residuals, d);
+    w->projection = pf_arena_take(arena, (size_t)workers * most * (size_t)job->n_residuals, d);
     double *work = pf_arena_take(arena, 3 * most * most + 2 * most, d);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
-    pf_status status = pf_parallel(job->effort, STARTS, run_free, w, "prediction", error);
+    pf_status status = pf_parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, STARTS * probes, run_prediction, w, "prediction", error);
+        status = pf_parallel(job->effort, workers, STARTS * probes, run_prediction, w, "prediction",
+                             error);
     }
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
@@ -392,7 +393,8 @@ static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
     }
-    pf_status status = pf_parallel(w->job->effort, items, run_episode, w, "confirmation", error);
+    pf_status status = pf_parallel(w->job->effort, w->study.c.n_workers, items, run_episode, w,
+                                   "confirmation", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         for (int t = 0; t < w->library->probes[q].probe.n_targets; t++) {
             confirm_target(w, q, t, buffer);

@@ -328,8 +328,8 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     status = pf__study_open(&s, job, NOISE_COMMANDS, probes, false, false, error);
     if (status == PF_OK) {
         noise_work work = {job, &s};
-        status = pf_parallel(job->effort, (size_t)job->n_residuals, run_noise, &work, "residuals",
-                             error);
+        status = pf_parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise, &work,
+                             "residuals", error);
     }
     pf__study_close(&s);
     if (status == PF_OK && job->n_scale > 1) {
