@@ -36,9 +36,9 @@ static void made_free(made *m)
 static bool make_on(made *m, const char *const *overrides, int n, int episodes, int threads)
 {
     pf_error error = {PF_OK, ""};
-    bool good =
-        pf_plan_default(&m->plan, pf_plant_get_info(m->plant), &error) == PF_OK &&
-        pf_design_config_read(&m->config, &m->plan, "test", NULL, 0, overrides, n, &error) == PF_OK;
+    bool good = pf_plan_from_config(&m->plan, pf_plant_get_info(m->plant), "test", NULL, 0,
+                                    overrides, n, &error) == PF_OK &&
+                pf_design_config_read(&m->config, &m->plan, &error) == PF_OK;
     m->config.compare = false;
     m->config.episodes = episodes > 0 ? episodes : m->config.episodes;
     pf_effort effort = {.threads = threads};
@@ -237,7 +237,7 @@ static void test_hopeless(void)
     made m = {0};
     CHECK(pf_plant_create(&m.plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
-    CHECK(pf_design_config_default(&m.config, &m.plan, &error) == PF_OK);
+    CHECK(pf_design_config_read(&m.config, &m.plan, &error) == PF_OK);
     m.plan.sensor_noise = 1e6;
     CHECK(pf_design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
           PF_ERR_DEGENERATE);

@@ -62,6 +62,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
 {
     memset(s, 0, sizeof *s);
     s->plan = *job->plan;
+    s->plan.config = NULL;
     s->plan.memory = NULL;
     pf_plan_probe *list = pf_arena_take(&s->arena, (size_t)n + 1, sizeof *list);
     if (!list || !make_still(s, job->rows, &list[n])) {
