@@ -52,7 +52,7 @@ static void bench_exchange(void)
         levels[j] = (pf_level){.top = 1, .up = 1, .down = -1, .rate = INFINITY};
         group[j - 1] = j;
     }
-    pf_exchange *x = pf__exchange_create(&s, MECH - 1);
+    pf_exchange *x = pf__exchange_create(&s, MECH - 1, 1);
     if (!signature || !s.gram || !s.noise || !x) {
         exit(1);
     }
@@ -80,7 +80,7 @@ static void bench_attitude(void)
     pf_effort effort = {.threads = 1};
     if (pf_plant_create(&plant, "attitude", NULL) != PF_OK ||
         pf_plan_default(&plan, pf_plant_get_info(plant), NULL) != PF_OK ||
-        pf_design_config_default(&config, &plan, NULL) != PF_OK) {
+        pf_design_config_read(&config, &plan, NULL) != PF_OK) {
         exit(1);
     }
     config.compare = false;

@@ -186,14 +186,13 @@ static pf_status one_roll(void *self, int worker, size_t item, pf_error *error)
 // Best time of a piece of work over a few repetitions, each at least as long as `shortest`.
 static double best_time(problem *p, size_t items, pf_item_fn work)
 {
-    pf_effort effort = {.threads = 2};
     double best = INFINITY;
     for (int r = 0; r < REPEAT; r++) {
         int runs = 0;
         double begin = bench_now(), now = begin;
         while (now - begin < shortest) {
             pf_error error = {PF_OK, ""};
-            must(pf_parallel(&effort, items, work, p, "", &error), &error);
+            must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
             runs++;
             now = bench_now();
         }

@@ -52,8 +52,7 @@ static double measure(const pf_kit *kit, uint64_t seed)
         CHECK(pf_plant_create(&w.plant[i], "attitude", NULL) == PF_OK);
         w.memory[i] = aligned_alloc(16, (pf_session_size(kit) + 15) / 16 * 16);
     }
-    pf_effort effort = {.threads = THREADS};
-    if (!CHECK(pf_parallel(&effort, TRIALS, run_trial, &w, "trials", &error) == PF_OK)) {
+    if (!CHECK(pf_parallel(NULL, THREADS, TRIALS, run_trial, &w, "trials", &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
     int alarms = 0;

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE // sched_setaffinity
 #include "calibrate/fit.h"
 #include "calibrate/observe.h"
 #include "check/flight.h"
@@ -7,6 +8,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,43 @@ static void check_bytes(void)
     release(&one);
     release(&two);
     release(&other);
+}
+
+// Gives the calling thread back the processors that it had.
+static void grow(void *self, const char *what, size_t done, size_t total)
+{
+    (void)what, (void)done, (void)total;
+    sched_setaffinity(0, sizeof(cpu_set_t), self);
+}
+
+// One processor at first, all of them from the first episode on: the workers stay what they were.
+static void check_growing(void)
+{
+    pf_plan plan;
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    void *fixed = NULL, *growing = NULL;
+    size_t n = 0, n_growing = 0;
+    cpu_set_t all, first;
+    CPU_ZERO(&first);
+    CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
+    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    for (int i = 0; CPU_COUNT(&first) == 0 && i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &first);
+        }
+    }
+    pf_effort one = {.threads = 1}, any = {.self = &all, .progress = grow};
+    CHECK(pf_calibrate(&plan, plant, NULL, &one, &fixed, &n, &error) == PF_OK);
+    CHECK(sched_setaffinity(0, sizeof first, &first) == 0);
+    CHECK(pf_calibrate(&plan, plant, NULL, &any, &growing, &n_growing, &error) == PF_OK);
+    CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
+    CHECK(n > 0 && n == n_growing && memcmp(fixed, growing, n) == 0);
+    free(fixed);
+    free(growing);
+    pf_plan_free(&plan);
+    pf_plant_destroy(plant);
 }
 
 // What 140 checks of one kind of machine came to.
@@ -297,6 +336,8 @@ void test_calibrate(void)
 {
     PF_CASE("byte-identical for any number of threads");
     check_bytes();
+    PF_CASE("processors that come while it calibrates change nothing");
+    check_growing();
     PF_CASE("healthy machines are ready, losses are found");
     check_use();
     PF_CASE("edges that maximise mutual information");

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
+#include "design/library_write.h"
 #include "test.h"
 
 #include <math.h>
@@ -31,25 +32,32 @@ static void made_free(made *m)
     pf_plant_destroy(m->plant);
 }
 
-// Designs under the overrides; episodes 0: the default.
-static bool make(made *m, const char *plant, const char *const *overrides, int n, int episodes,
-                 int threads)
+// Designs on m->plant under the overrides; episodes 0: the default.
+static bool make_on(made *m, const char *const *overrides, int n, int episodes, int threads)
 {
     pf_error error = {PF_OK, ""};
-    memset(m, 0, sizeof *m);
-    bool good =
-        pf_plant_create(&m->plant, plant, &error) == PF_OK &&
-        pf_plan_default(&m->plan, pf_plant_get_info(m->plant), &error) == PF_OK &&
-        pf_design_config_read(&m->config, &m->plan, "test", NULL, 0, overrides, n, &error) == PF_OK;
+    bool good = pf_plan_from_config(&m->plan, pf_plant_get_info(m->plant), "test", NULL, 0,
+                                    overrides, n, &error) == PF_OK &&
+                pf_design_config_read(&m->config, &m->plan, &error) == PF_OK;
     m->config.compare = false;
     m->config.episodes = episodes > 0 ? episodes : m->config.episodes;
     pf_effort effort = {.threads = threads};
     good = good && pf_design_create(&m->design, &m->config, &m->plan, m->plant, NULL, &effort,
                                     &error) == PF_OK;
     if (!CHECK(good)) {
-        printf("%s: %s\n", plant, error.text);
+        printf("%s: %s\n", pf_plant_get_info(m->plant)->name, error.text);
     }
     return good;
+}
+
+// The same on a plant by its name.
+static bool make(made *m, const char *plant, const char *const *overrides, int n, int episodes,
+                 int threads)
+{
+    pf_error error = {PF_OK, ""};
+    memset(m, 0, sizeof *m);
+    return CHECK(pf_plant_create(&m->plant, plant, &error) == PF_OK) &&
+           make_on(m, overrides, n, episodes, threads);
 }
 
 // --- designed separations are confirmed
@@ -229,11 +237,122 @@ static void test_hopeless(void)
     made m = {0};
     CHECK(pf_plant_create(&m.plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
-    CHECK(pf_design_config_default(&m.config, &m.plan, &error) == PF_OK);
+    CHECK(pf_design_config_read(&m.config, &m.plan, &error) == PF_OK);
     m.plan.sensor_noise = 1e6;
     CHECK(pf_design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
           PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "no allowed probe");
+    made_free(&m);
+}
+
+// --- two tanks that know nothing of each other
+
+// The first one's gauge reads more and more beyond what superposition says.
+static void tanks_reset(double *x, pf_rng *rng)
+{
+    (void)rng;
+    x[0] = x[1] = 0;
+}
+
+static void tanks_advance(const double *knob, double *x, const double *v, const double *w)
+{
+    (void)w;
+    x[0] += v[1];
+    x[1] += knob[0] * v[2];
+}
+
+static void tanks_output(const double *knob, const double *x, const double *v, const double *w,
+                         double *y)
+{
+    (void)knob, (void)v, (void)w;
+    y[0] = x[0] + .1 * x[0] * x[0] * x[0];
+    y[1] = x[1];
+}
+
+static const pf_mechanism valves[] = {{"none", -1, 1}, {"a", -1, 1}, {"b", -1, 1}};
+static const pf_channel gauges[] = {{"of_a", .6, 0}, {"of_b", .5, 0}};
+static const pf_knob tank_knobs[] = {{"b", 1, "strength of b"}};
+static const pf_pulse valve_pulse = {8, 8, false, (const double[]){0, 1, 1}};
+static const pf_plant_class tanks = {
+    .info = {"tanks", "two tanks", "test_design.c", 3, 2, 2, 1, valves, gauges,
+             .probe = &valve_pulse, .task = &valve_pulse, .n_knobs = 1, .knobs = tank_knobs},
+    .reset = tanks_reset,
+    .advance = tanks_advance,
+    .output = tanks_output,
+};
+
+static bool make_tanks(made *m, double b, const char *const *overrides, int n)
+{
+    pf_error error = {PF_OK, ""};
+    memset(m, 0, sizeof *m);
+    return CHECK(pf_plant_from_class(&m->plant, &tanks, &error) == PF_OK) &&
+           CHECK(pf_plant_set_knob(m->plant, "b", b, &error) == PF_OK) &&
+           make_on(m, overrides, n, 0, 0);
+}
+
+// The designed probe of one mechanism. NULL: there is none.
+static const pf_design_probe *probe_of(const made *m, int mechanism)
+{
+    for (int t = 0; t < m->design.library.n_targets; t++) {
+        const pf_design_target *target = &m->design.library.targets[t];
+        if (target->mechanism == mechanism && target->probe < m->design.n_designed) {
+            return &m->design.library.probes[target->probe];
+        }
+    }
+    return NULL;
+}
+
+// Superposition lets the first tank rise by 3 of the 4 that are allowed, where it reads 5.7: its
+// probe has to be held to less, and that of the other one not.
+static void test_tighter(void)
+{
+    PF_CASE("a bound that one group has to be held to leaves the others alone");
+    static const char *const one[] = {"design.at_once=1",
+                                      "design.excursion=[{channel: of_b, most: 4}]"};
+    static const char *const both[] = {
+        "design.at_once=1",
+        "design.excursion=[{channel: of_b, most: 4}, {channel: of_a, most: 4}]"};
+    made free, held;
+    bool good = make_tanks(&free, 1, one, 2);
+    good = make_tanks(&held, 1, both, 2) && good;
+    const pf_design_probe *b = good ? probe_of(&free, 2) : NULL;
+    const pf_design_probe *same = good ? probe_of(&held, 2) : NULL;
+    const pf_design_probe *a = good ? probe_of(&held, 1) : NULL;
+    if (good && CHECK(a && b && same)) {
+        CHECK_NEAR(a->excursion[0], 2.8, 1e-9);
+        CHECK_NEAR(b->excursion[1], 4, 1e-9);
+        CHECK_NEAR(same->excursion[1], 4, 1e-9);
+        CHECK(memcmp(b->probe.command, same->probe.command,
+                     (size_t)b->probe.rows * 3 * sizeof(double)) == 0);
+        CHECK(held.design.n_weak == 0);
+    }
+    made_free(&free);
+    made_free(&held);
+}
+
+// Nothing shows the second tank, and the single pulse of the first one rises too far.
+static void test_dropped(void)
+{
+    PF_CASE("a library tells of what it holds, not of probes that were dropped");
+    static const char *const held[] = {"design.excursion=[{channel: of_a, most: 4}]"};
+    made m;
+    if (make_tanks(&m, 1e-3, held, 1)) {
+        const pf_design_library *l = &m.design.library;
+        CHECK(l->n_probes == 1 && l->n_targets == 1 && m.design.n_designed == 1);
+        CHECK(m.design.n_weak == 1 && m.design.weak[0] == 2 && m.design.n_left == 2);
+        CHECK(l->smallest == l->targets[0].confirmed && l->smallest >= m.config.target);
+        CHECK_NEAR(l->worst_move,
+                   fmax(l->probes[0].excursion[0] / m.design.scale[0],
+                        l->probes[0].excursion[1] / m.design.scale[1]),
+                   1e-12);
+        char said[60];
+        pf_text text = {0};
+        snprintf(said, sizeof said, "smallest confirmed %.1f.\n", l->targets[0].confirmed);
+        pf_library_write(&m.design, &m.config, &m.plan, "twin", &text);
+        CHECK(!text.failed);
+        CHECK_CONTAINS(text.data, said);
+        pf_text_free(&text);
+    }
     made_free(&m);
 }
 
@@ -245,4 +364,6 @@ void test_design(void)
     test_excursion();
     test_weak();
     test_hopeless();
+    test_tighter();
+    test_dropped();
 }

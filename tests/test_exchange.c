@@ -108,7 +108,7 @@ static void test_monotone(void)
     for (uint64_t seed = 0; seed < 20; seed++) {
         problem p;
         problem_make(&p, MECH, STEPS, seed);
-        pf_exchange *x = pf__exchange_create(&p.s, 3);
+        pf_exchange *x = pf__exchange_create(&p.s, 3, 1);
         pf_rng rng;
         pf_rng_init(&rng, pf_key_root(100 + seed));
         CHECK(pf__exchange_draw(x, 3, group, &rng));
@@ -154,7 +154,7 @@ static void test_optimum(void)
             double cost = plain_cost(&p, 2, group, levels);
             best = cost < best ? cost : best;
         }
-        pf_exchange *x = pf__exchange_create(&p.s, 2);
+        pf_exchange *x = pf__exchange_create(&p.s, 2, 1);
         for (uint64_t start = 0; start < 8; start++) {
             pf_rng rng;
             pf_rng_init(&rng, pf_key_root(1000 + 100 * seed + start));

@@ -287,7 +287,7 @@ static void test_parallel(void)
         *w = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
         pf_effort effort = {threads[i], &calls, count, NULL};
         CHECK(pf_threads(&effort) == threads[i]);
-        CHECK(pf_parallel(&effort, 1000, compute, w, "test", &error) == PF_OK);
+        CHECK(pf_parallel(&effort, threads[i], 1000, compute, w, "test", &error) == PF_OK);
         CHECK(calls == 1000);
         CHECK(memcmp(w->slot, one.slot, sizeof one.slot) == 0);
     }
@@ -295,24 +295,27 @@ static void test_parallel(void)
     for (int i = 0; i < 30; i++) {
         many = (work){.worker_max = threads[i % 3], .fails_from = 300, .stops_at = SIZE_MAX};
         pf_effort effort = {.threads = threads[i % 3]};
-        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", &error) == PF_ERR_DEGENERATE);
+        CHECK(pf_parallel(&effort, threads[i % 3], 1000, compute, &many, "test", &error) ==
+              PF_ERR_DEGENERATE);
         CHECK_STR(error.text, "item 301 failed");
         CHECK(error.code == PF_ERR_DEGENERATE);
-        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", NULL) == PF_ERR_DEGENERATE);
+        CHECK(pf_parallel(&effort, threads[i % 3], 1000, compute, &many, "test", NULL) ==
+              PF_ERR_DEGENERATE);
     }
     PF_CASE("parallel: the stop flag stops");
     for (int i = 0; i < 3; i++) {
         many = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = 100};
         pf_effort effort = {.threads = threads[i], .stop = &many.stop};
-        CHECK(pf_parallel(&effort, 1000, compute, &many, "test", &error) == PF_ERR_INTERRUPTED);
+        CHECK(pf_parallel(&effort, threads[i], 1000, compute, &many, "test", &error) ==
+              PF_ERR_INTERRUPTED);
         CHECK_CONTAINS(error.text, "test: stopped after ");
         CHECK(many.slot[999] == 0);
     }
     PF_CASE("parallel: nothing to do, and no effort given");
-    CHECK(pf_parallel(NULL, 0, compute, &many, "test", &error) == PF_OK);
+    CHECK(pf_parallel(NULL, 3, 0, compute, &many, "test", &error) == PF_OK);
     many = (work){.worker_max = pf_processors(), .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
     CHECK(pf_processors() >= 1 && pf_threads(NULL) == pf_processors());
-    CHECK(pf_parallel(NULL, 1000, compute, &many, "test", &error) == PF_OK);
+    CHECK(pf_parallel(NULL, many.worker_max, 1000, compute, &many, "test", &error) == PF_OK);
     CHECK(memcmp(many.slot, one.slot, sizeof one.slot) == 0);
 }
 

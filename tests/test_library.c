@@ -55,14 +55,56 @@ static void test_refusals(void)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         pf_plant *plant = NULL;
         pf_plan plan;
-        pf_design_config config;
+        pf_design_config config = {0};
         pf_error error = {PF_OK, ""};
         CHECK(pf_plant_create(&plant, refusals[i].plant, &error) == PF_OK);
-        CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
-        CHECK(pf_design_config_read(&config, &plan, "test", NULL, 0, &refusals[i].override, 1,
-                                    &error) != PF_OK);
+        // what is no constraint at all is refused with the plan, what contradicts the plant here
+        CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "test", NULL, 0,
+                                  &refusals[i].override, 1, &error) != PF_OK ||
+              pf_design_config_read(&config, &plan, &error) != PF_OK);
         CHECK_CONTAINS(error.text, refusals[i].part);
         CHECK(config.memory == NULL);
+        pf_plan_free(&plan);
+        pf_plant_destroy(plant);
+    }
+}
+
+// A plan keeps what it was made from, whatever becomes of the text.
+static void test_chosen(void)
+{
+    PF_CASE("probes are chosen by the configuration that the plan was made from");
+    static const struct {
+        const char *text, *probes;
+        int n; // 0: refused
+    } cases[] = {
+        {"design: {with_singles: false}\n", NULL, 1},
+        {"design: {with_singles: false}\n", "single", 3},
+        {"design: {at_once: 1, with_singles: false}\n", "designed", 3},
+        {"design: {at_once: 1}\nprobes: [{name: p, pulse: {mechanism: 1, amplitude: .1}}]\n"
+         "tasks: [{name: t, mechanisms: 1}]\n",
+         NULL, 1},
+        {"probes: [{name: p, pulse: {mechanism: 1, amplitude: .1}}]\n"
+         "tasks: [{name: t, mechanisms: 1}]\n",
+         "single", 0},
+        {"{}", NULL, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pf_plant *plant = NULL;
+        pf_plan plan;
+        pf_error error = {PF_OK, ""};
+        char text[200], file[] = "servo.yaml";
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
+        CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), file, text, strlen(text), NULL,
+                                  0, &error) == PF_OK);
+        memset(text, '?', sizeof text);
+        memset(file, '?', sizeof file - 1);
+        pf_status status = pf_plan_choose_probes(&plan, cases[i].probes, plant, NULL, NULL, &error);
+        CHECK((status == PF_OK) == (cases[i].n > 0));
+        CHECK(status != PF_OK || plan.n_probes == cases[i].n);
+        if (cases[i].n == 0) {
+            CHECK_CONTAINS(error.text, "servo.yaml: lists `probes`");
+        }
         pf_plan_free(&plan);
         pf_plant_destroy(plant);
     }
@@ -99,7 +141,7 @@ static void test_round_trip(void)
     const pf_plant_info *info = pf_plant_get_info(plant);
     CHECK(pf_plan_default(&plan, info, &error) == PF_OK);
     CHECK(pf_plan_default(&again, info, &error) == PF_OK);
-    CHECK(pf_design_config_default(&config, &plan, &error) == PF_OK);
+    CHECK(pf_design_config_read(&config, &plan, &error) == PF_OK);
     config.compare = false;
     if (CHECK(pf_design_create(&design, &config, &plan, plant, NULL, NULL, &error) == PF_OK)) {
         pf_library_write(&design, &config, &plan, "twin", &text);
@@ -172,7 +214,7 @@ static void test_singles(void)
     CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     // a design of nothing but them
     pf_design_config config;
-    CHECK(pf_design_config_default(&config, &plan, &error) == PF_OK);
+    CHECK(pf_design_config_read(&config, &plan, &error) == PF_OK);
     pf_design_probe probes[4];
     pf_design_target targets[4] = {{0}};
     pf_design design = {
@@ -256,6 +298,7 @@ static void test_program(void)
 void test_library(void)
 {
     test_refusals();
+    test_chosen();
     test_impossible();
     test_round_trip();
     test_foreign();

@@ -46,6 +46,8 @@ typedef enum pf_scale_rule {
 
 typedef enum pf_weighting { PF_WEIGHTING_NONE = 0, PF_WEIGHTING_SHRUNK = 1 } pf_weighting;
 
+struct pf_config; // private
+
 typedef struct pf_plan {
     const char *plant;
     const char *environment; // what random streams are named after
@@ -90,7 +92,8 @@ typedef struct pf_plan {
     // Inner products of scores and signatures: plain, or weighted by the inverse of the shrunk
     // covariance of nominal calibration residuals, probe by probe.
     pf_weighting weighting;
-    void *memory; // owned
+    struct pf_config *config; // what it was made from, owned. Nullable.
+    void *memory;             // owned
 } pf_plan;
 
 // The defaults for a plant: one pulse per candidate, one task per candidate, settings of a kit for

@@ -41,14 +41,10 @@ typedef struct pf_design_config {
     void *memory;                  // owned
 } pf_design_config;
 
-// As the plan's single pulses: their amplitude, length and limits, nothing else asked.
-PF_API pf_status pf_design_config_default(pf_design_config *config, const pf_plan *plan,
-                                          pf_error *error);
-// The same with the section `design` of a YAML text (Nullable) and overrides. A constraint that is
-// empty, contradictory or names what is not there is refused by its name.
+// What the section `design` of the plan's configuration asks for, and where it says nothing as the
+// plan's single pulses: their amplitude, length and limits. A constraint that is empty,
+// contradictory or names what is not there is refused by its name.
 PF_API pf_status pf_design_config_read(pf_design_config *config, const pf_plan *plan,
-                                       const char *file, const char *text, size_t n,
-                                       const char *const *overrides, int n_overrides,
                                        pf_error *error);
 PF_API void pf_design_config_free(pf_design_config *config);
 
@@ -84,8 +80,8 @@ typedef struct pf_design_library {
     int n_probes, n_targets;
     pf_design_probe *probes;
     pf_design_target *targets;
-    double smallest;   // confirmed separation, over all targets
-    double worst_move; // excursion over the channel's scale, largest over probes and channels
+    double smallest;   // confirmed separation, over all its targets
+    double worst_move; // excursion over the channel's scale, largest over its probes and channels
     char broken[160];  // the constraint that it does not obey; empty: none
 } pf_design_library;
 
@@ -114,7 +110,7 @@ PF_API pf_status pf_design_create(pf_design *design, const pf_design_config *con
 PF_API void pf_design_free(pf_design *design);
 
 // Designs a library without comparing families and replaces the probes of the plan by it. config:
-// Nullable, the default. Tasks stay.
+// Nullable, what the plan's own configuration asks for. Tasks stay.
 PF_API pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
                                 const pf_model *model, const pf_effort *effort, pf_error *error);
 
@@ -124,13 +120,12 @@ PF_API pf_status pf_plan_load_library(pf_plan *plan, const char *file, const cha
                                       pf_error *error);
 
 // Gives the plan the probes of a kit. probes: "designed", "single" (one pulse per candidate) or the
-// name of a library file; NULL: those that the configuration lists, or without any designed ones
-// where the plan's method can read them, else single pulses. The configuration is the one that the
-// plan was made from (text Nullable), its section `design` says what a designed probe may do.
-PF_API pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, const char *file,
-                                       const char *text, size_t n, const char *const *overrides,
-                                       int n_overrides, pf_plant *plant, const pf_model *model,
-                                       const pf_effort *effort, pf_error *error);
+// name of a library file; NULL: those that the plan's configuration lists, or without any designed
+// ones where the plan's method can read them, else single pulses. The section `design` of that
+// configuration says what a designed probe may do.
+PF_API pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *plant,
+                                       const pf_model *model, const pf_effort *effort,
+                                       pf_error *error);
 
 #ifdef __cplusplus
 }

@@ -100,8 +100,7 @@ static pf_status calibrate(pf_plant *plant, const pf_py_plan *given, void **byte
         status = pf_model_load(&model, given->model, error);
     }
     if (status == PF_OK) {
-        status = pf_plan_choose_probes(&plan, given->probes, given->file, given->config, n_config,
-                                       NULL, 0, plant, model, &effort, error);
+        status = pf_plan_choose_probes(&plan, given->probes, plant, model, &effort, error);
     }
     if (status == PF_OK) {
         status = pf_calibrate(&plan, plant, model, &effort, bytes, n, error);

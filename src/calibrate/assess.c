@@ -306,7 +306,7 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
     status = take_memory(&a, n_workers, plant, error);
     if (status == PF_OK) {
         fill_commands(&a);
-        status = pf_parallel(effort, ALL_STARTS, run_start, &a, "assessment", error);
+        status = pf_parallel(effort, n_workers, ALL_STARTS, run_start, &a, "assessment", error);
     }
     if (status == PF_OK) {
         find_scales(&a);

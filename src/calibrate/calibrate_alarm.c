@@ -74,8 +74,8 @@ pf_status pf__calibrate_alarm(pf_calibration *c, pf_error *error)
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the alarm trials");
     }
-    pf_status status =
-        pf_parallel(c->effort, (size_t)plan->alarm_trials, run_trial, &work, "alarm trials", error);
+    pf_status status = pf_parallel(c->effort, c->n_workers, (size_t)plan->alarm_trials, run_trial,
+                                   &work, "alarm trials", error);
     if (status == PF_OK) {
         c->build.threshold[0] =
             fmin(1, pf_fit_threshold(plan->alarm_trials, work.maxima, plan->alarm_rate));

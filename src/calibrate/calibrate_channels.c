@@ -386,7 +386,7 @@ pf_status pf__calibrate_channels(pf_calibration *c, pf_error *error)
             e.class_of[unit++] = class;
         }
     }
-    pf_status status =
-        pf_parallel(c->effort, units * (size_t)plan->episodes, run_episode, &e, "episodes", error);
+    pf_status status = pf_parallel(c->effort, c->n_workers, units * (size_t)plan->episodes,
+                                   run_episode, &e, "episodes", error);
     return status == PF_OK ? fit_all(&e, error) : status;
 }

@@ -160,5 +160,6 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
 pf_status pf__calibrate_reach(pf_calibration *c, const int *task_of, pf_error *error)
 {
     reach_work work = {c, task_of};
-    return pf_parallel(c->effort, (size_t)c->build.kit.n_reach, one_use, &work, "limits", error);
+    return pf_parallel(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use, &work,
+                       "limits", error);
 }

@@ -230,7 +230,8 @@ pf_status pf__calibrate_returns(pf_calibration *c, pf_error *error)
         }
     }
     size_t items = uses * (size_t)c->build.kit.n_members;
-    pf_status status = pf_parallel(c->effort, items, run_member, &work, "returns", error);
+    pf_status status =
+        pf_parallel(c->effort, c->n_workers, items, run_member, &work, "returns", error);
     status = status ? status : pf__calibrate_reach(c, work.task_of, error);
     return status == PF_OK && !c->model ? check_shares(&work, error) : status;
 }

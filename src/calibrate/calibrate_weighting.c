@@ -64,7 +64,8 @@ pf_status pf__calibrate_weighting(pf_calibration *c, pf_error *error)
     for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
         int n = plan->probes[q].rows * plan->n_chan;
         work.probe = q;
-        status = pf_parallel(c->effort, WEIGHT_RUNS, run_nominal, &work, "weights", error);
+        status =
+            pf_parallel(c->effort, c->n_workers, WEIGHT_RUNS, run_nominal, &work, "weights", error);
         if (status == PF_OK) {
             pf_fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
             factor += (size_t)n * (size_t)(n + 1) / 2;

@@ -253,20 +253,16 @@ pf_status pf_plan_from_config(pf_plan *plan, const pf_plant_info *info, const ch
                               int n_overrides, pf_error *error)
 {
     memset(plan, 0, sizeof *plan);
-    pf_config config;
-    pf_status status = pf_config_read(&config, file, yaml, n, overrides, n_overrides, error);
-    if (status != PF_OK) {
-        return status;
-    }
     pf_arena *arena = calloc(1, sizeof *arena);
-    if (!arena) {
-        pf_config_free(&config);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan");
-    }
     plan->memory = arena;
-    pf_plan_builder b = {plan, arena, info, &config, error};
-    status = build(&b);
-    pf_config_free(&config);
+    plan->config = arena ? pf_arena_take(arena, 1, sizeof *plan->config) : NULL;
+    pf_status status =
+        plan->config ? pf_config_read(plan->config, file, yaml, n, overrides, n_overrides, error)
+                     : pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan");
+    if (status == PF_OK) {
+        pf_plan_builder b = {plan, arena, info, plan->config, error};
+        status = build(&b);
+    }
     if (status != PF_OK) {
         pf_plan_free(plan);
     }
@@ -280,6 +276,7 @@ pf_status pf_plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *er
 
 void pf_plan_free(pf_plan *plan)
 {
+    pf_config_free(plan->config);
     if (plan->memory) {
         pf_arena_free(plan->memory);
         free(plan->memory);

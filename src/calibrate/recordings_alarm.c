@@ -78,9 +78,10 @@ pf_status pf__recordings_alarm(const pf_recordings *rec, const pf_plan *plan, pf
     for (int i = 0; a.memory && i < workers; i++) {
         a.memory[i] = pf_arena_take(&arena, a.bytes, 1);
     }
-    status = arena.failed
-                 ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials", trials)
-                 : pf_parallel(effort, (size_t)trials, run_trial, &a, "alarm trials", error);
+    status =
+        arena.failed
+            ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials", trials)
+            : pf_parallel(effort, workers, (size_t)trials, run_trial, &a, "alarm trials", error);
     if (status == PF_OK) {
         build->threshold[0] = fmin(1, pf_fit_threshold(trials, a.peaks, plan->alarm_rate));
     }

@@ -139,8 +139,7 @@ static pf_status from_plant(const call *c, const cli_config *t, const pf_effort 
                                  t->overrides, t->n_overrides, error);
     if (status == PF_OK) {
         apply_options(c, &plan);
-        status = pf_plan_choose_probes(&plan, c->probes, t->file, t->data, t->n, t->overrides,
-                                       t->n_overrides, plant, model, effort, error);
+        status = pf_plan_choose_probes(&plan, c->probes, plant, model, effort, error);
         if (status == PF_OK) {
             status = pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error);
         }

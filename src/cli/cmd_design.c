@@ -77,8 +77,7 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
         return status;
     }
     plan.seed = isnan(c->seed_number) ? plan.seed : (uint64_t)c->seed_number;
-    status = pf_design_config_read(&config, &plan, t->file, t->data, t->n, t->overrides,
-                                   t->n_overrides, error);
+    status = pf_design_config_read(&config, &plan, error);
     if (status == PF_OK) {
         status = pf_design_create(&made, &config, &plan, plant, model, effort, error);
     }

@@ -14,9 +14,9 @@ typedef enum choice { LISTED, SINGLE, DESIGNED, LIBRARY } choice;
 
 // What the configuration lists stays; without a word designed ones, where the method can read them:
 // the norm of a residual cannot tell the targets of a group probe apart.
-static pf_status choose(const pf_plan *plan, const char *probes, bool lists, const char *file,
-                        choice *which, pf_error *error)
+static pf_status choose(const pf_plan *plan, const char *probes, choice *which, pf_error *error)
 {
+    bool lists = plan->config && plan->config->n_probes > 0;
     const pf_method *method = pf_method_find(plan->method);
     bool group = method && method->statistic == PF_STATISTIC_MATCHED;
     if (!probes) {
@@ -27,7 +27,7 @@ static pf_status choose(const pf_plan *plan, const char *probes, bool lists, con
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s: lists `probes`, so no others (%s) can be asked for; drop one of the "
                        "two",
-                       file, probes);
+                       plan->config->file, probes);
     }
     *which = strcmp(probes, "single") == 0     ? SINGLE
              : strcmp(probes, "designed") == 0 ? DESIGNED
@@ -81,29 +81,17 @@ static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
     return PF_OK;
 }
 
-pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, const char *file,
-                                const char *text, size_t n, const char *const *overrides,
-                                int n_overrides, pf_plant *plant, const pf_model *model,
-                                const pf_effort *effort, pf_error *error)
+pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *plant,
+                                const pf_model *model, const pf_effort *effort, pf_error *error)
 {
     choice which = LISTED;
-    pf_config given;
-    pf_design_config config;
-    pf_status status = pf_config_read(&given, file, text, n, overrides, n_overrides, error);
-    if (status == PF_OK) {
-        status = choose(plan, probes, given.n_probes > 0, file, &which, error);
-        pf_config_free(&given);
-    }
+    pf_status status = choose(plan, probes, &which, error);
     if (status != PF_OK || which == LISTED || which == SINGLE) {
         return status; // the plan has them already
     }
     if (which == LIBRARY) {
         return load_library(plan, probes, error);
     }
-    status = pf_design_config_read(&config, plan, file, text, n, overrides, n_overrides, error);
-    if (status == PF_OK) {
-        status = pf_plan_design(plan, &config, plant, model, effort, error);
-        pf_design_config_free(&config);
-    }
+    status = pf_plan_design(plan, NULL, plant, model, effort, error);
     return status == PF_OK ? all_probed(plan, model != NULL, error) : status;
 }

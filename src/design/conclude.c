@@ -74,6 +74,7 @@ static void prune(pf_maker *m, pf_design *d, int *left)
     }
     l->n_probes = probes;
     l->n_targets = targets;
+    pf__measure_extremes(m->job, l);
     // single pulses that are not in the library
     const pf_plan *plan = m->job->plan;
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
@@ -123,8 +124,7 @@ static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
             if (m->job->config->apart[a * m->job->config->n_mech + b]) {
                 continue;
             }
-            int found =
-                pf__groups_design(m->job, m->s, 2, pair, PAIR_STARTS, 1, levels, NULL, error);
+            int found = pf__groups_design(m->job, m->s, 2, pair, 1, PAIR_STARTS, 1, levels, error);
             status = found < 0 ? error->code : PF_OK;
             bool apart = found > 0 && pf__exchange_set(m->x, 2, pair, levels) &&
                          pf__exchange_separation(m->x, separation) >= m->job->config->target;
@@ -143,26 +143,14 @@ static pf_status compare(pf_maker *m, pf_design *d, pf_error *error)
     static const char *const others[] = {"single", "hadamard", "multisine"};
     pf_status status = PF_OK;
     // the designed probes without the single pulses beside them
-    d->families[0] = d->library;
-    d->families[0].n_probes = d->n_designed;
-    d->families[0].worst_move = 0;
-    d->families[0].smallest = INFINITY;
-    d->families[0].n_targets = 0;
-    for (int t = 0; t < d->library.n_targets; t++) {
-        if (d->library.targets[t].probe < d->n_designed) {
-            d->families[0].n_targets++;
-            d->families[0].smallest =
-                fmin(d->families[0].smallest, d->library.targets[t].confirmed);
-        }
+    pf_design_library *own = &d->families[0];
+    *own = d->library;
+    own->n_probes = d->n_designed;
+    if (d->n_designed < d->library.n_probes) {
+        own->n_targets = d->library.probes[d->n_designed].first;
     }
-    for (int q = 0; q < d->n_designed; q++) {
-        for (int c = 0; c < m->job->plan->n_chan; c++) {
-            d->families[0].worst_move =
-                fmax(d->families[0].worst_move,
-                     d->library.probes[q].excursion[c] / m->job->return_scale[c]);
-        }
-    }
-    pf__family_check(m->job, &d->families[0]);
+    pf__measure_extremes(m->job, own);
+    pf__family_check(m->job, own);
     d->n_families = 1;
     for (int i = 0; i < 3 && status == PF_OK && m->job->config->compare; i++) {
         pf_design_library *l = &d->families[d->n_families];

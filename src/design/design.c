@@ -13,8 +13,9 @@
 // Designs of a group that the predictor itself is asked about.
 enum { KEEP = 3 };
 // How often outputs are held to less where the predictor moves them farther than superposition
-// does.
+// does, and what every move then counts.
 enum { TIGHTER = 5 };
+static const double tighter = 1.2;
 // A division is designed in full where a quick look gives at least this share of the target, and
 // confirmed where the predictor gives this share of it. A learned model errs by the command, so
 // its residuals under random ones say less about a given probe.
@@ -77,11 +78,12 @@ static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_prob
     size_t size = (size_t)n * (size_t)job->config->steps;
     int *levels = malloc(KEEP * size * sizeof *levels), found = 1;
     pf_status status = levels ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a design");
+    double factor = 1;
     *smallest = 0;
     for (int attempt = 0; status == PF_OK && attempt < TIGHTER && found > 0; attempt++) {
         pf_plan_probe kept[KEEP];
-        found =
-            pf__groups_design(job, m->s, n, group, job->config->starts, KEEP, levels, NULL, error);
+        found = pf__groups_design(job, m->s, n, group, factor, job->config->starts, KEEP, levels,
+                                  error);
         status = found < 0 ? error->code : PF_OK;
         for (int i = 0; i < found && status == PF_OK; i++) {
             status = make_probe(m, n, group, levels + (size_t)i * size, &kept[i], error);
@@ -93,7 +95,7 @@ static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_prob
             break;
         }
         // superposition fell short of how far the outputs go: hold them to less
-        pf__sensitivity_tighten(m->s);
+        factor *= tighter;
     }
     free(levels);
     return status;
@@ -182,10 +184,10 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
         *all = *all && (target->good || stays_alone(m, target->mechanism));
         smallest = fmin(smallest, target->confirmed);
     }
-    l.smallest = smallest; // of the designed ones
     if (!m->best.probes || good > m->best_good ||
-        (good == m->best_good && smallest > m->best.smallest)) {
+        (good == m->best_good && smallest > m->best_smallest)) {
         m->best = l;
+        m->best_smallest = smallest;
         m->best_good = good;
         m->best_designed = n_designed;
     }
@@ -332,7 +334,7 @@ static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
         status = pf__sensitivity_find(&s, job, error);
     }
     if (status == PF_OK) {
-        m.x = pf__exchange_create(&s, job->config->n_mech - 1);
+        m.x = pf__exchange_create(&s, job->config->n_mech - 1, 1);
         status = m.x ? sort_candidates(&m, error)
                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
     }

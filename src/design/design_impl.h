@@ -110,15 +110,14 @@ typedef struct pf_sensitivity {
 // Free follows whatever it returned.
 pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *error);
 void pf__sensitivity_free(pf_sensitivity *s);
-// Counts every move of a bounded output as a fifth more than it is.
-void pf__sensitivity_tighten(pf_sensitivity *s);
 
 // --- exchange.c: waveforms of one group
 
 typedef struct pf_exchange pf_exchange;
 
-// Works for groups of up to `most` mechanisms. NULL: out of memory.
-pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most);
+// Works for groups of up to `most` mechanisms; every move of a bounded output counts `factor`
+// times. NULL: out of memory.
+pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most, double factor);
 void pf__exchange_destroy(pf_exchange *x);
 
 // Sets the group and its levels (n x steps); false: the outputs would move too far.
@@ -143,9 +142,10 @@ void pf__exchange_variance(int n, const double *gram, const double *noise, doubl
 // --- groups.c: who shares a probe
 
 // The best exchange-designed levels (n x steps) for a group out of `starts` random ones, and up to
-// `keep` runners-up after them, best first. Gives how many; costs is Nullable.
+// `keep` runners-up after them, best first. Moves of bounded outputs count `factor` times. Gives
+// how many.
 int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
-                      int starts, int keep, int *levels, double *costs, pf_error *error);
+                      double factor, int starts, int keep, int *levels, pf_error *error);
 
 // The smallest predicted separation of a group after a quick exchange.
 double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group);
@@ -159,8 +159,10 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
 
 // Adds predicted separations, collinearity and excursions to a library whose probes are set.
 pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf_error *error);
-// Adds what simulated episodes say.
+// Adds what simulated episodes say, and the extremes.
 pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf_error *error);
+// The smallest confirmed separation and the worst move of what the library holds now.
+void pf__measure_extremes(const pf_design_job *job, pf_design_library *library);
 // Whether the predicted moves of the outputs stay within bounds.
 bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe);
 // Smallest predicted separation of a probe, -1: of all.
@@ -198,6 +200,7 @@ typedef struct pf_maker {
     pf_design_library best;
     int best_good;
     int best_designed;
+    double best_smallest; // confirmed separation of the designed ones
 } pf_maker;
 
 // Drops what calibration would refuse, names what is missing, measures the other families.

@@ -35,6 +35,7 @@ struct pf_exchange {
     const pf_sensitivity *s;
     pf_arena arena;
     int most;
+    double move_most;         // of a bounded output, over what is allowed
     int n;                    // mechanisms in the group
     int *who;                 // their indices
     int *levels;              // n x steps
@@ -54,7 +55,7 @@ static void *take(pf_exchange *x, size_t count, size_t size)
     return pf_arena_take(&x->arena, count, size);
 }
 
-pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most)
+pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most, double factor)
 {
     pf_exchange *x = calloc(1, sizeof *x);
     if (!x) {
@@ -63,6 +64,7 @@ pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most)
     size_t n = (size_t)most, starts = (size_t)s->n_starts, d = sizeof(double);
     x->s = s;
     x->most = most;
+    x->move_most = MOVE_MOST / factor;
     x->who = take(x, n, sizeof(int));
     x->levels = take(x, n * (size_t)s->steps, sizeof(int));
     for (int i = 0; i < MATRICES; i++) {
@@ -299,7 +301,7 @@ static bool change_moves(pf_exchange *x, const change *c)
                                   (size_t)s->n_moves +
                               (size_t)i];
             }
-            if (!(fabs(at) <= MOVE_MOST)) {
+            if (!(fabs(at) <= x->move_most)) {
                 return false;
             }
         }
@@ -387,7 +389,7 @@ bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels
         accept(x, x->next);
     }
     for (int i = 0; i < x->s->n_starts * x->s->n_moves; i++) {
-        within = within && fabs(x->move[i]) <= MOVE_MOST;
+        within = within && fabs(x->move[i]) <= x->move_most;
     }
     return within;
 }

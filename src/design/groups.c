@@ -27,6 +27,7 @@ typedef struct design_work {
     const pf_sensitivity *s;
     int n;
     const int *group;
+    double factor;
     int *levels;   // starts x n x steps
     double *costs; // starts
 } design_work;
@@ -35,7 +36,7 @@ static pf_status run_start(void *self, int worker, size_t start, pf_error *error
 {
     (void)worker;
     design_work *w = self;
-    pf_exchange *x = pf__exchange_create(w->s, w->n);
+    pf_exchange *x = pf__exchange_create(w->s, w->n, w->factor);
     if (!x) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
     }
@@ -51,7 +52,7 @@ static pf_status run_start(void *self, int worker, size_t start, pf_error *error
     return PF_OK;
 }
 
-// The lowest cost above `last`, or at it after `from`; -1: none is left.
+// The lowest cost that was not taken yet; -1: none is left.
 static int next_best(int n, const double *costs, const bool *taken)
 {
     int found = -1;
@@ -64,18 +65,19 @@ static int next_best(int n, const double *costs, const bool *taken)
 }
 
 int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
-                      int starts, int keep, int *levels, double *costs, pf_error *error)
+                      double factor, int starts, int keep, int *levels, pf_error *error)
 {
     pf_arena arena = {0};
     size_t size = (size_t)n * (size_t)s->steps;
-    design_work w = {.job = job, .s = s, .n = n, .group = group};
+    design_work w = {.job = job, .s = s, .n = n, .group = group, .factor = factor};
     w.levels = pf_arena_take(&arena, (size_t)starts * size, sizeof(int));
     w.costs = pf_arena_take(&arena, (size_t)starts, sizeof(double));
     bool *taken = pf_arena_take(&arena, (size_t)starts, sizeof *taken);
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, (size_t)starts, run_start, &w, "exchange", error);
+        status = pf_parallel(job->effort, pf_threads(job->effort), (size_t)starts, run_start, &w,
+                             "exchange", error);
     }
     int found = 0;
     for (int best = 0; status == PF_OK && found < keep && best >= 0;) {
@@ -84,9 +86,6 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
             taken[best] = true;
             memcpy(levels + (size_t)found * size, w.levels + (size_t)best * size,
                    size * sizeof(int));
-            if (costs) {
-                costs[found] = w.costs[best];
-            }
             found++;
         }
     }

@@ -40,7 +40,7 @@ pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant
 {
     pf_design_config own = {0};
     pf_design design;
-    pf_status status = config ? PF_OK : pf_design_config_default(&own, plan, error);
+    pf_status status = config ? PF_OK : pf_design_config_read(&own, plan, error);
     if (status != PF_OK) {
         return status;
     }

@@ -20,9 +20,13 @@ static void add_head(const pf_design *d, const pf_design_config *c, const pf_pla
                  "--probes FILE`.\n"
                  "# %d designed, %d single pulses; predictor %s, seed %llu, gain %g.\n"
                  "# Separation in standard deviations of the coefficient, target %g; smallest "
-                 "confirmed %.1f.\n",
+                 "confirmed %.1f",
                  d->n_designed, d->library.n_probes - d->n_designed, predictor,
                  (unsigned long long)plan->seed, plan->g_cal, c->target, d->library.smallest);
+    if (d->n_designed > 0 && d->n_designed < d->library.n_probes) {
+        pf_text_addf(out, ", of the designed %.1f", d->families[0].smallest);
+    }
+    pf_text_add(out, ".\n");
     for (int i = 0; i < d->n_weak; i++) {
         pf_text_addf(out, "# Not separated by the target: %s\n", plan->mechanisms[d->weak[i]].name);
     }

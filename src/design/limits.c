@@ -271,34 +271,29 @@ static pf_status resolve(reading *r)
     return status == PF_OK ? read_apart(r) : status;
 }
 
-pf_status pf_design_config_read(pf_design_config *out, const pf_plan *plan, const char *file,
-                                const char *text, size_t n, const char *const *overrides,
-                                int n_overrides, pf_error *error)
+pf_status pf_design_config_read(pf_design_config *out, const pf_plan *plan, pf_error *error)
 {
     memset(out, 0, sizeof *out);
-    pf_config config;
-    pf_status status = pf_config_read(&config, file, text, n, overrides, n_overrides, error);
+    pf_config empty = {0};
+    pf_status status =
+        plan->config ? PF_OK : pf_config_read(&empty, "defaults", NULL, 0, NULL, 0, error);
     if (status != PF_OK) {
         return status;
     }
     pf_arena *arena = calloc(1, sizeof *arena);
-    if (!arena) {
-        pf_config_free(&config);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the constraints");
-    }
     out->memory = arena;
-    reading r = {.out = out, .plan = plan, .config = &config, .arena = arena, .error = error};
-    status = resolve(&r);
-    pf_config_free(&config);
+    reading r = {.out = out,
+                 .plan = plan,
+                 .config = plan->config ? plan->config : &empty,
+                 .arena = arena,
+                 .error = error};
+    status =
+        arena ? resolve(&r) : pf_fail(error, PF_ERR_MEMORY, "out of memory for the constraints");
+    pf_config_free(&empty);
     if (status != PF_OK) {
         pf_design_config_free(out);
     }
     return status;
-}
-
-pf_status pf_design_config_default(pf_design_config *config, const pf_plan *plan, pf_error *error)
-{
-    return pf_design_config_read(config, plan, "defaults", NULL, 0, NULL, 0, error);
 }
 
 void pf_design_config_free(pf_design_config *config)

@@ -54,6 +54,21 @@ double pf__measure_smallest(const pf_design_library *library, int probe)
     return smallest;
 }
 
+void pf__measure_extremes(const pf_design_job *job, pf_design_library *library)
+{
+    library->smallest = INFINITY;
+    library->worst_move = 0;
+    for (int t = 0; t < library->n_targets; t++) {
+        library->smallest = fmin(library->smallest, library->targets[t].confirmed);
+    }
+    for (int q = 0; q < library->n_probes; q++) {
+        for (int c = 0; c < job->plan->n_chan; c++) {
+            double share = library->probes[q].excursion[c] / job->return_scale[c];
+            library->worst_move = fmax(library->worst_move, share);
+        }
+    }
+}
+
 bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe)
 {
     for (int c = 0; c < job->plan->n_chan; c++) {
@@ -190,15 +205,12 @@ static void find_pair(const predict_work *w, int q)
 
 static void find_excursion(const predict_work *w, int q)
 {
-    const pf_design_job *job = w->job;
-    size_t chan = (size_t)job->plan->n_chan, probes = (size_t)w->library->n_probes;
+    size_t chan = (size_t)w->job->plan->n_chan, probes = (size_t)w->library->n_probes;
     double *out = (double *)w->library->probes[q].excursion; // ours, const to others
     for (size_t c = 0; c < chan; c++) {
         for (size_t s = 0; s < STARTS; s++) {
             out[c] = fmax(out[c], w->excursion[(s * probes + (size_t)q) * chan + c]);
         }
-        double share = out[c] / job->return_scale[c];
-        w->library->worst_move = fmax(w->library->worst_move, share);
     }
 }
 
@@ -207,21 +219,22 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
     pf_design_job *job = w->job;
     size_t d = sizeof(double), chan = (size_t)job->plan->n_chan;
     size_t probes = (size_t)w->library->n_probes, most = (size_t)w->most;
+    int workers = w->study.c.n_workers;
     w->gram = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->noise = pf_arena_take(arena, STARTS * w->n_squares, d);
     w->free = pf_arena_take(arena, STARTS * (size_t)job->rows * chan, d);
     size_t state = (size_t)w->study.c.build.kit.n_state;
     w->starts = pf_arena_take(arena, STARTS * state + 1, d);
     w->excursion = pf_arena_take(arena, STARTS * probes * chan, d);
-    w->projection =
-        pf_arena_take(arena, (size_t)pf_threads(job->effort) * most * (size_t)job->n_residuals, d);
+    w->projection = pf_arena_take(arena, (size_t)workers * most * (size_t)job->n_residuals, d);
     double *work = pf_arena_take(arena, 3 * most * most + 2 * most, d);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
-    pf_status status = pf_parallel(job->effort, STARTS, run_free, w, "prediction", error);
+    pf_status status = pf_parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, STARTS * probes, run_prediction, w, "prediction", error);
+        status = pf_parallel(job->effort, workers, STARTS * probes, run_prediction, w, "prediction",
+                             error);
     }
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
@@ -380,16 +393,14 @@ static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
     }
-    pf_status status = pf_parallel(w->job->effort, items, run_episode, w, "confirmation", error);
-    w->library->smallest = INFINITY;
+    pf_status status = pf_parallel(w->job->effort, w->study.c.n_workers, items, run_episode, w,
+                                   "confirmation", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
-        const pf_design_probe *p = &w->library->probes[q];
-        for (int t = 0; t < p->probe.n_targets; t++) {
+        for (int t = 0; t < w->library->probes[q].probe.n_targets; t++) {
             confirm_target(w, q, t, buffer);
-            w->library->smallest =
-                fmin(w->library->smallest, w->library->targets[p->first + t].confirmed);
         }
     }
+    pf__measure_extremes(w->job, w->library);
     return status;
 }
 

@@ -174,16 +174,17 @@ static pf_status take_memory(impulses *x, pf_error *error)
 static pf_status find(impulses *x, pf_error *error)
 {
     const pf_effort *effort = x->job->effort;
+    int workers = x->study.c.n_workers;
     size_t starts = (size_t)x->s->n_starts, all = starts * (size_t)x->s->n_columns;
-    pf_status status = pf_parallel(effort, starts, run_free, x, "sensitivities", error);
+    pf_status status = pf_parallel(effort, workers, starts, run_free, x, "sensitivities", error);
     if (status == PF_OK) {
-        status = pf_parallel(effort, all, run_impulse, x, "sensitivities", error);
+        status = pf_parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, all, project, x, "covariance", error);
+        status = pf_parallel(effort, workers, all, project, x, "covariance", error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, all, multiply, x, "covariance", error);
+        status = pf_parallel(effort, workers, all, multiply, x, "covariance", error);
     }
     if (status == PF_OK) {
         mirror(x->s);
@@ -229,12 +230,4 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
 void pf__sensitivity_free(pf_sensitivity *s)
 {
     pf_arena_free(&s->arena);
-}
-
-void pf__sensitivity_tighten(pf_sensitivity *s)
-{
-    size_t n = (size_t)s->n_starts * (size_t)s->n_columns * (size_t)s->n_moves;
-    for (size_t i = 0; i < n; i++) {
-        s->move[i] *= 1.2;
-    }
 }

@@ -62,6 +62,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
 {
     memset(s, 0, sizeof *s);
     s->plan = *job->plan;
+    s->plan.config = NULL;
     s->plan.memory = NULL;
     pf_plan_probe *list = pf_arena_take(&s->arena, (size_t)n + 1, sizeof *list);
     if (!list || !make_still(s, job->rows, &list[n])) {
@@ -328,8 +329,8 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     status = pf__study_open(&s, job, NOISE_COMMANDS, probes, false, false, error);
     if (status == PF_OK) {
         noise_work work = {job, &s};
-        status = pf_parallel(job->effort, (size_t)job->n_residuals, run_noise, &work, "residuals",
-                             error);
+        status = pf_parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise, &work,
+                             "residuals", error);
     }
     pf__study_close(&s);
     if (status == PF_OK && job->n_scale > 1) {

@@ -69,23 +69,23 @@ int pf_threads(const pf_effort *effort)
     return threads > THREADS_MAX ? THREADS_MAX : threads;
 }
 
-pf_status pf_parallel(const pf_effort *effort, size_t n, pf_item_fn run, void *self,
+pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
                       const char *what, pf_error *error)
 {
     team t = {.n = n, .run = run, .self = self, .effort = effort, .what = what, .failed_item = n};
-    int threads = pf_threads(effort);
-    worker workers[THREADS_MAX];
+    int threads = workers < THREADS_MAX ? workers : THREADS_MAX;
+    worker crew[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
     pthread_mutex_init(&t.lock, NULL);
     int started = 1;
-    workers[0] = (worker){&t, 0};
+    crew[0] = (worker){&t, 0};
     for (; started < threads && (size_t)started < n; started++) {
-        workers[started] = (worker){&t, started};
-        if (pthread_create(&ids[started], NULL, work, &workers[started]) != 0) {
+        crew[started] = (worker){&t, started};
+        if (pthread_create(&ids[started], NULL, work, &crew[started]) != 0) {
             break; // fewer threads do the same work
         }
     }
-    work(&workers[0]);
+    work(&crew[0]);
     for (int i = 1; i < started; i++) {
         pthread_join(ids[i], NULL);
     }

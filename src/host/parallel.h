@@ -5,15 +5,16 @@
 
 #include "preflight/effort.h"
 
-// Runs item 0..n-1 on the effort's threads. Each item writes to its own slot, so the result does
-// not depend on the number of threads. worker is 0..pf_threads(effort)-1. When items fail, the
-// error of the lowest one reached is returned and the rest is not started.
+// Runs item 0..n-1 on that many threads. Each item writes to its own slot, so the result does not
+// depend on their number. worker is 0..workers-1: whoever keeps memory per worker asks pf_threads
+// once, since the processors of a process may change. When items fail, the error of the lowest one
+// reached is returned and the rest is not started.
 typedef pf_status (*pf_item_fn)(void *self, int worker, size_t item, pf_error *error);
 
-pf_status pf_parallel(const pf_effort *effort, size_t n, pf_item_fn run, void *self,
+pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
                       const char *what, pf_error *error);
 
-// Threads that an effort (Nullable) means here.
+// Threads that an effort (Nullable) means here and now.
 int pf_threads(const pf_effort *effort);
 
 // Number of processors this process may use.

@@ -362,8 +362,9 @@ static pf_status add_macro(work *w, const char *name, int place, const char *con
 static pf_status aggregate_setting(work *w, const pf_aggregate_options *options, pf_error *error)
 {
     pf_entries *c = w->entries;
-    pf_status status = pf_parallel(options->effort, (size_t)c->n_environments, sample_environment,
-                                   w, "table", error);
+    pf_status status =
+        pf_parallel(options->effort, pf_threads(options->effort), (size_t)c->n_environments,
+                    sample_environment, w, "table", error);
     if (status == PF_OK && options->n_shown > 0) {
         status = add_macro(w, PF_MACRO_SHOWN, c->n_environments, options->shown, options->n_shown,
                            error);

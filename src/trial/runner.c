@@ -122,7 +122,8 @@ static pf_status run_passes(run *r, pf_error *error)
     pf_effort team = {.threads = r->effort ? r->effort->threads : 0};
     pf_store_counts before, after;
     for (;;) {
-        pf_status status = pf_parallel(&team, (size_t)pf_threads(&team), work, r, "trials", error);
+        int workers = pf_threads(&team);
+        pf_status status = pf_parallel(&team, workers, (size_t)workers, work, r, "trials", error);
         if (status == PF_OK && stopped(r)) {
             status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
         }

@@ -193,7 +193,7 @@ pf_status pf__shelves_fill(pf_shelves *s, const pf_effort *effort, pf_error *err
             s->needed[s->n_needed++] = i;
         }
     }
-    return pf_parallel(effort, s->n_needed, fill_one, s, "calibrating", error);
+    return pf_parallel(effort, pf_threads(effort), s->n_needed, fill_one, s, "calibrating", error);
 }
 
 // --- one worker

@@ -174,7 +174,7 @@ static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error
         status = pf__desk_init(&c->desk[started], c->experiment, error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, c->n, recompute, c, "verifying", error);
+        status = pf_parallel(effort, workers, c->n, recompute, c, "verifying", error);
     }
     for (int i = 0; i < started; i++) {
         pf__desk_free(&c->desk[i]);

@@ -285,7 +285,8 @@ pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant
         status = start(&k, plant, effort, error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, k.head.n_episodes, make_episode, &k, "transitions", error);
+        status = pf_parallel(effort, k.n_workers, k.head.n_episodes, make_episode, &k,
+                             "transitions", error);
     }
     if (status == PF_OK) {
         status = finish(&k, path, error);
