@@ -4,6 +4,7 @@
 #include "calibrate/observe.h"
 #include "kit_fixture.h"
 #include "preflight/calibrate.h"
+#include "preflight/certificate.h"
 #include "test.h"
 
 #include <math.h>
@@ -271,6 +272,62 @@ static void check_blind(void)
     pf_plant_destroy(plant);
 }
 
+// What task j - 1 brings on a machine with these gains under its correction, from a start and a
+// disturbance of its own.
+static double flown(rig *r, int j, const double *gains, uint64_t seed)
+{
+    const pf_kit *k = r->kit;
+    enum { MOST = 64, MECH = 8, CHAN = 6 };
+    double command[MOST * MECH], still[MOST * MECH] = {0}, start[8];
+    double reference[MOST * CHAN], idle[MOST * CHAN], got[MOST * CHAN];
+    int task = j - 1, rows = pf_kit_task_rows(k, task);
+    const double *u = k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
+    double correction = pf_session_mechanism(r->session, j)->correction;
+    CHECK(rows <= MOST && k->n_mech <= MECH && k->n_chan <= CHAN);
+    for (int i = 0; i < rows * k->n_mech; i++) {
+        command[i] =
+            i % k->n_mech == j ? pf_corrected_command(u[i], correction, k->lo[j], k->hi[j]) : u[i];
+    }
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(seed, "flown", (uint64_t)j, PF_PURPOSE_TASK, 0);
+    roll.rows = rows;
+    roll.command = u;
+    CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.start = start, .output = reference}, NULL) ==
+          PF_OK);
+    roll.start = start;
+    roll.command = still;
+    CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.output = idle}, NULL) == PF_OK);
+    roll.command = command;
+    roll.gains = gains;
+    roll.disturbance = true;
+    CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.output = got}, NULL) == PF_OK);
+    double energy = pf_tracking_distance(rows, k->n_chan, k->return_scale, reference, idle);
+    double error = pf_tracking_distance(rows, k->n_chan, k->return_scale, got, reference);
+    return pf_return(error / energy);
+}
+
+// The grid has .05 between its gains: what is left may lie halfway.
+static void check_between(const pf_kit *kit)
+{
+    static const double left[] = {.275, .375, .475, .575, .675, .775, .875};
+    rig r = open_rig(kit);
+    int go = 0, below = 0;
+    for (int i = 0; i < 7 * 7 * 4; i++) {
+        double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        int j = 1 + i % 7;
+        gains[j] = left[i / 7 % 7];
+        check_machine(&r, gains, NULL, 0, (uint64_t)i);
+        const pf_task_readiness *task = pf_session_task(r.session, j - 1);
+        if (task->decision == PF_GO) {
+            go++;
+            below += flown(&r, j, gains, (uint64_t)i) < task->lower;
+        }
+    }
+    printf("    %d go, %d below their bound\n", go, below);
+    CHECK(go > 20 && below <= .1 * go);
+    close_rig(&r);
+}
+
 static pf_fixture *made_up(int m, int targets, pf_faults faults)
 {
     pf_fixture_config config = pf_fixture_config_default();
@@ -356,6 +413,8 @@ void test_failsafe(void)
     for (int i = 0; i < 2; i++) {
         check_garbage(kits[i]);
         check_machines(kits[i]);
+        named(kits[i], "a gain between two of the grid: what is go keeps its bound");
+        check_between(kits[i]);
         named(kits[i], "no verdict outlives its session");
         check_stale(kits[i]);
         named(kits[i], "less left than the grid can say");
