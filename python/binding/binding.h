@@ -47,7 +47,7 @@ PF_PY char *pf_py_plant_json(const pf_py_plant *plant);
 PF_PY int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start,
                            const double *gains, const double *commands, int rows, int noise,
                            double *start_out, double *initial, double *output, char *why);
-// Seconds for the hello and for one trajectory of a process plant.
+// Seconds for the hello and for one trajectory of a process plant; negative: as before.
 PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s);
 
 // --- kits
