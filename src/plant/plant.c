@@ -42,7 +42,7 @@ static void native_destroy(pf_plant *plant)
 }
 
 static const pf_plant_ops native_ops = {
-    .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
+    .native = true, .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
 
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {

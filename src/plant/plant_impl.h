@@ -7,6 +7,7 @@
 
 // What stands behind a plant: native physics or a process. roll has checked its arguments.
 typedef struct pf_plant_ops {
+    bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
