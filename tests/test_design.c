@@ -114,25 +114,32 @@ static void test_confirmed(void)
 
 // --- the same for any number of threads
 
+// Whether commands and targets are equal to the bit.
+static bool same_library(const made *m, const made *other)
+{
+    const pf_design_library *a = &m->design.library, *b = &other->design.library;
+    size_t mech = (size_t)m->plan.n_mech;
+    bool same = a->n_probes == b->n_probes && a->n_targets == b->n_targets;
+    for (int q = 0; same && q < a->n_probes; q++) {
+        const pf_plan_probe *p = &a->probes[q].probe, *r = &b->probes[q].probe;
+        same = p->rows == r->rows && p->n_targets == r->n_targets &&
+               memcmp(p->command, r->command, (size_t)p->rows * mech * sizeof(double)) == 0;
+    }
+    return same && memcmp(a->targets, b->targets, (size_t)a->n_targets * sizeof *a->targets) == 0;
+}
+
 static void test_determinism(void)
 {
     PF_CASE("the same library for one and for three threads, another for another seed");
-    made one, three;
+    made one, three, other;
     bool good = make(&one, "attitude", NULL, 0, 0, 1);
     good = make(&three, "attitude", NULL, 0, 0, 3) && good;
-    if (good) {
-        const pf_design_library *a = &one.design.library, *b = &three.design.library;
-        CHECK(a->n_probes == b->n_probes && a->n_targets == b->n_targets);
-        size_t mech = (size_t)one.plan.n_mech;
-        for (int q = 0; q < a->n_probes && a->n_probes == b->n_probes; q++) {
-            const pf_plan_probe *p = &a->probes[q].probe, *r = &b->probes[q].probe;
-            CHECK(p->rows == r->rows && p->n_targets == r->n_targets);
-            CHECK(memcmp(p->command, r->command, (size_t)p->rows * mech * sizeof(double)) == 0);
-        }
-        CHECK(memcmp(a->targets, b->targets, (size_t)a->n_targets * sizeof *a->targets) == 0);
-    }
+    good = make(&other, "attitude", (const char *[]){"seed=7"}, 1, 0, 3) && good;
+    CHECK(good && same_library(&one, &three));
+    CHECK(good && !same_library(&one, &other));
     made_free(&one);
     made_free(&three);
+    made_free(&other);
 }
 
 // --- constraints

@@ -351,6 +351,9 @@ static void test_two_faults(void)
         for (int j = 1; j < 4 && ask.stage == 2; j++) {
             mean[j] = pf_joint_moments(&s->joint, j).mean;
         }
+        const double *others = pf_session_others(s);
+        CHECK((others != NULL) == (ask.stage == 2));
+        CHECK(!others || memcmp(mean, others, sizeof mean) == 0);
         w.calls = w.with_others = 0;
         CHECK(pf_session_tell(s, &tell, &watched, NULL) == PF_OK);
         CHECK(w.calls == (ask.stage == 1 ? 1 + 3 : 3 * (1 + f->kit.n_grid)));

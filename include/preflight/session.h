@@ -120,6 +120,9 @@ PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n);
 PF_API bool pf_session_probed(const pf_session *session, int mechanism);
 // The joint belief: of the boundary while in stage 1, else the present one.
 PF_API pf_joint pf_session_joint(pf_session *session);
+// What all mechanisms but the target at hand have in the predictions of stage 2 with several
+// faults: n_mech mean gains. NULL: the session is not there.
+PF_API const double *pf_session_others(pf_session *session);
 
 typedef struct pf_task_readiness {
     double mean;

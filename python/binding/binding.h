@@ -47,7 +47,7 @@ PF_PY char *pf_py_plant_json(const pf_py_plant *plant);
 PF_PY int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start,
                            const double *gains, const double *commands, int rows, int noise,
                            double *start_out, double *initial, double *output, char *why);
-// Seconds for the hello and for one trajectory of a process plant.
+// Seconds for the hello and for one trajectory of a process plant; negative: as before.
 PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s);
 
 // --- kits
@@ -81,7 +81,7 @@ typedef struct pf_py_session pf_py_session;
 
 typedef struct pf_py_ask {
     int32_t done, stage, probe, rows, has_value;
-    int32_t n_targets;
+    int32_t has_gains; // in desk.gains
     double value;
     const char *why; // when done
 } pf_py_ask;
@@ -96,11 +96,12 @@ typedef struct pf_py_desk {
     double *response; // most rows x channels, raw units
     double *start;    // n_state
     double *nominal;  // predictions of the caller's: window
-    double *fault;    // most targets x window
+    double *fault;    // most targets x window: at g_cal, in stage 2 with several faults at gain 1
     double *grid;     // most targets x gains x window
     double *belief;   // n_mech, after a tell
     double *joint;    // m x gains, after a tell of stage 2
     double *mean;     // m, after a tell of stage 2
+    double *gains;    // n_mech, after an ask that has them: of all but the target at hand
     pf_py_reading *reading;
     pf_py_ask *ask;
     int32_t n_readings, alarm;

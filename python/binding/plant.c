@@ -3,10 +3,9 @@
 #include "binding.h"
 
 #include "check/reply.h"
-#include "plant/process.h"
+#include "plant/plant_impl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int pf_py_plant_open(pf_py_plant **plant, const char *name, char *why)
 {
@@ -92,8 +91,5 @@ int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start, cons
 
 void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s)
 {
-    const char *name = pf_plant_get_info(plant->plant)->name;
-    if (strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0) {
-        pf__bridge_set_timeouts(plant->plant, hello_s, roll_s);
-    }
+    pf__plant_set_timeouts(plant->plant, hello_s, roll_s);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
+#include "check/given.h"
 #include "check/match.h"
 #include "check/reply.h"
 #include "host/arena.h"
@@ -41,6 +42,7 @@ static bool furnish(pf_py_session *s)
         .belief = numbers(s, (size_t)k->n_mech),
         .joint = numbers(s, m * (size_t)k->n_grid),
         .mean = numbers(s, m),
+        .gains = numbers(s, (size_t)k->n_mech),
         .reading = pf_arena_take(&s->arena, targets, sizeof(pf_py_reading)),
         .ask = pf_arena_take(&s->arena, 1, sizeof(pf_py_ask)),
     };
@@ -124,47 +126,22 @@ int pf_py_session_model(pf_py_session *s, const char *path, char *why)
     return pf_py_report(status, &error, why);
 }
 
-// The predictions that the caller laid on the desk.
-static pf_status predict_given(void *self, const pf_hypothesis *h, const double *start, int n_start,
-                               double *response, pf_error *error)
-{
-    (void)start;
-    (void)n_start;
-    pf_py_session *s = self;
-    const pf_kit *k = s->kit;
-    const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(k, h->probe, &targets), t = 0, g = 0;
-    size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
-    const double *from = s->desk.nominal;
-    if (h->mechanism != 0) {
-        while (t < n && targets[t] != h->mechanism) {
-            t++;
-        }
-        while (g < k->n_grid && k->grid[g] != h->gain) {
-            g++;
-        }
-        bool first = pf_session_stage(s->session) == 1;
-        if (t == n || (!first && g == k->n_grid)) {
-            return pf_fail(error, PF_ERR_INTERNAL, "no prediction for mechanism %d", h->mechanism);
-        }
-        from = first ? s->desk.fault + (size_t)t * window
-                     : s->desk.grid + ((size_t)t * (size_t)k->n_grid + (size_t)g) * window;
-    }
-    memcpy(response, from, window * sizeof(double));
-    return PF_OK;
-}
-
 // --- ask and tell
 
 void pf_py_session_ask(pf_py_session *s)
 {
     pf_ask ask = pf_session_ask(s->session);
     bool done = ask.kind == PF_ASK_DONE;
+    const double *others = done ? NULL : pf_session_others(s->session);
+    if (others) {
+        memcpy(s->desk.gains, others, sizeof(double) * (size_t)s->kit->n_mech);
+    }
     *s->desk.ask = (pf_py_ask){.done = done,
                                .stage = ask.stage,
                                .probe = ask.probe,
                                .rows = ask.rows,
                                .has_value = ask.has_value,
+                               .has_gains = others != NULL,
                                .value = ask.value,
                                .why = done ? pf_done_name(ask.why) : NULL};
 }
@@ -186,7 +163,7 @@ static void lay_stage1(pf_py_session *s)
     const double *belief = pf_session_belief(s->session);
     memcpy(s->desk.belief, belief, sizeof(double) * (size_t)(m + 1));
     s->desk.n_readings = n;
-    s->desk.change = pf_belief_change(m, belief);
+    s->desk.change = pf_session_change(s->session);
 }
 
 // After a tell of stage 2: the joint belief and its marginals.
@@ -207,8 +184,9 @@ static void lay_stage2(pf_py_session *s)
 int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
 {
     pf_error error = {PF_OK, ""};
-    pf_predictor given = {s, predict_given};
-    const pf_predictor *predictor = from == 2 ? &given : from == 1 ? &s->predictor : NULL;
+    pf_given given = {s->session, s->desk.nominal, s->desk.fault, s->desk.grid};
+    pf_predictor caller = pf_given_predictor(&given);
+    const pf_predictor *predictor = from == 2 ? &caller : from == 1 ? &s->predictor : NULL;
     pf_status status = PF_OK;
     pf_ask ask;
     if (!pf_session_outstanding(s->session, &ask)) {

@@ -36,7 +36,7 @@ class PreflightError(Exception):
 
 class Ask(Structure):
     _fields_ = [("done", c_int32), ("stage", c_int32), ("probe", c_int32), ("rows", c_int32),
-                ("has_value", c_int32), ("n_targets", c_int32), ("value", c_double),
+                ("has_value", c_int32), ("has_gains", c_int32), ("value", c_double),
                 ("why", c_char_p)]
 
 
@@ -49,9 +49,9 @@ class Reading(Structure):
 class Desk(Structure):
     _fields_ = [("response", c_void_p), ("start", c_void_p), ("nominal", c_void_p),
                 ("fault", c_void_p), ("grid", c_void_p), ("belief", c_void_p),
-                ("joint", c_void_p), ("mean", c_void_p), ("reading", POINTER(Reading)),
-                ("ask", POINTER(Ask)), ("n_readings", c_int32), ("alarm", c_int32),
-                ("change", c_double)]
+                ("joint", c_void_p), ("mean", c_void_p), ("gains", c_void_p),
+                ("reading", POINTER(Reading)), ("ask", POINTER(Ask)), ("n_readings", c_int32),
+                ("alarm", c_int32), ("change", c_double)]
 
 
 class Plan(Structure):

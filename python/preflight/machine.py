@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import threading
 from typing import Any, Dict, Optional, Union
 
@@ -74,9 +75,14 @@ class Machine:
     def state_size(self) -> int:
         return self.info["state_size"]
 
-    def limits(self, hello: float = 20.0, roll: float = 60.0) -> None:
-        """Seconds that a process plant has for its hello and for one trajectory."""
-        library.plant_limits(self.handle, hello, roll)
+    def limits(self, hello: Optional[float] = None, roll: Optional[float] = None) -> None:
+        """Seconds that a process plant has for its hello, whenever one is started from now on, and
+        for one trajectory; None leaves a limit as it is. Other plants have no limits."""
+        for seconds in (hello, roll):
+            if seconds is not None and not 0 <= seconds < math.inf:
+                raise ValueError(f"limits: {seconds} s is no time")
+        library.plant_limits(self.handle, -1 if hello is None else hello,
+                             -1 if roll is None else roll)
 
     def roll(self, commands: Any, gains: Any = None, *, key: int = 0, state: Any = None,
              noise: bool = False) -> Trace:

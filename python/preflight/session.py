@@ -15,7 +15,7 @@ import numpy as np
 from preflight._library import WHY, Desk, PreflightError, array_at, library
 from preflight.kit import Kit, Path, Probe
 from preflight.machine import Machine
-from preflight.plant import Plant, matrix, vector
+from preflight.plant import Plant, vector
 
 # the structs of binding.h that are read after every call
 _ASK = struct.Struct("@6id")
@@ -31,14 +31,17 @@ def _bytes(address: int, size: int) -> ctypes.Array:
 class Ask:
     """What to do next: run a probe, or nothing more (`done`, `why`)."""
 
-    __slots__ = ("probe", "stage", "value", "why")
+    __slots__ = ("gains", "probe", "stage", "value", "why")
 
     def __init__(self, probe: Optional[Probe], stage: int, value: Optional[float],
-                 why: Optional[str]):
+                 why: Optional[str], gains: Optional[np.ndarray] = None):
         self.probe = probe  # None when done
         self.stage = stage  # 1 or 2
         self.value = value  # per charge; None where the method has none
         self.why = why  # when done: ready, budget or no-alarm
+        # in stage 2 with several faults: what all mechanisms but the target at hand have in its
+        # predictions
+        self.gains = gains
 
     @property
     def done(self) -> bool:
@@ -180,6 +183,11 @@ class Session:
         self._belief = array_at(desk.belief, m + 1)
         self._joint = array_at(desk.joint, m, grid)
         self._mean = array_at(desk.mean, m)
+        self._gains = array_at(desk.gains, m + 1)
+        self._needs = {1: ("nominal", "fault") if kit.info["statistic"] == "matched" else
+                       ("nominal",),
+                       2: ("healthy", "grid") if kit.info["faults"] == "many" else
+                       ("nominal", "grid")}
         self._probes = kit.probes
         self._outstanding = -1
         self._stage = 1
@@ -204,12 +212,13 @@ class Session:
         self._enter()
         try:
             _ask(self._handle)
-            done, stage, probe, _, has_value, _, value = _ASK.unpack_from(self._asked)
+            done, stage, probe, _, has_value, has_gains, value = _ASK.unpack_from(self._asked)
             if done:
                 self._outstanding = -1
                 return Ask(None, stage, None, self._desk.ask.contents.why.decode("ascii"))
             self._outstanding, self._stage = probe, stage
-            return Ask(self._probes[probe], stage, value if has_value else None, None)
+            return Ask(self._probes[probe], stage, value if has_value else None, None,
+                       self._gains.copy() if has_gains else None)
         finally:
             self._lock.release()
 
@@ -225,12 +234,15 @@ class Session:
                 raise RuntimeError(f"{ask!r} was neither told nor skipped")
 
     def tell(self, response: Any, *, probe: Optional[int] = None, state: Any = None,
-             nominal: Any = None, fault: Any = None, grid: Any = None) -> Told:
+             nominal: Any = None, fault: Any = None, grid: Any = None,
+             healthy: Any = None) -> Told:
         """The response of the outstanding probe: rows x channels, raw units.
 
         With a twin or a model give `state`, the start that was saved before the probe, or your own
-        predictions: nominal (gain 1), fault (per target, at g_cal), for stage 2 also grid (per
-        target and gain of the grid), each rows x channels. A refused call changes nothing.
+        predictions, each rows x channels: nominal (gain 1) and in stage 1 fault (per target, at
+        g_cal), in stage 2 grid (per target and gain of the grid). With a kit for several faults
+        stage 2 needs healthy (per target, at gain 1) in place of nominal, and in both healthy and
+        grid the other mechanisms have the `gains` of the ask. A refused call changes nothing.
         """
         self._enter()
         try:
@@ -244,8 +256,10 @@ class Session:
             window[...] = array  # the core refuses what is not finite
             source = 0
             if not self._predicts:
-                source = self._predictions(asked, state, nominal, fault, grid)
-            elif not (state is None and nominal is None and fault is None and grid is None):
+                source = self._predictions(asked, state, {"nominal": nominal, "fault": fault,
+                                                          "grid": grid, "healthy": healthy})
+            elif not (state is None and nominal is None and fault is None and grid is None
+                      and healthy is None):
                 raise ValueError("this kit predicts from its own recordings; give no state or "
                                  "predictions")
             status = _tell(self._handle, asked if probe is None else probe, source, self._why)
@@ -268,9 +282,9 @@ class Session:
         return Told(probe, 2, (), self._belief.copy(), change, alarm != 0, self._joint.copy(),
                     self._mean.copy())
 
-    def _predictions(self, probe: int, state: Any, nominal: Any, fault: Any, grid: Any) -> int:
+    def _predictions(self, probe: int, state: Any, given: Dict[str, Any]) -> int:
         """Lays what the caller gave on the desk and says what it is."""
-        own = nominal is not None or fault is not None or grid is not None
+        own = any(prediction is not None for prediction in given.values())
         if state is not None and own:
             raise ValueError("state: give either the start state or predictions")
         if state is None and not own:
@@ -281,17 +295,22 @@ class Session:
             self._start[...] = vector(state, len(self._start), "state")
             self._use_twin()
             return 1
+        needs = self._needs[self._stage]
+        if any(given[name] is None for name in needs):
+            raise PreflightError("missing-prediction", f"stage {self._stage} of this kit needs "
+                                 f"{' and '.join(needs)} predictions")
         rows, n_chan = self._windows[probe].shape
-        n, gains = len(self._probes[probe].targets), len(self.kit.grid)
-        if nominal is None or (fault is None and self._stage == 1) or \
-                (grid is None and self._stage == 2):
-            raise PreflightError("missing-prediction", "stage 1 needs nominal and fault, stage 2 "
-                                 "nominal and grid predictions")
-        self._nominal[: rows * n_chan] = matrix(nominal, n_chan, "nominal", rows).ravel()
-        if fault is not None:
-            self._fault[: n * rows * n_chan] = _stack(fault, (n, rows, n_chan), "fault")
-        if grid is not None:
-            self._grid[: n * gains * rows * n_chan] = _stack(grid, (n, gains, rows, n_chan), "grid")
+        n = len(self._probes[probe].targets)
+        shapes = {"nominal": (rows, n_chan), "fault": (n, rows, n_chan),
+                  "healthy": (n, rows, n_chan), "grid": (n, len(self.kit.grid), rows, n_chan)}
+        # healthy lies where stage 1 has fault
+        desk = {"nominal": self._nominal, "fault": self._fault, "healthy": self._fault,
+                "grid": self._grid}
+        for name, prediction in given.items():
+            if prediction is not None:
+                values = _stack(prediction, shapes[name], name)
+                if name in needs:
+                    desk[name][: len(values)] = values
         return 2
 
     def _use_twin(self) -> None:

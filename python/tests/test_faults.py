@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fault injection into the bridge: a trajectory fails with its reason, the worker is started again,
 the run goes on, nothing hangs past its time-out, no process is left."""
+import os
 import sys
 import time
 import unittest
+import unittest.mock
 
 import preflight as pf
 from support import ROOT, Case, children, preflight
@@ -75,6 +77,38 @@ class FaultTest(Case):
 
     def test_answers_somebody_else(self):
         self.inject("stranger", "is not that of a request")
+
+    def test_limits(self):
+        """A limit of the caller's holds for every kind of process, not only for exec:."""
+        worker, mark = self.folder / "python", self.folder / "mark"
+        worker.write_text(f"#!/bin/sh\nexec {PLANT} hang {mark}\n")
+        worker.chmod(0o755)
+        with unittest.mock.patch.dict(os.environ, PREFLIGHT_PYTHON=str(worker)):
+            for name in (f"exec:{worker}", "gym:Pendulum-v1", "grid2op"):
+                mark.unlink(missing_ok=True)
+                machine = pf.Machine(name)
+                machine.roll(U)
+                machine.limits(roll=.3)
+                with self.assertRaisesRegex(pf.PreflightError, "no answer within 0.3 s"):
+                    machine.roll(U)
+                machine.limits(roll=20)
+                machine.roll(U)  # the limit of the hello stayed
+                with self.assertRaisesRegex(ValueError, "no time"):
+                    machine.limits(hello=float("nan"))
+        del machine
+        self.assertEqual(children(), [])
+
+    def test_a_plant_in_python_has_no_limits(self):
+        """Whatever it is called: the name of the process that runs the same environment."""
+        plant = pf.GymPlant("Pendulum-v1", fresh=False)
+        plant.probe = plant.task = pf.Pulse([0, .3, .3], steps=4)
+        machine = pf.Machine(plant)
+        self.assertEqual(machine.name, "gym:Pendulum-v1")
+        settings = {"probes": "single", "sensor_noise": .25, "episodes": 4, "alarm_trials": 20,
+                    "grid": 3}
+        before = bytes(pf.Kit.calibrate(machine, **settings))
+        machine.limits(20, 60)
+        self.assertEqual(bytes(pf.Kit.calibrate(machine, **settings)), before)
 
     def test_the_run_goes_on(self):
         """`bench run` on a plant that breaks in the trials where mechanism 1 is weak."""

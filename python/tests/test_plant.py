@@ -108,6 +108,51 @@ class PlantTest(Case):
             preflight.Machine(plant)
 
 
+class Clipped(Plant):
+    """Clips what reaches it at `clip`, whatever its limits say."""
+
+    name = "clipped"
+    channels = [Channel("x"), Channel("y")]
+
+    def __init__(self, limit, task, clip=1.):
+        self.mechanisms = [Mechanism(n, -limit, limit) for n in ("main", "left", "right")]
+        self.probe = Pulse([0, .25, .25], steps=4)
+        self.task = Pulse([0, task, task], steps=4)
+        self.clip = clip
+
+    def reset(self, seed, noise):
+        self.rng = np.random.default_rng(seed)
+        self.x, self.noise = self.rng.normal(0, .02, 2), .02 * noise
+
+    def step(self, delivered):
+        v = np.clip(delivered, -self.clip, self.clip)
+        self.x = .9 * self.x + [.3 * v[1] + .04 * v[2], .03 * v[1] + .25 * v[2]]
+
+    def observe(self):
+        return self.x + self.noise * self.rng.normal(size=2)
+
+
+class ShareTest(Case):
+    """A plant may not call a correction harmless that sends too much."""
+
+    def calibrate(self, *arguments, name=None, **options):
+        plant = Clipped(*arguments, **options)
+        plant.registered = name
+        return preflight.Kit.calibrate(plant, probes="single", sensor_noise=.25, episodes=6,
+                                       alarm_trials=20, grid=5)
+
+    def test_a_plant_that_clips_within_its_limits_is_refused(self):
+        for name in (None, "gym:Clipped-v0"):
+            with self.assertRaisesRegex(preflight.PreflightError, "the limits that it clips at"):
+                self.calibrate(2., 1., name=name)
+
+    def test_a_plant_that_clips_at_its_limits_is_not(self):
+        """A task below them, at them, and at limits that were rounded to single precision."""
+        self.calibrate(2., .5)
+        self.calibrate(1., 1.)
+        self.calibrate(float(np.float32(.4)), .4, clip=.4)
+
+
 class GymTest(Case):
     def test_two_directions_of_one_action(self):
         plant = preflight.GymPlant("Pendulum-v1")

@@ -54,6 +54,9 @@ class SessionTest(Case):
     def setUpClass(cls):
         cls.kit = pf.Kit.calibrate("attitude", **SMALL)
         cls.single = pf.Kit.calibrate("attitude", probes="single", **SMALL)
+        # a short stage 1, so that there is a stage 2
+        cls.many = pf.Kit.calibrate("attitude", faults="many", budget={"stage1": 4, "stage2": 4},
+                                    **SMALL)
 
     def save(self, kit=None):
         path = self.folder / "a.kit"
@@ -102,14 +105,56 @@ class SessionTest(Case):
 
     def test_python_c_and_serve_agree_to_the_bit(self):
         """The C program's check, its responses through Python and through serve."""
-        for kit, least in ((self.kit, 2), (self.single, 4)):
-            self.compare(kit, least)
+        norm = pf.Kit.calibrate("attitude", method="sept", **SMALL)  # needs no fault prediction
+        for kit, least in ((self.kit, 2), (self.single, 4), (norm, 4)):
+            self.compare(kit, least, (("3:0.35", 7), ("5:0.2", 1), ("1:1", 2)))
 
-    def compare(self, kit, least):
-        path, record = self.save(kit), self.folder / "j"
-        for fault, seed in (("3:0.35", 7), ("5:0.2", 1), ("1:1", 2)):
-            preflight("check", path, "--fault", fault, "--seed", seed, "--journal", record,
-                      status=None)
+    def test_several_faults_agree_to_the_bit(self):
+        """Also P(anything changed), which is no sum over the mechanisms."""
+        cases = (("3:0.35 5:0.5", 7), ("1:.2 2:.3 4:.4", 1), ("1:1", 2))
+        self.assertEqual(self.compare(self.many, 2, cases), {1, 2})
+
+    def test_predictions_at_the_gains_of_the_ask(self):
+        """A caller's own simulator, told of several faults, is the twin to the bit."""
+        kit, machine = self.many, pf.Machine("attitude")
+        by_state, own = pf.Session(kit, seed=5), pf.Session(kit, seed=5)
+        weak = np.ones(len(kit.mechanisms))
+        weak[[3, 5, 6]] = .3, .5, .4
+        stages = set()
+        for ask in by_state:
+            also = own.ask()
+            stages.add(ask.stage)
+            trace = machine.roll(ask.command, weak, key=len(own.history) << 20, noise=True)
+
+            def predict(j=0, gain=1., others=None, command=ask.command, start=trace.start):
+                gains = np.ones(len(kit.mechanisms)) if others is None else others.copy()
+                gains[j] = gain
+                return machine.roll(command, gains, state=start).output
+            if ask.stage == 1:
+                self.assertIsNone(ask.gains)
+                given = {"nominal": predict(),
+                         "fault": [predict(j, kit.info["g_cal"]) for j in ask.probe.targets]}
+            else:
+                self.assertEqual(also.gains.tolist(), ask.gains.tolist())
+                given = {"healthy": [predict(j, 1, ask.gains) for j in ask.probe.targets],
+                         "grid": [[predict(j, g, ask.gains) for g in kit.grid]
+                                  for j in ask.probe.targets]}
+                with self.assertRaisesRegex(pf.PreflightError, "needs healthy and grid"):
+                    own.tell(trace.output, nominal=predict(), grid=given["grid"])
+                with self.assertRaisesRegex(ValueError, "healthy: shape"):
+                    own.tell(trace.output, **{**given, "healthy": given["healthy"][0]})
+            want = by_state.tell(trace.output, state=trace.start)
+            self.assertEqual(numbers(own.tell(trace.output, **given), kit), numbers(want, kit))
+            self.assertLessEqual(want.change, 1)
+        self.assertEqual(stages, {1, 2})
+        self.assertEqual(own.readiness().data, by_state.readiness().data)
+
+    def compare(self, kit, least, cases):
+        """Each check needs so many probes at least; the stages that were seen."""
+        path, record, stages = self.save(kit), self.folder / "j", set()
+        for faults, seed in cases:
+            options = [x for fault in faults.split() for x in ("--fault", fault)]
+            preflight("check", path, *options, "--seed", seed, "--journal", record, status=None)
             _, events = journal(record)
             session, served, given = pf.Session(kit, seed=seed), Serve(path), \
                 pf.Session(kit, seed=seed)
@@ -129,17 +174,20 @@ class SessionTest(Case):
                     own = given.tell(request["response"], **event["predictions"])
                     self.assertEqual(numbers(got, kit), reply)
                     self.assertEqual(numbers(own, kit), reply)
+                    stages.add(got.stage)
                 elif request["op"] == "readiness":
                     self.assertEqual(session.readiness().data, reply)
                     self.assertEqual(given.readiness().data, reply)
             self.assertGreaterEqual(told, least)
             served.close()
+        return stages
 
     def check_ask(self, ask, reply):
         if reply["ask"] == "done":
             self.assertTrue(ask.done)
             self.assertEqual(ask.why, reply["why"])
             return
+        self.assertEqual(None if ask.gains is None else ask.gains.tolist(), reply.get("gains"))
         self.assertEqual((ask.stage, ask.probe.index, ask.probe.name, list(ask.probe.targets),
                           ask.command.tolist(), ask.probe.rows, ask.probe.charge, ask.value),
                          tuple(reply[k] for k in ("stage", "probe", "name", "targets", "command",

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate_impl.h"
 
+#include "../plant/plant_impl.h"
 #include "preflight/certificate.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct return_work {
     pf_calibration *c;
@@ -184,23 +184,25 @@ static bool stops_at_one(const pf_calibration *c, size_t use)
 }
 
 // Shares above 1 stand for a correction that sends too much; a table that is flat there would call
-// that harmless. Only a process can get it wrong: native plants saturate where they say so, and a
-// return of the plant's own may well be one-sided.
+// that harmless. Only somebody else's simulator can get it wrong: native plants saturate where they
+// say so, and a return of the plant's own may well be one-sided. A task at the limits of its
+// mechanism, to the single precision in which environments give them, cannot ask for more.
 static pf_status check_shares(const return_work *work, pf_error *error)
 {
     const pf_calibration *c = work->c;
     const double most = 1e6; // a correction that only the limits hold back
-    const pf_plant_info *info = pf_plant_get_info(c->workers[0].plant);
-    if (strncmp(info->name, "exec:", 5) != 0 || info->n_metrics > 0) {
+    const double more = 1 + 1e-6;
+    const pf_plant *plant = c->workers[0].plant;
+    if (plant->ops->native || plant->info.n_metrics > 0) {
         return PF_OK;
     }
     for (int use = 0; use < c->build.kit.n_uses; use++) {
         int task = work->task_of[use], j = c->build.use_mech[use];
-        bool reachable = pf_kit_delivered_share(&c->build.kit, task, j, most, 1) > 1;
+        bool reachable = pf_kit_delivered_share(&c->build.kit, task, j, most, 1) > more;
         if (reachable && stops_at_one(c, (size_t)use)) {
             return pf_fail(error, PF_ERR_PLANT,
                            "task '%s', mechanism '%s': a gain above 1 does what 1 does; the plant "
-                           "must honour `gains` above 1 (only commands have limits)",
+                           "must honour `gains` above 1, or say the limits that it clips at",
                            c->plan->tasks[task].name, c->plan->mechanisms[j].name);
         }
     }

@@ -3,6 +3,7 @@
 #include "dialogue_impl.h"
 
 #include "../config/config.h"
+#include "given.h"
 #include "journal.h"
 #include "reply.h"
 
@@ -19,13 +20,11 @@ struct pf_dialogue {
     pf_predictor predictor; // from a start state; predict NULL: none
     char no_predictor[320];
     pf_witness witness;
-    // one tell: window = rows x channels of the outstanding probe
-    double *response, *nominal;
-    double *fault; // targets x window: at g_cal, in stage 2 with several faults at gain 1
-    double *grid;  // targets x gains x window
-    double *state;
-    bool given;   // the predictions above are to be used
-    bool weighty; // of the last accepted request
+    // one tell
+    double *response, *state;
+    pf_given given;
+    bool has_given; // its predictions are to be used
+    bool weighty;   // of the last accepted request
 };
 
 bool pf_dialogue_supported(void)
@@ -51,11 +50,12 @@ pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_k
     size_t targets = (size_t)pf_kit_most_targets(k), bytes = pf_session_size(k);
     d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     d->response = calloc(window, sizeof(double));
-    d->nominal = calloc(window, sizeof(double));
-    d->fault = calloc(targets * window, sizeof(double));
-    d->grid = calloc(targets * (size_t)k->n_grid * window, sizeof(double));
+    d->given.nominal = calloc(window, sizeof(double));
+    d->given.fault = calloc(targets * window, sizeof(double));
+    d->given.grid = calloc(targets * (size_t)k->n_grid * window, sizeof(double));
     d->state = calloc((size_t)k->n_state + 1, sizeof(double));
-    if (!d->memory || !d->response || !d->nominal || !d->fault || !d->grid || !d->state) {
+    if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
+        !d->state) {
         pf_dialogue_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
@@ -65,6 +65,7 @@ pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_k
         pf_dialogue_destroy(d);
         return status;
     }
+    d->given.session = d->session;
     d->predictor = config->predictor ? *config->predictor : (pf_predictor){NULL, NULL};
     snprintf(d->no_predictor, sizeof d->no_predictor, "%s",
              config->no_predictor ? config->no_predictor
@@ -81,9 +82,9 @@ void pf_dialogue_destroy(pf_dialogue *d)
     pf_witness_free(&d->witness);
     free(d->memory);
     free(d->response);
-    free(d->nominal);
-    free(d->fault);
-    free(d->grid);
+    free(d->given.nominal);
+    free(d->given.fault);
+    free(d->given.grid);
     free(d->state);
     free(d);
 }
@@ -200,38 +201,6 @@ static bool read_matrices(json_t *value, const char *where, int n, int rows, int
 
 // --- predictions that came with the request
 
-static pf_status predict_given(void *self, const pf_hypothesis *h, const double *start, int n_start,
-                               double *response, pf_error *error)
-{
-    (void)start;
-    (void)n_start;
-    pf_dialogue *d = self;
-    const pf_kit *k = &d->kit;
-    const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(k, h->probe, &targets);
-    size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
-    const double *from = h->mechanism == 0 ? d->nominal : NULL;
-    for (int t = 0; t < n && !from; t++) {
-        if (targets[t] != h->mechanism) {
-            continue;
-        }
-        if (pf_session_stage(d->session) == 1 || h->gain == 1) {
-            from = d->fault + (size_t)t * window;
-            break;
-        }
-        for (int g = 0; g < k->n_grid && !from; g++) {
-            if (k->grid[g] == h->gain) {
-                from = d->grid + ((size_t)t * (size_t)k->n_grid + (size_t)g) * window;
-            }
-        }
-    }
-    if (!from) {
-        return pf_fail(error, PF_ERR_INTERNAL, "no prediction for mechanism %d", h->mechanism);
-    }
-    memcpy(response, from, window * sizeof(double));
-    return PF_OK;
-}
-
 static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusal *r)
 {
     const pf_kit *k = &d->kit;
@@ -245,7 +214,7 @@ static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusa
         char at[32];
         snprintf(at, sizeof at, "grid[%d]", t);
         if (!read_matrices(json_array_get(grid, (size_t)t), at, k->n_grid, rows, n_chan,
-                           d->grid + (size_t)t * block, r)) {
+                           d->given.grid + (size_t)t * block, r)) {
             return false;
         }
     }
@@ -264,7 +233,7 @@ static bool read_each(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusa
                       "the ask",
                       healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
     }
-    return read_matrices(healthy, "healthy", n, ask->rows, d->kit.n_chan, d->fault, r) &&
+    return read_matrices(healthy, "healthy", n, ask->rows, d->kit.n_chan, d->given.fault, r) &&
            read_grid(d, grid, ask, r);
 }
 
@@ -288,8 +257,8 @@ static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf
     if (!grid && ask->stage == 2) {
         return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
     }
-    if (!read_matrix(nominal, "nominal", rows, n_chan, d->nominal, r) ||
-        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->fault, r))) {
+    if (!read_matrix(nominal, "nominal", rows, n_chan, d->given.nominal, r) ||
+        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r))) {
         return false;
     }
     return !grid || read_grid(d, grid, ask, r);
@@ -305,7 +274,7 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
                json_object_get(request, "grid") || json_object_get(request, "healthy");
-    d->given = false;
+    d->has_given = false;
     if (k->n_response > 0) {
         if (state || own) {
             return refuse(r, "ambiguous",
@@ -326,7 +295,7 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
         return false;
     }
     if (own || predictions) {
-        d->given = true;
+        d->has_given = true;
         return read_predictions(d, own ? request : predictions, ask, r);
     }
     if (!d->predictor.predict) {
@@ -362,15 +331,15 @@ static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_tex
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }
-    pf_predictor from_caller = {d, predict_given};
-    const pf_predictor *inner = d->given ? &from_caller : &d->predictor;
+    pf_predictor from_caller = pf_given_predictor(&d->given);
+    const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
     pf_witness_start(&d->witness, &d->kit, inner, ask.stage == 2);
     pf_predictor watched = pf_witness_predictor(&d->witness);
     pf_tell tell = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};
     pf_error error;
     pf_status status = pf_session_tell(d->session, &tell,
                                        d->kit.n_response > 0 ? NULL
-                                       : d->given            ? inner
+                                       : d->has_given        ? inner
                                                              : &watched,
                                        &error);
     if (status != PF_OK) {

@@ -75,14 +75,6 @@ static void add_targets(pf_text *out, const pf_kit *kit, int probe)
     pf_text_add(out, "]");
 }
 
-static void add_mean_gains(pf_text *out, const pf_joint *joint)
-{
-    for (int j = 1; j <= joint->m; j++) {
-        pf_json_comma(out);
-        pf_json_number(out, pf_joint_moments(joint, j).mean);
-    }
-}
-
 void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 {
     const pf_kit *kit = pf_session_kit(session);
@@ -102,13 +94,9 @@ void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
     add_int(out, "rows", ask->rows);
     add_number(out, "charge", kit->charge[ask->probe]);
     add_number(out, "value", ask->has_value ? ask->value : NAN);
-    if (ask->stage == 2 && kit->faults == PF_FAULTS_MANY) {
-        // what all mechanisms but the target at hand have in the predictions of this probe
-        pf_joint joint = pf_session_joint(session);
-        pf_json_key(out, "gains");
-        pf_text_add(out, "[1");
-        add_mean_gains(out, &joint);
-        pf_text_add(out, "]");
+    const double *others = pf_session_others(session);
+    if (others) {
+        add_numbers(out, "gains", kit->n_mech, others);
     }
 }
 
@@ -158,7 +146,10 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
     pf_json_matrix(out, m, joint.n_grid, joint.mass);
     pf_json_key(out, "mean_gain");
     pf_text_add(out, "[");
-    add_mean_gains(out, &joint);
+    for (int j = 1; j <= m; j++) {
+        pf_json_comma(out);
+        pf_json_number(out, pf_joint_moments(&joint, j).mean);
+    }
     pf_text_add(out, "]");
 }
 

@@ -90,9 +90,8 @@ void pf__session_full_rows(pf_session *s, int probe, int target);
 
 // With several faults: the new odds and belief from the readings in s->next, in scratch.
 void pf__session_update_odds(pf_session *s, int probe, int n_targets);
-// And stage 2: the mean gains at which the others are predicted (n_mech), and the update of the
-// joint belief from s->discrepancy (targets x (1 + n_grid), healthy first).
-const double *pf__session_others(pf_session *s);
+// And stage 2: the update of the joint belief from s->discrepancy (targets x (1 + n_grid), healthy
+// first).
 pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error);
 
 // Whether even the nearest hypothesis is farther than any calibration episode was.

@@ -62,8 +62,11 @@ void pf__session_update_odds(pf_session *s, int probe, int n_targets)
     pf_odds_belief(s->m, s->new_odds, s->new_belief);
 }
 
-const double *pf__session_others(pf_session *s)
+const double *pf_session_others(pf_session *s)
 {
+    if (s->stage != 2 || !pf__session_many(s)) {
+        return NULL;
+    }
     s->others[0] = 1;
     for (int j = 1; j <= s->m; j++) {
         s->others[j] = pf_joint_moments(&s->joint, j).mean;

@@ -487,7 +487,7 @@ static pf_status tell_each(pf_session *s, const pf_tell *tell, const pf_predicto
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n = s->n_grid + 1;
     pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
-    pf__session_others(s);
+    pf_session_others(s); // what predict() reads
     for (int i = 0; i < n_targets * n && status == PF_OK; i++) {
         double gain = i % n == 0 ? 1 : k->grid[i % n - 1];
         status = discrepancy(s, tell, predictor, targets[i / n], gain, &s->discrepancy[i], error);

@@ -448,12 +448,20 @@ static void bridge_destroy(pf_plant *plant)
     plant->self = NULL;
 }
 
+static void bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
+{
+    bridge *self = plant->self;
+    self->limits.hello_s = hello_s >= 0 ? hello_s : self->limits.hello_s;
+    self->limits.roll_s = roll_s >= 0 ? roll_s : self->limits.roll_s;
+}
+
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
 
 static const pf_plant_ops bridge_ops = {.roll = bridge_roll,
                                         .clone = bridge_clone,
                                         .destroy = bridge_destroy,
-                                        .forecast = bridge_forecast};
+                                        .forecast = bridge_forecast,
+                                        .set_timeouts = bridge_set_timeouts};
 
 static char *copy_text(const char *text)
 {
@@ -551,10 +559,4 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *err
     pf_status status = pf__bridge_open(plant, &program, error);
     free(name);
     return status;
-}
-
-void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
-{
-    bridge *self = plant->self;
-    self->limits = (pf_bridge_limits){.hello_s = hello_s, .roll_s = roll_s};
 }

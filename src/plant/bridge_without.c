@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "plant_impl.h"
-#include "process.h"
 
 // What stands in where the program was built without jansson.
 
@@ -24,11 +23,4 @@ pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
     *plant = NULL;
     return pf_fail(error, PF_ERR_UNSUPPORTED,
                    "%s: built without jansson; install libjansson-dev and rebuild", name);
-}
-
-void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
-{
-    (void)plant;
-    (void)hello_s;
-    (void)roll_s;
 }

@@ -220,7 +220,8 @@ static void mujoco_destroy(pf_plant *plant)
 
 static pf_status mujoco_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
 
-static const pf_plant_ops mujoco_ops = {.roll = mujoco_roll,
+static const pf_plant_ops mujoco_ops = {.native = true,
+                                        .roll = mujoco_roll,
                                         .clone = mujoco_clone,
                                         .destroy = mujoco_destroy,
                                         .state_from = mujoco_state_from};

@@ -42,7 +42,7 @@ static void native_destroy(pf_plant *plant)
 }
 
 static const pf_plant_ops native_ops = {
-    .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
+    .native = true, .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
 
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {
@@ -203,6 +203,13 @@ pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value, pf_
     }
     return pf_fail(error, PF_ERR_ARGUMENT, "plant %s has no knob '%s' that could be %g",
                    plant->info.name, name, value);
+}
+
+void pf__plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
+{
+    if (plant->ops->set_timeouts) {
+        plant->ops->set_timeouts(plant, hello_s, roll_s);
+    }
 }
 
 pf_status pf_plant_load_state(pf_plant *plant, int n, const double *values, double *state,

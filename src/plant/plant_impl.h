@@ -7,6 +7,7 @@
 
 // What stands behind a plant: native physics or a process. roll has checked its arguments.
 typedef struct pf_plant_ops {
+    bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
@@ -16,6 +17,8 @@ typedef struct pf_plant_ops {
     // Nullable: the plant has no measures of its own.
     pf_status (*forecast)(pf_plant *plant, const pf_forecast *forecast, double *returns,
                           double *beyond, pf_error *error);
+    // Nullable: the plant is no process.
+    void (*set_timeouts)(pf_plant *plant, double hello_s, double roll_s);
 } pf_plant_ops;
 
 struct pf_plant {
@@ -27,6 +30,10 @@ struct pf_plant {
 
 // Rows x channels of one response may not exceed this many numbers.
 #define PF_TRACE_MAX (1 << 22)
+
+// Seconds that a process has from its start to its hello, and for one trajectory; negative: as
+// before. Nothing happens to a plant that is no process.
+void pf__plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
 
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
 pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error);

@@ -67,7 +67,4 @@ typedef struct pf_bridge_program {
 
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);
 
-// For tests. The plant must come from pf__bridge_create.
-void pf__bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
-
 #endif
