@@ -8,8 +8,8 @@
 #include "kit_build.h"
 #include "observe.h"
 
-// The steps of a calibration on a plant, in order. Each worker thread has a plant (the first one the
-// caller's) and buffers of its own; every result goes to its own slot.
+// The steps of a calibration on a plant, in order. Each worker thread has a plant (the first one
+// the caller's) and buffers of its own; every result goes to its own slot.
 typedef struct pf_worker {
     pf_plant *plant;
     pf_twin twin;          // without a model
