@@ -150,7 +150,7 @@ static double number_at(const json_t *list, size_t i)
     return json_number_value(json_array_get(list, i));
 }
 
-static json_t *roll(const json_t *request)
+static json_t *roll(const char *mode, const json_t *request)
 {
     uint64_t random = (uint64_t)json_integer_value(json_object_get(request, "seed"));
     const json_t *state = json_object_get(request, "state");
@@ -170,8 +170,9 @@ static json_t *roll(const json_t *request)
     for (size_t t = 0; t < rows && t < ROWS_MAX; t++) {
         double v[N_MECH];
         for (size_t j = 0; j < N_MECH; j++) {
-            double u = commands != NULL ? number_at(json_array_get(commands, t), j)
-                                        : -x[0] * number_at(correction, j);
+            double u = commands != NULL
+                           ? number_at(json_array_get(commands, t), j)
+                           : -x[0] * (is_mode(mode, "uncorrected") ? 1 : number_at(correction, j));
             v[j] = number_at(gains, j) * clip(u);
         }
         double w = noise ? 0.01 * draw(&random) : 0;
@@ -332,7 +333,7 @@ static void answer(const char *mode, const json_t *request, int count)
         return;
     }
     bool asked = strcmp(json_string_value(json_object_get(request, "op")), "forecast") == 0;
-    json_t *reply = asked ? forecast(mode, request) : roll(request);
+    json_t *reply = asked ? forecast(mode, request) : roll(mode, request);
     if (is_domain(mode) && !asked && json_object_get(request, "task") != NULL) {
         add_metrics(mode, request, reply);
     }

@@ -220,6 +220,17 @@ static double loop_peak(const pf_plan *plan, int starts)
     return peak;
 }
 
+static void test_deaf(void)
+{
+    PF_CASE("a loop that ignores its correction is refused");
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_plan plan = {0};
+    CHECK(!small_kit("uncorrected", &plan, &kit, &bytes));
+    free(bytes);
+    pf_plan_free(&plan);
+}
+
 static void test_reach(void)
 {
     PF_CASE("the limits of a closed loop bound its correction in a kit");
@@ -252,6 +263,7 @@ static void test_reach(void)
 void test_domain(void)
 {
     test_reach();
+    test_deaf();
     test_returns();
     test_description();
     test_forecasts();

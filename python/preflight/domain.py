@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -34,8 +35,9 @@ def domain_plant(name: str) -> DomainPlant:
     try:
         return getattr(importlib.import_module(module), attribute)()
     except ImportError as problem:
-        raise ImportError(f"{name} needs {' and '.join(packages)} ({problem}): pip install "
-                          f"'{' '.join(packages)}'") from None
+        wanted = " ".join(repr(p) for p in packages)
+        raise ImportError(f"{name} needs {' and '.join(packages)} ({problem}): "
+                          f"{sys.executable} -m pip install {wanted}") from None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class GymPlant(Plant):
     observe: which channels: indices of the flattened observation, or a function of (env,
     observation); default all of it. names: of the channels.
     probe, task: `Pulse`; default a hold of a quarter of the range over 8 steps.
+    Steps that draw random numbers (from the environment's `np_random`) disturb the machine; what is
+    predicted for it then has draws of its own.
     fresh: make a new environment for every trajectory, so that equal seeds give equal bits
     whatever the environment keeps. False is faster where `reset(seed)` is exact.
 
@@ -89,6 +91,7 @@ class GymPlant(Plant):
                                                      names, probe, task, name, dt):
             self.registered = f"gym:{env}"
         self._choose_channels(gymnasium.spaces, observe, names)
+        self.calm = not self._draws()
 
     @staticmethod
     def _is_default(order: Any, limits: Any, rest: float, *others: Any) -> bool:
@@ -199,6 +202,21 @@ class GymPlant(Plant):
 
     def reset(self, seed: int, noise: bool) -> None:
         self._begin(seed)
+        if not self.calm and not noise:
+            # a prediction must not know what disturbs the machine that it is compared with
+            self.env.np_random = np.random.default_rng([seed, 1])
+
+    def _draws(self) -> bool:
+        """Whether steps draw random numbers; the seed of a start then is not all that matters."""
+        def dice() -> str:
+            generator = getattr(self.env, "np_random", None)
+            return repr(getattr(getattr(generator, "bit_generator", None), "state", None))
+        self._begin(0)
+        before = dice()
+        lo, hi = self._limits()
+        for _ in range(3):
+            self.step(np.clip(np.zeros(len(lo)), lo, hi))
+        return dice() != before
 
     def step(self, delivered: np.ndarray) -> None:
         self._seen = self.env.step(self._action(delivered))[0]

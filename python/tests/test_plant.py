@@ -211,6 +211,35 @@ class GymTest(Case):
         plant.roll(u[:, ::-1], seed=9)
         self.assertEqual(plant.roll(u, seed=3).output.tobytes(), first.tobytes())
 
+    def test_steps_that_draw(self):
+        self.assertTrue(preflight.GymPlant("Pendulum-v1").calm)
+        plant = preflight.GymPlant(Windy)
+        self.assertFalse(plant.calm)
+        u = np.zeros((4, 2))
+        seen = plant.roll(u, seed=5, noise=True)
+        again = plant.roll(u, state=seen.start, noise=True)
+        expected = plant.roll(u, state=seen.start, noise=False)
+        self.assertEqual(seen.output.tobytes(), again.output.tobytes())
+        self.assertEqual(seen.initial.tobytes(), expected.initial.tobytes())
+        # the prediction does not know the wind
+        self.assertTrue((np.abs(seen.output - expected.output) > 1e-3).any())
+
+
+class Windy(gymnasium.Env):
+    """A point that two actions push and the wind moves."""
+
+    action_space = gymnasium.spaces.Box(-1, 1, (2,))
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.np_random.normal(size=2)
+        return self.x.copy(), {}
+
+    def step(self, action):
+        self.x = self.x + action + .1 * self.np_random.normal(size=2)
+        return self.x.copy(), 0.0, False, False, {}
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,9 +35,8 @@ static void set(loop *l, double correction)
     l->correction[l->mechanism] = correction;
 }
 
-static pf_status fly(loop *l, double correction, double *out, pf_error *error)
+static pf_status fly_set(loop *l, double *out, pf_error *error)
 {
-    set(l, correction);
     pf_roll roll = pf_roll_default();
     roll.key = l->key;
     roll.gains = l->gains;
@@ -46,6 +45,12 @@ static pf_status fly(loop *l, double correction, double *out, pf_error *error)
     roll.rows = l->c->plan->tasks[l->task].rows;
     roll.disturbance = true; // a loop works harder then; the same one in every flight
     return pf_plant_roll(l->w->plant, &roll, &(pf_trace){.output = out}, error);
+}
+
+static pf_status fly(loop *l, double correction, double *out, pf_error *error)
+{
+    set(l, correction);
+    return fly_set(l, out, error);
 }
 
 // The response of an idle machine and of the healthy loop, what the former lacks.
@@ -112,6 +117,28 @@ static pf_status lost_return(loop *l, double correction, double *nte, pf_error *
     return status;
 }
 
+// A loop that does not even reach the first rung: is its correction heard at all? Without a limit
+// in the way, correcting a weak mechanism must do something.
+static pf_status check_heard(loop *l, pf_error *error)
+{
+    const pf_plan *plan = l->c->plan;
+    size_t n = (size_t)plan->tasks[l->task].rows * (size_t)plan->n_chan;
+    pf_status status = fly(l, ladder[0], l->w->response, error);
+    set(l, 1);
+    l->gains[l->mechanism] = 1 / ladder[0];
+    status = status ? status : fly_set(l, l->w->nominal, error);
+    if (status == PF_OK && memcmp(l->w->response, l->w->nominal, n * sizeof(double)) == 0 &&
+        memcmp(l->w->response, l->w->predicted, n * sizeof(double)) != 0) {
+        status =
+            pf_fail(error, PF_ERR_PLANT,
+                    "task '%s', mechanism '%s': a correction of %g does nothing; the plant must "
+                    "multiply the commands of its loop by `correction`, one number per "
+                    "mechanism, before their limits",
+                    plan->tasks[l->task].name, plan->mechanisms[l->mechanism].name, ladder[0]);
+    }
+    return status;
+}
+
 // Up the ladder until something is lost; never further than from the starts before.
 static pf_status climb(loop *l, double *reach, pf_error *error)
 {
@@ -127,7 +154,7 @@ static pf_status climb(loop *l, double *reach, pf_error *error)
         top = ladder[i];
     }
     *reach = fmin(*reach, top);
-    return status;
+    return status == PF_OK && !own && top == 1 ? check_heard(l, error) : status;
 }
 
 typedef struct reach_work {

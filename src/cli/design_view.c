@@ -105,7 +105,7 @@ void design_view_report(const design_view *v)
     }
     printf("%s", d->n_left > 0 ? "\n" : "");
     for (int i = 0; i < d->n_weak; i++) {
-        printf("\n%s%s cannot be separated by %g with any allowed probe%s", cli_paint(CLI_RED),
+        printf("\n%s%s: no allowed probe was found that separates it by %g%s", cli_paint(CLI_RED),
                mechanism(v, d->weak[i]), v->config->target, cli_paint(NULL));
     }
     printf("%s", d->n_weak > 0 ? "\n" : "");

@@ -5,6 +5,7 @@
 #include "../config/config.h"
 #include "../host/file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,16 +82,99 @@ static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
     return PF_OK;
 }
 
+// --- probes that were not designed here obey what `design` says all the same
+
+static bool is_constrained(const pf_config *config)
+{
+    const pf_config_design *d = config ? &config->design : NULL;
+    return d && (d->n_outputs > 0 || d->n_mechanisms > 0 || d->apart.n > 0 || d->at_once > 0 ||
+                 !isnan(d->rate) || d->one_sided == 1 || d->zero_integral == 1);
+}
+
+static double moved(int rows, int n_chan, int channel, const double *a, const double *b)
+{
+    double most = 0;
+    for (int t = 0; t < rows; t++) {
+        most = fmax(most, fabs(a[t * n_chan + channel] - b[t * n_chan + channel]));
+    }
+    return most;
+}
+
+// How far a probe moves the bounded outputs from a few starts; a fifth more is let pass, since
+// starts differ.
+static pf_status check_moves(const pf_design_config *config, const pf_plan *plan, int probe,
+                             pf_plant *plant, double *work, pf_error *error)
+{
+    enum { STARTS = 4 };
+    const pf_plan_probe *p = &plan->probes[probe];
+    size_t window = (size_t)p->rows * (size_t)plan->n_chan;
+    double *still = work, *idle = still + (size_t)p->rows * (size_t)plan->n_mech;
+    double *response = idle + window;
+    pf_status status = PF_OK;
+    for (int s = 0; s < STARTS && status == PF_OK; s++) {
+        pf_roll roll = pf_roll_default();
+        roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 1);
+        roll.rows = p->rows;
+        roll.command = still;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.output = idle}, error);
+        roll.command = p->command;
+        status =
+            status ? status : pf_plant_roll(plant, &roll, &(pf_trace){.output = response}, error);
+        for (int c = 0; c < plan->n_chan && status == PF_OK; c++) {
+            double far = moved(p->rows, plan->n_chan, c, response, idle);
+            if (far > 1.2 * config->most[c]) {
+                status = pf_fail(error, PF_ERR_ARGUMENT,
+                                 "probe '%s' moves output '%s' by %g, `design` allows %g; use "
+                                 "designed probes, or leave that constraint out",
+                                 p->name, plan->channels[c].name, far, config->most[c]);
+            }
+        }
+    }
+    return status;
+}
+
+static pf_status keep_constraints(const pf_plan *plan, pf_plant *plant, pf_error *error)
+{
+    pf_design_config config;
+    if (!is_constrained(plan->config)) {
+        return PF_OK;
+    }
+    pf_status status = pf_design_config_read(&config, plan, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        pf_error why = {PF_OK, ""};
+        if (p->rows > config.rows ||
+            pf_design_allows(&config, plan, p->rows, p->command, &why) != PF_OK) {
+            status = pf_fail(error, PF_ERR_ARGUMENT,
+                             "probe '%s' breaks what `design` asks for (%s); use designed probes, "
+                             "or leave that constraint out",
+                             p->name, why.text[0] ? why.text : "it is longer than the steps");
+            break;
+        }
+        size_t n = (size_t)p->rows * (size_t)(plan->n_mech + 2 * plan->n_chan);
+        double *work = calloc(n, sizeof *work);
+        status = work ? check_moves(&config, plan, q, plant, work, error)
+                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for a probe");
+        free(work);
+    }
+    pf_design_config_free(&config);
+    return status;
+}
+
 pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *plant,
                                 const pf_model *model, const pf_effort *effort, pf_error *error)
 {
     choice which = LISTED;
     pf_status status = choose(plan, probes, &which, error);
-    if (status != PF_OK || which == LISTED || which == SINGLE) {
-        return status; // the plan has them already
+    if (status == PF_OK && which == LIBRARY) {
+        status = load_library(plan, probes, error);
     }
-    if (which == LIBRARY) {
-        return load_library(plan, probes, error);
+    if (status != PF_OK || which != DESIGNED) {
+        // listed and single ones are in the plan already
+        return status == PF_OK ? keep_constraints(plan, plant, error) : status;
     }
     status = pf_plan_design(plan, NULL, plant, model, effort, error);
     return status == PF_OK ? all_probed(plan, model != NULL, error) : status;

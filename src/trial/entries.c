@@ -14,7 +14,8 @@
 static const char *const higher[] = {"log_score",        "detection", "located",
                                      "selective_return", "coverage",  "changed_task_return",
                                      "gate_openings",    "min_ttc",   "min_headway",
-                                     "tail_ttc",         "otif",      "safe_coverage"};
+                                     "tail_ttc",         "otif",      "safe_coverage",
+                                     "all_named"};
 static const char *const neutral[] = {"deployed",
                                       "violated",
                                       "false_ready",
