@@ -23,6 +23,7 @@ typedef struct loop {
     pf_worker *w;
     int task, mechanism;
     pf_key key;
+    double *healthy; // of a plant with returns of its own: 2 x draws, healthy and corrected
     double gains[PF_MECH_MAX], correction[PF_MECH_MAX];
 } loop;
 
@@ -85,48 +86,50 @@ static pf_status lost(loop *l, double energy, double correction, double *nte, pf
     return status;
 }
 
-// The same of a plant that has returns of its own, the worst over its draws.
-static pf_status lost_return(loop *l, double correction, double *nte, pf_error *error)
+// The returns of a plant that has its own, one per draw, from the start in w->start.
+static pf_status foretell(loop *l, double correction, double *returns, pf_error *error)
 {
-    const pf_plant_info *info = pf_plant_get_info(l->w->plant);
-    size_t draws = (size_t)info->draws;
-    double *healthy = malloc(2 * draws * sizeof *healthy), unused;
-    if (!healthy) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for forecasts");
-    }
+    double unused;
+    set(l, correction);
+    pf_forecast f = {.key = l->key,
+                     .start = l->w->start,
+                     .policy = l->c->plan->tasks[l->task].policy_index,
+                     .correction = l->correction,
+                     .n = 1,
+                     .gains = l->gains};
+    return pf_plant_forecast(l->w->plant, &f, returns, &unused, error);
+}
+
+static pf_status foretell_nominal(loop *l, pf_error *error)
+{
     pf_roll reset = pf_roll_default();
     reset.key = l->key;
     pf_status status = pf_plant_roll(l->w->plant, &reset, &(pf_trace){.start = l->w->start}, error);
-    for (int corrected = 0; corrected < 2 && status == PF_OK; corrected++) {
-        set(l, corrected ? correction : 1);
-        pf_forecast f = {.key = l->key,
-                         .start = l->w->start,
-                         .policy = l->c->plan->tasks[l->task].policy_index,
-                         .correction = l->correction,
-                         .n = 1,
-                         .gains = l->gains};
-        status =
-            pf_plant_forecast(l->w->plant, &f, healthy + (corrected ? draws : 0), &unused, error);
-    }
+    return status ? status : foretell(l, 1, l->healthy, error);
+}
+
+// NTE that the correction costs there, the worst over the draws.
+static pf_status lost_return(loop *l, double correction, double *nte, pf_error *error)
+{
+    int draws = pf_plant_get_info(l->w->plant)->draws;
+    double *returns = l->healthy + draws;
+    pf_status status = foretell(l, correction, returns, error);
     *nte = status ? NAN : 0;
-    for (size_t i = 0; i < draws && status == PF_OK; i++) {
-        double gone = log(fmax(healthy[i], 1e-5) / fmax(healthy[draws + i], 1e-5));
-        *nte = fmax(*nte, gone);
+    for (int i = 0; i < draws && status == PF_OK; i++) {
+        *nte = fmax(*nte, log(fmax(l->healthy[i], 1e-5) / fmax(returns[i], 1e-5)));
     }
-    free(healthy);
     return status;
 }
 
-// A loop that does not even reach the first rung: is its correction heard at all? Without a limit
-// in the way, correcting a weak mechanism must do something.
+// A loop that does not even reach the first rung, whose flight is in w->response: is its correction
+// heard at all? Without a limit in the way, correcting a weak mechanism must do something.
 static pf_status check_heard(loop *l, pf_error *error)
 {
     const pf_plan *plan = l->c->plan;
     size_t n = (size_t)plan->tasks[l->task].rows * (size_t)plan->n_chan;
-    pf_status status = fly(l, ladder[0], l->w->response, error);
     set(l, 1);
     l->gains[l->mechanism] = 1 / ladder[0];
-    status = status ? status : fly_set(l, l->w->nominal, error);
+    pf_status status = fly_set(l, l->w->nominal, error);
     if (status == PF_OK && memcmp(l->w->response, l->w->nominal, n * sizeof(double)) == 0 &&
         memcmp(l->w->response, l->w->predicted, n * sizeof(double)) != 0) {
         status =
@@ -142,9 +145,9 @@ static pf_status check_heard(loop *l, pf_error *error)
 // Up the ladder until something is lost; never further than from the starts before.
 static pf_status climb(loop *l, double *reach, pf_error *error)
 {
-    bool own = pf_plant_get_info(l->w->plant)->n_metrics > 0;
+    bool own = l->healthy != NULL;
     double energy = 1, nte = 0, top = 1;
-    pf_status status = own ? PF_OK : fly_nominal(l, &energy, error);
+    pf_status status = own ? foretell_nominal(l, error) : fly_nominal(l, &energy, error);
     for (int i = 0; i < STEPS && ladder[i] <= *reach && status == PF_OK; i++) {
         status =
             own ? lost_return(l, ladder[i], &nte, error) : lost(l, energy, ladder[i], &nte, error);
@@ -177,10 +180,17 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
     if (plan->tasks[l.task].policy_index < 0 || l.mechanism == 0) {
         return PF_OK;
     }
-    for (int s = 0; s < c->build.kit.n_members && status == PF_OK; s++) {
+    const pf_plant_info *info = pf_plant_get_info(l.w->plant);
+    if (info->n_metrics > 0) {
+        l.healthy = malloc(2 * (size_t)info->draws * sizeof *l.healthy);
+        status = l.healthy ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for forecasts");
+    }
+    // at 1 no other start can take more
+    for (int s = 0; s < c->build.kit.n_members && *reach != 1 && status == PF_OK; s++) {
         l.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 0);
         status = climb(&l, reach, error);
     }
+    free(l.healthy);
     return status;
 }
 

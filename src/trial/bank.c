@@ -139,7 +139,7 @@ static const double *set_gains(pf_bank *b, int mechanism, double gain)
     return b->gains;
 }
 
-static pf_key stream(const pf_bank *b, pf_purpose purpose, int index)
+pf_key pf_bank_stream(const pf_bank *b, pf_purpose purpose, int index)
 {
     return pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, b->trial, purpose,
                          (uint64_t)index);
@@ -233,7 +233,7 @@ pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(k, probe, &targets);
     int n = pf_kit_probe_rows(k, probe) * k->n_chan;
-    pf_key key = stream(b, b->purpose, opportunity);
+    pf_key key = pf_bank_stream(b, b->purpose, opportunity);
     pf_status status =
         b->pool ? observe_pooled(b, probe, key, error) : observe(b, probe, key, faulty, error);
     if (status == PF_OK) {
@@ -265,7 +265,7 @@ pf_status pf_bank_recovery(pf_bank *b, int index, int probe, bool faulty, pf_ban
                            pf_error *error)
 {
     *out = (pf_bank_response){b->begin, b->response, predictor(b)};
-    return observe(b, probe, stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
+    return observe(b, probe, pf_bank_stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
 }
 
 pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
@@ -282,7 +282,8 @@ pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
     }
     const int32_t *targets = NULL;
     int rows = pf_kit_probe_rows(k, probe), n = pf_kit_probe_targets(k, probe, &targets);
-    pf_status status = observe(b, probe, stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
+    pf_status status =
+        observe(b, probe, pf_bank_stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
     if (status == PF_OK) {
         status = predict(b, probe, 0, 1, b->predicted, error);
         e->d_nominal = discrepancy(b, rows);
@@ -315,7 +316,7 @@ static pf_status start_tasks(pf_bank *b, pf_error *error)
 {
     const pf_kit *k = b->kit;
     pf_roll reset = pf_roll_default();
-    reset.key = stream(b, PF_PURPOSE_TASK, 0);
+    reset.key = pf_bank_stream(b, PF_PURPOSE_TASK, 0);
     reset.command = b->still;
     pf_trace trace = {.start = b->start, .initial = b->initial};
     pf_status status = pf_plant_roll(b->plant, &reset, &trace, error);
@@ -382,7 +383,7 @@ static pf_status node(pf_bank *b, int task, int member, int n, double *value, pf
     }
     pf_roll roll = pf_roll_default();
     roll.start = b->start;
-    roll.key = stream(b, PF_PURPOSE_MEMBER, member);
+    roll.key = pf_bank_stream(b, PF_PURPOSE_MEMBER, member);
     roll.gains = set_gains(b, k->use_mech[k->task_use[task]], n / 8.0);
     roll.command = task_command(k, task);
     roll.disturbance = true;
@@ -444,7 +445,7 @@ pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_e
     }
     pf_roll roll = pf_roll_default();
     roll.start = b->start;
-    roll.key = stream(b, PF_PURPOSE_TASK, 1);
+    roll.key = pf_bank_stream(b, PF_PURPOSE_TASK, 1);
     roll.gains = b->truth;
     roll.command = b->still;
     roll.disturbance = true;

@@ -93,6 +93,9 @@ pf_status pf_bank_pool(pf_bank *bank, pf_error *error);
 void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
                    const int *mechanisms, const double *gains);
 
+// The randomness of the trial at hand for a purpose, the same for all methods.
+pf_key pf_bank_stream(const pf_bank *bank, pf_purpose purpose, int index);
+
 // What the response to a probe at an opportunity says; faulty: the fault is present.
 pf_status pf_bank_stage1(pf_bank *bank, int opportunity, int probe, bool faulty,
                          const pf_evidence **out, pf_error *error);

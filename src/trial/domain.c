@@ -24,11 +24,6 @@ typedef struct deployment {
     int measured; // task whose measures are told
 } deployment;
 
-static pf_key stream(const deployment *d, pf_purpose purpose, int index)
-{
-    return pf_key_stream(d->bank->seed, d->info->name, d->bank->trial, purpose, (uint64_t)index);
-}
-
 // Hypotheses with their probabilities; the truth has none and only shows what would happen.
 static void set_hypotheses(deployment *d, const pf_joint *joint)
 {
@@ -60,7 +55,7 @@ static pf_status start(deployment *d, pf_error *error)
         return PF_OK;
     }
     pf_roll reset = pf_roll_default();
-    reset.key = stream(d, PF_PURPOSE_TASK, 0);
+    reset.key = pf_bank_stream(d->bank, PF_PURPOSE_TASK, 0);
     b->rolls++;
     pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = b->start}, error);
     b->started = status == PF_OK;
@@ -78,7 +73,7 @@ static pf_status fly(deployment *d, int task, const double *correction, double *
 {
     pf_roll roll = pf_roll_default();
     roll.start = d->bank->start;
-    roll.key = stream(d, PF_PURPOSE_TASK, 1);
+    roll.key = pf_bank_stream(d->bank, PF_PURPOSE_TASK, 1);
     roll.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
     roll.policy = policy_of(d, task);
     roll.rows = d->info->policies[roll.policy].rows;
@@ -178,7 +173,7 @@ static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf
 static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
 {
     double metrics[METRICS_MAX];
-    pf_forecast f = {.key = stream(d, PF_PURPOSE_MEMBER, 0),
+    pf_forecast f = {.key = pf_bank_stream(d->bank, PF_PURPOSE_MEMBER, 0),
                      .start = d->bank->start,
                      .policy = policy_of(d, task),
                      .correction = d->correction,
@@ -256,7 +251,7 @@ pf_status pf_domain_deploy(pf_bank *bank, const pf_joint *joint, const pf_law *l
     }
     // nominal trials are measured on a drawn task
     pf_rng rng;
-    pf_rng_init(&rng, stream(&d, PF_PURPOSE_LAW, 3));
+    pf_rng_init(&rng, pf_bank_stream(bank, PF_PURPOSE_LAW, 3));
     d.measured = law->nominal ? (int)pf_rng_below(&rng, (uint32_t)m) : law->mechanism[0] - 1;
     d.n = 2 + m * joint->n_grid;
     size_t n = (size_t)d.n, mech = (size_t)info->n_mech, draws = (size_t)info->draws;

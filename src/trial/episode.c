@@ -53,12 +53,6 @@ typedef struct episode {
     double best; // the nominal score, undisturbed
 } episode;
 
-static pf_key stream(const pf_bank *b, pf_purpose purpose, int index)
-{
-    return pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, b->trial, purpose,
-                         (uint64_t)index);
-}
-
 static pf_status score(episode *e, pf_key key, bool disturbance, double *out, pf_error *error)
 {
     pf_roll roll = pf_roll_default();
@@ -94,7 +88,7 @@ static pf_status begin(episode *e, pf_bank *b, const pf_joint *joint, int task, 
                        pf_kit_task_name(b->kit, task));
     }
     pf_roll reset = pf_roll_default();
-    reset.key = stream(b, PF_PURPOSE_TASK, 0);
+    reset.key = pf_bank_stream(b, PF_PURPOSE_TASK, 0);
     reset.policy = e->index;
     pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = e->start}, error);
     set_all(e->gains, n_mech, 1);
@@ -132,7 +126,7 @@ pf_status pf_episode_predict(pf_bank *b, const pf_joint *joint, int task, double
         if (hypothesis > 0) {
             e.gains[1 + cell / n_grid] = joint->grid[cell % n_grid];
         }
-        status = score(&e, stream(b, PF_PURPOSE_MEMBER, i / n), true, &scored, error);
+        status = score(&e, pf_bank_stream(b, PF_PURPOSE_MEMBER, i / n), true, &scored, error);
         returns[i] = status == PF_OK ? return_of(&e, scored) : 0;
     }
     if (status == PF_OK) {
@@ -151,7 +145,7 @@ pf_status pf_episode_fly(pf_bank *b, const pf_joint *joint, int task, bool corre
     if (status == PF_OK) {
         // the truth once the change has happened
         memcpy(e.gains, b->truth, sizeof(double) * (size_t)b->kit->n_mech);
-        status = score(&e, stream(b, PF_PURPOSE_TASK, 1), true, &scored, error);
+        status = score(&e, pf_bank_stream(b, PF_PURPOSE_TASK, 1), true, &scored, error);
     }
     if (status == PF_OK) {
         *ret = return_of(&e, scored);

@@ -338,9 +338,7 @@ pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, con
     view.budget2 = setup->budget2;
     view.stop = setup->stop;
     view.require_probe = 0;
-    const char *environment = pf_plant_get_info(bank->plant)->name;
-    pf_session_config config = {
-        method, pf_key_stream(bank->seed, environment, bank->trial, PF_PURPOSE_METHOD, 0)};
+    pf_session_config config = {method, pf_bank_stream(bank, PF_PURPOSE_METHOD, 0)};
     pf_status status = pf_session_init(&p.session, &view, &config, memory, bytes, error);
     if (status == PF_OK) {
         status = diagnose(&p, error);
