@@ -225,6 +225,58 @@ static void test_excursion(void)
     made_free(&held);
 }
 
+// What the design says of pairs must agree with the probes it keeps.
+static void check_pairs(const pf_design *d)
+{
+    const pf_design_library *l = &d->library;
+    for (int i = 0; i < d->n_pairs; i++) {
+        for (int q = 0; q < l->n_probes; q++) {
+            int good = 0;
+            for (int t = 0; t < l->probes[q].probe.n_targets; t++) {
+                const pf_design_target *target = &l->targets[l->probes[q].first + t];
+                good += target->good && (target->mechanism == d->pairs[2 * i] ||
+                                         target->mechanism == d->pairs[2 * i + 1]);
+            }
+            CHECK(good < 2);
+        }
+    }
+}
+
+// Opposed thrusters make up for each other; alone none may do more than shows 4 standard
+// deviations.
+static void test_opposed(void)
+{
+    static const struct {
+        const char *name, *overrides[2];
+        int n, channels[3];
+    } cases[] = {
+        {"one angle", {"design.excursion=[{channel: angle_z, most: .0005}]"}, 1, {2}},
+        {"three angles and 16 steps",
+         {"design.steps=16", "design.excursion=[{channel: angle_x, most: .002}, {channel: angle_y, "
+                             "most: .002}, {channel: angle_z, most: .002}]"},
+         3,
+         {0, 1, 2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[100];
+        made m;
+        snprintf(name, sizeof name, "opposed mechanisms share probes within a tight bound: %s",
+                 cases[i].name);
+        PF_CASE(name);
+        if (make(&m, "attitude", cases[i].overrides, cases[i].overrides[1] ? 2 : 1, 0, 0)) {
+            CHECK(m.design.n_weak == 0 && all_allowed(&m));
+            for (int q = 0; q < m.design.library.n_probes; q++) {
+                for (int c = 0; c < cases[i].n; c++) {
+                    int channel = cases[i].channels[c];
+                    CHECK(m.design.library.probes[q].excursion[channel] <= m.config.most[channel]);
+                }
+            }
+            check_pairs(&m.design);
+        }
+        made_free(&m);
+    }
+}
+
 static void test_weak(void)
 {
     static const char *const far[] = {"design.target=1000"};
@@ -369,6 +421,7 @@ void test_design(void)
     test_determinism();
     test_constraints();
     test_excursion();
+    test_opposed();
     test_weak();
     test_hopeless();
     test_tighter();

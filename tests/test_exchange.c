@@ -170,6 +170,86 @@ static void test_optimum(void)
     CHECK(found >= 19);
 }
 
+// One mechanism pushes a mass forth, the other one back, and it may not go farther than a push
+// takes it in one step: neither can push alone.
+static void problem_bound(problem *p)
+{
+    pf_sensitivity *s = &p->s;
+    s->n_moves = s->steps + 2;
+    p->levels[1].down = p->levels[2].down = 0;
+    free(s->move);
+    s->move = calloc((size_t)(STARTS * s->n_columns * s->n_moves), sizeof(double));
+    for (int i = 0; i < STARTS * s->n_columns; i++) {
+        int column = i % s->n_columns, r = column / 2 % s->steps, side = column % 2 ? -1 : 1;
+        int mechanism = column / 2 / s->steps;
+        for (int row = r + 1; row < s->n_moves; row++) {
+            s->move[i * s->n_moves + row] = side * (mechanism ? -1 : 1) * (row - r);
+        }
+    }
+}
+
+static bool plain_within(const problem *p, const int *levels)
+{
+    const pf_sensitivity *s = &p->s;
+    for (int row = 0; row < s->n_moves; row++) {
+        double at = 0;
+        for (int i = 0; i < 2 * s->steps; i++) {
+            at += levels[i] * s->move[2 * i * s->n_moves + row];
+        }
+        if (fabs(at) > 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool plain_moves(const problem *p, const int *levels)
+{
+    bool moves[2] = {false, false};
+    for (int i = 0; i < 2 * p->s.steps; i++) {
+        moves[i / p->s.steps] |= levels[i] != 0;
+    }
+    return moves[0] && moves[1];
+}
+
+static void test_bounded(void)
+{
+    PF_CASE("within a bound that neither of two can move in alone, the best of both is found");
+    const int group[] = {1, 2};
+    int found = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        problem p;
+        problem_make(&p, 3, STEPS, 50 + seed);
+        problem_bound(&p);
+        double best = INFINITY, reached = INFINITY;
+        for (int code = 0; code < 256; code++) {
+            int levels[8];
+            for (int i = 0; i < 8; i++) {
+                levels[i] = code >> i & 1;
+            }
+            if (plain_within(&p, levels) && plain_moves(&p, levels)) {
+                best = fmin(best, plain_cost(&p, 2, group, levels));
+            }
+        }
+        pf_exchange *x = pf__exchange_create(&p.s, 2, 1);
+        for (uint64_t start = 0; start < 8; start++) {
+            pf_rng rng;
+            pf_rng_init(&rng, pf_key_root(1000 + 100 * seed + start));
+            CHECK(!pf__exchange_draw(x, 1, group, &rng));
+            pf__exchange_draw_freely(x, 2, group, &rng);
+            double cost = pf__exchange_improve(x, true, 100);
+            CHECK(pf__exchange_within(x) == plain_within(&p, pf__exchange_levels(x)));
+            reached = pf__exchange_within(x) ? fmin(reached, cost) : reached;
+        }
+        found += reached <= best * (1 + 1e-9);
+        CHECK(isfinite(reached) && reached >= best * (1 - 1e-9));
+        pf__exchange_destroy(x);
+        problem_free(&p);
+    }
+    printf("%d of 20 optima found\n", found);
+    CHECK(found >= 19);
+}
+
 static void test_one_target(void)
 {
     PF_CASE("one target: the variance is <h, S h>/<h, h>^2, nothing is projected out");
@@ -263,6 +343,7 @@ void test_exchange(void)
 {
     test_monotone();
     test_optimum();
+    test_bounded();
     test_one_target();
     test_waves();
     test_levels();

@@ -107,8 +107,24 @@ static void find_weak(pf_maker *m, pf_design *d, int *weak)
     d->weak = weak;
 }
 
-// Pairs that a probe of the two alone does not tell apart; only asked where one probe was not
-// enough.
+// Whether one probe of the library separates both.
+static bool told_apart(const pf_design_library *l, int a, int b)
+{
+    for (int q = 0; q < l->n_probes; q++) {
+        int good = 0;
+        for (int t = 0; t < l->probes[q].probe.n_targets; t++) {
+            const pf_design_target *target = &l->targets[l->probes[q].first + t];
+            good += target->good && (target->mechanism == a || target->mechanism == b);
+        }
+        if (good == 2) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Pairs that neither the library nor a probe of the two alone tells apart; only asked where one
+// probe was not enough.
 static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
 {
     enum { PAIR_STARTS = 4, CANDIDATES_MOST = 40 };
@@ -121,7 +137,8 @@ static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
             int a = m->strong[k], b = m->strong[i];
             int pair[2] = {a < b ? a : b, a < b ? b : a};
             double separation[2];
-            if (m->job->config->apart[a * m->job->config->n_mech + b]) {
+            if (m->job->config->apart[a * m->job->config->n_mech + b] ||
+                told_apart(&d->library, a, b)) {
                 continue;
             }
             int found = pf__groups_design(m->job, m->s, 2, pair, 1, PAIR_STARTS, 1, levels, error);

@@ -209,9 +209,10 @@ static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_erro
         !pf__groups_divide(m->job, m->x, m->n_strong, m->strong, k, least, group_of, &quick)) {
         return PF_OK; // more probes are needed
     }
-    if (quick < least) {
-        return PF_OK;
-    }
+    for (int i = 0; i < m->n_strong; i++)
+        if (quick < least) {
+            return PF_OK;
+        }
     pf_plan_probe probes[PF_MECH_MAX];
     pf_status status = PF_OK;
     for (int g = 0; g < k + m->n_alone && status == PF_OK; g++) {
@@ -262,13 +263,60 @@ static pf_status refuse_excursion(const pf_maker *m, int mechanism, pf_error *er
         at++;
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
-                   "design.excursion: no probe of '%s' keeps output '%s' within %g: its least "
+                   "design.excursion: no probe of '%s', alone or with others, keeps output '%s' "
+                   "within %g: its least "
                    "command moves it by %g; allow more, or a smaller amplitude",
                    m->job->plan->mechanisms[mechanism].name, m->job->plan->channels[worst].name,
                    c->most[worst], largest * c->most[worst] / s->levels[mechanism].top);
 }
 
-// Candidates that a probe of their own separates share probes; the others keep to themselves.
+// The best partner of a mechanism in a probe of two, and what a quick look gives it there.
+static int best_partner(pf_maker *m, int j, double *value)
+{
+    const pf_design_config *c = m->job->config;
+    int best = 0;
+    *value = 0;
+    for (int k = 1; k < c->n_mech && c->at_once > 1; k++) {
+        int pair[2] = {j < k ? j : k, j < k ? k : j};
+        if (k == j || c->apart[j * c->n_mech + k]) {
+            continue;
+        }
+        double separation[2], found = pf__groups_quick(m->job, m->x, 2, pair, separation);
+        found = found > 0 ? separation[pair[1] == j] : 0;
+        best = found > *value ? k : best;
+        *value = fmax(*value, found);
+    }
+    return best;
+}
+
+// What a quick look gives each mechanism. Within bounds on outputs one may need others that make up
+// for its moves: the best of alone, with one other, and with all.
+static void look(pf_maker *m, double *value)
+{
+    const pf_design_config *c = m->job->config;
+    int all[PF_MECH_MAX], n = c->n_mech - 1;
+    double with_all[PF_MECH_MAX] = {0};
+    for (int j = 1; j <= n; j++) {
+        all[j - 1] = j;
+        value[j] = pf__groups_quick(m->job, m->x, 1, &j, NULL);
+    }
+    if (!pf__exchange_bounded(m->x)) {
+        return;
+    }
+    if (n <= c->at_once) {
+        pf__groups_quick(m->job, m->x, n, all, with_all);
+    }
+    for (int j = 1; j <= n; j++) {
+        value[j] = fmax(value[j], with_all[j - 1]);
+        if (value[j] < predicted_share(m) * c->target) {
+            double paired;
+            best_partner(m, j, &paired);
+            value[j] = fmax(value[j], paired);
+        }
+    }
+}
+
+// Candidates that a quick look separates share probes; the others keep to themselves.
 static pf_status sort_candidates(pf_maker *m, pf_error *error)
 {
     pf_design_job *job = m->job;
@@ -279,13 +327,11 @@ static pf_status sort_candidates(pf_maker *m, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
     }
     double value[PF_MECH_MAX];
+    look(m, value);
     for (int j = 1; j < n; j++) {
-        pf_rng rng;
-        pf_rng_init(&rng, pf__design_key(job, (uint64_t)j, PF_STREAM_DRAW));
-        if (!pf__exchange_draw(m->x, 1, &j, &rng)) {
+        if (value[j] == 0 && pf__exchange_bounded(m->x)) {
             return refuse_excursion(m, j, error);
         }
-        value[j] = pf__groups_quick(job, m->x, 1, &j);
         if (value[j] >= predicted_share(m) * job->config->target) {
             // weakest first: they are the hardest to place
             int at = m->n_strong++;
@@ -307,6 +353,44 @@ static int fewest(const pf_maker *m)
     return (m->n_strong + most - 1) / most;
 }
 
+static bool is_good(const pf_maker *m, int mechanism)
+{
+    const pf_design_library *l = &m->best;
+    for (int t = 0; t < l->n_targets; t++) {
+        const pf_design_target *target = &l->targets[t];
+        if (target->mechanism == mechanism && target->good && all_accepted(l, target->probe) &&
+            pf__measure_within(m->job, &l->probes[target->probe])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Adds to the best library a probe of two for every candidate that it leaves too weak and that
+// another one can help, which then is in two probes.
+static pf_status help(pf_maker *m, pf_error *error)
+{
+    pf_plan_probe probes[2 * PF_MECH_MAX];
+    bool helped[PF_MECH_MAX] = {false};
+    int n = m->best_designed;
+    pf_status status = PF_OK;
+    for (int q = 0; q < n; q++) {
+        probes[q] = m->best.probes[q].probe;
+    }
+    for (int i = 0; i < m->n_strong && status == PF_OK; i++) {
+        double value, smallest = 0;
+        int j = m->strong[i], k = helped[j] || is_good(m, j) ? 0 : best_partner(m, j, &value);
+        if (k > 0) {
+            int pair[2] = {j < k ? j : k, j < k ? k : j};
+            status = design_group(m, 2, pair, &probes[n], &smallest, error);
+            n += smallest > 0;
+            helped[k] = smallest > 0;
+        }
+    }
+    bool all;
+    return status == PF_OK && n > m->best_designed ? weigh(m, n, probes, &all, error) : status;
+}
+
 static pf_status search(pf_maker *m, pf_error *error)
 {
     bool done = false;
@@ -314,6 +398,9 @@ static pf_status search(pf_maker *m, pf_error *error)
     for (int k = fewest(m); k <= m->n_strong && status == PF_OK && !done; k++) {
         bool last = k == m->n_strong;
         status = try_division(m, k, last, &done, error);
+    }
+    if (status == PF_OK && m->best.probes && !done && pf__exchange_bounded(m->x)) {
+        status = help(m, error);
     }
     if (status == PF_OK && !m->best.probes) {
         status = pf_fail(error, PF_ERR_DEGENERATE,

@@ -111,7 +111,7 @@ typedef struct pf_sensitivity {
 pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *error);
 void pf__sensitivity_free(pf_sensitivity *s);
 
-// --- exchange.c: waveforms of one group
+// --- exchange.c, exchange_moves.c: waveforms of one group
 
 typedef struct pf_exchange pf_exchange;
 
@@ -124,11 +124,17 @@ void pf__exchange_destroy(pf_exchange *x);
 bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels);
 // Random levels; false: none were found that keep the outputs within bounds.
 bool pf__exchange_draw(pf_exchange *x, int n, const int *group, pf_rng *rng);
+// Random levels whatever the outputs do, for the exchange to bring within bounds.
+void pf__exchange_draw_freely(pf_exchange *x, int n, const int *group, pf_rng *rng);
 // Changes one level after the other, and with `thorough` two at a time, while that lowers the cost
-// and at most `sweeps` times round. Gives the cost: the sum of the fourth powers of the variances
-// of the coefficients over targets and starts.
+// and at most `sweeps` times round; with bounded outputs also one level of one mechanism together
+// with one of another that makes up for it. Gives the cost: the sum of the fourth powers of the
+// variances of the coefficients over targets and starts.
 double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps);
 double pf__exchange_cost(const pf_exchange *x);
+// Whether any output is bounded, and whether those that are stay where they may be.
+bool pf__exchange_bounded(const pf_exchange *x);
+bool pf__exchange_within(const pf_exchange *x);
 const int *pf__exchange_levels(const pf_exchange *x);
 // Separation of each target, from the mean variance over starts. Gives the smallest.
 double pf__exchange_separation(pf_exchange *x, double *separation);
@@ -147,8 +153,10 @@ void pf__exchange_variance(int n, const double *gram, const double *noise, doubl
 int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
                       double factor, int starts, int keep, int *levels, pf_error *error);
 
-// The smallest predicted separation of a group after a quick exchange.
-double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group);
+// The smallest predicted separation of a group after a quick exchange, 0: none keeps the outputs
+// within bounds; and those of all its members (Nullable).
+double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group,
+                        double *separation);
 
 // Divides the candidates in `members` into k groups, as well as a local search can; false: the
 // constraints do not allow it, or separations stay far below `least`.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "design_impl.h"
+#include "exchange_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,44 +11,10 @@
 // changes one row and column of two small matrices per start, the Gram matrix of the signatures and
 // the covariance of their products with noise.
 
-enum { GRAM, NOISE, MATRICES };
-
-// Cost of a group that cannot be told at all.
-#define HOPELESS 1e300
 // A correlation matrix with a smaller pivot counts as having this one.
 #define PIVOT_LEAST 1e-9
-// A change must lower the cost by this share, so that rounding cannot go in circles.
-#define LEAST_GAIN 1e-9
 // Slack of the bound on outputs.
 #define MOVE_MOST (1 + 1e-9)
-
-// Columns that a change takes away from or adds to a mechanism's signature.
-typedef struct change {
-    int who; // in the group
-    int n;
-    int column[2 * PF_DESIGN_STEPS];
-    double weight[2 * PF_DESIGN_STEPS];
-    int level[PF_DESIGN_STEPS]; // all levels of the mechanism after it
-} change;
-
-struct pf_exchange {
-    const pf_sensitivity *s;
-    pf_arena arena;
-    int most;
-    double move_most;         // of a bounded output, over what is allowed
-    int n;                    // mechanisms in the group
-    int *who;                 // their indices
-    int *levels;              // n x steps
-    double *with[MATRICES];   // n_starts x n_columns x n: each column against each signature
-    double *matrix[MATRICES]; // n_starts x n x n
-    double *trial[MATRICES];  // n x n
-    double *work;             // of pf__exchange_variance
-    double *variance;         // n
-    double *move;             // n_starts x n_moves
-    double *moved;            // the same after a change
-    double cost;
-    change *next;
-};
 
 static void *take(pf_exchange *x, size_t count, size_t size)
 {
@@ -75,7 +41,7 @@ pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most, double facto
     x->work = take(x, 3 * n * n, d);
     x->variance = take(x, n, d);
     x->move = take(x, starts * (size_t)s->n_moves + 1, d);
-    x->moved = take(x, starts * (size_t)s->n_moves + 1, d);
+    x->before = take(x, starts * (size_t)s->n_moves + 1, d);
     x->next = take(x, 1, sizeof *x->next);
     if (x->arena.failed) {
         pf__exchange_destroy(x);
@@ -95,6 +61,16 @@ void pf__exchange_destroy(pf_exchange *x)
 double pf__exchange_cost(const pf_exchange *x)
 {
     return x->cost;
+}
+
+bool pf__exchange_bounded(const pf_exchange *x)
+{
+    return x->s->n_moves > 0;
+}
+
+bool pf__exchange_within(const pf_exchange *x)
+{
+    return x->cost < TOO_FAR;
 }
 
 const int *pf__exchange_levels(const pf_exchange *x)
@@ -234,16 +210,22 @@ static void add_products(pf_exchange *x, const change *c)
             for (int g = 0; g < x->n; g++) {
                 int first = (x->who[g] - 1) * s->steps * 2;
                 for (int i = first; i < first + 2 * s->steps; i++) {
-                    const double *row = a + (size_t)i * (size_t)s->n_columns;
                     double sum = 0;
                     for (int e = 0; e < c->n; e++) {
-                        sum += c->weight[e] * row[c->column[e]];
+                        // symmetric: along the rows of the few columns, they lie together
+                        sum += c->weight[e] *
+                               a[(size_t)c->column[e] * (size_t)s->n_columns + (size_t)i];
                     }
                     with[(size_t)i * (size_t)x->most + (size_t)c->who] += sum;
                 }
             }
         }
     }
+}
+
+void pf__exchange_shift(pf_exchange *x, const change *c)
+{
+    const pf_sensitivity *s = x->s;
     for (int start = 0; start < s->n_starts && s->n_moves > 0; start++) {
         double *move = x->move + (size_t)start * (size_t)s->n_moves;
         for (int e = 0; e < c->n; e++) {
@@ -287,35 +269,51 @@ static void change_matrix(const pf_exchange *x, const change *c, int which, int 
     }
 }
 
-// Whether the bounded outputs stay where they may be after a change.
-static bool change_moves(pf_exchange *x, const change *c)
+double pf__exchange_excess(const pf_exchange *x, const change *c, double most)
 {
     const pf_sensitivity *s = x->s;
+    size_t moves = (size_t)s->n_moves;
+    double sum = 0;
     for (int start = 0; start < s->n_starts; start++) {
-        const double *move = x->move + (size_t)start * (size_t)s->n_moves;
-        for (int i = 0; i < s->n_moves; i++) {
+        const double *move = x->move + (size_t)start * moves;
+        for (size_t i = moves; i-- > 0;) { // what drifts is farthest off at the end
             double at = move[i];
             for (int e = 0; e < c->n; e++) {
-                at += c->weight[e] *
-                      s->move[((size_t)start * (size_t)s->n_columns + (size_t)c->column[e]) *
-                                  (size_t)s->n_moves +
-                              (size_t)i];
+                size_t row = (size_t)start * (size_t)s->n_columns + (size_t)c->column[e];
+                at += c->weight[e] * s->move[row * moves + i];
             }
             if (!(fabs(at) <= x->move_most)) {
-                return false;
+                double over = fabs(at) / x->move_most - 1;
+                sum += over * over;
+                if (!(sum < most)) {
+                    return sum;
+                }
             }
         }
     }
-    return true;
+    return sum;
 }
 
-static double change_cost(pf_exchange *x, const change *c)
+// What counts for an excess: more of it is always worse, and worse than any group within bounds.
+static double excess_cost(double excess)
 {
-    if (!change_moves(x, c)) {
-        return INFINITY;
+    return TOO_FAR * (1 + log1p(excess));
+}
+
+// The excess of a cost; 0: below it only what is within bounds counts.
+static double cost_excess(double cost)
+{
+    return cost > TOO_FAR ? expm1(cost / TOO_FAR - 1) : 0;
+}
+
+double pf__exchange_change_cost(pf_exchange *x, const change *c, double limit)
+{
+    double excess = pf__exchange_excess(x, c, cost_excess(limit));
+    if (excess > 0 || !isfinite(excess)) {
+        return excess_cost(excess);
     }
     double sum = 0;
-    for (int start = 0; start < x->s->n_starts && sum < x->cost; start++) {
+    for (int start = 0; start < x->s->n_starts && sum < limit; start++) {
         change_matrix(x, c, GRAM, start, x->trial[GRAM]);
         change_matrix(x, c, NOISE, start, x->trial[NOISE]);
         sum = add_cost(x, x->trial[GRAM], x->trial[NOISE], sum);
@@ -323,8 +321,9 @@ static double change_cost(pf_exchange *x, const change *c)
     return sum;
 }
 
-static void accept(pf_exchange *x, const change *c)
+void pf__exchange_accept(pf_exchange *x, const change *c)
 {
+    static const change none = {0};
     size_t n = (size_t)x->n;
     double sum = 0;
     for (int start = 0; start < x->s->n_starts; start++) {
@@ -336,14 +335,15 @@ static void accept(pf_exchange *x, const change *c)
         sum = add_cost(x, x->trial[GRAM], x->trial[NOISE], sum);
     }
     add_products(x, c);
+    pf__exchange_shift(x, c);
     memcpy(x->levels + c->who * x->s->steps, c->level, (size_t)x->s->steps * sizeof(int));
-    x->cost = sum;
+    double excess = pf__exchange_excess(x, &none, INFINITY);
+    x->cost = excess > 0 || !isfinite(excess) ? excess_cost(excess) : sum;
 }
 
 // --- setting a group
 
-// The change from the present levels of a mechanism to others.
-static void make_change(const pf_exchange *x, int who, const int *level, change *c)
+void pf__exchange_make_change(const pf_exchange *x, int who, const int *level, change *c)
 {
     const int *now = x->levels + who * x->s->steps;
     c->who = who;
@@ -364,8 +364,22 @@ static void make_change(const pf_exchange *x, int who, const int *level, change 
     }
 }
 
-// A group at rest.
-static void clear(pf_exchange *x, int n, const int *group)
+void pf__exchange_make_step(const pf_exchange *x, int who, int step, int level, change *c)
+{
+    int now = x->levels[who * x->s->steps + step];
+    c->who = who;
+    c->n = 0;
+    if (now != 0) {
+        c->column[c->n] = column_of(x, who, step, now);
+        c->weight[c->n++] = -weight_of(x, who, now);
+    }
+    if (level != 0) {
+        c->column[c->n] = column_of(x, who, step, level);
+        c->weight[c->n++] = weight_of(x, who, level);
+    }
+}
+
+void pf__exchange_clear(pf_exchange *x, int n, const int *group)
 {
     const pf_sensitivity *s = x->s;
     x->n = n;
@@ -382,191 +396,10 @@ static void clear(pf_exchange *x, int n, const int *group)
 
 bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels)
 {
-    clear(x, n, group);
-    bool within = true;
+    pf__exchange_clear(x, n, group);
     for (int i = 0; i < n; i++) {
-        make_change(x, i, levels + i * x->s->steps, x->next);
-        accept(x, x->next);
+        pf__exchange_make_change(x, i, levels + i * x->s->steps, x->next);
+        pf__exchange_accept(x, x->next);
     }
-    for (int i = 0; i < x->s->n_starts * x->s->n_moves; i++) {
-        within = within && fabs(x->move[i]) <= x->move_most;
-    }
-    return within;
-}
-
-// Weaker and weaker variants of a waveform until the outputs stay within bounds.
-static bool draw_one(pf_exchange *x, int who, pf_rng *rng)
-{
-    const pf_sensitivity *s = x->s;
-    const pf_level *level = &s->levels[x->who[who]];
-    int l[PF_DESIGN_STEPS];
-    for (int attempt = 0; attempt < 12; attempt++) {
-        pf__design_random_waveform(s->config, level, rng, l);
-        for (int weaker = 0; weaker <= level->top; weaker++) {
-            make_change(x, who, l, x->next);
-            if (pf__design_waveform_allowed(level, s->steps, l) && change_moves(x, x->next)) {
-                accept(x, x->next);
-                return true;
-            }
-            for (int r = 0; r < s->steps; r++) {
-                l[r] -= (l[r] > 0) - (l[r] < 0);
-            }
-        }
-    }
-    // the least that can be asked for
-    for (int i = 0; i < 2 * s->steps; i++) {
-        memset(l, 0, sizeof l);
-        l[i / 2] = i % 2 ? -1 : 1;
-        make_change(x, who, l, x->next);
-        if (pf__design_waveform_allowed(level, s->steps, l) && change_moves(x, x->next)) {
-            accept(x, x->next);
-            return true;
-        }
-    }
-    return false;
-}
-
-bool pf__exchange_draw(pf_exchange *x, int n, const int *group, pf_rng *rng)
-{
-    clear(x, n, group);
-    for (int i = 0; i < n; i++) {
-        if (!draw_one(x, i, rng)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-// --- moves
-
-// Keeps the best change seen so far.
-typedef struct best {
-    double cost;
-    int level[PF_DESIGN_STEPS];
-} best;
-
-static void consider(pf_exchange *x, int who, const int *level, best *b)
-{
-    if (!pf__design_waveform_allowed(&x->s->levels[x->who[who]], x->s->steps, level)) {
-        return;
-    }
-    make_change(x, who, level, x->next);
-    double cost = x->next->n > 0 ? change_cost(x, x->next) : INFINITY;
-    if (cost < b->cost) {
-        b->cost = cost;
-        memcpy(b->level, level, (size_t)x->s->steps * sizeof(int));
-    }
-}
-
-static bool take_best(pf_exchange *x, int who, const best *b)
-{
-    if (!(b->cost < x->cost * (1 - LEAST_GAIN))) {
-        return false;
-    }
-    make_change(x, who, b->level, x->next);
-    accept(x, x->next);
-    return true;
-}
-
-// Every other level of one step.
-static bool improve_step(pf_exchange *x, int who, int step)
-{
-    int top = x->s->levels[x->who[who]].top, l[PF_DESIGN_STEPS];
-    best b = {x->cost, {0}};
-    memcpy(l, x->levels + who * x->s->steps, (size_t)x->s->steps * sizeof(int));
-    for (int v = -top; v <= top; v++) {
-        l[step] = v;
-        consider(x, who, l, &b);
-    }
-    return take_best(x, who, &b);
-}
-
-// Two steps at once: exchanged, or one up and the other down; runs of steps up or down; all signs.
-static bool improve_pairs(pf_exchange *x, int who)
-{
-    int steps = x->s->steps, l[PF_DESIGN_STEPS];
-    const int *now = x->levels + who * steps;
-    best b = {x->cost, {0}};
-    size_t size = (size_t)steps * sizeof(int);
-    for (int r = 0; r < steps; r++) {
-        for (int t = 0; t < steps; t++) {
-            memcpy(l, now, size);
-            l[r] = now[t];
-            l[t] = now[r];
-            if (t > r && now[r] != now[t]) {
-                consider(x, who, l, &b);
-            }
-            memcpy(l, now, size);
-            l[r] = now[r] + 1;
-            l[t] = now[t] - 1;
-            bool moves = t != r && l[r] <= x->s->levels[x->who[who]].top &&
-                         l[t] >= -x->s->levels[x->who[who]].top;
-            if (moves && x->s->levels[x->who[who]].zero_integral) {
-                consider(x, who, l, &b);
-            }
-        }
-    }
-    for (int r = 0; r < steps; r++) {
-        l[r] = -now[r];
-    }
-    consider(x, who, l, &b);
-    return take_best(x, who, &b);
-}
-
-static bool improve_runs(pf_exchange *x, int who)
-{
-    int steps = x->s->steps, l[PF_DESIGN_STEPS], top = x->s->levels[x->who[who]].top;
-    const int *now = x->levels + who * steps;
-    best b = {x->cost, {0}};
-    for (int first = 0; first < steps; first++) {
-        for (int by = -1; by <= 1; by += 2) {
-            memcpy(l, now, (size_t)steps * sizeof(int));
-            for (int last = first; last < steps; last++) {
-                l[last] = now[last] + by;
-                if (l[last] > top || l[last] < -top) {
-                    break;
-                }
-                consider(x, who, l, &b);
-            }
-        }
-    }
-    return take_best(x, who, &b);
-}
-
-// Whether single steps alone hardly lead anywhere: the others would have to follow.
-static bool tied(const pf_exchange *x, int who)
-{
-    const pf_level *level = &x->s->levels[x->who[who]];
-    return level->zero_integral || level->top > 1;
-}
-
-static bool improve_one(pf_exchange *x, int who, bool thorough)
-{
-    bool better = false;
-    for (int step = 0; step < x->s->steps; step++) {
-        better = improve_step(x, who, step) || better;
-    }
-    if (thorough || tied(x, who)) {
-        better = improve_pairs(x, who) || better;
-    }
-    if (tied(x, who)) {
-        better = improve_runs(x, who) || better;
-    }
-    return better;
-}
-
-double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps)
-{
-    bool better = true;
-    for (int sweep = 0; sweep < sweeps && better; sweep++) {
-        // pairs of free steps only where single ones are exhausted
-        better = false;
-        for (int who = 0; who < x->n; who++) {
-            better = improve_one(x, who, false) || better;
-        }
-        for (int who = 0; who < x->n && thorough && !better; who++) {
-            better = improve_one(x, who, true);
-        }
-    }
-    return x->cost;
+    return pf__exchange_within(x);
 }

@@ -20,6 +20,17 @@ static pf_key group_key(const pf_design_job *job, int n, const int *group, int s
     return pf_key_derive(key, 100000 + (uint64_t)start);
 }
 
+// Where a start begins. Within bounds on outputs every other one is drawn without them: drawn
+// within, one mechanism after the other, none has room for more than what it may do alone.
+static void draw(pf_exchange *x, int n, const int *group, int start, pf_key key)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, key);
+    if ((pf__exchange_bounded(x) && start % 2) || !pf__exchange_draw(x, n, group, &rng)) {
+        pf__exchange_draw_freely(x, n, group, &rng);
+    }
+}
+
 // --- one group
 
 typedef struct design_work {
@@ -40,11 +51,11 @@ static pf_status run_start(void *self, int worker, size_t start, pf_error *error
     if (!x) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
     }
-    pf_rng rng;
-    pf_rng_init(&rng, group_key(w->job, w->n, w->group, (int)start));
+    draw(x, w->n, w->group, (int)start, group_key(w->job, w->n, w->group, (int)start));
+    double cost = pf__exchange_improve(x, true, FULL_SWEEPS);
     w->costs[start] = INFINITY;
-    if (pf__exchange_draw(x, w->n, w->group, &rng)) {
-        w->costs[start] = pf__exchange_improve(x, true, FULL_SWEEPS);
+    if (pf__exchange_within(x)) {
+        w->costs[start] = cost;
         size_t size = (size_t)w->n * (size_t)w->s->steps;
         memcpy(w->levels + start * size, pf__exchange_levels(x), size * sizeof(int));
     }
@@ -93,16 +104,18 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     return status == PF_OK ? found : -1;
 }
 
-double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group)
+double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group,
+                        double *separation)
 {
-    double separation[PF_MECH_MAX], best = 0;
+    double own[PF_MECH_MAX], best = 0;
     for (int start = 0; start < QUICK_STARTS; start++) {
-        pf_rng rng;
-        pf_rng_init(&rng, group_key(job, n, group, start));
-        if (pf__exchange_draw(x, n, group, &rng)) {
-            pf__exchange_improve(x, false, QUICK_SWEEPS);
-            best = fmax(best, pf__exchange_separation(x, separation));
+        draw(x, n, group, start, group_key(job, n, group, start));
+        pf__exchange_improve(x, false, QUICK_SWEEPS);
+        double smallest = pf__exchange_within(x) ? pf__exchange_separation(x, own) : 0;
+        if (smallest > best && separation) {
+            memcpy(separation, own, (size_t)n * sizeof *own);
         }
+        best = fmax(best, smallest);
     }
     return best;
 }
@@ -150,11 +163,12 @@ static double value_with(division *d, int group, int extra, int less)
         return INFINITY;
     }
     int n = collect(d, group, extra, less, list);
-    return n == 0 ? -1 : pf__groups_quick(d->job, d->x, n, list);
+    return n == 0 ? -1 : pf__groups_quick(d->job, d->x, n, list, NULL);
 }
 
 // Puts every member where it leaves the smallest separation largest. False: it cannot be done, or
-// only with far less than `least`.
+// only with far less than `least`; within bounds on outputs that shows only when all are placed,
+// since one may need the other to move at all.
 static bool place_all(division *d, double least)
 {
     for (int i = 0; i < d->n; i++) {
@@ -171,7 +185,7 @@ static bool place_all(division *d, double least)
             }
         }
         // the search that follows may gain something, but not much
-        if (best < 0 || best_value < .5 * least) {
+        if (best < 0 || (best_value < .5 * least && !pf__exchange_bounded(d->x))) {
             return false;
         }
         d->group_of[i] = best;
@@ -223,6 +237,36 @@ static bool try_member(division *d, int worst, int i)
     return false;
 }
 
+// Moves a member of the worst group and another one into an empty group, if all of them then beat
+// the worst: two that need each other to keep the outputs within bounds.
+static bool try_couple(division *d, int worst, int i)
+{
+    double least = d->value[worst] * 1.02;
+    int empty = 0;
+    while (empty < d->k && !isinf(d->value[empty])) {
+        empty++;
+    }
+    for (int other = 0; other < d->n && empty < d->k; other++) {
+        int from = d->group_of[other];
+        if (other == i || (from == worst && other < i)) {
+            continue;
+        }
+        d->group_of[other] = empty;
+        double there = value_with(d, empty, i, -1);
+        double here = there > least ? value_with(d, worst, -1, i) : 0;
+        double left = from != worst && here > least ? value_with(d, from, -1, -1) : here;
+        if (there > least && here > least && left > least) {
+            d->group_of[i] = empty;
+            d->value[empty] = there;
+            d->value[from] = left;
+            d->value[worst] = here;
+            return true;
+        }
+        d->group_of[other] = from;
+    }
+    return false;
+}
+
 bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const int *members, int k,
                        double least, int *group_of, double *smallest)
 {
@@ -241,6 +285,9 @@ bool pf__groups_divide(const pf_design_job *job, pf_exchange *x, int n, const in
         bool better = false;
         for (int i = 0; i < n && !better && d.value[worst] < 3 * job->config->target; i++) {
             better = group_of[i] == worst && try_member(&d, worst, i);
+        }
+        for (int i = 0; i < n && !better && pf__exchange_bounded(x); i++) {
+            better = group_of[i] == worst && try_couple(&d, worst, i);
         }
         if (!better) {
             break;
