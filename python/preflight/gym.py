@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Callable, Optional, Sequence, Union
 
@@ -21,6 +22,22 @@ def _gymnasium() -> Any:
         raise ImportError("gymnasium is missing: pip install gymnasium "
                           "(or preflight-readiness[gym])") from None
     return gymnasium
+
+
+def _again(gymnasium: Any, made: Any, make: Callable[[], Any]) -> Callable[[], Any]:
+    """Makes a registered environment anew as `make` does inside its wrappers, which are not used
+    here and take longer than a small environment itself."""
+    spec = getattr(made, "spec", None)
+    entry = getattr(spec, "entry_point", None)
+    if entry is None or spec.additional_wrappers:
+        return make
+    creator = entry if callable(entry) else gymnasium.envs.registration.load_env_creator(entry)
+
+    def again() -> Any:
+        env = creator(**copy.deepcopy(spec.kwargs))
+        env.unwrapped.spec = spec
+        return env
+    return again
 
 
 class GymPlant(Plant):
@@ -73,6 +90,8 @@ class GymPlant(Plant):
         self._fresh = fresh
         self._used = False
         self.env = self._make().unwrapped
+        if isinstance(env, str):
+            self._make = _again(gymnasium, self.env, self._make)
         self.name = name or (env if isinstance(env, str) else type(self.env).__name__)
         self.version = f"gymnasium {gymnasium.__version__}"
         self.dt = self._control_step() if dt is None else dt
@@ -148,7 +167,12 @@ class GymPlant(Plant):
         self.mechanisms = [Mechanism("none", 0, 0), Mechanism("plus", 0, 1),
                            Mechanism("minus", 0, 1)]
         shape = space.shape
-        self._action = lambda v: np.full(shape, hi * v[1] + lo * v[2])
+
+        def action(delivered: np.ndarray) -> np.ndarray:
+            native = np.empty(shape)
+            native.fill(hi * delivered[1] + lo * delivered[2])
+            return native
+        self._action = action
 
     def _from_discrete(self, space: Any, idle: int) -> None:
         first = int(space.start)
@@ -171,9 +195,12 @@ class GymPlant(Plant):
 
     def _choose_channels(self, spaces: Any, observe: Any, names: Any) -> None:
         space = self.env.observation_space
-        flat = (lambda obs: np.asarray(obs, dtype=np.float64).ravel()) \
-            if isinstance(space, spaces.Box) else \
-            (lambda obs: np.asarray(spaces.flatten(space, obs), dtype=np.float64))
+        boxed = isinstance(space, spaces.Box)
+
+        def flat(obs: Any) -> np.ndarray:
+            if boxed and type(obs) is np.ndarray and obs.ndim == 1:
+                return obs
+            return np.asarray(obs if boxed else spaces.flatten(space, obs), np.float64).ravel()
         if callable(observe):
             self._channels = lambda obs: np.asarray(observe(self.env, obs), np.float64).ravel()
         elif observe is not None:

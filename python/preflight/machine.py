@@ -63,11 +63,11 @@ class Machine:
     def name(self) -> str:
         return self.info["name"]
 
-    @property
+    @functools.cached_property
     def mechanisms(self) -> tuple:
         return tuple(m["name"] for m in self.info["mechanisms"])
 
-    @property
+    @functools.cached_property
     def channels(self) -> tuple:
         return tuple(c["name"] for c in self.info["channels"])
 

@@ -220,8 +220,11 @@ class Plant:
         self._check(rows)
         return Trace(start, rows[0], rows[1:])
 
-    def _observed(self, n_chan: int) -> np.ndarray:
-        values = np.asarray(self.observe(), dtype=np.float64)
+    def _observed(self, n_chan: int) -> Any:
+        values = self.observe()
+        if type(values) is np.ndarray and values.shape == (n_chan,) and values.dtype.kind in "fiu":
+            return values
+        values = np.asarray(values, dtype=np.float64)
         if values.shape != (n_chan,):
             raise ValueError(f"observe() gave shape {values.shape} for {n_chan} channels")
         return values

@@ -79,8 +79,11 @@ def describe_problem(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
+_ENCODE = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
 def _say(out: int, message: dict) -> None:
-    data = (json.dumps(message, allow_nan=False) + "\n").encode("ascii")
+    data = (_ENCODE(message) + "\n").encode("ascii")
     while data:
         data = data[os.write(out, data):]
 
