@@ -52,6 +52,14 @@ def _filters(columns: Sequence[tuple]) -> tuple:
     return (" WHERE " + " AND ".join(clauses) if clauses else ""), arguments
 
 
+def _known(connection: sqlite3.Connection, db: Path, suite: Any) -> None:
+    """A suite that the database does not know is a misspelt one."""
+    known = [row[0] for row in connection.execute("SELECT DISTINCT suite FROM experiment")]
+    for name in [suite] if isinstance(suite, str) else suite or ():
+        if name not in known:
+            raise ValueError(f"suite {name!r}: {os.fspath(db)} has {', '.join(known) or 'none'}")
+
+
 def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
            environment: Any = None, method: Any = None, metric: Any = None,
            config: Optional[str] = None) -> pandas.DataFrame:
@@ -65,6 +73,7 @@ def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
                                 "run` makes it")
     connection = sqlite3.connect(f"file:{pathlib.Path(db).resolve().as_posix()}?mode=ro", uri=True)
     try:
+        _known(connection, db, suite)
         hashes = None
         if config is None:
             hashes = [row[0] for row in connection.execute(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import operator
 import os
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -15,7 +16,7 @@ import numpy as np
 
 from preflight._library import WHY, Plan, library
 from preflight.machine import Machine
-from preflight.plant import Plant
+from preflight.plant import Plant, whole
 
 Path = Union[str, "os.PathLike[str]"]
 Config = Union[None, Path, Mapping[str, Any]]
@@ -184,9 +185,9 @@ class Kit:
                 raise ValueError(f"mechanism {mechanism!r} is unknown; the kit has "
                                  f"{', '.join(self.mechanisms)}")
             return self.mechanisms.index(mechanism)
-        if not 0 <= int(mechanism) < len(self.mechanisms):
+        if operator.index(mechanism) not in range(len(self.mechanisms)):
             raise ValueError(f"mechanism {mechanism} is not in 0..{len(self.mechanisms) - 1}")
-        return int(mechanism)
+        return operator.index(mechanism)
 
     def __repr__(self) -> str:
         return (f"<Kit {self.plant}: {self.predictor}, {len(self.probes)} probes, "
@@ -230,8 +231,7 @@ def _plan(config: Config, settings: Mapping[str, Any], method: Optional[str], se
     elif config or settings:
         # JSON is YAML, and its numbers keep all their bits
         text = json.dumps({**(config or {}), **settings}, default=_plain, allow_nan=False)
-    if seed is not None and not 0 <= int(seed) < 2**53:
-        raise ValueError(f"seed: {seed} is not in 0..2**53 - 1")
+    seed = None if seed is None else whole(seed, 2**53, "seed")
     keep = [None if v is None else os.fsencode(v) for v in (file, text, method, model, probes)]
     plan = Plan(*keep, -1 if seed is None else seed, 0, None)
     return plan, keep

@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional, Union
 import numpy as np
 
 from preflight._library import ROLL, WHY, array_at, library
-from preflight.plant import Plant, Runner, Trace, hello_text, matrix, vector
+from preflight.plant import Plant, Runner, Trace, hello_text, matrix, vector, whole
 
 
 class Machine:
@@ -96,8 +96,8 @@ class Machine:
         output = np.zeros((len(commands), n_chan))
         why = ctypes.create_string_buffer(WHY)
         status = library.plant_roll(
-            self.handle, key, _address(begin), _address(gains), _address(commands), len(commands),
-            noise, _address(start), _address(initial), _address(output), why)
+            self.handle, whole(key, 2**64, "key"), _address(begin), _address(gains),
+            _address(commands), len(commands), noise, _address(start), _address(initial), _address(output), why)
         if status:
             library.fail(status, why)
         return Trace(start, initial, output)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import collections
 import json
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -89,6 +90,38 @@ class Trace(NamedTuple):
     output: np.ndarray
 
 
+def real(values: Any, what: str) -> np.ndarray:
+    """Doubles as they are; what only looks like numbers (complex, masked, text) is a ValueError.
+
+    >>> real(np.array([1j]), "gains")
+    Traceback (most recent call last):
+    ...
+    ValueError: gains: not real numbers
+    """
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{what}: not numbers ({problem})") from None
+    if array.dtype.kind not in "fiub" and array.size:
+        raise ValueError(f"{what}: not real numbers")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{what}: some entries are masked")
+    return array.astype(np.float64)
+
+
+def whole(value: Any, limit: int, what: str) -> int:
+    """An integer in 0..limit - 1, or a ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{what}: {value!r} is not an integer") from None
+    if not 0 <= number < limit:
+        raise ValueError(f"{what}: {value} is not in 0..2**{limit.bit_length() - 1} - 1")
+    return number
+
+
 def vector(values: Any, n: int, what: str) -> np.ndarray:
     """n finite doubles, or a ValueError that names what is wrong.
 
@@ -97,10 +130,7 @@ def vector(values: Any, n: int, what: str) -> np.ndarray:
     ...
     ValueError: gains: entry 1 is nan
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise ValueError(f"{what}: not numbers ({problem})") from None
+    array = real(values, what)
     if array.shape != (n,):
         raise ValueError(f"{what}: shape {array.shape}, expected ({n},)")
     if not np.isfinite(array).all():
@@ -112,15 +142,12 @@ def vector(values: Any, n: int, what: str) -> np.ndarray:
 def matrix(values: Any, columns: int, what: str, rows: Optional[int] = None) -> np.ndarray:
     """rows x columns finite doubles (any number of rows if None), or a ValueError.
 
-    >>> matrix([[1, 2], [3]], 2, "commands")
+    >>> matrix([[1, 2, 3]], 2, "commands")
     Traceback (most recent call last):
     ...
-    ValueError: commands: not a matrix of numbers
+    ValueError: commands: shape (1, 3), expected any number of rows of 2
     """
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what}: not a matrix of numbers") from None
+    array = np.ascontiguousarray(real(values, what))
     if array.ndim != 2 or array.shape[1] != columns or rows not in (None, array.shape[0]):
         want = "any number of" if rows is None else rows
         raise ValueError(f"{what}: shape {array.shape}, expected {want} rows of {columns}")
@@ -200,10 +227,7 @@ class Plant:
         if state is not None:
             self.load(vector(state, self.state_size, "state"), noise)
         else:
-            seed = 0 if seed is None else int(seed)
-            if not 0 <= seed < SEED_LIMIT:
-                raise ValueError(f"seed: {seed} is not in 0..2**53 - 1")
-            self._seed = seed
+            self._seed = seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
             self.reset(seed, noise)
         start = vector(self.state(), self.state_size, "state()") if self.state_size else np.zeros(0)
         n_chan = len(self.channels)

@@ -15,7 +15,7 @@ import numpy as np
 from preflight._library import WHY, Desk, PreflightError, array_at, library
 from preflight.kit import Kit, Path, Probe
 from preflight.machine import Machine
-from preflight.plant import Plant, vector
+from preflight.plant import Plant, real, vector, whole
 
 # the structs of binding.h that are read after every call
 _ASK = struct.Struct("@6id")
@@ -148,6 +148,7 @@ class Session:
         self._why = ctypes.create_string_buffer(WHY)
         handle = ctypes.c_void_p()
         name = None if method is None else method.encode()
+        seed = whole(seed, 2**64, "seed")
         self._check(library.session_open(ctypes.byref(handle), kit._handle, name, seed, self._why))
         self._handle = handle.value
         self._lock = threading.Lock()
@@ -250,7 +251,7 @@ class Session:
             if asked < 0:
                 raise PreflightError("wrong-probe", "probe: no probe is outstanding; ask first")
             window = self._windows[asked]
-            array = response if type(response) is np.ndarray else np.asarray(response, np.float64)
+            array = real(response, "response")
             if array.shape != window.shape:
                 raise ValueError(f"response: shape {array.shape}, expected {window.shape}")
             window[...] = array  # the core refuses what is not finite
@@ -372,10 +373,8 @@ class Session:
             fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0) -> Session:
         """Drives the session on a simulated machine to its end, with the random draws of
         `preflight check --seed`. plant: the machine, by default the kit's own plant."""
-        gains = np.ones(len(self.kit.mechanisms))
-        for mechanism, gain in (fault or {}).items():
-            gains[self.kit.mechanism_index(mechanism)] = gain
-        vector(gains, len(gains), "fault")
+        seed = whole(seed, 2**64, "seed")
+        gains = self._gains_left(fault or {})
         if not self._predicts and not self._twin_ready:
             self._use_twin()
         machine = Machine.of(plant) if plant is not None else self._machine
@@ -392,6 +391,20 @@ class Session:
             taken[stage] += 1
             self._tell_desk()
         return self
+
+    def _gains_left(self, fault: Mapping[Union[int, str], float]) -> np.ndarray:
+        gains = np.ones(len(self.kit.mechanisms))
+        named = set()
+        for mechanism, gain in fault.items():
+            j = self.kit.mechanism_index(mechanism)
+            if isinstance(gain, (str, bytes)) or not 0 <= gain <= 1:
+                raise ValueError(f"fault: {mechanism!r} is left {gain!r}; the gain must be from 0 "
+                                 "to 1")
+            if j in named:
+                raise ValueError(f"fault: {mechanism!r} has a fault already")
+            named.add(j)
+            gains[j] = gain
+        return gains
 
     def _tell_desk(self) -> None:
         """Tells the response that `session_run` left on the desk."""
@@ -413,10 +426,7 @@ def _reading(r: tuple) -> Reading:
 
 
 def _stack(values: Any, shape: Tuple[int, ...], what: str) -> np.ndarray:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what}: not numbers of shape {shape}") from None
+    array = real(values, what)
     if array.shape != shape:
         raise ValueError(f"{what}: shape {array.shape}, expected {shape}")
     if not np.isfinite(array).all():

@@ -44,7 +44,7 @@ class PlantTest(Case):
     def test_arrays_are_checked(self):
         plant = Ramp()
         for commands, gains, text in (([[1]], None, "shape"), ([[1, np.nan]], None, "column 1 is"),
-                                      ("no", None, "not a matrix"), ([[1, 1]], [1], "gains"),
+                                      ("no", None, "not real numbers"), ([[1, 1]], [1], "gains"),
                                       ([[1, 1]], [1, np.inf], "gains: entry 1 is inf")):
             with self.assertRaisesRegex(ValueError, text):
                 plant.roll(commands, gains, seed=0)

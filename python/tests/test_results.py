@@ -30,6 +30,8 @@ class ResultsTest(Case):
         self.assertEqual(len(pf.bench.trials(db, config="none of them")), 0)
         with self.assertRaisesRegex(FileNotFoundError, "no such database"):
             pf.bench.trials(self.folder / "missing.db")
+        with self.assertRaisesRegex(ValueError, "nonesuch.*compact-plants"):
+            pf.bench.trials(db, suite="nonesuch")
         with self.assertRaisesRegex(RuntimeError, "nonesuch"):
             pf.bench.table("nonesuch", db=db)
 

@@ -72,6 +72,28 @@ class SessionTest(Case):
         self.assertEqual(bytes(pickle.loads(pickle.dumps(self.kit))), bytes(self.kit))
         self.assertGreater(max(len(p.targets) for p in self.kit.probes), 1)
 
+    def test_what_is_no_fault_or_seed(self):
+        kit = self.kit
+        name = kit.mechanisms[1]
+        for fault, text in (({1: 1.5}, "from 0 to 1"), ({1: float("nan")}, "from 0 to 1"),
+                            ({1: "0.5"}, "from 0 to 1"), ({1: .5, name: .5}, "already"),
+                            ({"nobody": .5}, "unknown"), ({99: .5}, "not in")):
+            with self.assertRaisesRegex(ValueError, text):
+                kit.check(fault=fault)
+        for seed in (-1, 2**70, 1.5, "7"):
+            with self.assertRaisesRegex(ValueError, "seed"):
+                kit.session(seed=seed)
+
+    def test_what_only_looks_like_a_response(self):
+        session = self.kit.session()
+        shape = session.ask().probe.command.shape[0], len(session.kit.channels)
+        masked = np.ma.masked_array(np.zeros(shape), mask=np.eye(*shape))
+        for response, text in ((np.zeros(shape) + 1j, "not real"), (masked, "masked"),
+                               (np.full(shape, "1"), "not real"), (np.full(shape, None), "real")):
+            with self.assertRaisesRegex(ValueError, text):
+                session.tell(response)
+        self.assertEqual(len(session.history), 0)
+
     def test_probes_and_faults_as_the_program_has_them(self):
         """Each kit has the bytes of the program's with the same options."""
         path, library = self.folder / "c.kit", self.folder / "a.probes"
