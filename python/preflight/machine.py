@@ -97,7 +97,8 @@ class Machine:
         why = ctypes.create_string_buffer(WHY)
         status = library.plant_roll(
             self.handle, whole(key, 2**64, "key"), _address(begin), _address(gains),
-            _address(commands), len(commands), noise, _address(start), _address(initial), _address(output), why)
+            _address(commands), len(commands), noise, _address(start), _address(initial),
+            _address(output), why)
         if status:
             library.fail(status, why)
         return Trace(start, initial, output)
