@@ -27,6 +27,7 @@ import preflight  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ("BipedalWalker-v3", "CarRacing-v3", "Pendulum-v1")
+PULSE = dict(zip(ENVIRONMENTS, (("1", ".55"), ("1", ".65"), ("1", ".25"))))  # mechanism, amplitude
 SECONDS, REPEATS = 2.0, 5
 PAIRS, PAIR_REPEATS = 2000, 50
 
@@ -162,16 +163,25 @@ class Bridge:
         return sum(counts) / SECONDS, sum(counts) / spent
 
 
-def compare_bridge(workers):
+def program_rate(build, name, workers):
+    """The same, asked for by the program's threads as calibration does it."""
+    done = subprocess.run([str(build / "bench/bench_bridge"), f"gym:{name}", *PULSE[name], "8",
+                           "1" if name.startswith("Bipedal") else "0", str(workers), str(SECONDS)],
+                          capture_output=True, text=True, check=True)
+    return tuple(float(line.split(",")[1]) for line in done.stdout.splitlines())
+
+
+def compare_bridge(workers, build):
     for name in ENVIRONMENTS:
         bridge = Bridge(name, workers)
-        pairs = [(direct(name, workers, (2 * r + 1) * 10**8), bridge.rate((2 * r + 2) * 10**8))
-                 for r in range(REPEATS)]
+        rounds = [(direct(name, workers, (2 * r + 1) * 10**8), program_rate(build, name, workers),
+                   bridge.rate((2 * r + 2) * 10**8)) for r in range(REPEATS)]
         for k, (what, unit) in enumerate((("", "rolls/s"), ("_cpu", "rolls/cpu s"))):
-            for i, how in enumerate(("direct", "bridge")):
-                show(f"gym_{name}_{how}{what}", float(np.median([p[i][k] for p in pairs])), unit)
-            show(f"gym_{name}_ratio{what}", float(np.median([p[1][k] / p[0][k] for p in pairs])),
-                 "")
+            for i, how in enumerate(("direct", "bridge", "bridge_from_python")):
+                show(f"gym_{name}_{how}{what}", float(np.median([r[i][k] for r in rounds])), unit)
+            for i, how in ((1, "ratio"), (2, "ratio_from_python")):
+                show(f"gym_{name}_{how}{what}",
+                     float(np.median([r[i][k] / r[0][k] for r in rounds])), "")
 
 
 def session_seconds(kit):
@@ -216,7 +226,7 @@ def main():
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     compare_session(options.build)
-    compare_bridge(options.workers)
+    compare_bridge(options.workers, options.build)
 
 
 if __name__ == "__main__":

@@ -251,6 +251,7 @@ static void test_opposed(void)
         int n, channels[3];
     } cases[] = {
         {"one angle", {"design.excursion=[{channel: angle_z, most: .0005}]"}, 1, {2}},
+        {"a fifth of that", {"design.excursion=[{channel: angle_z, most: .0001}]"}, 1, {2}},
         {"three angles and 16 steps",
          {"design.steps=16", "design.excursion=[{channel: angle_x, most: .002}, {channel: angle_y, "
                              "most: .002}, {channel: angle_z, most: .002}]"},
@@ -275,6 +276,44 @@ static void test_opposed(void)
         }
         made_free(&m);
     }
+}
+
+// Neither elevon may move alone; both together show less than the target, and that is kept.
+static void test_helped(void)
+{
+    PF_CASE("a candidate that stays too weak within bounds is looked at all the same");
+    static const char *const held[] = {"design.excursion=[{channel: roll_rate, most: .01}]"};
+    made m;
+    if (make(&m, "aircraft", held, 1, 0, 0)) {
+        bool looked[4] = {false};
+        for (int t = 0; t < m.design.library.n_targets; t++) {
+            looked[m.design.library.targets[t].mechanism] = true;
+        }
+        CHECK(looked[1] && looked[2] && looked[3]);
+        for (int q = 0; q < m.design.library.n_probes; q++) {
+            for (int i = 0; i < q; i++) {
+                CHECK(!pf__design_same(&m.plan, &m.design.library.probes[q].probe,
+                                       &m.design.library.probes[i].probe));
+            }
+        }
+    }
+    made_free(&m);
+}
+
+static void test_other_plan(void)
+{
+    PF_CASE("constraints that were read for another plan are refused");
+    made servo = {0}, thrusters = {0};
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_plant_create(&servo.plant, "dc_servo", &error) == PF_OK);
+    CHECK(pf_plant_create(&thrusters.plant, "attitude", &error) == PF_OK);
+    CHECK(pf_plan_default(&servo.plan, pf_plant_get_info(servo.plant), &error) == PF_OK);
+    CHECK(pf_plan_default(&thrusters.plan, pf_plant_get_info(thrusters.plant), &error) == PF_OK);
+    CHECK(pf_design_config_read(&servo.config, &servo.plan, &error) == PF_OK);
+    CHECK(pf_design_create(&thrusters.design, &servo.config, &thrusters.plan, thrusters.plant, NULL,
+                           NULL, &error) == PF_ERR_MISMATCH);
+    made_free(&servo);
+    made_free(&thrusters);
 }
 
 static void test_weak(void)
@@ -422,6 +461,8 @@ void test_design(void)
     test_constraints();
     test_excursion();
     test_opposed();
+    test_helped();
+    test_other_plan();
     test_weak();
     test_hopeless();
     test_tighter();

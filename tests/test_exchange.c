@@ -259,6 +259,18 @@ static void test_one_target(void)
     CHECK(remaining == 1);
 }
 
+static void test_collinear(void)
+{
+    PF_CASE("targets with one and the same signature count as not separated");
+    const double gram[] = {4, 4, 0, 4, 4, 0, 0, 0, 1}, noise[] = {1, 1, 0, 1, 1, 0, 0, 0, 1};
+    double work[27], variance[3], remaining[3];
+    pf__exchange_variance(3, gram, noise, work, variance, remaining);
+    for (int i = 0; i < 3; i++) {
+        CHECK(pf__exchange_apart(variance[i]) == 0 && remaining[i] == 0);
+    }
+    CHECK(pf__exchange_apart(NAN) == 0 && pf__exchange_apart(.25) == 2);
+}
+
 static void test_waves(void)
 {
     PF_CASE("Hadamard signs are orthogonal");
@@ -345,6 +357,7 @@ void test_exchange(void)
     test_optimum();
     test_bounded();
     test_one_target();
+    test_collinear();
     test_waves();
     test_levels();
 }

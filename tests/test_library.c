@@ -32,6 +32,7 @@ static const refusal refusals[] = {
     {"battery", "design.apart=[[string_1, nosuch]]", "design.apart.0: 'nosuch' is not"},
     {"battery", "design.apart=[[string_1, string_1]]", "apart from itself"},
     {"battery", "design.apart=[[string_1]]", "design.apart.0"},
+    {"battery", "design.apart=[string_1, string_2]", "design.apart.0: must be a list of 2"},
     {"battery", "design.apart=[]", "design.apart: must be"},
     {"battery", "design.excursion=[{channel: nosuch, most: 1}]", "design.excursion: 'nosuch'"},
     {"battery", "design.excursion=[]", "design.excursion: must be"},
@@ -118,12 +119,34 @@ static void test_impossible(void)
     snprintf(command, sizeof command,
              "design attitude -o %s --set 'design.excursion=[{channel: rate_z, most: 1e-9}]'",
              path);
-    CHECK(program(command, 3, "design.excursion: no probe of"));
+    CHECK(program(command, 3, "design.excursion: no allowed probe was found within 'rate_z'"));
     CHECK(!pf_file_regular(path));
     snprintf(command, sizeof command, "design attitude -o %s --set design.zero_integral=true",
              path);
     CHECK(program(command, 3, "zero_integral"));
     CHECK(!pf_file_regular(path));
+    snprintf(command, sizeof command, "design attitude -o %s --set design.rate=1e-9", path);
+    CHECK(program(command, 3, "a faster design.rate"));
+    CHECK(!pf_file_regular(path));
+}
+
+// Its probes last longer than their commands, so these have to come back to rest.
+static void test_own_library(void)
+{
+    PF_CASE("calibrate takes the library that design made under the same constraints");
+    static const char *const constraints[] = {"design.rate=.25",
+                                              "design.excursion=[{channel: bottom, most: .05}]"};
+    for (size_t i = 0; i < 2; i++) {
+        char command[900];
+        snprintf(command, sizeof command, "design wood_berry -o %s/w.probes --set '%s'",
+                 pf_scratch_dir(), constraints[i]);
+        CHECK(program(command, 0, "obeyed"));
+        snprintf(command, sizeof command,
+                 "calibrate wood_berry -o %s/w.kit --probes %s/w.probes --set '%s' --set "
+                 "episodes=40 --set alarm_trials=200",
+                 pf_scratch_dir(), pf_scratch_dir(), constraints[i]);
+        CHECK(program(command, 0, ""));
+    }
 }
 
 // --- the file
@@ -306,6 +329,7 @@ void test_library(void)
     test_refusals();
     test_chosen();
     test_impossible();
+    test_own_library();
     test_round_trip();
     test_foreign();
     test_singles();

@@ -10,6 +10,7 @@ import json
 import operator
 import os
 import threading
+import warnings
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -97,6 +98,7 @@ class Kit:
         del keep
         if machine.in_process:
             kit._machine = machine
+        kit._warn_unprobed()
         return kit
 
     @classmethod
@@ -177,6 +179,13 @@ class Kit:
     def state_size(self) -> int:
         """Numbers that a prediction starts from; 0: it needs none."""
         return self.info["state_size"]
+
+    def _warn_unprobed(self) -> None:
+        looked = {j for p in self.probes for j in p.targets}
+        for j, name in enumerate(self.mechanisms):
+            if j > 0 and j not in looked and name not in looked:
+                warnings.warn(f"no probe looks at {name!r}: tasks that use it stay no-go",
+                              stacklevel=3)
 
     def mechanism_index(self, mechanism: Union[int, str]) -> int:
         """The index of a mechanism given by index or name."""

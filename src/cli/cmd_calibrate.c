@@ -63,7 +63,8 @@ static void warn_unprobed(const pf_kit *k)
         }
         if (!probed) {
             fprintf(stderr,
-                    "preflight calibrate: no probe looks at '%s': tasks that use it stay no-go\n",
+                    "preflight calibrate: no probe looks at '%s': tasks that use it stay no-go "
+                    "(`preflight design` tells why)\n",
                     pf_kit_mechanism_name(k, j));
         }
     }

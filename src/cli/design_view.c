@@ -45,7 +45,7 @@ static void print_pairs(const design_view *v)
         }
     }
     for (int i = 0; i < d->n_pairs; i++) {
-        printf("%s and %s: no allowed probe of the two tells them apart\n",
+        printf("%s and %s: no probe of the two was found that separates both\n",
                mechanism(v, d->pairs[2 * i]), mechanism(v, d->pairs[2 * i + 1]));
     }
 }

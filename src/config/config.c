@@ -237,8 +237,10 @@ static const pf_schema_shape design_output_list = {.object = &design_output_obje
                                                    .element = &design_output_element,
                                                    .count = offsetof(pf_config, design.n_outputs)};
 
+// lists only: one name alone is no constraint
+static const pf_schema_shape apart_names = {.element = &ref_element};
 static const pf_schema_row apart_element = {
-    "", PF_KIND_REFS, 0, 2, 256, 0, &refs_shape, "mechanisms that never act together"};
+    "", PF_KIND_REFS, 0, 2, 256, 0, &apart_names, "mechanisms that never act together"};
 static const pf_schema_shape apart_shape = {.element = &apart_element};
 
 static const pf_schema_row design_rows[] = {

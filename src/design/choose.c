@@ -5,6 +5,7 @@
 #include "../config/config.h"
 #include "../host/file.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,16 +67,17 @@ static bool is_probed(const pf_plan *plan, int mechanism)
     return false;
 }
 
-// A kit needs a probe for every candidate.
+// A candidate that no probe looks at keeps its tasks from being certified, unless looks are not
+// required; then nothing would.
 static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
 {
-    for (int j = 1; j < plan->n_mech; j++) {
+    for (int j = 1; j < plan->n_mech && !plan->require_probe; j++) {
         if (!is_probed(plan, j)) {
             return pf_fail(
                 error, PF_ERR_DEGENERATE,
-                "mechanism '%s': under every allowed probe healthy and weakened "
-                "responses lie less than 3 dispersions apart; use %sa stronger or longer "
-                "probe (`preflight design` tells more)",
+                "mechanism '%s': no allowed probe was found under which healthy and weakened "
+                "responses lie 3 dispersions apart; use %sa stronger or longer probe "
+                "(`preflight design` tells more)",
                 plan->mechanisms[j].name, learned ? "a better model, or " : "");
         }
     }
@@ -133,32 +135,43 @@ static pf_status check_moves(const pf_design_config *config, const pf_plan *plan
     return status;
 }
 
-static pf_status keep_constraints(const pf_plan *plan, pf_plant *plant, pf_error *error)
+static pf_status keep_constraints(pf_design_config *config, const pf_plan *plan, pf_plant *plant,
+                                  pf_error *error)
 {
-    pf_design_config config;
-    if (!is_constrained(plan->config)) {
-        return PF_OK;
-    }
-    pf_status status = pf_design_config_read(&config, plan, error);
-    if (status != PF_OK) {
-        return status;
+    pf_status status = PF_OK;
+    if (plan->config->design.steps <= 0) {
+        config->steps = INT_MAX; // not asked for: as many as they have
     }
     for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         pf_error why = {PF_OK, ""};
-        if (p->rows > config.rows ||
-            pf_design_allows(&config, plan, p->rows, p->command, &why) != PF_OK) {
-            status = pf_fail(error, PF_ERR_ARGUMENT,
-                             "probe '%s' breaks what `design` asks for (%s); use designed probes, "
-                             "or leave that constraint out",
-                             p->name, why.text[0] ? why.text : "it is longer than the steps");
-            break;
+        if (pf_design_allows(config, plan, p->rows, p->command, &why) != PF_OK) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "probe '%s' breaks what `design` asks for (%s); use designed probes, "
+                           "or leave that constraint out",
+                           p->name, why.text);
         }
         size_t n = (size_t)p->rows * (size_t)(plan->n_mech + 2 * plan->n_chan);
         double *work = calloc(n, sizeof *work);
-        status = work ? check_moves(&config, plan, q, plant, work, error)
+        status = work ? check_moves(config, plan, q, plant, work, error)
                       : pf_fail(error, PF_ERR_MEMORY, "out of memory for a probe");
         free(work);
+    }
+    return status;
+}
+
+// Probes that the plan has already, or those of a library.
+static pf_status take_given(pf_plan *plan, const char *library, pf_plant *plant, pf_error *error)
+{
+    pf_design_config config = {0};
+    bool constrained = is_constrained(plan->config);
+    // amplitudes are those of the plant's own pulses, so before the library takes their place
+    pf_status status = constrained ? pf_design_config_read(&config, plan, error) : PF_OK;
+    if (status == PF_OK && library) {
+        status = load_library(plan, library, error);
+    }
+    if (status == PF_OK && constrained) {
+        status = keep_constraints(&config, plan, plant, error);
     }
     pf_design_config_free(&config);
     return status;
@@ -169,12 +182,11 @@ pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *pla
 {
     choice which = LISTED;
     pf_status status = choose(plan, probes, &which, error);
-    if (status == PF_OK && which == LIBRARY) {
-        status = load_library(plan, probes, error);
+    if (status != PF_OK) {
+        return status;
     }
-    if (status != PF_OK || which != DESIGNED) {
-        // listed and single ones are in the plan already
-        return status == PF_OK ? keep_constraints(plan, plant, error) : status;
+    if (which != DESIGNED) {
+        return take_given(plan, which == LIBRARY ? probes : NULL, plant, error);
     }
     status = pf_plan_design(plan, NULL, plant, model, effort, error);
     return status == PF_OK ? all_probed(plan, model != NULL, error) : status;

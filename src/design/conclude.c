@@ -3,6 +3,7 @@
 #include "design_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,9 @@ static void levels_of(const pf_maker *m, const pf_plan_probe *probe, int *levels
         const pf_level *level = &m->job->levels[j];
         for (int r = 0; r < c->steps; r++) {
             double u = probe->command[r * c->n_mech + j];
-            int l = -level->top;
-            while (l < level->top && pf__design_command(level, l) != u) {
-                l++;
+            int l = 0;
+            for (int v = -level->top; v <= level->top && u != 0; v++) {
+                l = pf__design_command(level, v) == u ? v : l;
             }
             levels[t * c->steps + r] = l;
         }
@@ -47,23 +48,60 @@ static pf_status fill_linear(pf_maker *m, pf_design_library *l, int n_designed, 
     return PF_OK;
 }
 
-// Drops probes with a target that calibration would refuse, and single pulses that move an output
-// too far.
-static void prune(pf_maker *m, pf_design *d, int *left)
+// Whether another designed probe that is kept separates a mechanism.
+static bool good_elsewhere(const pf_maker *m, const pf_design_library *l, const bool *dropped,
+                           int probe, int mechanism)
+{
+    for (int t = 0; t < l->n_targets; t++) {
+        const pf_design_target *target = &l->targets[t];
+        if (target->mechanism == mechanism && target->good && target->probe != probe &&
+            target->probe < m->best_designed && !dropped[target->probe]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Drops probes with a target that calibration would refuse and those that move an output too far;
+// then designed ones that others make superfluous, first those that leave a target too weak.
+static void drop_probes(const pf_maker *m, const pf_design_library *l, bool *dropped)
+{
+    for (int q = 0; q < l->n_probes; q++) {
+        const pf_design_probe *p = &l->probes[q];
+        dropped[q] = !pf__measure_within(m->job, p);
+        for (int t = 0; t < p->probe.n_targets; t++) {
+            dropped[q] = dropped[q] || !l->targets[p->first + t].accepted;
+        }
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int q = 0; q < m->best_designed; q++) {
+            const pf_design_probe *p = &l->probes[q];
+            bool superfluous = true, good = true;
+            for (int t = 0; t < p->probe.n_targets; t++) {
+                good = good && l->targets[p->first + t].good;
+                superfluous = superfluous && good_elsewhere(m, l, dropped, q, p->probe.targets[t]);
+            }
+            dropped[q] = dropped[q] || (superfluous && (pass == 1 || !good));
+        }
+    }
+}
+
+// What is left of the library, its designed probes numbered anew.
+static void prune(pf_maker *m, pf_design *d, const bool *dropped, int *left)
 {
     pf_design_library *l = &d->library;
     int probes = 0, targets = 0;
     d->n_designed = 0;
     for (int q = 0; q < l->n_probes; q++) {
         pf_design_probe p = l->probes[q];
-        bool accepted = pf__measure_within(m->job, &p);
-        for (int t = 0; t < p.probe.n_targets; t++) {
-            accepted = accepted && l->targets[p.first + t].accepted;
-        }
-        if (!accepted) {
+        if (dropped[q]) {
             continue;
         }
-        d->n_designed += q < m->best_designed;
+        if (q < m->best_designed) {
+            char name[24];
+            snprintf(name, sizeof name, "group_%d", ++d->n_designed);
+            p.probe.name = pf_arena_text(&m->job->arena, name);
+        }
         for (int t = 0; t < p.probe.n_targets; t++) {
             l->targets[targets + t] = l->targets[p.first + t];
             l->targets[targets + t].probe = probes;
@@ -80,11 +118,7 @@ static void prune(pf_maker *m, pf_design *d, int *left)
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
         bool in = plan->probes[q].n_targets != 1;
         for (int i = 0; i < probes && !in; i++) {
-            in = memcmp(l->probes[i].probe.command, plan->probes[q].command,
-                        (size_t)plan->n_mech * sizeof(double) *
-                            (size_t)(l->probes[i].probe.rows < plan->probes[q].rows
-                                         ? l->probes[i].probe.rows
-                                         : plan->probes[q].rows)) == 0;
+            in = pf__design_same(plan, &l->probes[i].probe, &plan->probes[q]);
         }
         if (!in) {
             left[d->n_left++] = plan->probes[q].targets[0];
@@ -132,7 +166,8 @@ static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
     int n = m->n_strong, *levels = malloc(2 * steps * sizeof *levels);
     int *pairs = pf_arena_take(&m->job->arena, (size_t)n * (size_t)n + 1, sizeof *pairs);
     pf_status status = levels && pairs ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    for (int i = 0; i < n && n <= CANDIDATES_MOST && status == PF_OK; i++) {
+    bool asked = n <= CANDIDATES_MOST && m->job->config->at_once > 1;
+    for (int i = 0; i < n && asked && status == PF_OK; i++) {
         for (int k = 0; k < i && status == PF_OK; k++) {
             int a = m->strong[k], b = m->strong[i];
             int pair[2] = {a < b ? a : b, a < b ? b : a};
@@ -177,26 +212,50 @@ static pf_status compare(pf_maker *m, pf_design *d, pf_error *error)
     return status;
 }
 
+pf_status pf__design_nothing(const pf_maker *m, pf_error *error)
+{
+    const pf_design_config *c = m->job->config;
+    const pf_level *first = &m->job->levels[1];
+    bool slow = first->rate < fmax(fabs(first->up), fabs(first->down));
+    char bounds[160] = "";
+    for (int i = 0, at = 0; i < c->n_chan; i++) {
+        if (isfinite(c->most[i]) && at < (int)sizeof bounds - 80) {
+            at += snprintf(bounds + at, sizeof bounds - (size_t)at, "%s'%.40s' %g",
+                           at > 0 ? ", " : "", m->job->plan->channels[i].name, c->most[i]);
+        }
+    }
+    return pf_fail(error, PF_ERR_DEGENERATE,
+                   "%sno allowed probe was found%s%s that separates any mechanism: a loss to %g "
+                   "shows too little beside the noise; allow more design.steps%s%s%s or larger "
+                   "commands%s",
+                   bounds[0] ? "design.excursion: " : "", bounds[0] ? " within " : "", bounds,
+                   m->job->plan->g_cal, bounds[0] ? ", a larger excursion" : "",
+                   slow ? ", a faster design.rate" : "",
+                   first->zero_integral ? ", no design.zero_integral" : "",
+                   m->job->model ? ", or use a better model" : "");
+}
+
 pf_status pf__design_conclude(pf_maker *m, pf_design *d, pf_error *error)
 {
     size_t n = (size_t)m->job->plan->n_mech;
     int *weak = pf_arena_take(&m->job->arena, n, sizeof *weak);
     int *left = pf_arena_take(&m->job->arena, n + (size_t)m->job->plan->n_probes, sizeof *left);
+    bool *dropped = pf_arena_take(&m->job->arena, (size_t)m->best.n_probes, sizeof *dropped);
     if (m->job->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
     }
     d->library = m->best;
     pf_status status = fill_linear(m, &d->library, m->best_designed, error);
-    prune(m, d, left);
+    drop_probes(m, &d->library, dropped);
+    prune(m, d, dropped, left);
+    if (m->job->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
+    }
     find_weak(m, d, weak);
     if (status == PF_OK && d->library.n_probes == 0) {
-        return pf_fail(error, PF_ERR_DEGENERATE,
-                       "no allowed probe separates any mechanism: a loss to %g shows too little "
-                       "beside the noise; allow more steps%s or larger commands%s",
-                       m->job->plan->g_cal, m->s->n_moves > 0 ? ", a larger excursion" : "",
-                       m->job->model ? ", or use a better model" : "");
+        return pf__design_nothing(m, error);
     }
-    if (status == PF_OK && d->n_designed > 1 && m->job->config->compare) {
+    if (status == PF_OK && m->best_designed > 1 && m->job->config->compare) {
         status = find_pairs(m, d, error);
     }
     return status == PF_OK ? compare(m, d, error) : status;

@@ -21,7 +21,7 @@ static const double tighter = 1.2;
 // its residuals under random ones say less about a given probe.
 static const double quick_share = .6, twin_share = .9, model_share = .4;
 
-static double predicted_share(const pf_maker *m)
+double pf__design_share(const pf_maker *m)
 {
     return m->job->model ? model_share : twin_share;
 }
@@ -82,8 +82,9 @@ static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_prob
     *smallest = 0;
     for (int attempt = 0; status == PF_OK && attempt < TIGHTER && found > 0; attempt++) {
         pf_plan_probe kept[KEEP];
-        found = pf__groups_design(job, m->s, n, group, factor, job->config->starts, KEEP, levels,
-                                  error);
+        // within bounds few starts lead anywhere
+        int starts = job->config->starts * (pf__exchange_bounded(m->x) ? 2 : 1);
+        found = pf__groups_design(job, m->s, n, group, factor, starts, KEEP, levels, error);
         status = found < 0 ? error->code : PF_OK;
         for (int i = 0; i < found && status == PF_OK; i++) {
             status = make_probe(m, n, group, levels + (size_t)i * size, &kept[i], error);
@@ -101,17 +102,23 @@ static pf_status design_group(pf_maker *m, int n, const int *group, pf_plan_prob
     return status;
 }
 
+bool pf__design_same(const pf_plan *plan, const pf_plan_probe *a, const pf_plan_probe *b)
+{
+    return a->rows == b->rows &&
+           memcmp(a->command, b->command,
+                  (size_t)a->rows * (size_t)plan->n_mech * sizeof(double)) == 0;
+}
+
 // Single pulses that the constraints allow go after the designed probes.
 static int add_singles(const pf_maker *m, pf_plan_probe *probes, int n)
 {
     const pf_plan *plan = m->job->plan;
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
         const pf_plan_probe *p = &plan->probes[q];
-        size_t bytes = (size_t)p->rows * (size_t)plan->n_mech * sizeof(double);
         bool fits = p->n_targets == 1 &&
                     pf_design_allows(m->job->config, plan, p->rows, p->command, NULL) == PF_OK;
         for (int i = 0; i < n && fits; i++) {
-            fits = probes[i].rows != p->rows || memcmp(probes[i].command, p->command, bytes) != 0;
+            fits = !pf__design_same(plan, &probes[i], p);
         }
         if (fits) {
             probes[n++] = *p;
@@ -129,16 +136,6 @@ static void name_probes(pf_maker *m, int n, pf_plan_probe *probes)
     }
 }
 
-static bool stays_alone(const pf_maker *m, int mechanism)
-{
-    for (int i = 0; i < m->n_alone; i++) {
-        if (m->alone[i] == mechanism) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool all_accepted(const pf_design_library *l, int q)
 {
     const pf_design_probe *p = &l->probes[q];
@@ -150,8 +147,51 @@ static bool all_accepted(const pf_design_library *l, int q)
     return true;
 }
 
-// Predicts and confirms a whole library, designed probes first. Keeps it if it is the best so far:
-// more good targets, then the larger smallest separation.
+// Whether one of the first `n` probes that calibration takes and that keeps the outputs within
+// bounds has a mechanism for a target; with `good` also whether it separates it.
+static bool is_covered(const pf_maker *m, const pf_design_library *l, int n, int mechanism,
+                       bool good)
+{
+    for (int t = 0; t < l->n_targets && l->targets[t].probe < n; t++) {
+        const pf_design_target *target = &l->targets[t];
+        if (target->mechanism == mechanism && (target->good || !good) &&
+            all_accepted(l, target->probe) &&
+            pf__measure_within(m->job, &l->probes[target->probe])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Keeps a library if it is the best so far: more good candidates; within bounds on outputs more
+// that any probe looks at, then fewer probes; then the larger smallest separation.
+static void keep_best(pf_maker *m, const pf_design_library *l, int n_designed)
+{
+    int good = 0, covered = 0, fewer = 0;
+    double smallest = INFINITY;
+    for (int t = 0; t < l->n_targets && l->targets[t].probe < n_designed; t++) {
+        smallest = fmin(smallest, l->targets[t].confirmed);
+    }
+    for (int j = 1; j < m->job->plan->n_mech; j++) {
+        good += is_covered(m, l, n_designed, j, true);
+        covered += pf__exchange_bounded(m->x) && is_covered(m, l, n_designed, j, false);
+    }
+    fewer = pf__exchange_bounded(m->x) ? -n_designed : 0;
+    bool better = good != m->best_good         ? good > m->best_good
+                  : covered != m->best_covered ? covered > m->best_covered
+                  : fewer != m->best_fewer     ? fewer > m->best_fewer
+                                               : smallest > m->best_smallest;
+    if (!m->best.probes || better) {
+        m->best = *l;
+        m->best_smallest = smallest;
+        m->best_good = good;
+        m->best_covered = covered;
+        m->best_fewer = fewer;
+        m->best_designed = n_designed;
+    }
+}
+
+// Predicts and confirms a whole library, designed probes first, and keeps it if it is the best.
 static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designed, bool *all,
                        pf_error *error)
 {
@@ -163,7 +203,7 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
     }
     memcpy(probes, designed, (size_t)n_designed * sizeof *probes);
     name_probes(m, n_designed, probes);
-    int n = add_singles(m, probes, n_designed), good = 0;
+    int n = add_singles(m, probes, n_designed);
     pf_design_library l;
     pf_status status = pf__measure_library(job, "exchange", n, probes, &l, error);
     if (status == PF_OK) {
@@ -175,22 +215,11 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
     if (status != PF_OK) {
         return status;
     }
-    // a probe with a target that calibration would refuse is worth nothing
     *all = true;
-    double smallest = INFINITY;
-    for (int t = 0; t < l.n_targets && l.targets[t].probe < n_designed; t++) {
-        const pf_design_target *target = &l.targets[t];
-        good += target->good && all_accepted(&l, target->probe);
-        *all = *all && (target->good || stays_alone(m, target->mechanism));
-        smallest = fmin(smallest, target->confirmed);
+    for (int i = 0; i < m->n_strong; i++) {
+        *all = *all && is_covered(m, &l, n_designed, m->strong[i], true);
     }
-    if (!m->best.probes || good > m->best_good ||
-        (good == m->best_good && smallest > m->best_smallest)) {
-        m->best = l;
-        m->best_smallest = smallest;
-        m->best_good = good;
-        m->best_designed = n_designed;
-    }
+    keep_best(m, &l, n_designed);
     return PF_OK;
 }
 
@@ -199,152 +228,53 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
+// Members of group g of k shared ones, or after them a candidate that stays alone; sorted.
+static int members(const pf_maker *m, int k, int g, const int *group_of, int *group)
+{
+    int n = 0;
+    for (int i = 0; i < m->n_strong && g < k; i++) {
+        if (group_of[i] == g) {
+            group[n++] = m->strong[i];
+        }
+    }
+    if (g >= k) {
+        group[n++] = m->alone[g - k];
+    }
+    qsort(group, (size_t)n, sizeof *group, by_number);
+    return n;
+}
+
 // Tries k shared probes, and one for each candidate that stays alone.
 static pf_status try_division(pf_maker *m, int k, bool last, bool *done, pf_error *error)
 {
     int group_of[PF_MECH_MAX], group[PF_MECH_MAX], n_probes = 0;
-    double quick = INFINITY, predicted = INFINITY, smallest = 0;
-    double least = last ? 0 : quick_share * predicted_share(m) * m->job->config->target;
+    double quick = INFINITY, share = pf__design_share(m) * m->job->config->target;
+    double least = last ? 0 : quick_share * share;
     if (k > 0 &&
         !pf__groups_divide(m->job, m->x, m->n_strong, m->strong, k, least, group_of, &quick)) {
         return PF_OK; // more probes are needed
     }
-    for (int i = 0; i < m->n_strong; i++)
-        if (quick < least) {
-            return PF_OK;
-        }
+    if (quick < least) {
+        return PF_OK;
+    }
     pf_plan_probe probes[PF_MECH_MAX];
     pf_status status = PF_OK;
     for (int g = 0; g < k + m->n_alone && status == PF_OK; g++) {
-        int n = 0;
-        for (int i = 0; i < m->n_strong && g < k; i++) {
-            if (group_of[i] == g) {
-                group[n++] = m->strong[i];
-            }
+        double smallest = 0;
+        int n = members(m, k, g, group_of, group);
+        if (n == 0) {
+            continue;
         }
-        if (g >= k) {
-            group[n++] = m->alone[g - k];
-        }
-        if (n > 0) {
-            qsort(group, (size_t)n, sizeof *group, by_number);
-            status = design_group(m, n, group, &probes[n_probes], &smallest, error);
-            predicted = g < k ? fmin(predicted, smallest) : predicted;
-            n_probes += smallest > 0;
-        }
-        if (!last && g < k && smallest < predicted_share(m) * m->job->config->target) {
+        status = design_group(m, n, group, &probes[n_probes], &smallest, error);
+        n_probes += smallest > 0;
+        if (!last && g < k && smallest < share) {
             return status;
         }
     }
-    if (status != PF_OK || n_probes == 0) {
-        return status;
-    }
-    return weigh(m, n_probes, probes, done, error);
+    return status == PF_OK && n_probes > 0 ? weigh(m, n_probes, probes, done, error) : status;
 }
 
-// --- candidates
-
-// Which bounded output the least move of a mechanism takes too far.
-static pf_status refuse_excursion(const pf_maker *m, int mechanism, pf_error *error)
-{
-    const pf_sensitivity *s = m->s;
-    const pf_design_config *c = s->config;
-    int at = 0, worst = 0;
-    double largest = 0;
-    for (int i = 0; i < c->rows * c->n_chan; i++) {
-        if (!isfinite(c->most[i % c->n_chan])) {
-            continue;
-        }
-        for (int column = 0; column < 2 * c->steps; column++) {
-            size_t row = (size_t)((mechanism - 1) * c->steps * 2 + column);
-            double move = fabs(s->move[row * (size_t)s->n_moves + (size_t)at]);
-            worst = move > largest ? i % c->n_chan : worst;
-            largest = fmax(largest, move);
-        }
-        at++;
-    }
-    return pf_fail(error, PF_ERR_ARGUMENT,
-                   "design.excursion: no probe of '%s', alone or with others, keeps output '%s' "
-                   "within %g: its least "
-                   "command moves it by %g; allow more, or a smaller amplitude",
-                   m->job->plan->mechanisms[mechanism].name, m->job->plan->channels[worst].name,
-                   c->most[worst], largest * c->most[worst] / s->levels[mechanism].top);
-}
-
-// The best partner of a mechanism in a probe of two, and what a quick look gives it there.
-static int best_partner(pf_maker *m, int j, double *value)
-{
-    const pf_design_config *c = m->job->config;
-    int best = 0;
-    *value = 0;
-    for (int k = 1; k < c->n_mech && c->at_once > 1; k++) {
-        int pair[2] = {j < k ? j : k, j < k ? k : j};
-        if (k == j || c->apart[j * c->n_mech + k]) {
-            continue;
-        }
-        double separation[2], found = pf__groups_quick(m->job, m->x, 2, pair, separation);
-        found = found > 0 ? separation[pair[1] == j] : 0;
-        best = found > *value ? k : best;
-        *value = fmax(*value, found);
-    }
-    return best;
-}
-
-// What a quick look gives each mechanism. Within bounds on outputs one may need others that make up
-// for its moves: the best of alone, with one other, and with all.
-static void look(pf_maker *m, double *value)
-{
-    const pf_design_config *c = m->job->config;
-    int all[PF_MECH_MAX], n = c->n_mech - 1;
-    double with_all[PF_MECH_MAX] = {0};
-    for (int j = 1; j <= n; j++) {
-        all[j - 1] = j;
-        value[j] = pf__groups_quick(m->job, m->x, 1, &j, NULL);
-    }
-    if (!pf__exchange_bounded(m->x)) {
-        return;
-    }
-    if (n <= c->at_once) {
-        pf__groups_quick(m->job, m->x, n, all, with_all);
-    }
-    for (int j = 1; j <= n; j++) {
-        value[j] = fmax(value[j], with_all[j - 1]);
-        if (value[j] < predicted_share(m) * c->target) {
-            double paired;
-            best_partner(m, j, &paired);
-            value[j] = fmax(value[j], paired);
-        }
-    }
-}
-
-// Candidates that a quick look separates share probes; the others keep to themselves.
-static pf_status sort_candidates(pf_maker *m, pf_error *error)
-{
-    pf_design_job *job = m->job;
-    int n = job->config->n_mech;
-    m->strong = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
-    m->alone = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
-    if (job->arena.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
-    }
-    double value[PF_MECH_MAX];
-    look(m, value);
-    for (int j = 1; j < n; j++) {
-        if (value[j] == 0 && pf__exchange_bounded(m->x)) {
-            return refuse_excursion(m, j, error);
-        }
-        if (value[j] >= predicted_share(m) * job->config->target) {
-            // weakest first: they are the hardest to place
-            int at = m->n_strong++;
-            for (; at > 0 && value[m->strong[at - 1]] > value[j]; at--) {
-                m->strong[at] = m->strong[at - 1];
-            }
-            m->strong[at] = j;
-        } else {
-            m->alone[m->n_alone++] = j;
-        }
-    }
-    return PF_OK;
-}
+// --- all divisions
 
 // Fewer probes than this cannot obey at_once.
 static int fewest(const pf_maker *m)
@@ -353,42 +283,49 @@ static int fewest(const pf_maker *m)
     return (m->n_strong + most - 1) / most;
 }
 
-static bool is_good(const pf_maker *m, int mechanism)
+// Adds a probe of a group to a list, unless there is none within bounds or it is in there already.
+static pf_status add_group(pf_maker *m, int n, const int *group, pf_plan_probe *probes,
+                           int *n_probes, pf_error *error)
 {
-    const pf_design_library *l = &m->best;
-    for (int t = 0; t < l->n_targets; t++) {
-        const pf_design_target *target = &l->targets[t];
-        if (target->mechanism == mechanism && target->good && all_accepted(l, target->probe) &&
-            pf__measure_within(m->job, &l->probes[target->probe])) {
-            return true;
-        }
+    double smallest = 0;
+    pf_plan_probe *made = &probes[*n_probes];
+    pf_status status = design_group(m, n, group, made, &smallest, error);
+    bool known = status != PF_OK || smallest == 0;
+    for (int q = 0; q < *n_probes && !known; q++) {
+        known = pf__design_same(m->job->plan, &probes[q], made);
     }
-    return false;
+    *n_probes += !known;
+    return status;
 }
 
-// Adds to the best library a probe of two for every candidate that it leaves too weak and that
-// another one can help, which then is in two probes.
+// Within bounds on outputs: adds to the best library a probe of two for every candidate that it
+// leaves too weak, with the partner that helps most, and one of all where they may act at once.
 static pf_status help(pf_maker *m, pf_error *error)
 {
-    pf_plan_probe probes[2 * PF_MECH_MAX];
-    bool helped[PF_MECH_MAX] = {false};
-    int n = m->best_designed;
+    const pf_design_config *c = m->job->config;
+    pf_plan_probe probes[2 * PF_MECH_MAX + 1];
+    bool helped[PF_MECH_MAX] = {false}, all_good;
+    int n = m->best_designed, all[PF_MECH_MAX];
     pf_status status = PF_OK;
     for (int q = 0; q < n; q++) {
         probes[q] = m->best.probes[q].probe;
     }
-    for (int i = 0; i < m->n_strong && status == PF_OK; i++) {
-        double value, smallest = 0;
-        int j = m->strong[i], k = helped[j] || is_good(m, j) ? 0 : best_partner(m, j, &value);
+    for (int j = 1; j < c->n_mech && status == PF_OK; j++) {
+        double value;
+        int k = helped[j] || is_covered(m, &m->best, m->best_designed, j, true)
+                    ? 0
+                    : pf__candidates_partner(m, j, &value);
         if (k > 0) {
             int pair[2] = {j < k ? j : k, j < k ? k : j};
-            status = design_group(m, 2, pair, &probes[n], &smallest, error);
-            n += smallest > 0;
-            helped[k] = smallest > 0;
+            helped[k] = true;
+            status = add_group(m, 2, pair, probes, &n, error);
         }
+        all[j - 1] = j;
     }
-    bool all;
-    return status == PF_OK && n > m->best_designed ? weigh(m, n, probes, &all, error) : status;
+    if (status == PF_OK && pf__groups_allowed(c, c->n_mech - 1, all)) {
+        status = add_group(m, c->n_mech - 1, all, probes, &n, error);
+    }
+    return status == PF_OK && n > m->best_designed ? weigh(m, n, probes, &all_good, error) : status;
 }
 
 static pf_status search(pf_maker *m, pf_error *error)
@@ -399,13 +336,12 @@ static pf_status search(pf_maker *m, pf_error *error)
         bool last = k == m->n_strong;
         status = try_division(m, k, last, &done, error);
     }
-    if (status == PF_OK && m->best.probes && !done && pf__exchange_bounded(m->x)) {
+    bool weak = m->best_good < m->job->plan->n_mech - 1;
+    if (status == PF_OK && weak && pf__exchange_bounded(m->x)) {
         status = help(m, error);
     }
     if (status == PF_OK && !m->best.probes) {
-        status = pf_fail(error, PF_ERR_DEGENERATE,
-                         "no probe keeps all outputs within design.excursion; allow more, or a "
-                         "smaller amplitude");
+        status = pf__design_nothing(m, error);
     }
     return status;
 }
@@ -422,7 +358,7 @@ static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
     }
     if (status == PF_OK) {
         m.x = pf__exchange_create(&s, job->config->n_mech - 1, 1);
-        status = m.x ? sort_candidates(&m, error)
+        status = m.x ? pf__candidates_sort(&m, error)
                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
     }
     if (status == PF_OK) {
@@ -469,6 +405,10 @@ pf_status pf_design_create(pf_design *d, const pf_design_config *config, const p
                            .effort = effort,
                            .rows = config->rows};
     pf_status status = check_call(config, plan, pf_plant_get_info(plant), model, error);
+    if (status != PF_OK) {
+        pf_design_free(d);
+        return status;
+    }
     pf_level *levels = pf_arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
     for (int j = 1; j < plan->n_mech && levels; j++) {
         levels[j] = pf__design_level(config, &config->bounds[j]);

@@ -16,6 +16,7 @@ typedef struct pf_level {
     int top;         // levels are -top..top; level +-top is a full command
     double up, down; // command at level top and -top; 0: not allowed
     double rate;
+    bool to_rest; // rows follow the last step, in which it is at rest
     bool zero_integral;
 } pf_level;
 
@@ -126,6 +127,8 @@ bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels
 bool pf__exchange_draw(pf_exchange *x, int n, const int *group, pf_rng *rng);
 // Random levels whatever the outputs do, for the exchange to bring within bounds.
 void pf__exchange_draw_freely(pf_exchange *x, int n, const int *group, pf_rng *rng);
+// Every mechanism at full level in one direction throughout, or as near to it as it may be.
+void pf__exchange_draw_holds(pf_exchange *x, int n, const int *group, pf_rng *rng);
 // Changes one level after the other, and with `thorough` two at a time, while that lowers the cost
 // and at most `sweeps` times round; with bounded outputs also one level of one mechanism together
 // with one of another that makes up for it. Gives the cost: the sum of the fourth powers of the
@@ -136,14 +139,16 @@ double pf__exchange_cost(const pf_exchange *x);
 bool pf__exchange_bounded(const pf_exchange *x);
 bool pf__exchange_within(const pf_exchange *x);
 const int *pf__exchange_levels(const pf_exchange *x);
+// What a variance of a coefficient means; 0: nothing can be told.
+double pf__exchange_apart(double variance);
 // Separation of each target, from the mean variance over starts. Gives the smallest.
 double pf__exchange_separation(pf_exchange *x, double *separation);
 
 // The variances of the least-squares coefficients from the Gram matrix of the signatures and the
 // covariance of their products with noise, both n x n. work needs 3 n n doubles. remaining:
-// |h'|/|h| (Nullable).
-void pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
-                           double *variance, double *remaining);
+// |h'|/|h| (Nullable). Gives how many signatures cannot be told from others; then nothing can.
+int pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
+                          double *variance, double *remaining);
 
 // --- groups.c: who shares a probe
 
@@ -157,6 +162,9 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
 // within bounds; and those of all its members (Nullable).
 double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group,
                         double *separation);
+
+// Whether the constraints let these mechanisms act together.
+bool pf__groups_allowed(const pf_design_config *c, int n, const int *group);
 
 // Divides the candidates in `members` into k groups, as well as a local search can; false: the
 // constraints do not allow it, or separations stay far below `least`.
@@ -206,12 +214,25 @@ typedef struct pf_maker {
     int n_strong, n_alone; // candidates that share probes, and those that do not
     int *strong, *alone;
     pf_design_library best;
-    int best_good;
+    int best_good, best_covered, best_fewer; // see keep_best
     int best_designed;
     double best_smallest; // confirmed separation of the designed ones
 } pf_maker;
 
+// Share of the target that a prediction must reach to be worth confirming.
+double pf__design_share(const pf_maker *maker);
+bool pf__design_same(const pf_plan *plan, const pf_plan_probe *a, const pf_plan_probe *b);
+
+// --- candidates.c
+
+// Candidates that a quick look separates share probes; the others keep to themselves.
+pf_status pf__candidates_sort(pf_maker *maker, pf_error *error);
+// The best partner of a mechanism in a probe of two, and what a quick look gives it there; 0: none.
+int pf__candidates_partner(pf_maker *maker, int mechanism, double *value);
+
 // Drops what calibration would refuse, names what is missing, measures the other families.
 pf_status pf__design_conclude(pf_maker *maker, pf_design *design, pf_error *error);
+// Refuses: no probe shows anything; and says what could be allowed.
+pf_status pf__design_nothing(const pf_maker *maker, pf_error *error);
 
 #endif

@@ -11,8 +11,10 @@
 // changes one row and column of two small matrices per start, the Gram matrix of the signatures and
 // the covariance of their products with noise.
 
-// A correlation matrix with a smaller pivot counts as having this one.
+// A correlation matrix with a smaller pivot counts as singular.
 #define PIVOT_LEAST 1e-9
+// A larger variance of a coefficient says nothing.
+#define TELLABLE 1e70
 // Slack of the bound on outputs.
 #define MOVE_MOST (1 + 1e-9)
 
@@ -80,17 +82,23 @@ const int *pf__exchange_levels(const pf_exchange *x)
 
 // --- the cost
 
-// Inverse of a correlation matrix c (n x n, overwritten by its factor) into inverse.
-static void invert(int n, double *c, double *inverse)
+// Inverse of a correlation matrix c (n x n, overwritten by its factor) into inverse. Gives how many
+// signatures cannot be told from those before them; 0: it is one.
+static int invert(int n, double *c, double *inverse)
 {
+    int lost = 0;
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) {
             double sum = c[i * n + k];
             for (int p = 0; p < k; p++) {
                 sum -= c[i * n + p] * c[k * n + p];
             }
+            lost += i == k && !(sum >= PIVOT_LEAST);
             c[i * n + k] = i == k ? sqrt(fmax(sum, PIVOT_LEAST)) : sum / c[k * n + k];
         }
+    }
+    if (lost > 0) {
+        return lost;
     }
     // the factor's own inverse, in place
     for (int k = 0; k < n; k++) {
@@ -112,10 +120,11 @@ static void invert(int n, double *c, double *inverse)
             inverse[i * n + k] = inverse[k * n + i] = sum;
         }
     }
+    return 0;
 }
 
-void pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
-                           double *variance, double *remaining)
+int pf__exchange_variance(int n, const double *gram, const double *noise, double *work,
+                          double *variance, double *remaining)
 {
     double *corr = work, *inverse = work + n * n, *left = work + 2 * n * n;
     for (int i = 0; i < n; i++) {
@@ -124,7 +133,16 @@ void pf__exchange_variance(int n, const double *gram, const double *noise, doubl
             corr[i * n + k] = i == k ? 1 : size > 0 ? gram[i * n + k] / size : 0;
         }
     }
-    invert(n, corr, inverse);
+    int lost = invert(n, corr, inverse);
+    if (lost > 0) {
+        for (int j = 0; j < n; j++) {
+            variance[j] = HOPELESS;
+            if (remaining) {
+                remaining[j] = 0;
+            }
+        }
+        return lost;
+    }
     // (C^-1 N C^-1)_jj/|h_j|^2 with N = noise/(|h_i||h_k|)
     for (int j = 0; j < n; j++) {
         double size = sqrt(gram[j * n + j]);
@@ -140,23 +158,31 @@ void pf__exchange_variance(int n, const double *gram, const double *noise, doubl
             }
             sum += left[i] * row;
         }
-        variance[j] = size > 0 ? sum / (size * size) : HOPELESS;
+        variance[j] = size > 0 && sum >= 0 ? sum / (size * size) : HOPELESS;
         if (remaining) {
             remaining[j] = size > 0 ? 1 / sqrt(inverse[j * n + j]) : 0;
         }
     }
+    return 0;
 }
 
-// Adds the cost of one start to `sum`.
+// Adds the cost of one start to `sum`. Where signatures cannot be told apart, fewer of those are
+// better.
 static double add_cost(pf_exchange *x, const double *gram, const double *noise, double sum)
 {
-    pf__exchange_variance(x->n, gram, noise, x->work, x->variance, NULL);
-    for (int j = 0; j < x->n; j++) {
+    int lost = pf__exchange_variance(x->n, gram, noise, x->work, x->variance, NULL);
+    double hopeless = HOPELESS * (1 + lost / (double)x->n) / x->s->n_starts;
+    for (int j = 0; j < x->n && lost == 0; j++) {
         double v = x->variance[j];
         // nearly the largest alone, yet with a slope for the others
-        sum += v < 1e70 ? v * v * v * v : HOPELESS;
+        sum += v < TELLABLE ? v * v * v * v : hopeless / x->n;
     }
-    return sum < HOPELESS ? sum : HOPELESS;
+    return lost > 0 ? sum + hopeless : sum;
+}
+
+double pf__exchange_apart(double variance)
+{
+    return variance < TELLABLE ? 1 / sqrt(variance) : 0; // not for NaN either
 }
 
 double pf__exchange_separation(pf_exchange *x, double *separation)
@@ -175,7 +201,7 @@ double pf__exchange_separation(pf_exchange *x, double *separation)
         }
     }
     for (int j = 0; j < n; j++) {
-        separation[j] = 1 / sqrt(separation[j]);
+        separation[j] = pf__exchange_apart(separation[j]);
         smallest = fmin(smallest, separation[j]);
     }
     return smallest;
@@ -278,7 +304,7 @@ double pf__exchange_excess(const pf_exchange *x, const change *c, double most)
         const double *move = x->move + (size_t)start * moves;
         for (size_t i = moves; i-- > 0;) { // what drifts is farthest off at the end
             double at = move[i];
-            for (int e = 0; e < c->n; e++) {
+            for (int e = 0; c && e < c->n; e++) {
                 size_t row = (size_t)start * (size_t)s->n_columns + (size_t)c->column[e];
                 at += c->weight[e] * s->move[row * moves + i];
             }
@@ -323,7 +349,6 @@ double pf__exchange_change_cost(pf_exchange *x, const change *c, double limit)
 
 void pf__exchange_accept(pf_exchange *x, const change *c)
 {
-    static const change none = {0};
     size_t n = (size_t)x->n;
     double sum = 0;
     for (int start = 0; start < x->s->n_starts; start++) {
@@ -337,7 +362,7 @@ void pf__exchange_accept(pf_exchange *x, const change *c)
     add_products(x, c);
     pf__exchange_shift(x, c);
     memcpy(x->levels + c->who * x->s->steps, c->level, (size_t)x->s->steps * sizeof(int));
-    double excess = pf__exchange_excess(x, &none, INFINITY);
+    double excess = pf__exchange_excess(x, NULL, INFINITY);
     x->cost = excess > 0 || !isfinite(excess) ? excess_cost(excess) : sum;
 }
 

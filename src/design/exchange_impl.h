@@ -49,8 +49,8 @@ void pf__exchange_make_change(const pf_exchange *x, int who, const int *level, c
 void pf__exchange_make_step(const pf_exchange *x, int who, int step, int level, change *c);
 // Moves the bounded outputs by a change, and nothing else.
 void pf__exchange_shift(pf_exchange *x, const change *c);
-// How far a change leaves the bounded outputs beyond what is allowed: the sum of the squares of
-// what is too much, 0 where nothing is. Stops counting at `most`.
+// How far a change (Nullable: none) leaves the bounded outputs beyond what is allowed: the sum of
+// the squares of what is too much, 0 where nothing is. Stops counting at `most`.
 double pf__exchange_excess(const pf_exchange *x, const change *c, double most);
 // The cost after a change; no less than `limit` where it is not below it.
 double pf__exchange_change_cost(pf_exchange *x, const change *c, double limit);

@@ -70,6 +70,25 @@ void pf__exchange_draw_freely(pf_exchange *x, int n, const int *group, pf_rng *r
     }
 }
 
+void pf__exchange_draw_holds(pf_exchange *x, int n, const int *group, pf_rng *rng)
+{
+    const pf_sensitivity *s = x->s;
+    int l[PF_DESIGN_STEPS];
+    pf__exchange_clear(x, n, group);
+    for (int i = 0; i < n; i++) {
+        const pf_level *level = &s->levels[group[i]];
+        bool up = level->down == 0 || (level->up != 0 && pf_rng_below(rng, 2) == 0);
+        for (int r = 0; r < s->steps; r++) {
+            l[r] = up ? level->top : -level->top;
+        }
+        if (!pf__design_waveform_allowed(level, s->steps, l)) {
+            pf__design_any_waveform(s->config, level, l);
+        }
+        pf__exchange_make_change(x, i, l, x->next);
+        pf__exchange_accept(x, x->next);
+    }
+}
+
 // --- moves
 
 // Keeps the best change seen so far.
@@ -119,22 +138,21 @@ static bool improve_pairs(pf_exchange *x, int who)
 {
     int steps = x->s->steps, l[PF_DESIGN_STEPS];
     const int *now = x->levels + who * steps;
+    const pf_level *level = &x->s->levels[x->who[who]];
     best b = {x->cost, {0}};
     size_t size = (size_t)steps * sizeof(int);
     for (int r = 0; r < steps; r++) {
         for (int t = 0; t < steps; t++) {
-            memcpy(l, now, size);
-            l[r] = now[t];
-            l[t] = now[r];
             if (t > r && now[r] != now[t]) {
+                memcpy(l, now, size);
+                l[r] = now[t];
+                l[t] = now[r];
                 consider(x, who, l, &b);
             }
-            memcpy(l, now, size);
-            l[r] = now[r] + 1;
-            l[t] = now[t] - 1;
-            bool moves = t != r && l[r] <= x->s->levels[x->who[who]].top &&
-                         l[t] >= -x->s->levels[x->who[who]].top;
-            if (moves && x->s->levels[x->who[who]].zero_integral) {
+            if (t != r && level->zero_integral && now[r] < level->top && now[t] > -level->top) {
+                memcpy(l, now, size);
+                l[r] = now[r] + 1;
+                l[t] = now[t] - 1;
                 consider(x, who, l, &b);
             }
         }
@@ -198,7 +216,7 @@ static void near(const pf_exchange *x, int step, int *first, int *end)
 
 // Whether any level near a step brings the outputs within bounds, or nearer to them than they were,
 // after a change that moves them only.
-static bool can_make_up(pf_exchange *x, int step, double most)
+static bool can_make_up(pf_exchange *x, int changed, int step, double most)
 {
     int first, end;
     near(x, step, &first, &end);
@@ -206,7 +224,7 @@ static bool can_make_up(pf_exchange *x, int step, double most)
         const pf_level *level = &x->s->levels[x->who[who]];
         int lowest = level->down != 0 ? -level->top : 0, highest = level->up != 0 ? level->top : 0;
         for (int r = first; r < end; r++) {
-            for (int v = lowest; v <= highest; v++) {
+            for (int v = lowest; v <= highest && !(who == changed && r == step); v++) {
                 pf__exchange_make_step(x, who, r, v, x->next);
                 double excess = pf__exchange_excess(x, x->next, most);
                 if (excess == 0 || excess < most) {
@@ -268,12 +286,11 @@ static bool improve_couple(pf_exchange *x, int who, int step, int v)
         return false;
     }
     if (!pf__exchange_within(x)) {
-        static const change none = {0};
-        excess = pf__exchange_excess(x, &none, INFINITY);
+        excess = pf__exchange_excess(x, NULL, INFINITY);
     }
     memcpy(x->before, x->move, moves);
     pf__exchange_shift(x, x->next);
-    bool possible = can_make_up(x, step, excess);
+    bool possible = can_make_up(x, who, step, excess);
     memcpy(x->move, x->before, moves);
     if (!possible) {
         return false;
@@ -288,10 +305,10 @@ static bool improve_couple(pf_exchange *x, int who, int step, int v)
     return false;
 }
 
-// All of them, or as many evenly spread.
-static bool improve_couples(pf_exchange *x, int most)
+// All steps of all mechanisms, or evenly spread ones, other ones in every round.
+static bool improve_couples(pf_exchange *x, int most, int round)
 {
-    int total = 0, at = 0;
+    int total = 0, at = round;
     bool better = false;
     for (int who = 0; who < x->n; who++) {
         total += x->s->steps * (2 * x->s->levels[x->who[who]].top + 1);
@@ -299,9 +316,9 @@ static bool improve_couples(pf_exchange *x, int most)
     int every = (total + most - 1) / most;
     for (int who = 0; who < x->n; who++) {
         int top = x->s->levels[x->who[who]].top;
-        for (int step = 0; step < x->s->steps; step++) {
-            for (int v = -top; v <= top; v++, at++) {
-                better = (at % every == 0 && improve_couple(x, who, step, v)) || better;
+        for (int step = 0; step < x->s->steps; step++, at++) {
+            for (int v = -top; v <= top && at % every == 0; v++) {
+                better = improve_couple(x, who, step, v) || better;
             }
         }
     }
@@ -324,7 +341,7 @@ double pf__exchange_improve(pf_exchange *x, bool thorough, int sweeps)
             better = improve_one(x, who, true);
         }
         if (!better && pf__exchange_bounded(x) && rounds-- > 0) {
-            better = improve_couples(x, thorough ? MOST : QUICK_MOST);
+            better = improve_couples(x, thorough ? MOST : QUICK_MOST, rounds);
         }
     }
     return x->cost;

@@ -7,10 +7,10 @@
 
 // Who shares a probe.
 
-enum { QUICK_STARTS = 2, QUICK_SWEEPS = 3, FULL_SWEEPS = 60, PASSES = 3 };
+enum { QUICK_STARTS = 2, QUICK_BOUNDED = 3, QUICK_SWEEPS = 3, FULL_SWEEPS = 60, PASSES = 3 };
 
-// Draws of a group depend on its members alone, so that a result does not depend on what was tried
-// before it.
+// Draws of a group depend on its members and their order alone, so that a result does not depend on
+// what was tried before it.
 static pf_key group_key(const pf_design_job *job, int n, const int *group, int start)
 {
     pf_key key = pf__design_key(job, 1000, PF_STREAM_DRAW);
@@ -20,13 +20,18 @@ static pf_key group_key(const pf_design_job *job, int n, const int *group, int s
     return pf_key_derive(key, 100000 + (uint64_t)start);
 }
 
-// Where a start begins. Within bounds on outputs every other one is drawn without them: drawn
-// within, one mechanism after the other, none has room for more than what it may do alone.
+// Where a start begins. Drawn within bounds on outputs, one mechanism after the other, none has
+// room for more than what it may do alone; so others are drawn without them, and as plain holds, in
+// which opposed mechanisms cancel.
 static void draw(pf_exchange *x, int n, const int *group, int start, pf_key key)
 {
+    enum { WITHIN, FREELY, HOLDS };
+    int kind = !pf__exchange_bounded(x) || start == 0 ? WITHIN : start % 2 ? FREELY : HOLDS;
     pf_rng rng;
     pf_rng_init(&rng, key);
-    if ((pf__exchange_bounded(x) && start % 2) || !pf__exchange_draw(x, n, group, &rng)) {
+    if (kind == HOLDS) {
+        pf__exchange_draw_holds(x, n, group, &rng);
+    } else if (kind == FREELY || !pf__exchange_draw(x, n, group, &rng)) {
         pf__exchange_draw_freely(x, n, group, &rng);
     }
 }
@@ -108,7 +113,8 @@ double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const i
                         double *separation)
 {
     double own[PF_MECH_MAX], best = 0;
-    for (int start = 0; start < QUICK_STARTS; start++) {
+    int starts = pf__exchange_bounded(x) ? QUICK_BOUNDED : QUICK_STARTS;
+    for (int start = 0; start < starts; start++) {
         draw(x, n, group, start, group_key(job, n, group, start));
         pf__exchange_improve(x, false, QUICK_SWEEPS);
         double smallest = pf__exchange_within(x) ? pf__exchange_separation(x, own) : 0;
@@ -131,39 +137,36 @@ typedef struct division {
     double value[PF_MECH_MAX];
 } division;
 
-// Members of a group, with `extra` (-1: none) and without `less`. Gives how many, or 0
-// where the constraints forbid it.
+bool pf__groups_allowed(const pf_design_config *c, int n, const int *group)
+{
+    for (int a = 0; a < n; a++) {
+        for (int b = 0; b < a; b++) {
+            if (c->apart[group[a] * c->n_mech + group[b]]) {
+                return false;
+            }
+        }
+    }
+    return n <= c->at_once;
+}
+
+// Members of a group, with `extra` (-1: none) and without `less`. Gives how many, or -1 where the
+// constraints forbid it.
 static int collect(const division *d, int group, int extra, int less, int *out)
 {
-    const pf_design_config *c = d->job->config;
     int n = 0;
     for (int i = 0; i < d->n; i++) {
         if (i != less && (d->group_of[i] == group || i == extra)) {
             out[n++] = d->members[i];
         }
     }
-    for (int a = 0; a < n; a++) {
-        for (int b = 0; b < a; b++) {
-            if (c->apart[out[a] * c->n_mech + out[b]]) {
-                return 0;
-            }
-        }
-    }
-    return n > c->at_once ? 0 : n;
+    return pf__groups_allowed(d->job->config, n, out) ? n : -1;
 }
 
 // Value of a group after a change; -1: not allowed; infinite: empty.
 static double value_with(division *d, int group, int extra, int less)
 {
-    int list[PF_MECH_MAX], members = 0;
-    for (int i = 0; i < d->n; i++) {
-        members += i != less && (d->group_of[i] == group || i == extra);
-    }
-    if (members == 0) {
-        return INFINITY;
-    }
-    int n = collect(d, group, extra, less, list);
-    return n == 0 ? -1 : pf__groups_quick(d->job, d->x, n, list, NULL);
+    int list[PF_MECH_MAX], n = collect(d, group, extra, less, list);
+    return n < 0 ? -1 : n == 0 ? INFINITY : pf__groups_quick(d->job, d->x, n, list, NULL);
 }
 
 // Puts every member where it leaves the smallest separation largest. False: it cannot be done, or

@@ -43,8 +43,12 @@ pf_level pf__design_level(const pf_design_config *config, const pf_design_bound 
         up = fabs(up) > most ? copysign(most, up) : up;
         down = fabs(down) > most ? copysign(most, down) : down;
     }
-    return (pf_level){
-        .top = top, .up = up, .down = down, .rate = b->rate, .zero_integral = b->zero_integral};
+    return (pf_level){.top = top,
+                      .up = up,
+                      .down = down,
+                      .rate = b->rate,
+                      .to_rest = config->rows > config->steps,
+                      .zero_integral = b->zero_integral};
 }
 
 double pf__design_command(const pf_level *level, int l)
@@ -76,11 +80,15 @@ bool pf__design_waveform_allowed(const pf_level *level, int steps, const int *l)
         sum += u;
         before = u;
     }
+    if (level->to_rest && fabs(before) > level->rate + slack * reach) {
+        return false;
+    }
     return moves && !(level->zero_integral && fabs(sum) > slack * reach);
 }
 
-// A simple waveform: a ramp up to `top`, or where the integral must vanish a hump and its mirror
-// image, with `rest` rows at zero on either side of the middle.
+// A simple waveform: a ramp up to `top`, and down again where it has to end at rest, or where the
+// integral must vanish a hump and its mirror image, with `rest` rows at zero on either side of the
+// middle.
 static void fill_simple(const pf_level *level, int steps, int top, int side, int rest, int *l)
 {
     int rows = level->zero_integral ? steps / 2 - rest : steps;
@@ -89,7 +97,8 @@ static void fill_simple(const pf_level *level, int steps, int top, int side, int
     }
     for (int r = 0; r < rows; r++) {
         int ramp = r + 1;
-        ramp = level->zero_integral && rows - r < ramp ? rows - r : ramp;
+        bool ends = level->zero_integral || level->to_rest;
+        ramp = ends && rows - r < ramp ? rows - r : ramp;
         l[r] = side * (ramp < top ? ramp : top);
         if (level->zero_integral) {
             l[steps - 1 - r] = -l[r];
@@ -138,6 +147,9 @@ void pf__design_random_waveform(const pf_design_config *config, const pf_level *
             int draw = (int)pf_rng_below(rng, 3) - 1;
             at = slow ? at + draw : draw * level->top;
             at = at > highest ? highest : at < lowest ? lowest : at;
+            if (slow && level->to_rest) { // back in time
+                at = at > steps - r ? steps - r : at < r - steps ? r - steps : at;
+            }
             l[r] = at;
         }
         if (level->zero_integral) {

@@ -27,6 +27,12 @@ static void add_head(const pf_design *d, const pf_design_config *c, const pf_pla
         pf_text_addf(out, ", of the designed %.1f", d->families[0].smallest);
     }
     pf_text_add(out, ".\n");
+    for (int i = 0; i < c->n_chan; i++) {
+        if (isfinite(c->most[i])) {
+            pf_text_addf(out, "# Designed to move output %s by at most %g.\n",
+                         plan->channels[i].name, c->most[i]);
+        }
+    }
     for (int i = 0; i < d->n_weak; i++) {
         pf_text_addf(out, "# Not separated by the target: %s\n", plan->mechanisms[d->weak[i]].name);
     }

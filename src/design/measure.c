@@ -56,7 +56,7 @@ double pf__measure_smallest(const pf_design_library *library, int probe)
 
 void pf__measure_extremes(const pf_design_job *job, pf_design_library *library)
 {
-    library->smallest = INFINITY;
+    library->smallest = library->n_targets > 0 ? INFINITY : 0;
     library->worst_move = 0;
     for (int t = 0; t < library->n_targets; t++) {
         library->smallest = fmin(library->smallest, library->targets[t].confirmed);
@@ -72,7 +72,7 @@ void pf__measure_extremes(const pf_design_job *job, pf_design_library *library)
 bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe)
 {
     for (int c = 0; c < job->plan->n_chan; c++) {
-        if (probe->excursion[c] > job->config->most[c]) {
+        if (!(probe->excursion[c] <= job->config->most[c])) {
             return false;
         }
     }
@@ -178,7 +178,7 @@ static void predict_targets(const predict_work *w, int q, double *work, double *
         }
     }
     for (int t = 0; t < n; t++) {
-        targets[t].predicted = 1 / sqrt(targets[t].predicted);
+        targets[t].predicted = pf__exchange_apart(targets[t].predicted);
     }
 }
 

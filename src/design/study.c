@@ -106,6 +106,22 @@ pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key
     return pf_rig_run(&rig, q, key, error);
 }
 
+static bool all_finite(size_t n, const double *values)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pf_status not_finite(const pf_plan *plan, int probe, pf_error *error)
+{
+    return pf_fail(error, PF_ERR_NONFINITE, "what is predicted for probe '%s' is not finite",
+                   plan->probes[probe].name);
+}
+
 pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start, bool signatures,
                             pf_error *error)
 {
@@ -122,8 +138,11 @@ pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start,
         status = p->predict(p->self, &h, start, k->n_state, w->predicted, error);
         pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
                              k->n_scale, w->signatures + (size_t)t * window);
+        if (status == PF_OK && !all_finite(window, w->signatures + (size_t)t * window)) {
+            status = not_finite(plan, q, error);
+        }
     }
-    return status;
+    return status == PF_OK && !all_finite(window, w->nominal) ? not_finite(plan, q, error) : status;
 }
 
 void pf__study_residual(pf_study *s, int worker, int q)
