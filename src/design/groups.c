@@ -165,7 +165,7 @@ static int collect(const division *d, int group, int extra, int less, int *out)
 // Value of a group after a change; -1: not allowed; infinite: empty.
 static double value_with(division *d, int group, int extra, int less)
 {
-    int list[PF_MECH_MAX], n = collect(d, group, extra, less, list);
+    int list[PF_MECH_MAX] = {0}, n = collect(d, group, extra, less, list);
     return n < 0 ? -1 : n == 0 ? INFINITY : pf__groups_quick(d->job, d->x, n, list, NULL);
 }
 
