@@ -211,6 +211,34 @@ static void check_use(void)
     release(&b);
 }
 
+// A pulse of .5 A drives the converters beyond their .425 A, so a loss shows as .425 - .5 g, and
+// above .85 not at all. The line through gain 1 and g_cal would read .5 as .545 and .65 as .74.
+static void check_curve(void)
+{
+    bench b = {0};
+    pf_plan plan;
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_plant_create(&b.plant, "battery", &error) == PF_OK);
+    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
+    if (calibrated(&b, &plan, 0) && CHECK(b.kit.n_curve == b.kit.n_targets)) {
+        for (int t = 0; t < b.kit.n_targets; t++) {
+            const double *curve = b.kit.curve + t * b.kit.n_grid;
+            for (int g = 0; g < b.kit.n_grid; g++) {
+                double gain = b.kit.grid[g];
+                double true_z = fmax(.425 - .5 * gain, 0) / (.425 - .5 * .35);
+                CHECK_NEAR(curve[g], true_z, .08);
+                CHECK(g == 0 || curve[g] <= curve[g - 1]);
+            }
+        }
+    }
+    plan.every_severity = false; // the paper's
+    free(b.bytes);
+    free(b.memory);
+    CHECK(calibrated(&b, &plan, 0) && b.kit.n_curve == 0);
+    release(&b);
+    pf_plan_free(&plan);
+}
+
 static double information(int n0, const double *a, int n1, const double *c, int bins,
                           const double *edges)
 {
@@ -340,6 +368,8 @@ void test_calibrate(void)
     check_growing();
     PF_CASE("healthy machines are ready, losses are found");
     check_use();
+    PF_CASE("how much is left is read off the curve of the machine, not off a line");
+    check_curve();
     PF_CASE("edges that maximise mutual information");
     check_information();
     PF_CASE("every method calibrates and checks");

@@ -563,6 +563,7 @@ static void test_too_many_targets(void)
     pf_error error;
     k.n_probes = 2;
     k.n_targets = 9;
+    k.n_curve = 0;
     k.probe_target = first;
     k.target_mech = mech;
     double *rows = filled(9 * (size_t)k.n_bins, 1 / (double)k.n_bins);

@@ -69,6 +69,9 @@ typedef struct pf_plan {
     // information, so that a mild loss has a category that speaks for it; false: at g_cal alone
     // with pooled quantiles, as in the paper.
     bool every_severity;
+    // With every_severity: the coordinate at those gains takes the place of the straight line
+    // through gain 1 and g_cal in what is learned about severity.
+    bool severity_curve;
     const double *prior; // n_mech
     double hazard;       // per opportunity
     int budget1, budget2;

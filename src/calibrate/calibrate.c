@@ -109,7 +109,9 @@ pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *i
                         .statistic = statistic,
                         .n_state = plan->n_state,
                         .n_scale = 1,
-                        .n_members = plan->members};
+                        .n_members = plan->members,
+                        .curves = plan->every_severity && plan->severity_curve &&
+                                  statistic == PF_STATISTIC_MATCHED};
     for (int q = 0; pf__calibration_residual(c) && q < plan->n_probes; q++) {
         int rows = plan->probes[q].rows;
         kind.n_scale = rows > kind.n_scale ? rows : kind.n_scale;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate_impl.h"
 #include "fit.h"
+#include "preflight/severity.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -214,6 +215,57 @@ static pf_status fit_centres(episodes *e, int probe, int target, fit_buffers *f,
     return PF_OK;
 }
 
+// Coordinates of a target at one of the severities, into z. Gives how many.
+static int collect_severity(const episodes *e, int probe, int target, int severity, double *z)
+{
+    const pf_plan *plan = e->c->plan;
+    const pf_kit_build *b = &e->c->build;
+    int at = b->probe_target[probe] + target, n = 0;
+    for (int i = severity; i < plan->episodes; i += N_SEVERITIES) {
+        const pf_match *m = slot(e, probe, 1 + plan->probes[probe].n_targets + target, i) + target;
+        if (m->usable) {
+            z[n++] = pf_coordinate(m->coefficient, b->m0[at], b->m1[at]);
+        }
+    }
+    return n;
+}
+
+// The coordinate by grid gain: medians at the severities, lines between them and to 0 at gain 1,
+// falling with the gain. And its dispersion over all of them, which a state that decides how much a
+// loss shows makes larger than that at g_cal.
+static void fit_curve(const episodes *e, int probe, int target, fit_buffers *f)
+{
+    const pf_plan *plan = e->c->plan;
+    pf_kit_build *b = &e->c->build;
+    int at = b->probe_target[probe] + target, n = 0;
+    double z[N_SEVERITIES + 1], gain[N_SEVERITIES + 1], *values = f->remaining;
+    for (int s = 0; s < N_SEVERITIES; s++) {
+        int count = collect_severity(e, probe, target, s, values + n);
+        gain[s] = severities[s];
+        z[s] = count > 0 ? pf_fit_median(count, values + n, f->scratch)
+                         : pf_severity_line(gain[s], plan->g_cal);
+        for (int i = 0; i < count; i++) {
+            values[n + i] -= z[s];
+        }
+        n += count;
+    }
+    gain[N_SEVERITIES] = 1;
+    z[N_SEVERITIES] = 0;
+    double *curve = b->curve + (size_t)at * (size_t)plan->n_grid;
+    for (int g = plan->n_grid - 1; g >= 0; g--) {
+        int k = 0;
+        while (k < N_SEVERITIES - 1 && plan->grid[g] > gain[k + 1]) {
+            k++;
+        }
+        double weight = (plan->grid[g] - gain[k]) / (gain[k + 1] - gain[k]);
+        curve[g] = z[k] + weight * (z[k + 1] - z[k]);
+        curve[g] = fmax(curve[g], g + 1 < plan->n_grid ? curve[g + 1] : 0);
+    }
+    if (plan->sigma_fixed <= 0 && n > 1) {
+        b->sigma[at] = fmax(b->sigma[at], pf_fit_dispersion(n, values, f->scratch));
+    }
+}
+
 // What is plausible of a probe's response: twice the largest rms off the signatures that any
 // calibration episode showed. And the typical size of a target's signature.
 static void fit_plausible(episodes *e, int probe, int target, fit_buffers *f)
@@ -260,6 +312,9 @@ static pf_status fit_target(episodes *e, int probe, int target, fit_buffers *f, 
                       "nominal responses equal the prediction to the last bit: there is no noise "
                       "to calibrate against; set sensor_noise (for example .25)",
                       error);
+    }
+    if (b->kit.n_curve > 0) {
+        fit_curve(e, probe, target, f);
     }
     fit_plausible(e, probe, target, f);
     double *edges = b->edges + (size_t)at * (size_t)(bins - 1);

@@ -185,6 +185,7 @@ static void build_settings(pf_plan_builder *b)
     p->n_bins = or_count(c->bins, 5);
     p->episodes = or_count(c->episodes, 60);
     p->every_severity = c->every_severity < 0 ? true : c->every_severity;
+    p->severity_curve = p->every_severity;
     p->hazard = or_default(c->hazard, 0);
     p->budget1 = or_count(c->budget_stage1, 2 * m > 8 ? 2 * m : 8);
     p->budget2 = or_count(c->budget_stage2, 2);

@@ -288,6 +288,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->episodes = r->episodes;
     bool group = family == PF_FAMILY_GROUP;
     plan->every_severity = group && r->group.every_severity;
+    plan->severity_curve = false; // the paper's line
     plan->faults = group ? r->group.faults : PF_FAULTS_ONE;
     plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
     plan->require_probe = false;
