@@ -135,24 +135,19 @@ class DomainPlant(Plant):
             self._start, self._seed = state, seed
             told = self.forecast(int(request["task"]), gains,
                                  vector(request["correction"], n, "correction"), seed)
-            return {"id": request["id"], "returns": told.returns.tolist(),
-                    "beyond": told.beyond.tolist()}
+            return {"id": request["id"], "returns": np.ascontiguousarray(told.returns, float),
+                    "beyond": np.ascontiguousarray(told.beyond, float)}
         noise = bool(request.get("noise", False))
         gains = vector(request["gains"], n, "gains")
         if "task" in request:
             flight = self._flight(int(request["task"]), gains,
                                   vector(request["correction"], n, "correction"), seed, state,
                                   noise)
-            reply = self._reply(request, flight.trace)
+            reply = reply_of(request, flight.trace)
             reply["metrics"] = {m: float(flight.metrics[m]) for m in self.metrics}
             return reply
         commands = np.array(request["commands"], float).reshape(-1, n)
-        return self._reply(request, self._trace(commands, gains, seed, state, noise))
-
-    @staticmethod
-    def _reply(request: dict, trace: Trace) -> dict:
-        return {"id": request["id"], "start": trace.start.tolist(),
-                "initial": trace.initial.tolist(), "output": trace.output.tolist()}
+        return reply_of(request, self._trace(commands, gains, seed, state, noise))
 
     def _trace(self, commands: np.ndarray, gains: np.ndarray, seed: int, state: np.ndarray,
                noise: bool) -> Trace:
@@ -185,6 +180,13 @@ class DomainPlant(Plant):
         return self._flight(task, np.ones(n) if gains is None else vector(gains, n, "gains"),
                             np.ones(n) if correction is None
                             else vector(correction, n, "correction"), seed, state, noise)
+
+
+def reply_of(request: dict, trace: Trace) -> dict:
+    """The bridge's answer to a roll; arrays in the order they are written in."""
+    return {"id": request["id"], "start": np.ascontiguousarray(trace.start, np.float64),
+            "initial": np.ascontiguousarray(trace.initial, np.float64),
+            "output": np.ascontiguousarray(trace.output, np.float64)}
 
 
 def one_weak(n: int, mechanism: int, gain: float) -> np.ndarray:

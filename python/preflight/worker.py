@@ -27,7 +27,12 @@ else:
 
 import numpy as np
 
-from preflight.domain import DOMAINS, DomainPlant, domain_plant
+try:
+    import orjson
+except ImportError:  # plain JSON says the same, at a third of the speed
+    orjson = None
+
+from preflight.domain import DOMAINS, DomainPlant, domain_plant, reply_of
 from preflight.plant import Plant, Runner, hello_text
 
 
@@ -70,8 +75,7 @@ def answer(runner: Runner, request: dict) -> dict:
     start = request["state"] if from_state else request["seed"]
     trace = runner.roll(commands, np.array(request["gains"], float), start, from_state,
                         bool(request.get("noise", False)))
-    return {"id": request["id"], "start": trace.start.tolist(), "initial": trace.initial.tolist(),
-            "output": trace.output.tolist()}
+    return reply_of(request, trace)
 
 
 def describe_problem(problem: BaseException) -> str:
@@ -79,11 +83,21 @@ def describe_problem(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
-_ENCODE = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_PLAIN = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=np.ndarray.tolist).encode
+
+
+def _encode(message: dict) -> bytes:
+    """Doubles with all their bits, arrays as lists. Those of a trajectory are finite."""
+    if orjson is not None:
+        return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+    return (_PLAIN(message) + "\n").encode("ascii")
+
+
+_decode = json.loads if orjson is None else orjson.loads
 
 
 def _say(out: int, message: dict) -> None:
-    data = (_ENCODE(message) + "\n").encode("ascii")
+    data = _encode(message)
     while data:
         data = data[os.write(out, data):]
 
@@ -93,7 +107,7 @@ def _talk(plant: Plant, requests: BinaryIO, out: int) -> None:
     for line in requests:
         if not line.strip():
             continue
-        request = json.loads(line)
+        request = _decode(line)
         if request["op"] == "hello":
             _say(out, json.loads(hello_text(plant)))
             continue

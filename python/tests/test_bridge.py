@@ -9,6 +9,7 @@ import unittest
 
 import numpy as np
 import preflight as pf
+from preflight import worker
 from support import ROOT, Case, children, preflight
 
 SMALL = {"sensor_noise": .25, "episodes": 6, "alarm_trials": 20, "grid": 5}
@@ -32,6 +33,25 @@ class BridgeTest(Case):
                 for a, b, c in zip(direct, through, again):
                     self.assertEqual(a.tobytes(), b.tobytes(), name)
                     self.assertEqual(a.tobytes(), c.tobytes(), name)
+
+    def test_both_ways_of_writing_say_the_same(self):
+        """With orjson and without it every double keeps its bits."""
+        rng = np.random.default_rng(9)
+        values = np.concatenate([rng.normal(size=500) * 10.0 ** rng.integers(-300, 300, 500),
+                                 [0, -0.0, 5e-324, 1.7976931348623157e308, 1, 1e22, .1]])
+        message = {"id": 7, "output": values.reshape(-1, 3)}
+        spoken = [worker._encode(message)]
+        fast, worker.orjson = worker.orjson, None
+        try:
+            spoken.append(worker._encode(message))
+        finally:
+            worker.orjson = fast
+        self.assertIsNotNone(fast)
+        for line in spoken:
+            self.assertEqual(line[-1:], b"\n")
+            heard = json.loads(line)
+            self.assertEqual(heard["id"], 7)
+            self.assertEqual(np.array(heard["output"]).tobytes(), message["output"].tobytes())
 
     def test_kits_do_not_depend_on_workers(self):
         """The program with one and three workers, and the same plant in this process."""
