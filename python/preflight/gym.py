@@ -75,6 +75,7 @@ class GymPlant(Plant):
     """
 
     calm = True
+    _actions: Optional[Callable[[np.ndarray], Any]] = None  # of a whole trajectory at once
 
     def __init__(self, env: Environment, *, order: Optional[Sequence[int]] = None,
                  limits: Optional[Sequence] = None, rest: float = 0.0,
@@ -157,7 +158,12 @@ class GymPlant(Plant):
             native = np.full(n, rest)
             native[index] = delivered
             return native.reshape(shape)
-        self._action = action
+
+        def actions(delivered: np.ndarray) -> np.ndarray:
+            native = np.full((len(delivered), n), rest)
+            native[:, index] = delivered
+            return native.reshape((len(delivered), *shape))
+        self._action, self._actions = action, actions
 
     def _from_direction(self, space: Any) -> None:
         lo, hi = float(space.low.ravel()[0]), float(space.high.ravel()[0])
@@ -169,10 +175,12 @@ class GymPlant(Plant):
         shape = space.shape
 
         def action(delivered: np.ndarray) -> np.ndarray:
-            native = np.empty(shape)
-            native.fill(hi * delivered[1] + lo * delivered[2])
-            return native
-        self._action = action
+            return np.full(shape, hi * delivered[1] + lo * delivered[2])
+
+        def actions(delivered: np.ndarray) -> np.ndarray:
+            values = hi * delivered[:, 1] + lo * delivered[:, 2]
+            return values.reshape((-1, *(1 for _ in shape)))
+        self._action, self._actions = action, actions
 
     def _from_discrete(self, space: Any, idle: int) -> None:
         first = int(space.start)
@@ -250,6 +258,18 @@ class GymPlant(Plant):
 
     def observe(self) -> np.ndarray:
         return self._channels(self._seen)
+
+    def _advance(self, delivered: np.ndarray, rows: np.ndarray) -> None:
+        if type(self).step is not GymPlant.step or type(self).observe is not GymPlant.observe:
+            super()._advance(delivered, rows)
+            return
+        step, channels, shape = self.env.step, self._channels, rows.shape[1:]
+        actions = self._actions(delivered) if self._actions else map(self._action, delivered)
+        for t, action in enumerate(actions):
+            seen = channels(step(action)[0])
+            if seen.shape != shape:
+                raise ValueError(f"{seen.shape} observations for {shape[0]} channels")
+            rows[t + 1] = seen
 
 
 def gym_plant(env_id: str) -> Plant:

@@ -225,24 +225,36 @@ class Plant:
         commands = matrix(commands, n, "commands")
         gains = np.ones(n) if gains is None else vector(gains, n, "gains")
         if state is not None:
-            self.load(vector(state, self.state_size, "state"), noise)
+            state = vector(state, self.state_size, "state")
         else:
-            self._seed = seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
-            self.reset(seed, noise)
+            seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
+        return self.trajectory(commands, gains, seed, state, noise)
+
+    def trajectory(self, commands: np.ndarray, gains: np.ndarray, seed: Optional[int],
+                   state: Optional[np.ndarray], noise: bool) -> Trace:
+        """`roll` with arrays that were checked already."""
+        if state is not None:
+            self.load(state, noise)
+        else:
+            self._seed = seed or 0
+            self.reset(self._seed, noise)
         start = vector(self.state(), self.state_size, "state()") if self.state_size else np.zeros(0)
-        n_chan = len(self.channels)
-        rows = np.empty((len(commands) + 1, n_chan))  # first before any command
-        rows[0] = self._observed(n_chan)
+        rows = np.empty((len(commands) + 1, len(self.channels)))  # first before any command
+        rows[0] = self._observed(len(self.channels))
         if type(self).deliver is Plant.deliver:  # the same for all rows at once
-            for t, delivered in enumerate(self.deliver(commands, gains)):
-                self.step(delivered)
-                rows[t + 1] = self._observed(n_chan)
+            self._advance(self.deliver(commands, gains), rows)
         else:
             for t, command in enumerate(commands):
                 self.step(self.deliver(command, gains))
-                rows[t + 1] = self._observed(n_chan)
+                rows[t + 1] = self._observed(len(self.channels))
         self._check(rows)
         return Trace(start, rows[0], rows[1:])
+
+    def _advance(self, delivered: np.ndarray, rows: np.ndarray) -> None:
+        """Steps through what is delivered, row by row; rows[t + 1] is seen after row t."""
+        for t, row in enumerate(delivered):
+            self.step(row)
+            rows[t + 1] = self._observed(len(self.channels))
 
     def _observed(self, n_chan: int) -> Any:
         values = self.observe()
@@ -289,6 +301,12 @@ def _mechanism(m: Mechanism) -> dict:
     return entry
 
 
+def _rolled(plant: Plant) -> Any:
+    """A plant with a `roll` of its own, called as `trajectory` is."""
+    return lambda commands, gains, seed, state, noise: plant.roll(
+        commands, gains, seed=seed, state=state, noise=noise)
+
+
 class Runner:
     """Runs a plant and keeps the last trajectories of a calm one: a prediction from a start is the
     same trajectory as the one that was observed there, and resets are dear."""
@@ -311,8 +329,9 @@ class Runner:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        trace = (plant.roll(commands, gains, state=start, noise=noise) if from_state
-                 else plant.roll(commands, gains, seed=start, noise=noise))
+        roll = plant.trajectory if type(plant).roll is Plant.roll else _rolled(plant)
+        trace = (roll(commands, gains, None, np.array(start, float), noise) if from_state
+                 else roll(commands, gains, int(start), None, noise))
         if key is not None:
             self._kept[key] = trace
             if len(self._kept) > self.KEPT:
