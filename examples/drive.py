@@ -35,7 +35,9 @@ def main():
     parser.add_argument("kit")
     parser.add_argument("--program", default="preflight")
     parser.add_argument("--gain", action="append", default=[], help="left=0.35")
+    parser.add_argument("--seed", type=int, default=1, help="of the rig's noise")
     options = parser.parse_args()
+    random.seed(options.seed)
     gains = {1: 1.0, 2: 1.0}
     for text in options.gain:
         name, value = text.split("=")
