@@ -27,7 +27,8 @@ import preflight  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ("BipedalWalker-v3", "CarRacing-v3", "Pendulum-v1")
-PULSE = dict(zip(ENVIRONMENTS, (("1", ".55"), ("1", ".65"), ("1", ".25"))))  # mechanism, amplitude
+STEPS = 8
+PULSE = dict(zip(ENVIRONMENTS, ((.55, True), (.65, False), (.25, False))))  # amplitude, doublet
 SECONDS, REPEATS = 2.0, 5
 PAIRS, PAIR_REPEATS = 2000, 50
 
@@ -137,11 +138,11 @@ class Bridge:
 
     def __init__(self, name, workers):
         self.machines = [preflight.Machine(f"gym:{name}") for _ in range(workers)]
-        n = len(self.machines[0].mechanisms)
-        self.u = np.zeros((8, n))
-        self.u[:, 1] = .25 if n == 3 and name == "Pendulum-v1" else .65
-        if name.startswith("Bipedal"):
-            self.u[:4, 1], self.u[4:, 1] = -.55, .55
+        amplitude, doublet = PULSE[name]
+        self.u = np.zeros((STEPS, len(self.machines[0].mechanisms)))
+        self.u[:, 1] = amplitude
+        if doublet:
+            self.u[: STEPS // 2, 1] *= -1
         for machine in self.machines:
             machine.roll(self.u, key=0)
 
@@ -165,8 +166,10 @@ class Bridge:
 
 def program_rate(build, name, workers):
     """The same, asked for by the program's threads as calibration does it."""
-    done = subprocess.run([str(build / "bench/bench_bridge"), f"gym:{name}", *PULSE[name], "8",
-                           "1" if name.startswith("Bipedal") else "0", str(workers), str(SECONDS)],
+    amplitude, doublet = PULSE[name]
+    pulse = (1, amplitude, STEPS, int(doublet))
+    done = subprocess.run([str(build / "bench/bench_bridge"), f"gym:{name}",
+                           *map(str, (*pulse, workers, SECONDS))],
                           capture_output=True, text=True, check=True)
     return tuple(float(line.split(",")[1]) for line in done.stdout.splitlines())
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any, Callable, Optional, Sequence, Union
 
@@ -22,22 +21,6 @@ def _gymnasium() -> Any:
         raise ImportError("gymnasium is missing: pip install gymnasium "
                           "(or preflight-readiness[gym])") from None
     return gymnasium
-
-
-def _again(gymnasium: Any, made: Any, make: Callable[[], Any]) -> Callable[[], Any]:
-    """Makes a registered environment anew as `make` does inside its wrappers, which are not used
-    here and take longer than a small environment itself."""
-    spec = getattr(made, "spec", None)
-    entry = getattr(spec, "entry_point", None)
-    if entry is None or spec.additional_wrappers:
-        return make
-    creator = entry if callable(entry) else gymnasium.envs.registration.load_env_creator(entry)
-
-    def again() -> Any:
-        env = creator(**copy.deepcopy(spec.kwargs))
-        env.unwrapped.spec = spec
-        return env
-    return again
 
 
 class GymPlant(Plant):
@@ -91,8 +74,6 @@ class GymPlant(Plant):
         self._fresh = fresh
         self._used = False
         self.env = self._make().unwrapped
-        if isinstance(env, str):
-            self._make = _again(gymnasium, self.env, self._make)
         self.name = name or (env if isinstance(env, str) else type(self.env).__name__)
         self.version = f"gymnasium {gymnasium.__version__}"
         self.dt = self._control_step() if dt is None else dt
@@ -154,16 +135,12 @@ class GymPlant(Plant):
                            for i, (a, b) in zip(index, bounds)]
         shape, n = space.shape, len(lo)
 
-        def action(delivered: np.ndarray) -> np.ndarray:
-            native = np.full(n, rest)
-            native[index] = delivered
-            return native.reshape(shape)
-
         def actions(delivered: np.ndarray) -> np.ndarray:
             native = np.full((len(delivered), n), rest)
             native[:, index] = delivered
             return native.reshape((len(delivered), *shape))
-        self._action, self._actions = action, actions
+        self._actions = actions
+        self._action = lambda delivered: actions(delivered[None])[0]
 
     def _from_direction(self, space: Any) -> None:
         lo, hi = float(space.low.ravel()[0]), float(space.high.ravel()[0])
@@ -174,13 +151,11 @@ class GymPlant(Plant):
                            Mechanism("minus", 0, 1)]
         shape = space.shape
 
-        def action(delivered: np.ndarray) -> np.ndarray:
-            return np.full(shape, hi * delivered[1] + lo * delivered[2])
-
         def actions(delivered: np.ndarray) -> np.ndarray:
             values = hi * delivered[:, 1] + lo * delivered[:, 2]
             return values.reshape((-1, *(1 for _ in shape)))
-        self._action, self._actions = action, actions
+        self._actions = actions
+        self._action = lambda delivered: actions(delivered[None])[0]
 
     def _from_discrete(self, space: Any, idle: int) -> None:
         first = int(space.start)

@@ -183,7 +183,7 @@ class Kit:
     def _warn_unprobed(self) -> None:
         looked = {j for p in self.probes for j in p.targets}
         for j, name in enumerate(self.mechanisms):
-            if j > 0 and j not in looked and name not in looked:
+            if j > 0 and j not in looked and self.info["require_probe"]:
                 warnings.warn(f"no probe looks at {name!r}: tasks that use it stay no-go",
                               stacklevel=3)
 

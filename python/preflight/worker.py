@@ -29,7 +29,7 @@ import numpy as np
 
 try:
     import orjson
-except ImportError:  # plain JSON says the same, at a third of the speed
+except ImportError:  # plain JSON says the same, more slowly
     orjson = None
 
 from preflight.domain import DOMAINS, DomainPlant, domain_plant, reply_of

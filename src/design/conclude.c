@@ -98,9 +98,7 @@ static void prune(pf_maker *m, pf_design *d, const bool *dropped, int *left)
             continue;
         }
         if (q < m->best_designed) {
-            char name[24];
-            snprintf(name, sizeof name, "group_%d", ++d->n_designed);
-            p.probe.name = pf_arena_text(&m->job->arena, name);
+            p.probe.name = pf__design_name(m->job, ++d->n_designed);
         }
         for (int t = 0; t < p.probe.n_targets; t++) {
             l->targets[targets + t] = l->targets[p.first + t];
@@ -216,7 +214,6 @@ pf_status pf__design_nothing(const pf_maker *m, pf_error *error)
 {
     const pf_design_config *c = m->job->config;
     const pf_level *first = &m->job->levels[1];
-    bool slow = first->rate < fmax(fabs(first->up), fabs(first->down));
     char bounds[160] = "";
     for (int i = 0, at = 0; i < c->n_chan; i++) {
         if (isfinite(c->most[i]) && at < (int)sizeof bounds - 80) {
@@ -230,7 +227,7 @@ pf_status pf__design_nothing(const pf_maker *m, pf_error *error)
                    "commands%s",
                    bounds[0] ? "design.excursion: " : "", bounds[0] ? " within " : "", bounds,
                    m->job->plan->g_cal, bounds[0] ? ", a larger excursion" : "",
-                   slow ? ", a faster design.rate" : "",
+                   pf__design_slow(first) ? ", a faster design.rate" : "",
                    first->zero_integral ? ", no design.zero_integral" : "",
                    m->job->model ? ", or use a better model" : "");
 }

@@ -127,13 +127,11 @@ static int add_singles(const pf_maker *m, pf_plan_probe *probes, int n)
     return n;
 }
 
-static void name_probes(pf_maker *m, int n, pf_plan_probe *probes)
+const char *pf__design_name(pf_design_job *job, int number)
 {
-    for (int q = 0; q < n; q++) {
-        char name[24];
-        snprintf(name, sizeof name, "group_%d", q + 1);
-        probes[q].name = pf_arena_text(&m->job->arena, name);
-    }
+    char name[24];
+    snprintf(name, sizeof name, "group_%d", number);
+    return pf_arena_text(&job->arena, name);
 }
 
 static bool all_accepted(const pf_design_library *l, int q)
@@ -167,26 +165,26 @@ static bool is_covered(const pf_maker *m, const pf_design_library *l, int n, int
 // that any probe looks at, then fewer probes; then the larger smallest separation.
 static void keep_best(pf_maker *m, const pf_design_library *l, int n_designed)
 {
-    int good = 0, covered = 0, fewer = 0;
+    bool bounded = pf__exchange_bounded(m->x);
+    int good = 0, covered = 0;
     double smallest = INFINITY;
     for (int t = 0; t < l->n_targets && l->targets[t].probe < n_designed; t++) {
         smallest = fmin(smallest, l->targets[t].confirmed);
     }
     for (int j = 1; j < m->job->plan->n_mech; j++) {
         good += is_covered(m, l, n_designed, j, true);
-        covered += pf__exchange_bounded(m->x) && is_covered(m, l, n_designed, j, false);
+        covered += bounded && is_covered(m, l, n_designed, j, false);
     }
-    fewer = pf__exchange_bounded(m->x) ? -n_designed : 0;
+    bool fewer = bounded && n_designed != m->best_designed;
     bool better = good != m->best_good         ? good > m->best_good
                   : covered != m->best_covered ? covered > m->best_covered
-                  : fewer != m->best_fewer     ? fewer > m->best_fewer
+                  : fewer                      ? n_designed < m->best_designed
                                                : smallest > m->best_smallest;
     if (!m->best.probes || better) {
         m->best = *l;
         m->best_smallest = smallest;
         m->best_good = good;
         m->best_covered = covered;
-        m->best_fewer = fewer;
         m->best_designed = n_designed;
     }
 }
@@ -202,7 +200,9 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a library");
     }
     memcpy(probes, designed, (size_t)n_designed * sizeof *probes);
-    name_probes(m, n_designed, probes);
+    for (int q = 0; q < n_designed; q++) {
+        probes[q].name = pf__design_name(job, q + 1);
+    }
     int n = add_singles(m, probes, n_designed);
     pf_design_library l;
     pf_status status = pf__measure_library(job, "exchange", n, probes, &l, error);

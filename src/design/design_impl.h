@@ -23,6 +23,8 @@ typedef struct pf_level {
 double pf__design_clip(double u, const pf_design_bound *bound);
 pf_level pf__design_level(const pf_design_config *config, const pf_design_bound *bound);
 double pf__design_command(const pf_level *level, int l);
+// Whether the rate keeps it from its full command in one step.
+bool pf__design_slow(const pf_level *level);
 // Whether the levels l (one per step) obey all that concerns one mechanism, and move it.
 bool pf__design_waveform_allowed(const pf_level *level, int steps, const int *l);
 // Some allowed waveform; false: there is none of a simple shape.
@@ -214,13 +216,15 @@ typedef struct pf_maker {
     int n_strong, n_alone; // candidates that share probes, and those that do not
     int *strong, *alone;
     pf_design_library best;
-    int best_good, best_covered, best_fewer; // see keep_best
+    int best_good, best_covered; // see keep_best
     int best_designed;
     double best_smallest; // confirmed separation of the designed ones
 } pf_maker;
 
 // Share of the target that a prediction must reach to be worth confirming.
 double pf__design_share(const pf_maker *maker);
+// What the designed probe of this number, from 1, is called.
+const char *pf__design_name(pf_design_job *job, int number);
 bool pf__design_same(const pf_plan *plan, const pf_plan_probe *a, const pf_plan_probe *b);
 
 // --- candidates.c

@@ -188,7 +188,7 @@ static bool improve_runs(pf_exchange *x, int who)
 static bool tied(const pf_exchange *x, int who)
 {
     const pf_level *level = &x->s->levels[x->who[who]];
-    return level->zero_integral || level->rate < fmax(fabs(level->up), fabs(level->down));
+    return level->zero_integral || pf__design_slow(level);
 }
 
 static bool improve_one(pf_exchange *x, int who, bool thorough)

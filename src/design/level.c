@@ -63,6 +63,11 @@ double pf__design_command(const pf_level *level, int l)
     return l >= 0 ? level->up * l / level->top : level->down * -l / level->top;
 }
 
+bool pf__design_slow(const pf_level *level)
+{
+    return level->rate < fmax(fabs(level->up), fabs(level->down)) * (1 - slack);
+}
+
 bool pf__design_waveform_allowed(const pf_level *level, int steps, const int *l)
 {
     double before = 0, sum = 0, reach = fmax(fabs(level->up), fabs(level->down));
@@ -139,7 +144,7 @@ void pf__design_random_waveform(const pf_design_config *config, const pf_level *
 {
     int steps = config->steps, lowest = level->down != 0 ? -level->top : 0;
     int highest = level->up != 0 ? level->top : 0;
-    bool slow = level->rate < fmax(fabs(level->up), fabs(level->down)) * (1 - slack);
+    bool slow = pf__design_slow(level);
     for (int attempt = 0; attempt < 60; attempt++) {
         int at = 0;
         for (int r = 0; r < steps; r++) {
