@@ -12,7 +12,8 @@
 
 // Control steps per second of pf_plant_roll on two threads, against a bare loop of mj_step over the
 // same states and commands on two threads; by the clock, and by processor time, which other work on
-// the machine disturbs less. `bench_mujoco [REPEATS] [SYSTEM]`.
+// the machine disturbs less; the best of each, and the median ratio of neighbouring turns.
+// `bench_mujoco [REPEATS] [SYSTEM]`.
 
 enum { THREADS = 2, VARIANTS = 16, ROWS = 8 };
 
@@ -99,8 +100,8 @@ typedef struct timing {
     double wall_s, cpu_s;
 } timing;
 
-// Keeps the least of each; both threads together.
-static void run(worker *workers, bool bare, timing *best)
+// Keeps the least of each; both threads together. Returns the time by the clock.
+static double run(worker *workers, bool bare, timing *best)
 {
     pthread_t threads[THREADS];
     double begin = bench_now(), cpu_s = 0;
@@ -115,8 +116,16 @@ static void run(worker *workers, bool bare, timing *best)
         pthread_join(threads[t], NULL);
         cpu_s += workers[t].cpu_s;
     }
-    best->wall_s = fmin(best->wall_s, bench_now() - begin);
+    double wall_s = bench_now() - begin;
+    best->wall_s = fmin(best->wall_s, wall_s);
     best->cpu_s = fmin(best->cpu_s, cpu_s);
+    return wall_s;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 static void prepare(rig *r, worker *workers, const pf_mujoco_system *s)
@@ -187,10 +196,16 @@ static void measure(const pf_mujoco_system *s, int repeats)
         bare = roll;
         r->rounds *= 2;
     }
-    for (int i = 0; i < repeats; i++) {
-        run(workers, true, &bare);
-        run(workers, false, &roll);
+    double *ratio = calloc((size_t)repeats, sizeof *ratio);
+    for (int i = 0; ratio && i < repeats; i++) {
+        double by_bare = run(workers, true, &bare), by_roll = run(workers, false, &roll);
+        ratio[i] = by_bare / by_roll;
     }
+    if (ratio) {
+        qsort(ratio, (size_t)repeats, sizeof *ratio, ascending);
+        print(s->name, "roll_over_bare", ratio[repeats / 2], "median");
+    }
+    free(ratio);
     double steps = (double)THREADS * r->rounds * VARIANTS * ROWS;
     print(s->name, "bare_2_threads", steps / bare.wall_s, "steps/s");
     print(s->name, "roll_2_threads", steps / roll.wall_s, "steps/s");
@@ -207,7 +222,7 @@ static void measure(const pf_mujoco_system *s, int repeats)
 
 int main(int argc, char **argv)
 {
-    int repeats = argc > 1 ? atoi(argv[1]) : 40;
+    int repeats = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 40;
     for (int i = 0; i < pf__mujoco_count(); i++) {
         const pf_mujoco_system *s = pf__mujoco_at(i);
         if (argc < 3 || strcmp(argv[2], s->name) == 0) {

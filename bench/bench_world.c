@@ -183,15 +183,17 @@ static pf_status one_roll(void *self, int worker, size_t item, pf_error *error)
                          error);
 }
 
-// Best time of a piece of work over a few repetitions, each at least as long as `shortest`.
-static double best_time(problem *p, size_t items, pf_item_fn work)
+// Best time of a piece of work over a few repetitions, each at least as long as `shortest`, after
+// one to warm up.
+static double best_time(problem *p, int repeat, size_t items, pf_item_fn work)
 {
     double best = INFINITY;
-    for (int r = 0; r < REPEAT; r++) {
+    pf_error error = {PF_OK, ""};
+    must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
+    for (int r = 0; r < repeat; r++) {
         int runs = 0;
         double begin = bench_now(), now = begin;
         while (now - begin < shortest) {
-            pf_error error = {PF_OK, ""};
             must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
             runs++;
             now = bench_now();
@@ -201,39 +203,71 @@ static double best_time(problem *p, size_t items, pf_item_fn work)
     return best;
 }
 
-static void measure(shape s, const char *name)
+// The work that a figure counts, and how much of it one run does.
+typedef struct kind {
+    const char *before, *after; // the shape, in its name
+    size_t items;
+    pf_item_fn work;
+    double amount;
+    const char *unit;
+    pf_engine engine;
+} kind;
+
+static const kind kinds[] = {
+    {"train_", "", 2, one_epoch, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_AUTO},
+    {"train_", "_products", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_AUTO},
+    {"train_", "_sgemm", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_LIBRARY},
+    {"roll_", "", MEMBERS, one_roll, (double)HYPOTHESES *MEMBERS *STEPS, "steps/s", PF_ENGINE_AUTO},
+};
+
+static void make_problem(problem *p, shape s)
 {
-    problem p = {0};
-    char what[64];
-    make_model(&p, s);
-    make_data(&p);
-    p.start = take((size_t)s.n_chan, sizeof(double));
-    p.command = take((size_t)STEPS * (size_t)s.n_mech, sizeof(double));
-    p.gains = take((size_t)HYPOTHESES * (size_t)s.n_mech, sizeof(double));
+    make_model(p, s);
+    make_data(p);
+    p->start = take((size_t)s.n_chan, sizeof(double));
+    p->command = take((size_t)STEPS * (size_t)s.n_mech, sizeof(double));
+    p->gains = take((size_t)HYPOTHESES * (size_t)s.n_mech, sizeof(double));
     for (int w = 0; w < 2; w++) {
-        p.scratch[w] = take(pf_model_scratch(p.model, HYPOTHESES), sizeof(double));
-        p.response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));
+        p->scratch[w] = take(pf_model_scratch(p->model, HYPOTHESES), sizeof(double));
+        p->response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));
     }
-    double rows = 2.0 * (ROWS / BATCH) * BATCH;
-    double train = rows / best_time(&p, 2, one_epoch), bare = rows / best_time(&p, 2, one_bare);
-    snprintf(what, sizeof what, "train_%s", name);
-    bench_print(what, train, "samples/s");
-    snprintf(what, sizeof what, "train_%s_products", name);
-    bench_print(what, bare, "samples/s");
-    if (pf_matmul_engine(PF_ENGINE_LIBRARY)) {
-        snprintf(what, sizeof what, "train_%s_sgemm", name);
-        bench_print(what, rows / best_time(&p, 2, one_bare), "samples/s");
-        pf_matmul_engine(PF_ENGINE_AUTO);
-    }
-    snprintf(what, sizeof what, "roll_%s", name);
-    bench_print(what, (double)HYPOTHESES * MEMBERS * STEPS / best_time(&p, MEMBERS, one_roll),
-                "steps/s");
 }
 
-int main(void)
+// Every figure of a shape, or the one that is wanted, once; false: there is none of that name.
+static bool measure(shape s, const char *shape_name, const char *wanted)
 {
-    fprintf(stderr, "numeric library: %s\n", pf_numeric_library());
-    measure((shape){105, 8}, "113_105");
-    measure((shape){27, 8}, "35_27");
+    problem p = {0};
+    bool any = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const kind *k = &kinds[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", k->before, shape_name, k->after);
+        if ((wanted && strcmp(wanted, name) != 0) || !pf_matmul_engine(k->engine)) {
+            continue;
+        }
+        if (!any) {
+            make_problem(&p, s);
+            any = true;
+        }
+        double time = best_time(&p, wanted ? 1 : REPEAT, k->items, k->work);
+        bench_print(name, k->amount / time, k->unit);
+    }
+    pf_matmul_engine(PF_ENGINE_AUTO);
+    return any;
+}
+
+// bench_world [FIGURE]: all figures, the best of a few turns each; or one turn of one of them.
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : NULL;
+    if (!wanted) {
+        fprintf(stderr, "numeric library: %s\n", pf_numeric_library());
+    }
+    bool wide = measure((shape){105, 8}, "113_105", wanted);
+    bool narrow = measure((shape){27, 8}, "35_27", wanted);
+    if (!wide && !narrow) {
+        fprintf(stderr, "bench_world: no figure %s\n", wanted);
+        return 1;
+    }
     return 0;
 }

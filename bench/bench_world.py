@@ -10,11 +10,16 @@ layers of 512. The same computation written in several ways; the fastest of them
   +compiled  the same through torch.compile; +tuned with its autotuning
 
 Prints lines `name,value,unit`. Every way must reproduce the losses or states of the first one.
+With the path of bench_world as its argument it then takes turns with it, ours and the fastest way
+here in alternation, and prints the quartiles of the ratios of neighbouring turns too: a machine
+that others use changes its speed from one half minute to the next, for both alike.
 """
 
 import concurrent.futures
 import contextlib
 import os
+import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -27,7 +32,8 @@ MEMBERS, WIDTH, BATCH, ROWS, COMMANDS = 12, 512, 1024, 50_000, 8
 HYPOTHESES, STEPS = 160, 12
 SHAPES = ((113, 105), (35, 27))
 WAYS = ("member", "stacked", "halves", "stacked+compiled", "halves+compiled", "stacked+tuned")
-REPEAT, SECONDS = 4, 1.0
+REPEAT, SECONDS, TURNS = 4, 1.0, 12
+OURS = sys.argv[1] if len(sys.argv) > 1 else None
 POOL = concurrent.futures.ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
 
 
@@ -122,35 +128,55 @@ def roller(way, start, commands, gain, parameters):
     return lambda: torch.cat(spread(way, jobs))
 
 
-def best_time(way, run):
+def timed(run):
+    """Seconds of one run, over a turn of them."""
+    n, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < SECONDS:
+        run()
+        n += 1
+    return (time.perf_counter() - begin) / n
+
+
+def prepare(way, make):
+    """The work in this way, compiled and warm, and what it gave meanwhile."""
     torch.set_num_threads(1 if way.startswith("halves") else 2)
-    best = float("inf")
-    for _ in range(REPEAT):
-        n, begin = 0, time.perf_counter()
-        while time.perf_counter() - begin < SECONDS:
-            run()
-            n += 1
-        best = min(best, (time.perf_counter() - begin) / n)
-    return best
+    torch._dynamo.reset()
+    run = make(way)
+    return run, [run() for _ in range(3)]
+
+
+def our_turn(name):
+    done = subprocess.run([OURS, name], stdout=subprocess.PIPE, text=True, check=True)
+    return float(done.stdout.split(",")[1])
+
+
+def take_turns(name, run, amount):
+    """Ratios of our rate to theirs, each turn of theirs between two of ours."""
+    before, ratios = our_turn(name), []
+    for _ in range(TURNS):
+        theirs, after = amount / timed(run), our_turn(name)
+        ratios.append((before * after) ** .5 / theirs)
+        before = after
+    for part, value in zip(("low", "mid", "high"), statistics.quantiles(ratios)):
+        print(f"turns_{name}_{part},{value:.4g},x", flush=True)
 
 
 def contest(name, make, same, amount, unit):
     """The rate of the fastest way that gives the right numbers."""
     rates, first = {}, None
     for way in WAYS:
-        torch.set_num_threads(1 if way.startswith("halves") else 2)
-        torch._dynamo.reset()
         try:
-            run = make(way)
-            values = [run() for _ in range(3)]
+            run, values = prepare(way, make)
             first = values if first is None else first
             if not all(same(a, b) for a, b in zip(values, first)):
                 raise ArithmeticError("other numbers than the first way")
-            rates[way] = amount / best_time(way, run)
+            rates[way] = amount / min(timed(run) for _ in range(REPEAT))
             print(f"  {name} {way}: {rates[way]:.0f} {unit}", file=sys.stderr)
         except Exception as error:  # no compiler for torch.compile, for instance
             print(f"  {name} {way}: left out, {str(error).strip()[:100]}", file=sys.stderr)
     print(f"torch_{name},{max(rates.values()):.6g},{unit}", flush=True)
+    if OURS:
+        take_turns(name, prepare(max(rates, key=rates.get), make)[0], amount)
 
 
 def measure(n_in, n_out):

@@ -80,15 +80,6 @@ def torch_python(build):
     return str(python) if done.returncode == 0 else None
 
 
-def run_best(rows, command):
-    """As run, but of two runs the larger figure stays: for rates on a machine that others use."""
-    again = {}
-    run(again, command)
-    for name, (value, unit) in again.items():
-        if name not in rows or float(value) > float(rows[name][0]):
-            rows[name] = (value, unit)
-
-
 def run(rows, command):
     """Adds the lines `name,value,unit` that a program prints."""
     print("running", " ".join(pathlib.Path(c).name for c in command[:2]), file=sys.stderr)
@@ -101,12 +92,11 @@ def run(rows, command):
 
 
 def run_world(rows, program, build):
-    """Ours before and after PyTorch's, so that both have seen the same machine."""
-    run_best(rows, [program])
+    """Ours, then PyTorch's in alternation with ours."""
+    run(rows, [program])
     python = torch_python(build)
     if python:
-        run(rows, [python, ROOT / "bench/bench_world.py"])
-        run_best(rows, [program])
+        run(rows, [python, ROOT / "bench/bench_world.py", program])
     else:
         print("no PyTorch here, so no ratio to it", file=sys.stderr)
 
@@ -236,10 +226,12 @@ def table_world(value, rows):
         if f"train_{shape}_sgemm" in rows:
             sgemm = ours / value(f"train_{shape}_sgemm")
             yield "  of the bare products, OpenBLAS", f"{sgemm:.2f}", "above .85"
-        if f"torch_train_{shape}" in rows:
-            yield "  C / PyTorch", f"{ours / value(f'torch_train_{shape}'):.2f} x", "aim 1.15"
-            roll = value(f"roll_{shape}") / value(f"torch_roll_{shape}")
-            yield "  rollouts, C / PyTorch", f"{roll:.2f} x", "aim 1.5"
+        for what, aim in (("train", "1.15"), ("roll", "1.5")):
+            if f"turns_{what}_{shape}_mid" in rows:
+                low, mid, high = (value(f"turns_{what}_{shape}_{part}")
+                                  for part in ("low", "mid", "high"))
+                yield (f"  {what}, C / PyTorch by turns", f"{mid:.2f} x",
+                       f"aim {aim}; quartiles {low:.2f}, {high:.2f}")
 
 
 def table_mujoco(value, rows):
