@@ -227,6 +227,14 @@ static void make_problem(problem *p, shape s)
     p->start = take((size_t)s.n_chan, sizeof(double));
     p->command = take((size_t)STEPS * (size_t)s.n_mech, sizeof(double));
     p->gains = take((size_t)HYPOTHESES * (size_t)s.n_mech, sizeof(double));
+    pf_rng rng;
+    pf_rng_init(&rng, 3);
+    for (int i = 0; i < STEPS * s.n_mech; i++) {
+        p->command[i] = 2 * pf_rng_uniform(&rng) - 1;
+    }
+    for (int i = 0; i < HYPOTHESES * s.n_mech; i++) {
+        p->gains[i] = pf_rng_uniform(&rng);
+    }
     for (int w = 0; w < 2; w++) {
         p->scratch[w] = take(pf_model_scratch(p->model, HYPOTHESES), sizeof(double));
         p->response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));

@@ -11,8 +11,9 @@ layers of 512. The same computation written in several ways; the fastest of them
 
 Prints lines `name,value,unit`. Every way must reproduce the losses or states of the first one.
 With the path of bench_world as its argument it then takes turns with it, ours and the fastest way
-here in alternation, and prints the quartiles of the ratios of neighbouring turns too: a machine
-that others use changes its speed from one half minute to the next, for both alike.
+here in alternation, and ours and the first way, and prints the quartiles of the ratios of
+neighbouring turns too: a machine that others use changes its speed from one half minute to the
+next, for both alike.
 """
 
 import concurrent.futures
@@ -110,22 +111,30 @@ def trainer(way, x, y, order, parameters):
     return run
 
 
-def roller(way, start, commands, gain, parameters):
-    """One rollout of all members per call; gives the last states."""
-    def change(own, state, drive):
+def roller(way, start, commands, gains, scales, parameters):
+    """One rollout of all members per call, as a model file has it: what the mechanisms deliver
+    within their limits, standardised inputs, the least-squares part beside the network; gives the
+    states of every step."""
+    mean, scale, linear, change_mean, change_scale = scales
+
+    def change(own, state, command):
+        drive = (gains * command).clamp(-1, 1)
         if state.dim() == 3:
             drive = drive.expand(state.shape[0], -1, -1)
-        return state + .01 * forward(own, torch.cat((state, drive), -1))
+        x = (torch.cat((state, drive), -1) - mean) * scale
+        return state + change_mean + x @ linear + change_scale * forward(own, x)
     step, jobs = through(way, change), []
     for mine, own in pieces(way, parameters):
         def job(own=own, n=mine.stop - mine.start):
             state = start.repeat(n, 1, 1) if own[0].dim() == 3 else start
+            response = torch.empty(len(commands), *state.shape)
             with torch.inference_mode():
-                for command in commands:
-                    state = step(own, state, gain * command)
-            return state.reshape(-1, *start.shape)
+                for t, command in enumerate(commands):
+                    state = step(own, state, command)
+                    response[t] = state
+            return response.reshape(len(commands), -1, *start.shape)
         jobs.append(job)
-    return lambda: torch.cat(spread(way, jobs))
+    return lambda: torch.cat(spread(way, jobs), 1)
 
 
 def timed(run):
@@ -150,7 +159,7 @@ def our_turn(name):
     return float(done.stdout.split(",")[1])
 
 
-def take_turns(name, run, amount):
+def take_turns(name, against, run, amount):
     """Ratios of our rate to theirs, each turn of theirs between two of ours."""
     before, ratios = our_turn(name), []
     for _ in range(TURNS):
@@ -158,7 +167,7 @@ def take_turns(name, run, amount):
         ratios.append((before * after) ** .5 / theirs)
         before = after
     for part, value in zip(("low", "mid", "high"), statistics.quantiles(ratios)):
-        print(f"turns_{name}_{part},{value:.4g},x", flush=True)
+        print(f"turns_{name}_{against}_{part},{value:.4g},x", flush=True)
 
 
 def contest(name, make, same, amount, unit):
@@ -176,7 +185,8 @@ def contest(name, make, same, amount, unit):
             print(f"  {name} {way}: left out, {str(error).strip()[:100]}", file=sys.stderr)
     print(f"torch_{name},{max(rates.values()):.6g},{unit}", flush=True)
     if OURS:
-        take_turns(name, prepare(max(rates, key=rates.get), make)[0], amount)
+        for against, way in (("best", max(rates, key=rates.get)), ("plain", WAYS[0])):
+            take_turns(name, against, prepare(way, make)[0], amount)
 
 
 def measure(n_in, n_out):
@@ -187,10 +197,14 @@ def measure(n_in, n_out):
     parameters = initial(n_in, n_out)
     contest(f"train_{n_in}_{n_out}", lambda way: trainer(way, x, y, order, parameters),
             lambda a, b: abs(a - b) < 1e-3 * abs(b), MEMBERS * BATCH, "samples/s")
-    start = torch.randn(HYPOTHESES, n_out, generator=generator)
-    commands = torch.randn(STEPS, 1, COMMANDS, generator=generator)
-    gain = torch.rand(HYPOTHESES, 1, generator=generator)
-    contest(f"roll_{n_in}_{n_out}", lambda way: roller(way, start, commands, gain, parameters),
+    start = torch.randn(1, n_out, generator=generator).repeat(HYPOTHESES, 1)
+    commands = torch.rand(STEPS, 1, COMMANDS, generator=generator) * 2 - 1
+    gains = torch.rand(HYPOTHESES, COMMANDS, generator=generator)
+    scales = (torch.zeros(n_in), torch.ones(n_in),
+              .001 * torch.randn(n_in, n_out, generator=generator),
+              torch.zeros(n_out), torch.full((n_out,), .01))
+    contest(f"roll_{n_in}_{n_out}",
+            lambda way: roller(way, start, commands, gains, scales, parameters),
             lambda a, b: torch.allclose(a, b, atol=1e-4), HYPOTHESES * MEMBERS * STEPS, "steps/s")
 
 

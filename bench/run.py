@@ -227,22 +227,24 @@ def table_world(value, rows):
             sgemm = ours / value(f"train_{shape}_sgemm")
             yield "  of the bare products, OpenBLAS", f"{sgemm:.2f}", "above .85"
         for what, aim in (("train", "1.15"), ("roll", "1.5")):
-            if f"turns_{what}_{shape}_mid" in rows:
-                low, mid, high = (value(f"turns_{what}_{shape}_{part}")
-                                  for part in ("low", "mid", "high"))
-                yield (f"  {what}, C / PyTorch by turns", f"{mid:.2f} x",
-                       f"aim {aim}; quartiles {low:.2f}, {high:.2f}")
+            for against in ("best", "plain"):
+                name = f"turns_{what}_{shape}_{against}"
+                if f"{name}_mid" in rows:
+                    low, mid, high = (value(f"{name}_{part}") for part in ("low", "mid", "high"))
+                    yield (f"  {what}, C / PyTorch's {against}", f"{mid:.2f} x",
+                           f"aim {aim}; quartiles {low:.2f} {high:.2f}")
 
 
 def table_mujoco(value, rows):
     names = [x[len("mujoco_"):-len("_roll_2_threads")] for x in rows if x.endswith("_roll_2_threads")]
     if names:
-        yield "MuJoCo, 2 threads: roll / bare mj_step", "clock cpu", ".97"
+        yield "MuJoCo, 2 threads: roll / bare mj_step", "clock cpu turns", ".97"
     for name in names:
         roll = value(f"mujoco_{name}_roll_2_threads")
         clock = roll / value(f"mujoco_{name}_bare_2_threads")
         cpu = value(f"mujoco_{name}_bare_cpu") / value(f"mujoco_{name}_roll_cpu")
-        yield f"  {name}, {roll / 1e3:.1f} k steps/s", f"{clock:.2f}  {cpu:.2f}", ""
+        turns = value(f"mujoco_{name}_roll_over_bare")
+        yield f"  {name}, {roll / 1e3:.1f} k steps/s", f"{clock:.2f} {cpu:.2f} {turns:.2f}", ""
         for other in ("gymnasium", "envpool"):
             if f"mujoco_{name}_{other}_2_threads" in rows:
                 ratio = roll / value(f"mujoco_{name}_{other}_2_threads")

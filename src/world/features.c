@@ -3,6 +3,7 @@
 #include "features.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double pi = 3.14159265358979323846;
 
@@ -53,9 +54,20 @@ static double canonical(const double *q, double *out)
     return sign;
 }
 
+// Plain channels from c on, which are most of them and go as one.
+static int plain_run(int n_chan, const pf_channel_kind *kinds, int c)
+{
+    int end = c;
+    while (end < n_chan && kinds[end] != PF_CHANNEL_ANGLE && kinds[end] != PF_CHANNEL_QUATERNION) {
+        end++;
+    }
+    return end - c;
+}
+
 void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features)
 {
     for (int c = 0; c < n_chan;) {
+        int run;
         switch (kinds[c]) {
         case PF_CHANNEL_ANGLE:
             *features++ = sin(x[c]);
@@ -68,7 +80,10 @@ void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, d
             c += 4;
             break;
         default:
-            *features++ = x[c++];
+            run = plain_run(n_chan, kinds, c);
+            memcpy(features, x + c, (size_t)run * sizeof *features);
+            features += run;
+            c += run;
         }
     }
 }
@@ -101,9 +116,12 @@ void pf_features_change(int n_chan, const pf_channel_kind *kinds, const double *
 void pf_features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x)
 {
     for (int c = 0; c < n_chan;) {
-        if (kinds[c] != PF_CHANNEL_QUATERNION) {
-            x[c] += change[c];
-            c++;
+        int run = kinds[c] == PF_CHANNEL_ANGLE ? 1 : plain_run(n_chan, kinds, c);
+        if (run > 0) {
+            for (int i = 0; i < run; i++) {
+                x[c + i] += change[c + i];
+            }
+            c += run;
             continue;
         }
         double q[4], length = 0, sign = canonical(x + c, q);

@@ -98,14 +98,18 @@ void pf__model_pack(pf_model *model)
 {
     const pf_net *net = &model->net;
     size_t each = pf_net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
+    size_t linear = pf_matmul_packed_size(net->n_out, net->n_in);
     void *memory = NULL;
-    if (model->packed || each == 0 || posix_memalign(&memory, 64, n * each * sizeof(float)) != 0) {
+    if (model->packed || each == 0 ||
+        posix_memalign(&memory, 64, (n * each + linear) * sizeof(float)) != 0) {
         return;
     }
     model->packed = memory;
     for (size_t e = 0; e < n; e++) {
         pf_net_pack(net, model->theta + e * pf_net_parameters(net), model->packed + e * each);
     }
+    model->packed_linear = model->packed + n * each;
+    pf_matmul_pack(true, net->n_out, net->n_in, model->change_linear, model->packed_linear);
 }
 
 void pf_model_destroy(pf_model *model)
@@ -245,6 +249,14 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
                       : NULL;
     size_t used, chan = (size_t)n_chan, steps = (size_t)q->steps;
     work w = work_in(model, n, scratch, &used);
+    pf_product linear = {.b_transposed = true,
+                         .m = rows,
+                         .n = n_chan,
+                         .k = net->n_in,
+                         .a = w.in,
+                         .b = model->change_linear,
+                         .packed = model->packed_linear,
+                         .c = w.linear};
     memset(w.in, 0, (size_t)rows * (size_t)net->n_in * sizeof(float));
     for (int h = 0; h < n; h++) {
         memcpy(w.state + (size_t)h * chan, q->start, chan * sizeof(double));
@@ -256,12 +268,12 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
                      q->gains + (size_t)h * (size_t)n_mech, w.feature,
                      w.in + (size_t)h * (size_t)net->n_in);
         }
-        pf_matmul(false, true, rows, n_chan, net->n_in, w.in, model->change_linear, w.linear);
+        pf_matmul_run(&linear);
         pf_net_forward(net, theta, packed, rows, w.in, w.hidden, w.out);
         for (int h = 0; h < n; h++) {
-            const float *linear = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
+            const float *line = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
             double *state = w.state + (size_t)h * chan;
-            pf_loop_change(n_chan, model->change_mean, linear, model->change_scale, out, w.change);
+            pf_loop_change(n_chan, model->change_mean, line, model->change_scale, out, w.change);
             pf_features_apply(n_chan, model->info.kinds, w.change, state);
             memcpy(response + ((size_t)h * steps + (size_t)t) * chan, state, chan * sizeof(double));
         }

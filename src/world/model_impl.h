@@ -16,6 +16,7 @@ struct pf_model {
     float *change_linear;              // n_chan x n_in
     float *theta;                      // n_members x pf_net_parameters
     float *packed;                     // the weights of theta packed, NULL: not
+    float *packed_linear;              // likewise, in the same memory
 };
 
 // Room for a model of this shape, all numbers zero. Names are copied.
