@@ -216,7 +216,7 @@ static void check_cramped(const char *models, const char *memory, const char *pa
     if (!plant) {
         return;
     }
-    CHECK_CONTAINS(pf_plant_get_info(plant)->source, "PREFLIGHT_MODELS");
+    CHECK_CONTAINS(pf_plant_get_info(plant)->source, ", hopper.xml ");
     CHECK(pf_plant_load_state(plant, 12, pressed, start, NULL) == PF_OK);
     pf_roll roll = pf_roll_default();
     roll.command = command;
@@ -249,9 +249,12 @@ static void check_errors(const char *models)
     pf_error error = {PF_OK, ""};
     CHECK(cramped_hopper(models, "nonsense"));
     CHECK(pf_plant_create(&plant, "hopper", &error) == PF_ERR_FORMAT);
-    CHECK_CONTAINS(error.text, "hopper: hopper.xml: ");
-    CHECK(pf_plant_create(&plant, "ant", &error) == PF_ERR_FILE);
-    CHECK_CONTAINS(error.text, "ant.xml is not in PREFLIGHT_MODELS");
+    CHECK_CONTAINS(error.text, "hopper: MuJoCo cannot read ");
+    CHECK_CONTAINS(error.text, folder);
+    CHECK(pf_plant_create(&plant, "ant", &error) == PF_ERR_UNSUPPORTED);
+    CHECK_CONTAINS(error.text, "ant.xml is not in ");
+    CHECK(pf__mujoco_present(pf__mujoco_find("ant"), &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf__mujoco_present(pf__mujoco_find("hopper"), &error) == PF_OK);
     if (before) {
         setenv("PREFLIGHT_MODELS", before, 1);
     } else {

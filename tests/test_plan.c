@@ -108,4 +108,23 @@ void test_plan(void)
     CHECK(pf_plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
                               &error) != PF_OK);
     CHECK_CONTAINS(error.text, "limits");
+    PF_CASE("limits may be closer than the plant's, not wider");
+    int at = 0;
+    while (strcmp(pf_plant_at(at)->info.name, "aircraft") != 0) {
+        at++;
+    }
+    const pf_plant_info *craft = &pf_plant_at(at)->info;
+    char wide[160], close[160];
+    snprintf(wide, sizeof wide, "mechanisms: [{name: a}, {name: b, hi: %g}, {name: c}, {name: d}]",
+             craft->mechanisms[1].hi * 1.01);
+    snprintf(close, sizeof close,
+             "mechanisms: [{name: a}, {name: b, hi: %g}, {name: c}, {name: d}]",
+             craft->mechanisms[1].hi * .99);
+    CHECK(craft->n_mech == 4);
+    CHECK(pf_plan_from_config(&plan, craft, "x.yaml", wide, strlen(wide), NULL, 0, &error) ==
+          PF_ERR_ARGUMENT);
+    CHECK_CONTAINS(error.text, "the plant clips at");
+    CHECK(pf_plan_from_config(&plan, craft, "x.yaml", close, strlen(close), NULL, 0, &error) ==
+          PF_OK);
+    pf_plan_free(&plan);
 }

@@ -128,6 +128,15 @@ static void test_threads(const char *plant)
     CHECK(train(&s, data, two, 2, NULL, &error) == PF_OK);
     CHECK(!train_same_bytes(one, two));
     pf_transitions_close(data);
+    pf_model *model = NULL;
+    CHECK(pf_model_load(&model, two, &error) == PF_OK);
+    CHECK(pf_train_made(&s, model, &error) == PF_OK);
+    s.seed++;
+    CHECK(pf_train_made(&s, model, &error) == PF_OK);
+    s.epochs++;
+    CHECK(pf_train_made(&s, model, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, "epochs 40");
+    pf_model_destroy(model);
 }
 
 static void test_resume(void)

@@ -37,6 +37,7 @@ typedef struct pf_model_info {
     pf_activation activation;
     const char *data;      // sha256 of the transitions, or empty
     const char *processor; // what it was trained on: numeric library, version and CPU type
+    const char *settings;  // of the training in words, or empty
     double valid_error;    // mean over members of the held-out error, NaN where not stated
     char sha256[65];       // of the file; empty before it was saved or loaded
 } pf_model_info;

@@ -48,6 +48,25 @@ double *pf__plan_pulse(const pf_plan_builder *b, int mechanism, double amplitude
 
 // --- the machine
 
+// Limits of a configuration may be closer than the plant's own. Wider ones would promise commands
+// that it clips.
+static pf_status check_limits(const pf_plan_builder *b, int j, const pf_mechanism *wanted)
+{
+    const pf_config *c = b->config;
+    pf_place place = c->n_mechanisms > 0 ? c->mechanisms[j].place : (pf_place){0, 0};
+    if (!(wanted->lo <= wanted->hi)) {
+        return pf__plan_complain(b, place, "mechanism", wanted->name, "has lo above hi");
+    }
+    if (b->info &&
+        (wanted->lo < b->info->mechanisms[j].lo || wanted->hi > b->info->mechanisms[j].hi)) {
+        char why[160];
+        snprintf(why, sizeof why, "has limits %g .. %g, the plant clips at %g .. %g", wanted->lo,
+                 wanted->hi, b->info->mechanisms[j].lo, b->info->mechanisms[j].hi);
+        return pf__plan_complain(b, place, "mechanism", wanted->name, why);
+    }
+    return PF_OK;
+}
+
 static pf_status build_mechanisms(pf_plan_builder *b)
 {
     const pf_config *c = b->config;
@@ -77,10 +96,9 @@ static pf_status build_mechanisms(pf_plan_builder *b)
             list[j].hi = isnan(given->hi) ? list[j].hi : given->hi;
         }
         list[j].name = text(b, list[j].name);
-        if (!(list[j].lo <= list[j].hi)) {
-            return pf__plan_complain(
-                b, c->n_mechanisms > 0 ? c->mechanisms[j].place : (pf_place){0, 0}, "mechanism",
-                list[j].name, "has lo above hi");
+        pf_status status = check_limits(b, j, &list[j]);
+        if (status != PF_OK) {
+            return status;
         }
     }
     plan->mechanisms = list;

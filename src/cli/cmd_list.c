@@ -33,8 +33,12 @@ static void list_plants(bool json)
     }
     for (int i = 0; i < pf__mujoco_count(); i++) {
         const pf_mujoco_system *s = pf__mujoco_at(i);
-        list_plant(&out, json, s->name, s->nu - 1, pf__mujoco_channels(s), s->title,
-                   pf__mujoco_supported() ? "" : " (needs MuJoCo: make deps)");
+        pf_error why = {PF_OK, ""};
+        char missing[sizeof why.text + 8] = "";
+        if (pf__mujoco_present(s, &why) != PF_OK) {
+            snprintf(missing, sizeof missing, " (not here: %s)", why.text);
+        }
+        list_plant(&out, json, s->name, s->nu - 1, pf__mujoco_channels(s), s->title, missing);
     }
     pf_text_add(&out, "]\n");
     if (json) {

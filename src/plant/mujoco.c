@@ -16,7 +16,7 @@
 enum { STREAM_RESET = 1 };
 
 // Each instance has a batch of one simulation on the caller's thread: mjb_apply returns where
-// MuJoCo raises an error, which ends the process everywhere else.
+// MuJoCo raises an error; everywhere else that ends the process.
 typedef struct instance {
     pf_mujoco_model *shared;
     mjBatch *batch;
@@ -33,11 +33,6 @@ typedef struct job {
     pf_status status;
     int row; // step under way
 } job;
-
-bool pf__mujoco_supported(void)
-{
-    return true;
-}
 
 static void clear_warnings(mjData *d)
 {

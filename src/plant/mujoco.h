@@ -15,6 +15,7 @@
 typedef struct pf_mujoco_system {
     const char *name, *title;
     const char *file;  // of the model, in Gymnasium's folder
+    const char *known; // first digits of the sha256 of that file
     int nq, nv, nu;    // positions, velocities, actuators
     int skip;          // MuJoCo steps per control step
     int dropped;       // leading positions that are no channel: x, or x and y
@@ -32,9 +33,10 @@ const pf_mujoco_system *pf__mujoco_at(int index);
 const pf_mujoco_system *pf__mujoco_find(const char *name); // NULL: none
 int pf__mujoco_channels(const pf_mujoco_system *system);
 
-// Whether this build is linked to MuJoCo, and its version ("" without).
-bool pf__mujoco_supported(void);
+// The version of MuJoCo ("" without), and whether the system can be made here: PF_ERR_UNSUPPORTED
+// in a build without MuJoCo and where its file is not found.
 const char *pf__mujoco_version(void);
+pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error);
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error);
 

@@ -7,6 +7,7 @@
 #include "preflight/kit.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,10 @@ static bool readable(char *path, const char *folder, const char *below, const ch
 
 // The folder named by PREFLIGHT_MODELS and no other, else beside the program where it is installed,
 // else Gymnasium as the build found it, else where the build would install.
-static bool find_file(const char *file, char *path, bool *given)
+static bool find_file(const char *file, char *path)
 {
     const char *named = getenv("PREFLIGHT_MODELS");
-    *given = named && named[0];
-    if (*given) {
+    if (named && named[0]) {
         return readable(path, named, "", file);
     }
     char program[PATH_SIZE];
@@ -52,15 +52,21 @@ static bool find_file(const char *file, char *path, bool *given)
 
 // MuJoCo writes warnings to the console and to a file in the current folder. Those of a trajectory
 // are counted in its mjData and fail it, those of loading are about the file's age. Errors come
-// here only where no batch catches them, just before MuJoCo ends the process.
+// here only where no batch catches them, and MuJoCo's callers do not expect to come back from one.
 static void log_message(const mjLogMessage *message)
 {
     if (message->level == mjLOG_ERROR) {
         fprintf(stderr, "MuJoCo: %s\n", message->subject);
+        abort();
     }
 }
 
-// A file of the user's own is known by its contents: a kit or model made with another is refused.
+static void set_handler(void)
+{
+    mju_setLogHandler(log_message);
+}
+
+// A file is known by its contents: kits, models and results made with another are refused.
 static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *error)
 {
     void *data;
@@ -70,8 +76,13 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
         char text[65];
         pf_sha256_of(data, size, text);
         free(data);
-        snprintf(m->source, sizeof m->source, "MuJoCo %s, PREFLIGHT_MODELS %.16s",
-                 mj_versionString(), text);
+        if (strncmp(text, m->system->known, strlen(m->system->known)) == 0) {
+            snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
+                     PF_GYMNASIUM_VERSION);
+        } else {
+            snprintf(m->source, sizeof m->source, "MuJoCo %s, %s %.16s", mj_versionString(),
+                     m->system->file, text);
+        }
     }
     return status;
 }
@@ -83,24 +94,43 @@ static pf_status load_model(pf_mujoco_model *m, pf_error *error)
         return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: built for MuJoCo %d, the library is %d",
                        s->name, mjVERSION_HEADER, mj_version());
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char path[PATH_SIZE], reason[REASON_SIZE] = "";
-    bool given = false;
-    if (!find_file(s->file, path, &given)) {
-        return pf_fail(error, PF_ERR_FILE, "%s: %s is not in %s; run `make deps` or set %s",
-                       s->name, s->file, given ? "PREFLIGHT_MODELS" : "Gymnasium's folder",
-                       given ? "it to Gymnasium's envs/mujoco/assets" : "PREFLIGHT_MODELS");
+    if (!find_file(s->file, path)) {
+        return pf__mujoco_present(s, error);
     }
-    mju_setLogHandler(log_message);
+    pthread_once(&once, set_handler);
     m->model = mj_loadXML(path, NULL, reason, sizeof reason);
     if (!m->model) {
-        reason[strcspn(reason, "\n")] = 0;
-        return pf_fail(error, PF_ERR_FORMAT, "%s: %s: %s", s->name, s->file, reason);
+        for (char *c = reason; *c; c++) {
+            *c = *c == '\n' ? ' ' : *c;
+        }
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: MuJoCo cannot read %s (%s); take Gymnasium's file: `make deps`",
+                       s->name, path, reason);
     }
     // a diverged state must stay what it is, not turn into a fresh start
     m->model->opt.disableflags |= mjDSBL_AUTORESET;
-    snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
-             PF_GYMNASIUM_VERSION);
-    return given ? name_source(m, path, error) : PF_OK;
+    return name_source(m, path, error);
+}
+
+pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error)
+{
+    char path[PATH_SIZE];
+    if (find_file(system->file, path)) {
+        return PF_OK;
+    }
+    const char *named = getenv("PREFLIGHT_MODELS");
+    if (named && named[0]) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "%s: %s is not in %s, which PREFLIGHT_MODELS names; unset it, or name "
+                       "Gymnasium's envs/mujoco/assets",
+                       system->name, system->file, named);
+    }
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "%s: %s was not found; run `make deps`, or set PREFLIGHT_MODELS to Gymnasium's "
+                   "envs/mujoco/assets",
+                   system->name, system->file);
 }
 
 // --- the description
@@ -197,8 +227,9 @@ static pf_status check_model(const pf_mujoco_model *m, pf_error *error)
         same = model->jnt_type[j] != mjJNT_BALL;
     }
     if (!same) {
-        return pf_fail(error, PF_ERR_FORMAT, "%s: %s is not the model of Gymnasium's v5", s->name,
-                       s->file);
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: %s is not the model of Gymnasium's v5; `make deps` installs that",
+                       s->name, s->file);
     }
     return PF_OK;
 }

@@ -4,19 +4,19 @@
 
 // What stands in where the program was built without MuJoCo.
 
-bool pf__mujoco_supported(void)
-{
-    return false;
-}
-
 const char *pf__mujoco_version(void)
 {
     return "";
 }
 
+pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error)
+{
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "%s: built without MuJoCo; run `make deps` and build again", system->name);
+}
+
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)
 {
     *plant = NULL;
-    return pf_fail(error, PF_ERR_UNSUPPORTED,
-                   "%s: built without MuJoCo; run `make deps` and build again", system->name);
+    return pf__mujoco_present(system, error);
 }

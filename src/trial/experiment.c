@@ -361,7 +361,8 @@ static void add_later(const pf_experiment *e, pf_text *out)
         add_group(e, out);
     }
     if (pf_experiment_learned(e)) {
-        // a model follows from the plant, the profile and the numeric library
+        // a model follows from the plant, the profile and the numeric library, its seed aside: the
+        // database notes which one it was
         add_string(out, "predictor", "ensemble");
         add_string(out, "processor", pf_numeric_library());
     }

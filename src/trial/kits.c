@@ -105,7 +105,6 @@ static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
     const pf_plant_info *info = pf_plant_get_info(plant);
     double gains[PF_MECH_MAX], metrics[64];
     pf_status status = PF_OK;
-    pf_sha256_update(sha, info->source, strlen(info->source));
     for (int p = 0; p < info->n_policies && status == PF_OK; p += info->n_mech - 1) {
         for (int i = 0; i < info->n_mech; i++) {
             gains[i] = i == 1 ? .35 : 1;
@@ -140,6 +139,11 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     hash_numbers(&sha, info->reveal, m);
     hash_numbers(&sha, info->importance, m);
     pf_status status = hash_responses(plant, info->probe, &sha, error);
+    // another version or model file of a simulator may differ where no response here shows it; the
+    // version of a plant of our own is in the settings
+    if (info->source && strcmp(info->source, "preflight " PF_VERSION) != 0) {
+        pf_sha256_update(&sha, info->source, strlen(info->source));
+    }
     if (status == PF_OK) {
         status = info->n_metrics > 0 ? hash_flights(plant, &sha, error)
                                      : hash_responses(plant, info->task, &sha, error);

@@ -111,6 +111,11 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
                        path, info->n_members, info->n_layers, info->width, s->members, s->layers,
                        s->width);
     }
+    if (pf_train_made(s, m, &why) != PF_OK) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s is not of this profile: %s; remove it or name another folder", path,
+                       why.text);
+    }
     return PF_OK;
 }
 
@@ -163,8 +168,8 @@ pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_fil
     if (!pf_experiment_learned(e)) {
         return PF_OK;
     }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", folder,
+    if (train && mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return pf_fail(error, PF_ERR_FILE, "the folder of models '%s' cannot be made: %s", folder,
                        strerror(errno));
     }
     e->models = calloc((size_t)e->suite->environments.n, sizeof(*e->models));

@@ -60,6 +60,7 @@ static void copy_names(pf_model *m, const pf_model_info *from)
     m->info.source = pf_arena_text(a, from->source);
     m->info.data = pf_arena_text(a, from->data);
     m->info.processor = pf_arena_text(a, from->processor);
+    m->info.settings = pf_arena_text(a, from->settings ? from->settings : "");
 }
 
 pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error *error)

@@ -281,10 +281,12 @@ static pf_status read_texts(reader *r, pf_model_info *info)
     }
     const char *source = pf_safetensors_meta(f, "source"),
                *data = pf_safetensors_meta(f, "data_sha256"),
-               *processor = pf_safetensors_meta(f, "processor");
+               *processor = pf_safetensors_meta(f, "processor"),
+               *settings = pf_safetensors_meta(f, "settings");
     info->source = source ? source : "";
     info->data = data ? data : "";
     info->processor = processor ? processor : "";
+    info->settings = settings ? settings : "";
     info->valid_error = valid ? strtod(valid, NULL) : NAN;
     return PF_OK;
 }

@@ -64,6 +64,26 @@ static void settings_text(const pf_train_settings *s, pf_text *out)
                  (double)s->seed);
 }
 
+pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
+{
+    const char *made = pf_model_get_info(model)->settings, *seed = strstr(made, ", seed ");
+    pf_text text = {0};
+    settings_text(settings, &text);
+    if (text.failed) {
+        pf_text_free(&text);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings");
+    }
+    size_t n = (size_t)(strstr(text.data, ", seed ") - text.data);
+    bool same = !made[0] || (seed && (size_t)(seed - made) == n && memcmp(made, text.data, n) == 0);
+    pf_status status = PF_OK;
+    if (!same) {
+        status =
+            pf_fail(error, PF_ERR_MISMATCH, "it was trained with %s; wanted: %s", made, text.data);
+    }
+    pf_text_free(&text);
+    return status;
+}
+
 static void take_fingerprint(training *t, const char *settings, const char *data)
 {
     pf_sha256 sha;
