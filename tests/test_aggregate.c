@@ -92,22 +92,29 @@ static void fill(pf_trial_result *r, const pf_unit *u, int e, int s, int m)
     }
 }
 
+static bool finish_one(pf_store *store, const pf_unit *u, pf_error *error)
+{
+    pf_trial_result results[METHODS];
+    int e = strcmp(u->environment, environments[1]) == 0;
+    int s = strcmp(u->setting, settings[1]) == 0;
+    for (int m = 0; m < METHODS; m++) {
+        fill(&results[m], u, e, s, m);
+    }
+    return pf_store_finish(store, u, METHODS, methods, results, error) == PF_OK;
+}
+
 static bool finish(pf_store *store, pf_error *error)
 {
-    pf_unit u;
-    bool found = true;
-    while (found) {
-        if (pf_store_claim(store, hash, NULL, NULL, &u, &found, error) != PF_OK) {
+    pf_unit units[PF_STORE_CLAIM];
+    int n = 1;
+    while (n > 0) {
+        if (pf_store_claim(store, hash, NULL, NULL, units, &n, error) != PF_OK) {
             return false;
         }
-        pf_trial_result results[METHODS];
-        int e = strcmp(u.environment, environments[1]) == 0;
-        int s = strcmp(u.setting, settings[1]) == 0;
-        for (int m = 0; m < METHODS && found; m++) {
-            fill(&results[m], &u, e, s, m);
-        }
-        if (found && pf_store_finish(store, &u, METHODS, methods, results, error) != PF_OK) {
-            return false;
+        for (int i = 0; i < n; i++) {
+            if (!finish_one(store, &units[i], error)) {
+                return false;
+            }
         }
     }
     return true;

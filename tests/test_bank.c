@@ -155,6 +155,7 @@ static void check_evidence(bool pairs)
     CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
     pf_bank_start(&bank, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
                   (const double[]){.35, .5});
+    int first = pf_session_ask(session).probe;
     for (int i = 0; i < 6; i++) {
         pf_ask ask = pf_session_ask(session);
         const pf_evidence *e = NULL;
@@ -180,6 +181,15 @@ static void check_evidence(bool pairs)
         CHECK(memcmp(recovery.response, response,
                      sizeof(double) * (size_t)(ask.rows * kit.n_chan)) == 0);
         CHECK(memcmp(recovery.start, start, sizeof(double) * (size_t)kit.n_state) == 0);
+    }
+    // the same trial in another setting goes on with what is known; another trial or loss does not
+    for (int i = 0; i < 3; i++) {
+        const pf_evidence *e = NULL;
+        pf_bank_start(&bank, 9, i == 1 ? 5 : 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
+                      (const double[]){.35, i == 2 ? .6 : .5});
+        long rolls = bank.rolls;
+        CHECK(pf_bank_stage1(&bank, 0, first, true, &e, NULL) == PF_OK);
+        CHECK((bank.rolls == rolls) == (i == 0));
     }
     free(memory);
     pf_bank_free(&bank);

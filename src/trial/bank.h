@@ -12,7 +12,8 @@
 #include "preflight/session.h"
 
 // Physical responses of one trial, each computed when first asked for and then shared by all
-// methods: what a response says does not depend on who asked.
+// methods, and by the settings of a suite that ask in turn for the same trial: what a response says
+// does not depend on who asked.
 
 // Most opportunities and recovery probes of a trial.
 enum { PF_BANK_OPPORTUNITIES = 32, PF_BANK_RECOVERIES = 8 };
@@ -52,6 +53,7 @@ typedef struct pf_bank {
     const pf_model *model; // Nullable: a twin predicts
     pf_ensemble *ensemble; // of the model
     int n_members;
+    bool any; // a trial was started: that of seed, trial, purpose and truth
     uint64_t seed, trial;
     pf_purpose purpose;
     double *truth; // n_mech: the gains once the change has happened
@@ -89,7 +91,7 @@ void pf_bank_free(pf_bank *bank);
 // is the sensors' noise and each start costs a message.
 pf_status pf_bank_pool(pf_bank *bank, pf_error *error);
 
-// Forgets everything and starts another trial, in which n mechanisms change to these gains.
+// Starts a trial, in which n mechanisms change to these gains, and forgets any other.
 void pf_bank_start(pf_bank *bank, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
                    const int *mechanisms, const double *gains);
 

@@ -270,6 +270,45 @@ static pf_status number_calibrations(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
+// The order of the trials of an environment and seed: settings that share a calibration come
+// together, and among them those that share a trial, and with it most of its responses.
+static void place_cells(pf_experiment *e)
+{
+    int64_t first = 0;
+    for (int k = 0; k < e->n_calibrations; k++) {
+        int together = 0;
+        for (int c = 0; c < e->n_cells; c++) {
+            if (e->cells[c].calibration == k) {
+                e->cells[c].first = first + together++;
+            }
+        }
+        for (int c = 0; c < e->n_cells; c++) {
+            if (e->cells[c].calibration == k) {
+                e->cells[c].together = together;
+            }
+        }
+        first += (int64_t)together * e->trials;
+    }
+}
+
+static int64_t unit_at(const pf_experiment *e, int environment, int seed, int trial,
+                       const pf_cell *cell)
+{
+    int64_t run = (int64_t)environment * e->seeds + seed;
+    return run * e->n_cells * e->trials + cell->first + (int64_t)trial * cell->together;
+}
+
+static void add_units(const pf_experiment *e, int environment, int seed, const pf_cell *cell)
+{
+    for (int trial = 0; trial < e->trials; trial++) {
+        pf_unit unit = {.seed = seed, .trial = trial};
+        snprintf(unit.environment, sizeof unit.environment, "%s",
+                 e->suite->environments.text[environment]);
+        memcpy(unit.setting, cell->text, sizeof unit.setting);
+        e->units[unit_at(e, environment, seed, trial, cell)] = unit;
+    }
+}
+
 static pf_status make_units(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
@@ -282,15 +321,13 @@ static pf_status make_units(pf_experiment *e, pf_error *error)
     if (!e->units) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %z trials", e->n_units);
     }
-    for (size_t i = 0; i < e->n_units; i++) {
-        pf_unit *u = &e->units[i];
-        size_t rest = i / (size_t)e->trials;
-        u->trial = (int)(i % (size_t)e->trials);
-        memcpy(u->setting, e->cells[rest % (size_t)e->n_cells].text, sizeof u->setting);
-        rest /= (size_t)e->n_cells;
-        u->seed = (int)(rest % (size_t)e->seeds);
-        snprintf(u->environment, sizeof u->environment, "%s",
-                 s->environments.text[rest / (size_t)e->seeds]);
+    place_cells(e);
+    for (int i = 0; i < s->environments.n; i++) {
+        for (int seed = 0; seed < e->seeds; seed++) {
+            for (int c = 0; c < e->n_cells; c++) {
+                add_units(e, i, seed, &e->cells[c]);
+            }
+        }
     }
     return PF_OK;
 }
@@ -602,8 +639,7 @@ int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
         unit->trial >= e->trials) {
         return -1;
     }
-    int64_t at = (int64_t)environment * e->seeds + unit->seed;
-    return (at * e->n_cells + (cell - e->cells)) * e->trials + unit->trial;
+    return unit_at(e, environment, unit->seed, unit->trial, cell);
 }
 
 pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)

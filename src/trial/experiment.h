@@ -23,6 +23,8 @@ typedef struct pf_cell {
     double amplitude;           // of the probes, NaN: the plant's
     int risk;                   // pf_risk
     int shock;                  // tasks under a demand shock
+    int64_t first;              // of its trials among those of an environment and seed
+    int together;               // from one of its trials to the next
     int calibration;            // cells with the same one share their kits
     char text[PF_SETTING_TEXT]; // "B2=1;g=0.20", A, F, K, N, P and profile where they vary
 } pf_cell;

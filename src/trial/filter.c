@@ -86,13 +86,13 @@ static pf_status check_value(const pf_filter *f, int i, int key, const char *val
                              pf_error *error)
 {
     const pf_experiment *e = f->experiment;
-    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
+    for (size_t u = 0; u < e->n_units; u++) {
         if (value_matches(f, key, value, n, &e->units[u])) {
             return PF_OK;
         }
     }
-    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has that %s",
-                   f->clause[i], filter_keys[key]);
+    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s %.*s",
+                   f->clause[i], filter_keys[key], (int)n, value);
 }
 
 pf_status pf_filter_check(const pf_filter *f, pf_error *error)

@@ -301,11 +301,34 @@ static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
     unit->trial = sqlite3_column_int(statement, 4);
 }
 
+static bool same_trial(const pf_unit *a, const pf_unit *b)
+{
+    return a->seed == b->seed && a->trial == b->trial &&
+           strcmp(a->environment, b->environment) == 0;
+}
+
+// The units to claim from pending ones in order.
+static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
+                            bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                            pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
+{
+    bool more = true;
+    pf_status status = PF_OK;
+    while (*n < PF_STORE_CLAIM && (status = next_row(s, pending, &more, error)) == PF_OK && more) {
+        read_unit(pending, &units[*n]);
+        if (*n > 0 && !same_trial(&units[0], &units[*n])) {
+            break;
+        }
+        *n += !wanted || wanted(self, &units[*n]);
+    }
+    return status;
+}
+
 pf_status pf_store_claim(pf_store *s, const char *hash,
                          bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
-                         pf_unit *unit, bool *found, pf_error *error)
+                         pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
-    *found = false;
+    *n = 0;
     sqlite3_stmt *statement = NULL;
     pf_status status = begin(s, error);
     if (status != PF_OK) {
@@ -319,15 +342,11 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
     if (status == PF_OK) {
         const bound values[] = {{hash, 0}};
         bind(statement, 1, values);
-        bool more = true;
-        while (!*found && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
-            read_unit(statement, unit);
-            *found = !wanted || wanted(self, unit);
-        }
+        status = pick_units(s, statement, wanted, self, units, n, error);
     }
     sqlite3_finalize(statement);
-    if (status == PF_OK && *found) {
-        const bound values[] = {{s->owner, 0}, {NULL, unit->id}};
+    for (int i = 0; i < *n && status == PF_OK; i++) {
+        const bound values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
             run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
