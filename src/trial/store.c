@@ -1,125 +1,15 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
 #include "store_impl.h"
 
 #include "../host/text.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
-
-// Whose claim it is: this process and when it started, so that a reused number is not mistaken.
-static void owner_of(pid_t pid, char out[64])
-{
-    char path[64], line[1024];
-    unsigned long long started = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *f = fopen(path, "r");
-    if (f) {
-        size_t n = fread(line, 1, sizeof line - 1, f);
-        line[n] = 0;
-        // the 22nd field; the second may hold spaces but ends at the last bracket
-        char *at = strrchr(line, ')');
-        for (int field = 2; at && field < 22; field++) {
-            at = strchr(at + 1, ' ');
-        }
-        started = at ? strtoull(at, NULL, 10) : 0;
-        fclose(f);
-    }
-    snprintf(out, 64, "%ld-%llu", (long)pid, started);
-}
-
-// Whether the process is there and not merely waiting to be reaped.
-static bool process_runs(pid_t pid)
-{
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *f = fopen(path, "r");
-    size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
-    line[n] = 0;
-    if (f) {
-        fclose(f);
-    }
-    const char *state = strrchr(line, ')');
-    return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
-}
-
-static bool owner_alive(const char *owner)
-{
-    char now[64];
-    pid_t pid = (pid_t)strtol(owner, NULL, 10);
-    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || !process_runs(pid)) {
-        return false;
-    }
-    owner_of(pid, now);
-    return strcmp(now, owner) == 0;
-}
-
-pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
-{
-    *store = NULL;
-    pf_store *s = calloc(1, sizeof *s);
-    if (s) {
-        s->path = malloc(strlen(path) + 1);
-    }
-    if (!s || !s->path) {
-        free(s);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    }
-    strcpy(s->path, path);
-    pthread_mutex_init(&s->lock, NULL);
-    owner_of(getpid(), s->owner);
-    int flags =
-        mode == PF_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    pf_status status = PF_OK;
-    if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
-        status =
-            mode == PF_STORE_READ && access(path, F_OK) != 0
-                ? pf_fail(error, PF_ERR_FILE,
-                          "%s: there is no such database; `preflight bench run` makes it", path)
-                : pf__store_fail(s, "cannot open", error);
-    }
-    if (status == PF_OK) {
-        sqlite3_busy_timeout(s->db, 30000);
-        status = mode == PF_STORE_WRITE
-                     ? pf__store_create(s, error)
-                     : pf__store_run(s, "SELECT count(*) FROM experiment", error);
-    }
-    if (status == PF_OK) {
-        pf__store_columns(s);
-    }
-    if (status != PF_OK) {
-        pf_store_close(s);
-        return status;
-    }
-    *store = s;
-    return PF_OK;
-}
-
-void pf_store_close(pf_store *s)
-{
-    if (s) {
-        sqlite3_close(s->db);
-        pthread_mutex_destroy(&s->lock);
-        free(s->path);
-        free(s);
-    }
-}
-
-pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
-    return pf__store_run(s, sql, error);
-}
 
 // --- statements with a few bound values
 
@@ -260,7 +150,7 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
         bool more = true;
         while (n < 64 && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
             const char *owner = (const char *)sqlite3_column_text(statement, 0);
-            if (!owner || !owner_alive(owner)) {
+            if (!owner || !pf__owner_alive(owner)) {
                 snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
             }
         }

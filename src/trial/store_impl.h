@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <sys/types.h>
 
 struct pf_store {
     sqlite3 *db;
@@ -16,10 +17,19 @@ struct pf_store {
     bool has[PF_METRIC_COUNT]; // metrics that its table of results has
 };
 
+// Whose claim it is: a process and when it started, so that a reused number is not mistaken.
+void pf__owner_of(pid_t pid, char out[64]);
+bool pf__owner_alive(const char *owner);
+
 pf_status pf__store_fail(pf_store *s, const char *what, pf_error *error);
 pf_status pf__store_run(pf_store *s, const char *sql, pf_error *error);
 pf_status pf__store_prepare(pf_store *s, const char *sql, sqlite3_stmt **statement,
                             pf_error *error);
+
+// sqlite3_exec that also waits where SQLite does not do so by itself: while another process turns a
+// new file to write-ahead logging. Returns SQLite's code.
+int pf__store_wait(pf_store *s, const char *sql, int (*each)(void *, int, char **, char **),
+                   void *self);
 
 // Tables and view, as far as they are missing; metrics that came later are added.
 pf_status pf__store_create(pf_store *s, pf_error *error);

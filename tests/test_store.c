@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "trial/store.h"
+
+#include "host/file.h"
+#include "program.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Four trials of one plant.
+static const char suite_text[] = "id: tiny\n"
+                                 "title: four trials\n"
+                                 "environments: [pump_tank]\n"
+                                 "methods: [random, eg-mpt]\n"
+                                 "gains: [.35]\n"
+                                 "sigma: .06\n";
+
+static char folder[200];
+
+static const char *in_folder(const char *name, char path[256])
+{
+    snprintf(path, 256, "%s/%s", folder, name);
+    return path;
+}
+
+// Runs SQL on a database of the folder, which it creates; the first number of the answer.
+static long sql(const char *db, const char *text)
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    char path[256];
+    long answer = -1;
+    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK) {
+        while (*text && sqlite3_prepare_v2(handle, text, -1, &statement, &text) == SQLITE_OK) {
+            int code = sqlite3_step(statement);
+            answer = code == SQLITE_ROW    ? (long)sqlite3_column_int64(statement, 0)
+                     : code == SQLITE_DONE ? 0
+                                           : -1;
+            sqlite3_finalize(statement);
+        }
+    }
+    sqlite3_close(handle);
+    return answer;
+}
+
+static bool bench(const char *verb, const char *db, const char *more, int status, const char *part)
+{
+    char arguments[1200];
+    snprintf(arguments, sizeof arguments, "bench %s '%s/tiny.yaml' --profile quick --db '%s/%s' %s",
+             verb, folder, folder, db, more);
+    return program(arguments, status, part);
+}
+
+static void check_names(void)
+{
+    static const char *const verbs[] = {"run", "status", "verify", "table", "figure -o x"};
+    static const struct {
+        const char *name, *part;
+    } names[] = {{"", "'' is no file"},
+                 {":memory:", "':memory:' is no file"},
+                 {"file:x?mode=memory", "is an address"}};
+    char arguments[600], path[256];
+    PF_CASE("names that SQLite takes for no file are refused before any work");
+    for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            snprintf(arguments, sizeof arguments,
+                     "bench %s '%s/tiny.yaml' --profile quick --db '%s'", verbs[v], folder,
+                     names[i].name);
+            CHECK(program(arguments, 2, names[i].part));
+        }
+    }
+    pf_store *store = NULL;
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_store_open(&store, "", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf_store_open(&store, ":memory:", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(access(in_folder("x", path), F_OK) != 0);
+}
+
+static void check_same(const char *db, const char *verb, const char *part)
+{
+    char path[256];
+    void *before = NULL, *after = NULL;
+    size_t n = 0, m = 0;
+    in_folder(db, path);
+    CHECK(pf_file_read(path, (size_t)1 << 26, &before, &n, NULL) == PF_OK);
+    CHECK(bench(verb, db, "", 3, part));
+    CHECK(pf_file_read(path, (size_t)1 << 26, &after, &m, NULL) == PF_OK);
+    CHECK(n == m && before && after && memcmp(before, after, n) == 0);
+    free(before);
+    free(after);
+}
+
+static void check_foreign(void)
+{
+    static const char *const verbs[] = {"run", "status", "verify", "table"};
+    static const char *const files[] = {"notes.db", "units.db", "marked.db"};
+    PF_CASE("a database of something else is refused and stays as it is");
+    CHECK(sql("notes.db", "CREATE TABLE note(text); INSERT INTO note VALUES('mine');") == 0);
+    CHECK(sql("units.db", "CREATE TABLE experiment(hash, suite, profile, preflight, settings);"
+                          "CREATE TABLE unit(name, symbol);") == 0);
+    CHECK(sql("marked.db", "PRAGMA application_id = 77;") == 0);
+    for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++) {
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+            check_same(files[i], verbs[v], "a database of something else");
+        }
+    }
+}
+
+static void check_empty(void)
+{
+    char path[256];
+    PF_CASE("a file without anything in it has no results; a run fills it");
+    CHECK(pf_file_write(in_folder("empty.db", path), "", 0, NULL) == PF_OK);
+    check_same("empty.db", "table", "there are no results in it; `preflight bench run`");
+    check_same("empty.db", "status", "there are no results in it");
+    CHECK(bench("run", "empty.db", "", 0, "4 of 4 trials"));
+    CHECK(bench("table", "empty.db", "", 0, "tiny"));
+}
+
+static void check_damaged(void)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    char path[256];
+    PF_CASE("a damaged database is named so");
+    CHECK(bench("run", "damaged.db", "", 0, "4 of 4 trials"));
+    CHECK(pf_file_read(in_folder("damaged.db", path), (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    if (CHECK(n > 8192)) {
+        // the schema, but not the header
+        memset((char *)bytes + 100, 0xa5, 3000);
+        CHECK(pf_file_write(path, bytes, n, NULL) == PF_OK);
+        check_same("damaged.db", "table", "the database is damaged");
+        check_same("damaged.db", "run", "restore a copy of it, or delete it");
+    }
+    free(bytes);
+}
+
+void test_store(void)
+{
+    char path[256];
+    PF_CASE("a suite of four trials");
+    CHECK(program_folder(folder, sizeof folder, "store"));
+    CHECK(pf_file_write(in_folder("tiny.yaml", path), suite_text, sizeof suite_text - 1, NULL) ==
+          PF_OK);
+    check_names();
+    check_foreign();
+    check_empty();
+    check_damaged();
+}
