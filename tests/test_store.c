@@ -50,6 +50,22 @@ static long sql(const char *db, const char *text)
     return answer;
 }
 
+// The first text of the answer.
+static void sql_text(const char *db, const char *text, char out[128])
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    char path[256];
+    out[0] = 0;
+    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK &&
+        sqlite3_prepare_v2(handle, text, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW) {
+        snprintf(out, 128, "%s", (const char *)sqlite3_column_text(statement, 0));
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(handle);
+}
+
 static bool bench(const char *verb, const char *db, const char *more, int status, const char *part)
 {
     char arguments[1200];
@@ -142,6 +158,53 @@ static void check_damaged(void)
     free(bytes);
 }
 
+static void config_of(const char *db, const char *alpha, char config[128])
+{
+    char text[200], hash[128];
+    snprintf(text, sizeof text,
+             "SELECT hash FROM experiment WHERE json_extract(settings, '$.alpha') = %s", alpha);
+    sql_text(db, text, hash);
+    CHECK(strlen(hash) == 16);
+    snprintf(config, 128, "config %.100s", hash);
+}
+
+static void check_configs(void)
+{
+    char own[128], other[128], option[160];
+    PF_CASE("of several configurations the one run last is shown, and the others are named");
+    CHECK(bench("run", "two.db", "", 0, "4 of 4 trials"));
+    CHECK(bench("run", "two.db", "--set alpha=.2", 0, "4 of 4 trials"));
+    config_of("two.db", "0.1", own);
+    config_of("two.db", "0.2", other);
+    CHECK(bench("table", "two.db", "", 0, other));
+    CHECK(bench("table", "two.db", "", 0, "two.db has 2 configurations of tiny at profile quick"));
+    CHECK(bench("status", "two.db", "", 0, ": alpha=0.1\n"));
+    CHECK(bench("table", "two.db", "", 0, "Settings other than the suite's: alpha=0.2."));
+    CHECK(bench("table", "two.db", "--format tex", 0, "Settings other than the suite's"));
+    CHECK(bench("run", "two.db", "", 0, "(0 now"));
+    CHECK(bench("table", "two.db", "", 0, own));
+    CHECK(bench("status", "two.db", "", 0, own));
+    CHECK(bench("status", "two.db", "", 0, ": alpha=0.2\n"));
+
+    PF_CASE("--set and --config choose the configuration of every command that reads");
+    CHECK(bench("table", "two.db", "--set alpha=.2", 0, other));
+    CHECK(bench("status", "two.db", "--set alpha=.2", 0, other));
+    CHECK(bench("verify", "two.db", "--set alpha=.2", 0, "0 differ"));
+    CHECK(bench("table", "two.db", "--set alpha=.3", 3, "holds no run of tiny at profile quick"));
+    CHECK(bench("status", "two.db", "--set alpha=.3", 3, "that of --set here and now"));
+    CHECK(bench("figure", "two.db", "--set alpha=.3 -o x", 3, "holds no run of tiny"));
+    snprintf(option, sizeof option, "--config %s", other + strlen("config "));
+    CHECK(bench("table", "two.db", option, 0, "alpha=0.2"));
+    snprintf(option, sizeof option, "--set alpha=.2 --config %s", own + strlen("config "));
+    CHECK(bench("table", "two.db", option, 3, "leave out one"));
+
+    PF_CASE("a database from before the last run was noted is read, and goes on");
+    CHECK(sql("two.db", "ALTER TABLE experiment DROP COLUMN last_run") == 0);
+    CHECK(bench("table", "two.db", "", 0, other));
+    CHECK(bench("run", "two.db", "", 0, "(0 now"));
+    CHECK(bench("table", "two.db", "", 0, own));
+}
+
 void test_store(void)
 {
     char path[256];
@@ -153,4 +216,5 @@ void test_store(void)
     check_foreign();
     check_empty();
     check_damaged();
+    check_configs();
 }

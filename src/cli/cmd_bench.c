@@ -281,22 +281,13 @@ static pf_status write_status(const bench_call *c, session *s, const char *hash,
     return status;
 }
 
-// The configuration meant: the one named, else the newest in the database, else the suite's own.
+// Where the database has none, the suite's own.
 static pf_status find_hash(const bench_call *c, session *s, char hash[65], pf_error *error)
 {
-    pf_store_counts n;
-    if (!c->config) {
-        pf_status status =
-            pf_store_newest(s->store, s->suite.run->id, c->profile->name, hash, error);
-        if (status == PF_OK && !hash[0]) {
-            snprintf(hash, 65, "%s", s->experiment.hash);
-        }
-        return status;
-    }
-    snprintf(hash, 65, "%s", c->config);
-    pf_status status = pf_store_count(s->store, hash, &n, error);
-    if (status == PF_OK && n.total == 0) {
-        status = pf_fail(error, PF_ERR_ARGUMENT, "%s holds no run with config %s", c->db, hash);
+    pf_status status =
+        bench_find_config(c, s->suite.run, s->experiment.hash, s->store, hash, error);
+    if (status == PF_OK && !hash[0]) {
+        snprintf(hash, 65, "%s", s->experiment.hash);
     }
     return status;
 }

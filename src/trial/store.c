@@ -13,12 +13,7 @@ enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
 
 // --- statements with a few bound values
 
-typedef struct bound {
-    const char *text; // NULL: the number
-    int64_t number;
-} bound;
-
-static void bind(sqlite3_stmt *statement, int n, const bound *values)
+void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values)
 {
     for (int i = 0; i < n; i++) {
         if (values[i].text) {
@@ -29,13 +24,13 @@ static void bind(sqlite3_stmt *statement, int n, const bound *values)
     }
 }
 
-static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *values,
+static pf_status run_bound(pf_store *s, const char *sql, int n, const pf_bound *values,
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     pf_status status = pf__store_prepare(s, sql, &statement, error);
     if (status == PF_OK) {
-        bind(statement, n, values);
+        pf__store_bind(statement, n, values);
         int code = sqlite3_step(statement);
         status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK
                                                            : pf__store_fail(s, "database", error);
@@ -44,8 +39,7 @@ static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *val
     return status;
 }
 
-// The next row of a walk: *more is false at its end; anything else that is no row is an error.
-static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
+pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
 {
     int code = sqlite3_step(statement);
     *more = code == SQLITE_ROW;
@@ -82,11 +76,17 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
     if (status != PF_OK) {
         return status;
     }
-    const bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
+    const pf_bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
     status = run_bound(s,
                        "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
                        " VALUES(?, ?, ?, ?, ?)",
                        5, row, error);
+    if (status == PF_OK) {
+        status = run_bound(s,
+                           "UPDATE experiment SET last_run = (SELECT coalesce(max(last_run), 0) + 1"
+                           " FROM experiment) WHERE hash = ?",
+                           1, row, error);
+    }
     sqlite3_stmt *statement = NULL;
     if (status == PF_OK) {
         status =
@@ -96,41 +96,18 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
                               &statement, error);
     }
     for (size_t i = 0; i < n && status == PF_OK; i++) {
-        const bound values[] = {{hash, 0},
-                                {units[i].environment, 0},
-                                {units[i].setting, 0},
-                                {NULL, units[i].seed},
-                                {NULL, units[i].trial}};
-        bind(statement, 5, values);
+        const pf_bound values[] = {{hash, 0},
+                                   {units[i].environment, 0},
+                                   {units[i].setting, 0},
+                                   {NULL, units[i].seed},
+                                   {NULL, units[i].trial}};
+        pf__store_bind(statement, 5, values);
         status =
             sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "database", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
     return end(s, status, error);
-}
-
-pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, char hash[65],
-                          pf_error *error)
-{
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
-    hash[0] = 0;
-    pf_status status =
-        pf__store_prepare(s,
-                          "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                          " ORDER BY ordinal DESC LIMIT 1",
-                          &statement, error);
-    if (status == PF_OK) {
-        const bound values[] = {{suite, 0}, {profile, 0}};
-        bind(statement, 2, values);
-        status = next_row(s, statement, &more, error);
-        if (more) {
-            snprintf(hash, 65, "%s", (const char *)sqlite3_column_text(statement, 0));
-        }
-    }
-    sqlite3_finalize(statement);
-    return status;
 }
 
 pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
@@ -145,10 +122,10 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     status = pf__store_prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1",
                                &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         bool more = true;
-        while (n < 64 && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while (n < 64 && (status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             const char *owner = (const char *)sqlite3_column_text(statement, 0);
             if (!owner || !pf__owner_alive(owner)) {
                 snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
@@ -157,7 +134,7 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     }
     sqlite3_finalize(statement);
     for (int i = 0; i < n && status == PF_OK; i++) {
-        const bound values[] = {{hash, 0}, {dead[i], 0}};
+        const pf_bound values[] = {{hash, 0}, {dead[i], 0}};
         status = run_bound(s,
                            "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
                            " AND owner = ?",
@@ -172,7 +149,7 @@ pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{hash, 0}};
+    const pf_bound values[] = {{hash, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
                        " state = 3",
@@ -207,17 +184,17 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
         " state = 0 ORDER BY id",
         &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         bool more = true;
-        while (!*found && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while (!*found && (status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             read_unit(statement, unit);
             *found = !wanted || wanted(self, unit);
         }
     }
     sqlite3_finalize(statement);
     if (status == PF_OK && *found) {
-        const bound values[] = {{s->owner, 0}, {NULL, unit->id}};
+        const pf_bound values[] = {{s->owner, 0}, {NULL, unit->id}};
         status =
             run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
@@ -230,7 +207,7 @@ pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
                        " owner = ?",
@@ -283,7 +260,7 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
         return status;
     }
     // only the claim's own holder may finish it, so a unit cannot count twice
-    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
                        " state = 1 AND owner = ?",
@@ -304,7 +281,7 @@ pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
     status =
         run_bound(s,
                   "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
@@ -320,10 +297,10 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
     pf_status status = pf__store_prepare(
         s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         bool more = true;
-        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             int64_t n = sqlite3_column_int64(statement, 1);
             int state = sqlite3_column_int(statement, 0);
             counts->total += n;
@@ -347,10 +324,10 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
                           " WHERE hash = ? AND state = ? ORDER BY id",
                           &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}, {NULL, state}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{hash, 0}, {NULL, state}};
+        pf__store_bind(statement, 2, values);
         bool more = true;
-        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             pf_unit unit;
             read_unit(statement, &unit);
             each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
@@ -388,11 +365,12 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                                   : pf__store_prepare(s, sql.data, &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
     }
     bool more = true;
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+    while (status == PF_OK && (status = pf__store_next(s, statement, &more, error)) == PF_OK &&
+           more) {
         pf_unit unit;
         pf_trial_result result;
         read_unit(statement, &unit);
@@ -418,10 +396,10 @@ pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **b
     pf_status status = pf__store_prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?",
                                          &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{key, 0}, {NULL, statistic}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
+        pf__store_bind(statement, 2, values);
         bool more = false;
-        status = next_row(s, statement, &more, error);
+        status = pf__store_next(s, statement, &more, error);
         if (more) {
             *n = (size_t)sqlite3_column_bytes(statement, 0);
             *bytes = malloc(*n + 1);
@@ -448,8 +426,8 @@ pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const vo
     status = pf__store_prepare(
         s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)", &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{key, 0}, {NULL, statistic}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
+        pf__store_bind(statement, 2, values);
         sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
         status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "kit", error);
     }

@@ -3,6 +3,7 @@
 #ifndef PF_STORE_H
 #define PF_STORE_H
 
+#include "../host/text.h"
 #include "trial.h"
 
 // Results in SQLite: units of work that any number of threads and processes may share, and one row
@@ -28,12 +29,22 @@ void pf_store_close(pf_store *store); // Nullable.
 // For tests: refuse to grow beyond so many pages.
 pf_status pf_store_limit(pf_store *store, int pages, pf_error *error);
 
-// Registers an experiment and its units; a second time nothing changes.
+// Registers an experiment and its units; a second time it is only noted as the one run last.
 pf_status pf_store_begin(pf_store *store, const char *hash, const char *suite, const char *profile,
                          const char *settings, const pf_unit *units, size_t n, pf_error *error);
 
-// The newest experiment of a suite and profile that has a result or unit; hash is empty if none.
-pf_status pf_store_newest(pf_store *store, const char *suite, const char *profile, char hash[65],
+// Experiments of a suite and profile, the one run last first: the hashes of up to `most`, and how
+// many there are.
+pf_status pf_store_configs(pf_store *store, const char *suite, const char *profile, int most,
+                           char (*hashes)[65], int *n, pf_error *error);
+// The settings of an experiment as JSON; nothing is added if it is not there.
+pf_status pf_store_settings(pf_store *store, const char *hash, pf_text *out, pf_error *error);
+// What an experiment has set otherwise than those settings (JSON), as "alpha=0.2, gains=[0.5]";
+// long values are cut. Fingerprints count only where the settings have them.
+pf_status pf_store_differences(pf_store *store, const char *hash, const char *settings,
+                               pf_text *out, pf_error *error);
+// A number among the settings of an experiment; *value stays where it has none such.
+pf_status pf_store_number(pf_store *store, const char *hash, const char *key, double *value,
                           pf_error *error);
 
 // Gives back what dead processes had claimed.

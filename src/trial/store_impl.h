@@ -15,6 +15,7 @@ struct pf_store {
     char owner[64];
     pthread_mutex_t lock;      // one statement at a time within the process
     bool has[PF_METRIC_COUNT]; // metrics that its table of results has
+    bool has_last_run;         // and whether its experiments say when they were run
 };
 
 // Whose claim it is: a process and when it started, so that a reused number is not mistaken.
@@ -26,14 +27,23 @@ pf_status pf__store_run(pf_store *s, const char *sql, pf_error *error);
 pf_status pf__store_prepare(pf_store *s, const char *sql, sqlite3_stmt **statement,
                             pf_error *error);
 
+// A value of a statement: text, or where that is NULL a number.
+typedef struct pf_bound {
+    const char *text;
+    int64_t number;
+} pf_bound;
+void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values);
+// The next row of a walk: *more is false at its end; anything else that is no row is an error.
+pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error);
+
 // sqlite3_exec that also waits where SQLite does not do so by itself: while another process turns a
 // new file to write-ahead logging. Returns SQLite's code.
 int pf__store_wait(pf_store *s, const char *sql, int (*each)(void *, int, char **, char **),
                    void *self);
 
-// Tables and view, as far as they are missing; metrics that came later are added.
+// Tables and view, as far as they are missing; columns that came later are added.
 pf_status pf__store_create(pf_store *s, pf_error *error);
-// Notes which metrics the store has.
+// Notes which of the later columns the store has.
 void pf__store_columns(pf_store *s);
 
 #endif

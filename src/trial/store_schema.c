@@ -45,7 +45,7 @@ static void create_sql(pf_text *sql)
     pf_text_add(
         sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
              " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
-             " settings TEXT NOT NULL);"
+             " settings TEXT NOT NULL, last_run INTEGER);"
              "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
              " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
              " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
@@ -103,12 +103,17 @@ void pf__store_columns(pf_store *s)
         }
     }
     sqlite3_finalize(statement);
+    // which run of all was its last; a count, no time
+    s->has_last_run =
+        pf__store_prepare(s, "SELECT last_run FROM experiment", &statement, NULL) == PF_OK;
+    sqlite3_finalize(statement);
 }
 
-// A store of an earlier version gets the metrics that came since, without values in its old rows.
+// A store of an earlier version gets the columns that came since, without values in its old rows.
 static void add_missing(const pf_store *s, pf_text *sql)
 {
     bool any = false;
+    pf_text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         if (!s->has[i]) {
             pf_text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf_metric_name(i));

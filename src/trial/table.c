@@ -482,6 +482,12 @@ static void write_head(const sheet *s)
               "these'."
             : "");
     pf_grid_paragraph(text, s->format, s->out);
+    if (r->settings) {
+        pf_text set = {0};
+        pf_text_addf(&set, "Settings other than the suite's: %s.", r->settings);
+        pf_grid_paragraph(set.data ? set.data : "", s->format, s->out);
+        pf_text_free(&set);
+    }
 }
 
 pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)

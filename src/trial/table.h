@@ -12,6 +12,7 @@ typedef struct pf_report {
     const char *suite, *title;
     const char *table; // "metrics", "ranks" or "ladder"
     const char *profile, *hash;
+    const char *settings;       // what was set otherwise than in the suite. Nullable.
     const char *const *metrics; // shown first
     int n_metrics;
     double alpha, g_cal;
