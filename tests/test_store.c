@@ -205,6 +205,29 @@ static void check_configs(void)
     CHECK(bench("table", "two.db", "", 0, own));
 }
 
+static void check_incomplete(void)
+{
+    static const char foot[] = "\n2 of 4 trials are done, 1 failed: the numbers above";
+    char path[256], more[300];
+    void *csv = NULL;
+    size_t n = 0;
+    PF_CASE("a table says what it lacks, on stderr and below it; csv has its columns only");
+    CHECK(bench("run", "part.db", "", 0, "4 of 4 trials"));
+    CHECK(sql("part.db",
+              "UPDATE unit SET state = 3, reason = 'gone' WHERE trial = 1;"
+              "UPDATE unit SET state = 0 WHERE trial = 2;"
+              "DELETE FROM result WHERE unit IN (SELECT id FROM unit WHERE state <> 2)") == 0);
+    CHECK(bench("table", "part.db", "", 0, "2 of 4 trials are done, 1 failed; the rest"));
+    CHECK(bench("table", "part.db", "2>/dev/null", 0, foot));
+    CHECK(bench("table", "part.db", "--format tex 2>/dev/null", 0, foot));
+    CHECK(bench("table", "part.db", "--format csv", 0, "2 of 4 trials are done, 1 failed; "));
+    snprintf(more, sizeof more, "--format csv >'%s'", in_folder("part.csv", path));
+    CHECK(bench("table", "part.db", more, 0, ""));
+    CHECK(pf_file_read(path, (size_t)1 << 20, &csv, &n, NULL) == PF_OK);
+    CHECK(csv && strstr(csv, "suite,environment,") == csv && !strstr(csv, "trials are done"));
+    free(csv);
+}
+
 void test_store(void)
 {
     char path[256];
@@ -217,4 +240,5 @@ void test_store(void)
     check_empty();
     check_damaged();
     check_configs();
+    check_incomplete();
 }

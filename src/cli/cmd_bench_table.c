@@ -16,6 +16,7 @@ typedef struct loaded {
     pf_entries entries;
     pf_report report;
     pf_text settings; // other than the suite's
+    pf_store_counts counts;
     double alpha, g_cal;
     char hash[65];
 } loaded;
@@ -71,20 +72,24 @@ static pf_status find_settings(loaded *l, const bench_call *c, const char *name,
     return status;
 }
 
-static pf_status check_rows(const loaded *l, const bench_call *c, pf_error *error)
+static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
 {
-    pf_store_counts counts;
-    pf_status status = pf_store_count(l->store, l->hash, &counts, error);
+    pf_status status = pf_store_count(l->store, l->hash, &l->counts, error);
+    const pf_store_counts counts = l->counts;
     if (status != PF_OK) {
         return status;
     }
     if (counts.done == 0) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s", c->db,
-                       l->hash);
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s%s", c->db,
+                       l->hash,
+                       counts.failed > 0 ? "; `preflight bench status` says why they failed" : "");
     }
     if (counts.done < counts.total) {
-        fprintf(stderr, "preflight %s: %lld of %lld trials are done; the rest is not in here\n",
-                c->command, (long long)counts.done, (long long)counts.total);
+        fprintf(stderr,
+                "preflight %s: %lld of %lld trials are done, %lld failed; the rest is not in "
+                "here\n",
+                c->command, (long long)counts.done, (long long)counts.total,
+                (long long)counts.failed);
     }
     return PF_OK;
 }
@@ -129,6 +134,9 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
                             .metrics = (const char *const *)s->metrics.text,
                             .n_metrics = s->metrics.n,
                             .settings = l->settings.size > 0 ? l->settings.data : NULL,
+                            .done = l->counts.done,
+                            .failed = l->counts.failed,
+                            .total = l->counts.total,
                             .alpha = l->alpha,
                             .g_cal = l->g_cal,
                             .entries = &l->entries,
