@@ -217,6 +217,8 @@ static void check_incomplete(void)
               "UPDATE unit SET state = 3, reason = 'gone' WHERE trial = 1;"
               "UPDATE unit SET state = 0 WHERE trial = 2;"
               "DELETE FROM result WHERE unit IN (SELECT id FROM unit WHERE state <> 2)") == 0);
+    CHECK(bench("status", "part.db", "", 1, "2 of 4 done, 1 failed, 0 running"));
+    CHECK(bench("status", "part.db", "--json", 1, "\"failed\":1,\"running\":0"));
     CHECK(bench("table", "part.db", "", 0, "2 of 4 trials are done, 1 failed; the rest"));
     CHECK(bench("table", "part.db", "2>/dev/null", 0, foot));
     CHECK(bench("table", "part.db", "--format tex 2>/dev/null", 0, foot));
@@ -226,6 +228,28 @@ static void check_incomplete(void)
     CHECK(pf_file_read(path, (size_t)1 << 20, &csv, &n, NULL) == PF_OK);
     CHECK(csv && strstr(csv, "suite,environment,") == csv && !strstr(csv, "trials are done"));
     free(csv);
+}
+
+static void check_claims(void)
+{
+    char path[256], hash[128];
+    pf_store *store = NULL;
+    pf_unit unit;
+    pf_error error = {PF_OK, ""};
+    bool found = false;
+    PF_CASE("status counts as running what living processes have claimed");
+    CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials"));
+    sql_text("claims.db", "SELECT hash FROM experiment", hash);
+    CHECK(sql("claims.db", "DELETE FROM result; UPDATE unit SET state = 0;"
+                           "UPDATE unit SET state = 1, owner = '4194000-1' WHERE trial = 3;"
+                           "UPDATE unit SET state = 1, owner = NULL WHERE trial = 2") == 0);
+    CHECK(pf_store_open(&store, in_folder("claims.db", path), PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_claim(store, hash, NULL, NULL, &unit, &found, &error) == PF_OK && found);
+    CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 1 running"));
+    CHECK(pf_store_unclaim(store, &unit, &error) == PF_OK);
+    pf_store_close(store);
+    CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 0 running"));
+    CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));
 }
 
 void test_store(void)
@@ -241,4 +265,5 @@ void test_store(void)
     check_damaged();
     check_configs();
     check_incomplete();
+    check_claims();
 }

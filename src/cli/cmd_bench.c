@@ -253,16 +253,18 @@ static void list_failure(void *self, const pf_unit *u, const char *reason)
 }
 
 static pf_status write_status(const bench_call *c, session *s, const char *hash, bool json,
-                              pf_text *out, pf_error *error)
+                              bool *failed, pf_text *out, pf_error *error)
 {
     pf_store_counts n;
     pf_status status = pf_store_count(s->store, hash, &n, error);
+    status = status ? status : pf_store_running(s->store, hash, &n.running, error);
     if (status != PF_OK) {
         return status;
     }
     if (n.total == 0) {
         n.total = (int64_t)s->experiment.n_units;
     }
+    *failed = n.failed > 0;
     pf_text_add(out, json ? "{\"suite\":" : "");
     if (!json) {
         pf_text_addf(out, "%s, %s, config %s: %lld of %lld done, %lld failed, %lld running\n",
@@ -294,7 +296,7 @@ static pf_status find_hash(const bench_call *c, session *s, char hash[65], pf_er
 
 static int bench_cmd_status(int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, failed = false;
     int exit_status = EXIT_YES;
     cli_list names = {.n = 0};
     bench_call call = {.command = "bench status"};
@@ -318,9 +320,10 @@ static int bench_cmd_status(int argc, char **argv)
         return cli_fail(call.command, status, &error);
     }
     status = find_hash(&call, &s, hash, &error);
-    status = status ? status : write_status(&call, &s, hash, json, &out, &error);
+    status = status ? status : write_status(&call, &s, hash, json, &failed, &out, &error);
     exit_status = status == PF_OK ? cli_write(call.command, "-", &out)
                                   : cli_fail(call.command, status, &error);
+    exit_status = exit_status == EXIT_YES && failed ? EXIT_NO : exit_status;
     pf_text_free(&out);
     close_session(&s);
     return exit_status;

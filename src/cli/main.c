@@ -152,7 +152,7 @@ static const cli_command commands[] = {
      "                       trained with the profile's settings (default models)\n"
      "  --data DIR           folder with suites/ and data/ (default: installed, else source)\n"
      "  --json               list and status as JSON\n\n"
-     "Exit status 1 if a trial failed or verify found a difference.\n"
+     "Exit status 1 if a trial failed (run, status) or verify found a difference.\n"
      "Example: preflight bench run compact-plants --profile quick\n",
      cmd_bench},
 };

@@ -119,16 +119,17 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    status = pf__store_prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1",
-                               &statement, error);
+    status = pf__store_prepare(
+        s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", &statement,
+        error);
     if (status == PF_OK) {
         const pf_bound values[] = {{hash, 0}};
         pf__store_bind(statement, 1, values);
         bool more = true;
         while (n < 64 && (status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             const char *owner = (const char *)sqlite3_column_text(statement, 0);
-            if (!owner || !pf__owner_alive(owner)) {
-                snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
+            if (!pf__owner_alive(owner)) {
+                snprintf(dead[n++], sizeof dead[0], "%s", owner);
             }
         }
     }
@@ -137,7 +138,7 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
         const pf_bound values[] = {{hash, 0}, {dead[i], 0}};
         status = run_bound(s,
                            "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
-                           " AND owner = ?",
+                           " AND coalesce(owner, '') = ?",
                            2, values, error);
     }
     return end(s, status, error);
@@ -307,6 +308,26 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
             counts->done += state == DONE ? n : 0;
             counts->failed += state == FAILED ? n : 0;
             counts->running += state == RUNNING ? n : 0;
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    *n = 0;
+    pf_status status = pf__store_prepare(s,
+                                         "SELECT coalesce(owner, ''), count(*) FROM unit WHERE"
+                                         " hash = ? AND state = 1 GROUP BY owner",
+                                         &statement, error);
+    if (status == PF_OK) {
+        bool more = true;
+        pf__store_bind(statement, 1, &(pf_bound){hash, 0});
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
+            bool alive = pf__owner_alive((const char *)sqlite3_column_text(statement, 0));
+            *n += alive ? sqlite3_column_int64(statement, 1) : 0;
         }
     }
     sqlite3_finalize(statement);

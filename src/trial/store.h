@@ -70,8 +70,11 @@ pf_status pf_store_fail(pf_store *store, const pf_unit *unit, const char *reason
 typedef struct pf_store_counts {
     int64_t total, done, failed, running;
 } pf_store_counts;
+// `running` is what is claimed, by dead processes too until pf_store_recover.
 pf_status pf_store_count(pf_store *store, const char *hash, pf_store_counts *counts,
                          pf_error *error);
+// Units that living processes have claimed.
+pf_status pf_store_running(pf_store *store, const char *hash, int64_t *n, pf_error *error);
 
 // Calls back for every unit that is marked done, whether its rows are there or not.
 pf_status pf_store_done(pf_store *store, const char *hash,
