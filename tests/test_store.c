@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // Four trials of one plant.
@@ -252,6 +254,77 @@ static void check_claims(void)
     CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));
 }
 
+// Opens a database of the folder to read as a user that is not root, who may write anything; its
+// status, and what is wrong.
+static int read_as_other(const char *db, char *text, size_t n)
+{
+    int ends[2], ended = 0;
+    if (pipe(ends) != 0) {
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        char path[256];
+        pf_store *store = NULL;
+        pf_error error = {PF_OK, ""};
+        pf_store_counts counts;
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+            _exit(99);
+        }
+        pf_status status = pf_store_open(&store, in_folder(db, path), PF_STORE_READ, &error);
+        status = status ? status : pf_store_count(store, "none", &counts, &error);
+        pf_store_close(store);
+        ssize_t written = write(ends[1], error.text, strlen(error.text));
+        _exit(written < 0 ? 98 : (int)status);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], text, n - 1);
+    text[got > 0 ? got : 0] = 0;
+    close(ends[0]);
+    return waitpid(pid, &ended, 0) == pid && WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+}
+
+static bool alone(const char *db)
+{
+    char name[32], path[256];
+    snprintf(name, sizeof name, "%s-wal", db);
+    bool wal = access(in_folder(name, path), F_OK) == 0;
+    snprintf(name, sizeof name, "%s-shm", db);
+    return !wal && access(in_folder(name, path), F_OK) != 0;
+}
+
+static void check_reading(void)
+{
+    static const char db[] = "read?%41#.db";
+    char path[256], log[256], text[400];
+    void *bytes = NULL;
+    size_t n = 0;
+    PF_CASE("reading leaves nothing beside a database, and needs no right to write");
+    CHECK(bench("run", db, "", 0, "4 of 4 trials"));
+    CHECK(alone(db));
+    CHECK(bench("table", db, "", 0, "tiny"));
+    CHECK(bench("status", db, "", 0, "4 of 4 done"));
+    CHECK(alone(db));
+    CHECK(chmod(pf_scratch_dir(), 0755) == 0);
+    for (int i = 0; i < 3; i++) {
+        // the file, the folder, both
+        CHECK(chmod(in_folder(db, path), i == 1 ? 0666 : 0444) == 0);
+        CHECK(chmod(folder, i == 0 ? 0777 : 0555) == 0);
+        CHECK(read_as_other(db, text, sizeof text) == PF_OK);
+        CHECK_STR(text, "");
+        CHECK(alone(db));
+    }
+    PF_CASE("a log that cannot be read along is not passed over");
+    CHECK(chmod(folder, 0755) == 0 && chmod(path, 0644) == 0);
+    CHECK(pf_file_read(path, (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    CHECK(pf_file_write(in_folder("read?%41#.db-wal", log), bytes, n, NULL) == PF_OK);
+    free(bytes);
+    CHECK(chmod(log, 0444) == 0 && chmod(path, 0444) == 0 && chmod(folder, 0555) == 0);
+    CHECK(read_as_other(db, text, sizeof text) == PF_ERR_FILE);
+    CHECK_CONTAINS(text, "its latest results are in ");
+    CHECK(chmod(folder, 0755) == 0);
+}
+
 void test_store(void)
 {
     char path[256];
@@ -266,4 +339,5 @@ void test_store(void)
     check_configs();
     check_incomplete();
     check_claims();
+    check_reading();
 }

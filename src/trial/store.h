@@ -22,8 +22,8 @@ typedef struct pf_unit {
 
 // Refuses names that SQLite takes for no file: empty, ":memory:", "file:...".
 pf_status pf_store_check_name(const char *path, pf_error *error);
-// Opens or creates; waits up to 30 s for other writers. Reading never creates. A database of
-// something else is refused and stays as it is.
+// Opens or creates; waits up to 30 s for other writers. Reading never creates, leaves nothing
+// behind and needs no right to write. A database of something else is refused and stays as it is.
 pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error);
 void pf_store_close(pf_store *store); // Nullable.
 // For tests: refuse to grow beyond so many pages.

@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "store_impl.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 pf_status pf_store_check_name(const char *path, pf_error *error)
@@ -63,6 +66,80 @@ static pf_status inspect(pf_store *s, bool *empty, pf_error *error)
     return PF_OK;
 }
 
+// What is committed but not yet in the database itself lies in its log.
+static bool log_is_empty(const char *path)
+{
+    char log[PATH_MAX + 8];
+    struct stat state;
+    snprintf(log, sizeof log, "%s-wal", path);
+    return stat(log, &state) != 0 || state.st_size == 0;
+}
+
+// Whether the files that reading beside a writer needs can be made, and removed again.
+static bool can_write(const char *path)
+{
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash) {
+        slash[slash == parent] = 0;
+    }
+    return access(path, W_OK) == 0 && access(parent, W_OK | X_OK) == 0;
+}
+
+// As an address of SQLite's: the file will not change while it is read.
+static int open_unchanging(pf_store *s, const char *path)
+{
+    pf_text address = {0};
+    pf_text_add(&address, "file:");
+    for (const char *p = path; *p; p++) {
+        if (strchr("%?#", *p)) {
+            pf_text_addf(&address, "%%%02X", (unsigned)(unsigned char)*p);
+        } else {
+            pf_text_add_n(&address, p, 1);
+        }
+    }
+    pf_text_add(&address, "?immutable=1");
+    int code =
+        address.failed
+            ? SQLITE_NOMEM
+            : sqlite3_open_v2(address.data, &s->db,
+                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, NULL);
+    pf_text_free(&address);
+    return code;
+}
+
+// Where it may be written it is opened so, though nothing is written: who only reads leaves the
+// files of its log behind. Where it may not, it is read as one that does not change, or with the
+// log that a writer has left.
+static pf_status open_to_read(pf_store *s, pf_error *error)
+{
+    char path[PATH_MAX];
+    if (!realpath(s->path, path)) {
+        return errno == ENOENT || errno == ENOTDIR
+                   ? pf_fail(error, PF_ERR_FILE,
+                             "%s: there is no such database; `preflight bench run` makes it",
+                             s->path)
+                   : pf_fail(error, PF_ERR_FILE, "%s: cannot open: %s", s->path, strerror(errno));
+    }
+    bool writable = can_write(path), logged = !log_is_empty(path);
+    int flags = (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_FULLMUTEX;
+    int code =
+        writable || logged ? sqlite3_open_v2(path, &s->db, flags, NULL) : open_unchanging(s, path);
+    if (code == SQLITE_OK) {
+        code = sqlite3_exec(s->db, "PRAGMA query_only = 1", NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && !writable && logged &&
+        sqlite3_exec(s->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL) ==
+            SQLITE_CANTOPEN) {
+        return pf_fail(error, PF_ERR_FILE,
+                       "%s: its latest results are in %s-wal, which cannot be read in a folder "
+                       "that cannot be written; copy both into one of your own",
+                       s->path, s->path);
+    }
+    return code == SQLITE_OK ? PF_OK : pf__store_fail(s, "cannot open", error);
+}
+
 pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
 {
     *store = NULL;
@@ -81,14 +158,12 @@ pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, 
     strcpy(s->path, path);
     pthread_mutex_init(&s->lock, NULL);
     pf__owner_of(getpid(), s->owner);
-    int flags =
-        mode == PF_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
-        status =
-            mode == PF_STORE_READ && access(path, F_OK) != 0
-                ? pf_fail(error, PF_ERR_FILE,
-                          "%s: there is no such database; `preflight bench run` makes it", path)
-                : pf__store_fail(s, "cannot open", error);
+    if (mode == PF_STORE_READ) {
+        status = open_to_read(s, error);
+    } else if (sqlite3_open_v2(path, &s->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+                               NULL) != SQLITE_OK) {
+        status = pf__store_fail(s, "cannot open", error);
     }
     if (status == PF_OK) {
         bool empty = false;
