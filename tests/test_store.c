@@ -325,6 +325,49 @@ static void check_reading(void)
     CHECK(chmod(folder, 0755) == 0);
 }
 
+static void check_binding(void)
+{
+    static const char a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", b[] = "bbbbbbbbbbbbbbbb";
+    static const char plant[] = "pump_tank";
+    static const char *const methods[] = {"random"};
+    const pf_trial_result results[1] = {{.value = {0}}};
+    char path[256], hash[128], bound[65];
+    pf_store *one = NULL, *two = NULL;
+    pf_unit unit;
+    pf_error error = {PF_OK, ""};
+    bool found = false;
+    PF_CASE("a model holds the trials it has made; failed ones do not hold it");
+    CHECK(bench("run", "models.db", "", 0, "4 of 4 trials"));
+    sql_text("models.db", "SELECT hash FROM experiment", hash);
+    CHECK(sql("models.db", "DELETE FROM result; UPDATE unit SET state = 0") == 0);
+    in_folder("models.db", path);
+    CHECK(pf_store_open(&one, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_open(&two, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_claim(one, hash, NULL, NULL, &unit, &found, &error) == PF_OK && found);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_fail(one, &unit, "no good", &error) == PF_OK);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    // the first is late: it had not claimed anything when the second came
+    CHECK(pf_store_claim(one, hash, NULL, NULL, &unit, &found, &error) == PF_OK && found);
+    CHECK(pf_store_finish(one, &unit, 1, methods, results, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, "with another model");
+    CHECK(pf_store_unclaim(one, &unit, &error) == PF_OK);
+    CHECK(pf_store_claim(two, hash, NULL, NULL, &unit, &found, &error) == PF_OK && found);
+    CHECK(pf_store_finish(two, &unit, 1, methods, results, &error) == PF_OK);
+    CHECK(pf_store_bind(one, hash, "another", a, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    pf_store_close(one);
+    pf_store_close(two);
+}
+
 void test_store(void)
 {
     char path[256];
@@ -340,4 +383,5 @@ void test_store(void)
     check_incomplete();
     check_claims();
     check_reading();
+    check_binding();
 }

@@ -46,7 +46,7 @@ pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_er
     return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : pf__store_fail(s, "reading", error);
 }
 
-static pf_status begin(pf_store *s, pf_error *error)
+pf_status pf__store_begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
     pf_status status = pf__store_run(s, "BEGIN IMMEDIATE", error);
@@ -56,8 +56,7 @@ static pf_status begin(pf_store *s, pf_error *error)
     return status;
 }
 
-// Commits if all went well, else rolls back; nothing half stays.
-static pf_status end(pf_store *s, pf_status status, pf_error *error)
+pf_status pf__store_end(pf_store *s, pf_status status, pf_error *error)
 {
     if (status == PF_OK) {
         status = pf__store_run(s, "COMMIT", error);
@@ -72,7 +71,7 @@ static pf_status end(pf_store *s, pf_status status, pf_error *error)
 pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
                          const char *settings, const pf_unit *units, size_t n, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -107,7 +106,7 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
@@ -115,7 +114,7 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     char dead[64][64];
     int n = 0;
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -141,12 +140,12 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
                            " AND coalesce(owner, '') = ?",
                            2, values, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -155,7 +154,7 @@ pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
                        "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
                        " state = 3",
                        1, values, error);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
@@ -175,7 +174,7 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
 {
     *found = false;
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -199,12 +198,12 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
         status =
             run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -213,7 +212,7 @@ pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
                        "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
                        " owner = ?",
                        2, values, error);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
@@ -256,7 +255,7 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                           const char *const *methods, const pf_trial_result *results,
                           pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -271,14 +270,17 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                          (int)unit->id);
     }
     if (status == PF_OK) {
+        status = pf__store_still_bound(s, unit, error);
+    }
+    if (status == PF_OK) {
         status = insert_results(s, unit, n_methods, methods, results, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -288,7 +290,7 @@ pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf
                   "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
                   " 1 AND owner = ?",
                   3, values, error);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
@@ -440,7 +442,7 @@ pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const vo
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -453,5 +455,5 @@ pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const vo
         status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "kit", error);
     }
     sqlite3_finalize(statement);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }

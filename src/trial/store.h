@@ -92,6 +92,13 @@ typedef pf_status (*pf_row_fn)(void *self, const pf_unit *unit, const char *meth
 pf_status pf_store_rows(pf_store *store, const char *hash, pf_row_fn each, void *self,
                         pf_error *error);
 
+// Ties the trials of an experiment in an environment to a model, by its sha256. A tie to another
+// one holds while a trial is done or a living process has claimed one; what was only tried and
+// failed does not hold it. Who was tied before cannot finish a trial then. bound: the model that
+// they are tied to now.
+pf_status pf_store_bind(pf_store *store, const char *hash, const char *environment,
+                        const char *model, char bound[65], pf_error *error);
+
 // Calibrated kits, kept so that a resumed run need not calibrate again. *bytes (free with free())
 // is NULL where there is none.
 // What else is kept in the same way, in places that no statistic has.

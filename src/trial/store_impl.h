@@ -9,13 +9,21 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
+// The model that this process makes the trials of an experiment's environment with.
+typedef struct pf_tie {
+    char key[96]; // hash|environment
+    char model[65];
+} pf_tie;
+
 struct pf_store {
     sqlite3 *db;
     char *path;
     char owner[64];
     pthread_mutex_t lock;      // one statement at a time within the process
     bool has[PF_METRIC_COUNT]; // metrics that its table of results has
-    bool has_last_run;         // and whether its experiments say when they were run
+    int n_ties;
+    pf_tie *tie;
+    bool has_last_run; // and whether its experiments say when they were run
 };
 
 // Whose claim it is: a process and when it started, so that a reused number is not mistaken.
@@ -35,6 +43,14 @@ typedef struct pf_bound {
 void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values);
 // The next row of a walk: *more is false at its end; anything else that is no row is an error.
 pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error);
+
+// A transaction, for which the process is locked; its end commits if all went well, else rolls
+// back.
+pf_status pf__store_begin(pf_store *s, pf_error *error);
+pf_status pf__store_end(pf_store *s, pf_status status, pf_error *error);
+
+// Refuses a unit whose environment another process has tied to another model since.
+pf_status pf__store_still_bound(pf_store *s, const pf_unit *unit, pf_error *error);
 
 // sqlite3_exec that also waits where SQLite does not do so by itself: while another process turns a
 // new file to write-ahead logging. Returns SQLite's code.

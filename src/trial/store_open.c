@@ -194,6 +194,7 @@ void pf_store_close(pf_store *s)
     if (s) {
         sqlite3_close(s->db);
         pthread_mutex_destroy(&s->lock);
+        free(s->tie);
         free(s->path);
         free(s);
     }
