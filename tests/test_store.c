@@ -249,6 +249,9 @@ static void check_claims(void)
     CHECK(pf_store_claim(store, hash, NULL, NULL, &unit, &found, &error) == PF_OK && found);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 1 running"));
     CHECK(pf_store_unclaim(store, &unit, &error) == PF_OK);
+    // a claim that is gone can be neither finished nor failed
+    CHECK(pf_store_fail(store, &unit, "late", &error) == PF_ERR_INTERNAL);
+    CHECK_CONTAINS(error.text, "is not this process's");
     pf_store_close(store);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 0 running"));
     CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));

@@ -17,7 +17,6 @@ typedef struct run {
     pf_shelves shelves;
     pthread_mutex_t lock; // of everything below
     bool broken;          // the store failed; the others stop too
-    size_t claimed;       // in this pass
     size_t since_count;   // finished since the store was last counted
     pf_store_counts counts;
     pf_run_report *report;
@@ -88,21 +87,18 @@ static pf_status work(void *self, int worker, size_t item, pf_error *error)
     (void)item;
     run *r = self;
     pf_desk desk;
-    size_t claimed = 0;
     pf_status status = pf__desk_init(&desk, r->experiment, error);
     bool found = true;
     while (status == PF_OK && found && !stopped(r)) {
         pf_unit unit;
         status = pf_store_claim(r->store, r->experiment->hash, wants, r, &unit, &found, error);
         if (status == PF_OK && found) {
-            claimed++;
             status = run_unit(r, &desk, &unit, error);
         }
     }
     pf__desk_free(&desk);
     pthread_mutex_lock(&r->lock);
     r->broken = r->broken || status != PF_OK;
-    r->claimed += claimed;
     r->report->rolls += desk.rolls;
     pthread_mutex_unlock(&r->lock);
     return status;

@@ -251,6 +251,15 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
     return status;
 }
 
+// Only the claim's own holder may end it, so that a unit cannot count twice.
+static pf_status check_ended(pf_store *s, const pf_unit *unit, pf_error *error)
+{
+    return sqlite3_changes(s->db) == 1
+               ? PF_OK
+               : pf_fail(error, PF_ERR_INTERNAL, "%s: unit %d is not this process's", s->path,
+                         (int)unit->id);
+}
+
 pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                           const char *const *methods, const pf_trial_result *results,
                           pf_error *error)
@@ -259,16 +268,12 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
     if (status != PF_OK) {
         return status;
     }
-    // only the claim's own holder may finish it, so a unit cannot count twice
     const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
                        " state = 1 AND owner = ?",
                        2, values, error);
-    if (status == PF_OK && sqlite3_changes(s->db) != 1) {
-        status = pf_fail(error, PF_ERR_INTERNAL, "%s: unit %d is not this process's", s->path,
-                         (int)unit->id);
-    }
+    status = status ? status : check_ended(s, unit, error);
     if (status == PF_OK) {
         status = pf__store_still_bound(s, unit, error);
     }
@@ -290,6 +295,7 @@ pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf
                   "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
                   " 1 AND owner = ?",
                   3, values, error);
+    status = status ? status : check_ended(s, unit, error);
     return pf__store_end(s, status, error);
 }
 

@@ -19,11 +19,12 @@ struct pf_store {
     sqlite3 *db;
     char *path;
     char owner[64];
-    pthread_mutex_t lock;      // one statement at a time within the process
+    pthread_mutex_t lock;      // of transactions: one at a time within the process; most readers
+                               // go without, SQLite orders their statements
     bool has[PF_METRIC_COUNT]; // metrics that its table of results has
+    bool has_last_run;         // and whether its experiments say which was run last
     int n_ties;
     pf_tie *tie;
-    bool has_last_run; // and whether its experiments say when they were run
 };
 
 // Whose claim it is: a process and when it started, so that a reused number is not mistaken.
