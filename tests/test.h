@@ -71,6 +71,7 @@ const char *pf_scratch_dir(void);
     X(train, false)                                                                                \
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
+    X(store, true)                                                                                 \
     X(settings, false)                                                                             \
     X(domain, true)                                                                                \
     X(bank, false)                                                                                 \

@@ -60,12 +60,21 @@ def _known(connection: sqlite3.Connection, db: Path, suite: Any) -> None:
             raise ValueError(f"suite {name!r}: {os.fspath(db)} has {', '.join(known) or 'none'}")
 
 
+def _latest(connection: sqlite3.Connection) -> List[str]:
+    """Of every suite and profile the experiment that was run last."""
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(experiment)")]
+    # databases of earlier versions do not say
+    order = "coalesce(last_run, 0), ordinal" if "last_run" in columns else "ordinal"
+    rows = connection.execute(f"SELECT suite, profile, hash FROM experiment ORDER BY {order}")
+    return list({row[:2]: row[2] for row in rows}.values())
+
+
 def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
            environment: Any = None, method: Any = None, metric: Any = None,
            config: Optional[str] = None) -> pandas.DataFrame:
     """Every trial: columns suite, environment, setting, method, seed, trial, metric, value,
     profile, config_hash. Arguments pick one value or several. Of several experiments of a suite
-    and profile the newest, unless `config` names a hash (or "all").
+    and profile the one run last, unless `config` names a hash (or "all").
     """
     pandas = _pandas()
     if not pathlib.Path(db).is_file():
@@ -76,9 +85,7 @@ def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
         _known(connection, db, suite)
         hashes = None
         if config is None:
-            hashes = [row[0] for row in connection.execute(
-                "SELECT hash FROM experiment e WHERE ordinal = (SELECT max(ordinal) FROM "
-                "experiment n WHERE n.suite = e.suite AND n.profile = e.profile)")]
+            hashes = _latest(connection)
         elif config != "all":
             hashes = [config]
         where, arguments = _filters([("suite", suite), ("profile", profile), ("metric", metric),

@@ -64,6 +64,11 @@ bool bench_resolve(bench_call *c, int *status)
                             c->profile_name);
         return false;
     }
+    pf_error error = {PF_OK, ""};
+    if (pf_store_check_name(c->db, &error) != PF_OK) {
+        *status = cli_usage(c->command, "%s", error.text);
+        return false;
+    }
     if (!find_folder(c)) {
         fprintf(stderr, "preflight %s: there is no folder %s/suites; name one with --data DIR\n",
                 c->command, c->folder);

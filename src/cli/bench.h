@@ -4,6 +4,7 @@
 #define PF_CLI_BENCH_H
 
 #include "cli.h"
+#include "trial/store.h"
 #include "trial/suite.h"
 
 // What the subcommands of bench share.
@@ -37,6 +38,12 @@ typedef struct bench_suite {
 pf_status bench_suite_open(const bench_call *call, const char *name, bench_suite *suite,
                            pf_error *error);
 void bench_suite_close(bench_suite *suite);
+
+// The hash of the configuration meant: --config, else that of --set, else the one run last, with
+// the others named on stderr; empty if there is none. own: the hash of the suite as called, needed
+// with --set only.
+pf_status bench_find_config(const bench_call *call, const pf_suite *suite, const char *own,
+                            pf_store *store, char hash[65], pf_error *error);
 
 // Names of the suites in the folder, sorted; free each and the list.
 pf_status bench_names(const bench_call *call, char ***names, int *n, pf_error *error);

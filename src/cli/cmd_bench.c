@@ -253,16 +253,18 @@ static void list_failure(void *self, const pf_unit *u, const char *reason)
 }
 
 static pf_status write_status(const bench_call *c, session *s, const char *hash, bool json,
-                              pf_text *out, pf_error *error)
+                              bool *failed, pf_text *out, pf_error *error)
 {
     pf_store_counts n;
     pf_status status = pf_store_count(s->store, hash, &n, error);
+    status = status ? status : pf_store_running(s->store, hash, &n.running, error);
     if (status != PF_OK) {
         return status;
     }
     if (n.total == 0) {
         n.total = (int64_t)s->experiment.n_units;
     }
+    *failed = n.failed > 0;
     pf_text_add(out, json ? "{\"suite\":" : "");
     if (!json) {
         pf_text_addf(out, "%s, %s, config %s: %lld of %lld done, %lld failed, %lld running\n",
@@ -281,29 +283,20 @@ static pf_status write_status(const bench_call *c, session *s, const char *hash,
     return status;
 }
 
-// The configuration meant: the one named, else the newest in the database, else the suite's own.
+// Where the database has none, the suite's own.
 static pf_status find_hash(const bench_call *c, session *s, char hash[65], pf_error *error)
 {
-    pf_store_counts n;
-    if (!c->config) {
-        pf_status status =
-            pf_store_newest(s->store, s->suite.run->id, c->profile->name, hash, error);
-        if (status == PF_OK && !hash[0]) {
-            snprintf(hash, 65, "%s", s->experiment.hash);
-        }
-        return status;
-    }
-    snprintf(hash, 65, "%s", c->config);
-    pf_status status = pf_store_count(s->store, hash, &n, error);
-    if (status == PF_OK && n.total == 0) {
-        status = pf_fail(error, PF_ERR_ARGUMENT, "%s holds no run with config %s", c->db, hash);
+    pf_status status =
+        bench_find_config(c, s->suite.run, s->experiment.hash, s->store, hash, error);
+    if (status == PF_OK && !hash[0]) {
+        snprintf(hash, 65, "%s", s->experiment.hash);
     }
     return status;
 }
 
 static int bench_cmd_status(int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, failed = false;
     int exit_status = EXIT_YES;
     cli_list names = {.n = 0};
     bench_call call = {.command = "bench status"};
@@ -327,9 +320,10 @@ static int bench_cmd_status(int argc, char **argv)
         return cli_fail(call.command, status, &error);
     }
     status = find_hash(&call, &s, hash, &error);
-    status = status ? status : write_status(&call, &s, hash, json, &out, &error);
+    status = status ? status : write_status(&call, &s, hash, json, &failed, &out, &error);
     exit_status = status == PF_OK ? cli_write(call.command, "-", &out)
                                   : cli_fail(call.command, status, &error);
+    exit_status = exit_status == EXIT_YES && failed ? EXIT_NO : exit_status;
     pf_text_free(&out);
     close_session(&s);
     return exit_status;

@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include "trial/aggregate.h"
+#include "trial/experiment.h"
 #include "trial/figure.h"
 
 #include <string.h>
@@ -14,26 +15,31 @@ typedef struct loaded {
     pf_paper paper;
     pf_entries entries;
     pf_report report;
+    pf_text settings; // other than the suite's
+    pf_store_counts counts;
+    double alpha, g_cal;
     char hash[65];
 } loaded;
 
 static void unload(loaded *l)
 {
+    pf_text_free(&l->settings);
     pf_entries_free(&l->entries);
     pf_paper_free(&l->paper);
     pf_store_close(l->store);
     bench_suite_close(&l->suite);
 }
 
-// The newest experiment of the suite at this profile, or the one named.
+// The configuration meant; only --set needs the suite's own hash, for which plants are started.
 static pf_status find_hash(loaded *l, const bench_call *c, pf_error *error)
 {
     const char *suite = l->suite.run->id;
-    if (c->config) {
-        snprintf(l->hash, sizeof l->hash, "%.64s", c->config);
-        return PF_OK;
-    }
-    pf_status status = pf_store_newest(l->store, suite, c->profile->name, l->hash, error);
+    pf_experiment own = {0};
+    pf_status status =
+        c->set.n > 0 ? pf_experiment_init(&own, l->suite.run, c->profile, error) : PF_OK;
+    status =
+        status ? status : bench_find_config(c, l->suite.run, own.hash, l->store, l->hash, error);
+    pf_experiment_free(&own);
     if (status == PF_OK && !l->hash[0]) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s has no trials of %s at profile %s; `preflight bench run %s --profile %s "
@@ -43,20 +49,47 @@ static pf_status find_hash(loaded *l, const bench_call *c, pf_error *error)
     return status;
 }
 
-static pf_status check_rows(const loaded *l, const bench_call *c, pf_error *error)
+// What the configuration has set otherwise than the suite, and what its table needs of it.
+static pf_status find_settings(loaded *l, const bench_call *c, const char *name, pf_error *error)
 {
-    pf_store_counts counts;
-    pf_status status = pf_store_count(l->store, l->hash, &counts, error);
+    l->alpha = l->suite.run->alpha;
+    l->g_cal = l->suite.run->g_cal;
+    pf_status status = pf_store_number(l->store, l->hash, "alpha", &l->alpha, error);
+    status = status ? status : pf_store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
+    bench_call plain = *c;
+    plain.set.n = 0;
+    bench_suite suite;
+    pf_experiment e = {0};
+    if (status != PF_OK || bench_suite_open(&plain, name, &suite, NULL) != PF_OK) {
+        return status;
+    }
+    // a suite that cannot be described any more is not compared
+    if (pf_experiment_describe(&e, suite.run, c->profile, NULL) == PF_OK) {
+        status = pf_store_differences(l->store, l->hash, e.settings, &l->settings, error);
+    }
+    pf_experiment_free(&e);
+    bench_suite_close(&suite);
+    return status;
+}
+
+static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
+{
+    pf_status status = pf_store_count(l->store, l->hash, &l->counts, error);
+    const pf_store_counts counts = l->counts;
     if (status != PF_OK) {
         return status;
     }
     if (counts.done == 0) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s", c->db,
-                       l->hash);
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s%s", c->db,
+                       l->hash,
+                       counts.failed > 0 ? "; `preflight bench status` says why they failed" : "");
     }
     if (counts.done < counts.total) {
-        fprintf(stderr, "preflight %s: %lld of %lld trials are done; the rest is not in here\n",
-                c->command, (long long)counts.done, (long long)counts.total);
+        fprintf(stderr,
+                "preflight %s: %lld of %lld trials are done, %lld failed; the rest is not in "
+                "here\n",
+                c->command, (long long)counts.done, (long long)counts.total,
+                (long long)counts.failed);
     }
     return PF_OK;
 }
@@ -90,6 +123,7 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
     status = status ? status : pf_paper_load(&l->paper, folder, error);
     status = status ? status : find_hash(l, c, error);
     status = status ? status : check_rows(l, c, error);
+    status = status ? status : find_settings(l, c, name, error);
     status = status ? status : aggregate(l, error);
     const pf_suite *s = &l->suite.shown;
     l->report = (pf_report){.suite = s->id,
@@ -99,8 +133,12 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
                             .hash = l->hash,
                             .metrics = (const char *const *)s->metrics.text,
                             .n_metrics = s->metrics.n,
-                            .alpha = l->suite.run->alpha,
-                            .g_cal = l->suite.run->g_cal,
+                            .settings = l->settings.size > 0 ? l->settings.data : NULL,
+                            .done = l->counts.done,
+                            .failed = l->counts.failed,
+                            .total = l->counts.total,
+                            .alpha = l->alpha,
+                            .g_cal = l->g_cal,
                             .entries = &l->entries,
                             .paper = &l->paper};
     return status;

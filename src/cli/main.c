@@ -142,15 +142,17 @@ static const cli_command commands[] = {
      "  --threads N          worker threads (default: all processors); same bits for any\n"
      "  --only KEY=A,B       run: a part, by environment, seed, g, B2, F, K, N, P, A or profile\n"
      "  --retry              run: failed trials once more, when their cause is gone\n"
-     "  --set a.b=v          another setting of the suite; gets its own config hash\n"
-     "  --config HASH        status, table, figure, verify: another run than the newest\n"
+     "  --set a.b=v          another setting of the suite; gets its own config hash, by which the\n"
+     "                       other commands find it when they are called with the same --set\n"
+     "  --config HASH        status, table, figure, verify: another configuration than the one\n"
+     "                       run last\n"
      "  --sample N           verify: how many trials (default 50)\n"
      "  --models DIR         learned models of the suites that predict with them; missing ones "
      "are\n"
      "                       trained with the profile's settings (default models)\n"
      "  --data DIR           folder with suites/ and data/ (default: installed, else source)\n"
      "  --json               list and status as JSON\n\n"
-     "Exit status 1 if a trial failed or verify found a difference.\n"
+     "Exit status 1 if a trial failed (run, status) or verify found a difference.\n"
      "Example: preflight bench run compact-plants --profile quick\n",
      cmd_bench},
 };

@@ -59,6 +59,9 @@ pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
 // The same without fingerprints and hash: what would be run, with no plant started.
 pf_status pf_experiment_outline(pf_experiment *experiment, const pf_suite *suite,
                                 const pf_profile *profile, pf_error *error);
+// An outline with settings, but without the plants' fingerprints in them and without a hash.
+pf_status pf_experiment_describe(pf_experiment *experiment, const pf_suite *suite,
+                                 const pf_profile *profile, pf_error *error);
 void pf_experiment_free(pf_experiment *experiment);
 
 // Index of an environment and the cell of a setting; -1 and NULL if it has none such.

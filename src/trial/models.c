@@ -25,16 +25,11 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
         }
         const char *name = e->suite->environments.text[i];
         const char *sha = pf_model_get_info(e->models[i])->sha256;
-        char key[256];
-        void *bound = NULL;
-        size_t n = 0;
-        snprintf(key, sizeof key, "%s|%s", e->hash, name);
-        status = pf_store_kit_get(store, key, PF_STORE_MODEL, &bound, &n, error);
-        if (status == PF_OK && !bound) {
-            status = pf_store_kit_put(store, key, PF_STORE_MODEL, sha, strlen(sha) + 1, error);
-        } else if (status == PF_OK && (n != strlen(sha) + 1 || memcmp(bound, sha, n) != 0)) {
-            char before[17] = "", now[17];
-            snprintf(before, sizeof before, "%.*s", n < 16 ? (int)n : 16, (const char *)bound);
+        char bound[65];
+        status = pf_store_bind(store, e->hash, name, sha, bound, error);
+        if (status == PF_OK && strcmp(bound, sha) != 0) {
+            char before[17], now[17];
+            snprintf(before, sizeof before, "%.16s", bound);
             snprintf(now, sizeof now, "%.16s", sha);
             status =
                 pf_fail(error, PF_ERR_MISMATCH,
@@ -42,7 +37,6 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
                         "%s..., this is %s...); name its folder with --models, or another --db",
                         name, before, now);
         }
-        free(bound);
     }
     return status;
 }

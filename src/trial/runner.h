@@ -27,7 +27,7 @@ typedef struct pf_verify_report {
 } pf_verify_report;
 
 // Recomputes a sample of the stored units, the same for the same hash and size, and compares every
-// value to the last bit. Kits come from the store or are calibrated; nothing is written.
+// value to the last bit. Kits are calibrated anew, never taken from the store; nothing is written.
 pf_status pf_runner_verify(const pf_experiment *experiment, pf_store *store, size_t sample,
                            const pf_effort *effort, pf_verify_report *report, pf_error *error);
 

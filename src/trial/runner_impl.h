@@ -19,7 +19,7 @@ typedef struct pf_shelf {
 typedef struct pf_shelves {
     const pf_experiment *experiment;
     pf_store *store;
-    bool keep; // write what was calibrated to the store
+    bool keep; // take kits from the store, and write what was calibrated to it
     size_t n, n_needed;
     pf_shelf *shelf;
     size_t *needed; // indices of the needed ones
@@ -30,7 +30,7 @@ pf_status pf__shelves_init(pf_shelves *shelves, const pf_experiment *experiment,
 void pf__shelves_free(pf_shelves *shelves);
 // The shelf of a unit.
 pf_shelf *pf__shelves_find(const pf_shelves *shelves, const pf_unit *unit);
-// Loads or calibrates all that are marked needed.
+// Loads (where they are kept) or calibrates all that are marked needed.
 pf_status pf__shelves_fill(pf_shelves *shelves, const pf_effort *effort, pf_error *error);
 
 // What one worker has on its desk: a plant, and the responses and session of the current kits.

@@ -1,134 +1,19 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
 #include "store_impl.h"
 
 #include "../host/text.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
 
-// Whose claim it is: this process and when it started, so that a reused number is not mistaken.
-static void owner_of(pid_t pid, char out[64])
-{
-    char path[64], line[1024];
-    unsigned long long started = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *f = fopen(path, "r");
-    if (f) {
-        size_t n = fread(line, 1, sizeof line - 1, f);
-        line[n] = 0;
-        // the 22nd field; the second may hold spaces but ends at the last bracket
-        char *at = strrchr(line, ')');
-        for (int field = 2; at && field < 22; field++) {
-            at = strchr(at + 1, ' ');
-        }
-        started = at ? strtoull(at, NULL, 10) : 0;
-        fclose(f);
-    }
-    snprintf(out, 64, "%ld-%llu", (long)pid, started);
-}
-
-// Whether the process is there and not merely waiting to be reaped.
-static bool process_runs(pid_t pid)
-{
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    FILE *f = fopen(path, "r");
-    size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
-    line[n] = 0;
-    if (f) {
-        fclose(f);
-    }
-    const char *state = strrchr(line, ')');
-    return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
-}
-
-static bool owner_alive(const char *owner)
-{
-    char now[64];
-    pid_t pid = (pid_t)strtol(owner, NULL, 10);
-    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || !process_runs(pid)) {
-        return false;
-    }
-    owner_of(pid, now);
-    return strcmp(now, owner) == 0;
-}
-
-pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
-{
-    *store = NULL;
-    pf_store *s = calloc(1, sizeof *s);
-    if (s) {
-        s->path = malloc(strlen(path) + 1);
-    }
-    if (!s || !s->path) {
-        free(s);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    }
-    strcpy(s->path, path);
-    pthread_mutex_init(&s->lock, NULL);
-    owner_of(getpid(), s->owner);
-    int flags =
-        mode == PF_STORE_WRITE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    pf_status status = PF_OK;
-    if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
-        status =
-            mode == PF_STORE_READ && access(path, F_OK) != 0
-                ? pf_fail(error, PF_ERR_FILE,
-                          "%s: there is no such database; `preflight bench run` makes it", path)
-                : pf__store_fail(s, "cannot open", error);
-    }
-    if (status == PF_OK) {
-        sqlite3_busy_timeout(s->db, 30000);
-        status = mode == PF_STORE_WRITE
-                     ? pf__store_create(s, error)
-                     : pf__store_run(s, "SELECT count(*) FROM experiment", error);
-    }
-    if (status == PF_OK) {
-        pf__store_columns(s);
-    }
-    if (status != PF_OK) {
-        pf_store_close(s);
-        return status;
-    }
-    *store = s;
-    return PF_OK;
-}
-
-void pf_store_close(pf_store *s)
-{
-    if (s) {
-        sqlite3_close(s->db);
-        pthread_mutex_destroy(&s->lock);
-        free(s->path);
-        free(s);
-    }
-}
-
-pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
-{
-    char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
-    return pf__store_run(s, sql, error);
-}
-
 // --- statements with a few bound values
 
-typedef struct bound {
-    const char *text; // NULL: the number
-    int64_t number;
-} bound;
-
-static void bind(sqlite3_stmt *statement, int n, const bound *values)
+void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values)
 {
     for (int i = 0; i < n; i++) {
         if (values[i].text) {
@@ -139,13 +24,13 @@ static void bind(sqlite3_stmt *statement, int n, const bound *values)
     }
 }
 
-static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *values,
+static pf_status run_bound(pf_store *s, const char *sql, int n, const pf_bound *values,
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     pf_status status = pf__store_prepare(s, sql, &statement, error);
     if (status == PF_OK) {
-        bind(statement, n, values);
+        pf__store_bind(statement, n, values);
         int code = sqlite3_step(statement);
         status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK
                                                            : pf__store_fail(s, "database", error);
@@ -154,15 +39,14 @@ static pf_status run_bound(pf_store *s, const char *sql, int n, const bound *val
     return status;
 }
 
-// The next row of a walk: *more is false at its end; anything else that is no row is an error.
-static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
+pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
 {
     int code = sqlite3_step(statement);
     *more = code == SQLITE_ROW;
     return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : pf__store_fail(s, "reading", error);
 }
 
-static pf_status begin(pf_store *s, pf_error *error)
+pf_status pf__store_begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
     pf_status status = pf__store_run(s, "BEGIN IMMEDIATE", error);
@@ -172,8 +56,7 @@ static pf_status begin(pf_store *s, pf_error *error)
     return status;
 }
 
-// Commits if all went well, else rolls back; nothing half stays.
-static pf_status end(pf_store *s, pf_status status, pf_error *error)
+pf_status pf__store_end(pf_store *s, pf_status status, pf_error *error)
 {
     if (status == PF_OK) {
         status = pf__store_run(s, "COMMIT", error);
@@ -188,15 +71,21 @@ static pf_status end(pf_store *s, pf_status status, pf_error *error)
 pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
                          const char *settings, const pf_unit *units, size_t n, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
+    const pf_bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
     status = run_bound(s,
                        "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
                        " VALUES(?, ?, ?, ?, ?)",
                        5, row, error);
+    if (status == PF_OK) {
+        status = run_bound(s,
+                           "UPDATE experiment SET last_run = (SELECT coalesce(max(last_run), 0) + 1"
+                           " FROM experiment) WHERE hash = ?",
+                           1, row, error);
+    }
     sqlite3_stmt *statement = NULL;
     if (status == PF_OK) {
         status =
@@ -206,41 +95,18 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
                               &statement, error);
     }
     for (size_t i = 0; i < n && status == PF_OK; i++) {
-        const bound values[] = {{hash, 0},
-                                {units[i].environment, 0},
-                                {units[i].setting, 0},
-                                {NULL, units[i].seed},
-                                {NULL, units[i].trial}};
-        bind(statement, 5, values);
+        const pf_bound values[] = {{hash, 0},
+                                   {units[i].environment, 0},
+                                   {units[i].setting, 0},
+                                   {NULL, units[i].seed},
+                                   {NULL, units[i].trial}};
+        pf__store_bind(statement, 5, values);
         status =
             sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "database", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
-    return end(s, status, error);
-}
-
-pf_status pf_store_newest(pf_store *s, const char *suite, const char *profile, char hash[65],
-                          pf_error *error)
-{
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
-    hash[0] = 0;
-    pf_status status =
-        pf__store_prepare(s,
-                          "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                          " ORDER BY ordinal DESC LIMIT 1",
-                          &statement, error);
-    if (status == PF_OK) {
-        const bound values[] = {{suite, 0}, {profile, 0}};
-        bind(statement, 2, values);
-        status = next_row(s, statement, &more, error);
-        if (more) {
-            snprintf(hash, 65, "%s", (const char *)sqlite3_column_text(statement, 0));
-        }
-    }
-    sqlite3_finalize(statement);
-    return status;
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
@@ -248,46 +114,47 @@ pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
     char dead[64][64];
     int n = 0;
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    status = pf__store_prepare(s, "SELECT DISTINCT owner FROM unit WHERE hash = ? AND state = 1",
-                               &statement, error);
+    status = pf__store_prepare(
+        s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", &statement,
+        error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         bool more = true;
-        while (n < 64 && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while (n < 64 && (status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             const char *owner = (const char *)sqlite3_column_text(statement, 0);
-            if (!owner || !owner_alive(owner)) {
-                snprintf(dead[n++], sizeof dead[0], "%s", owner ? owner : "");
+            if (!pf__owner_alive(owner)) {
+                snprintf(dead[n++], sizeof dead[0], "%s", owner);
             }
         }
     }
     sqlite3_finalize(statement);
     for (int i = 0; i < n && status == PF_OK; i++) {
-        const bound values[] = {{hash, 0}, {dead[i], 0}};
+        const pf_bound values[] = {{hash, 0}, {dead[i], 0}};
         status = run_bound(s,
                            "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
-                           " AND owner = ?",
+                           " AND coalesce(owner, '') = ?",
                            2, values, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{hash, 0}};
+    const pf_bound values[] = {{hash, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
                        " state = 3",
                        1, values, error);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
@@ -314,7 +181,8 @@ static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
 {
     bool more = true;
     pf_status status = PF_OK;
-    while (*n < PF_STORE_CLAIM && (status = next_row(s, pending, &more, error)) == PF_OK && more) {
+    while (*n < PF_STORE_CLAIM && (status = pf__store_next(s, pending, &more, error)) == PF_OK &&
+           more) {
         read_unit(pending, &units[*n]);
         if (*n > 0 && !same_trial(&units[0], &units[*n])) {
             break;
@@ -330,7 +198,7 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
 {
     *n = 0;
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
@@ -340,31 +208,31 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
         " state = 0 ORDER BY id",
         &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         status = pick_units(s, statement, wanted, self, units, n, error);
     }
     sqlite3_finalize(statement);
     for (int i = 0; i < *n && status == PF_OK; i++) {
-        const bound values[] = {{s->owner, 0}, {NULL, units[i].id}};
+        const pf_bound values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
             run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
                        " owner = ?",
                        2, values, error);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
@@ -403,43 +271,52 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
     return status;
 }
 
+// Only the claim's own holder may end it, so that a unit cannot count twice.
+static pf_status check_ended(pf_store *s, const pf_unit *unit, pf_error *error)
+{
+    return sqlite3_changes(s->db) == 1
+               ? PF_OK
+               : pf_fail(error, PF_ERR_INTERNAL, "%s: unit %d is not this process's", s->path,
+                         (int)unit->id);
+}
+
 pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                           const char *const *methods, const pf_trial_result *results,
                           pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    // only the claim's own holder may finish it, so a unit cannot count twice
-    const bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
                        " state = 1 AND owner = ?",
                        2, values, error);
-    if (status == PF_OK && sqlite3_changes(s->db) != 1) {
-        status = pf_fail(error, PF_ERR_INTERNAL, "%s: unit %d is not this process's", s->path,
-                         (int)unit->id);
+    status = status ? status : check_ended(s, unit, error);
+    if (status == PF_OK) {
+        status = pf__store_still_bound(s, unit, error);
     }
     if (status == PF_OK) {
         status = insert_results(s, unit, n_methods, methods, results, error);
     }
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
+    const pf_bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
     status =
         run_bound(s,
                   "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
                   " 1 AND owner = ?",
                   3, values, error);
-    return end(s, status, error);
+    status = status ? status : check_ended(s, unit, error);
+    return pf__store_end(s, status, error);
 }
 
 pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
@@ -449,16 +326,36 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
     pf_status status = pf__store_prepare(
         s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
         bool more = true;
-        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             int64_t n = sqlite3_column_int64(statement, 1);
             int state = sqlite3_column_int(statement, 0);
             counts->total += n;
             counts->done += state == DONE ? n : 0;
             counts->failed += state == FAILED ? n : 0;
             counts->running += state == RUNNING ? n : 0;
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    *n = 0;
+    pf_status status = pf__store_prepare(s,
+                                         "SELECT coalesce(owner, ''), count(*) FROM unit WHERE"
+                                         " hash = ? AND state = 1 GROUP BY owner",
+                                         &statement, error);
+    if (status == PF_OK) {
+        bool more = true;
+        pf__store_bind(statement, 1, &(pf_bound){hash, 0});
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
+            bool alive = pf__owner_alive((const char *)sqlite3_column_text(statement, 0));
+            *n += alive ? sqlite3_column_int64(statement, 1) : 0;
         }
     }
     sqlite3_finalize(statement);
@@ -476,10 +373,10 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
                           " WHERE hash = ? AND state = ? ORDER BY id",
                           &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}, {NULL, state}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{hash, 0}, {NULL, state}};
+        pf__store_bind(statement, 2, values);
         bool more = true;
-        while ((status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
             pf_unit unit;
             read_unit(statement, &unit);
             each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
@@ -517,11 +414,12 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                                   : pf__store_prepare(s, sql.data, &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{hash, 0}};
-        bind(statement, 1, values);
+        const pf_bound values[] = {{hash, 0}};
+        pf__store_bind(statement, 1, values);
     }
     bool more = true;
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+    while (status == PF_OK && (status = pf__store_next(s, statement, &more, error)) == PF_OK &&
+           more) {
         pf_unit unit;
         pf_trial_result result;
         read_unit(statement, &unit);
@@ -547,10 +445,10 @@ pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **b
     pf_status status = pf__store_prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?",
                                          &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{key, 0}, {NULL, statistic}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
+        pf__store_bind(statement, 2, values);
         bool more = false;
-        status = next_row(s, statement, &more, error);
+        status = pf__store_next(s, statement, &more, error);
         if (more) {
             *n = (size_t)sqlite3_column_bytes(statement, 0);
             *bytes = malloc(*n + 1);
@@ -570,18 +468,18 @@ pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const vo
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = begin(s, error);
+    pf_status status = pf__store_begin(s, error);
     if (status != PF_OK) {
         return status;
     }
     status = pf__store_prepare(
         s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)", &statement, error);
     if (status == PF_OK) {
-        const bound values[] = {{key, 0}, {NULL, statistic}};
-        bind(statement, 2, values);
+        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
+        pf__store_bind(statement, 2, values);
         sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
         status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "kit", error);
     }
     sqlite3_finalize(statement);
-    return end(s, status, error);
+    return pf__store_end(s, status, error);
 }

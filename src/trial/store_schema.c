@@ -11,6 +11,12 @@
 pf_status pf__store_fail(pf_store *s, const char *what, pf_error *error)
 {
     int code = sqlite3_errcode(s->db);
+    if (code == SQLITE_CORRUPT) {
+        return pf_fail(error, PF_ERR_FILE,
+                       "%s: the database is damaged (%s); restore a copy of it, or delete it and "
+                       "run again",
+                       s->path, sqlite3_errmsg(s->db));
+    }
     const char *advice = code == SQLITE_FULL       ? "; the disk is full"
                          : code == SQLITE_BUSY     ? "; another process holds it"
                          : code == SQLITE_READONLY ? "; it cannot be written"
@@ -39,7 +45,7 @@ static void create_sql(pf_text *sql)
     pf_text_add(
         sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
              " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
-             " settings TEXT NOT NULL);"
+             " settings TEXT NOT NULL, last_run INTEGER);"
              "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
              " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
              " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
@@ -69,21 +75,19 @@ static void view_sql(pf_text *sql)
     pf_text_add(sql, ";");
 }
 
-// Turning a new file to write-ahead logging needs it for a moment alone, and that wait SQLite does
-// not do by itself.
-static pf_status use_wal(pf_store *s, pf_error *error)
+int pf__store_wait(pf_store *s, const char *sql, int (*each)(void *, int, char **, char **),
+                   void *self)
 {
     enum { TRIES = 1500 };
     const struct timespec moment = {0, 20000000};
     int code = SQLITE_BUSY;
     for (int i = 0; i < TRIES && code == SQLITE_BUSY; i++) {
-        code = sqlite3_exec(s->db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL,
-                            NULL, NULL);
+        code = sqlite3_exec(s->db, sql, each, self, NULL);
         if (code == SQLITE_BUSY) {
             nanosleep(&moment, NULL);
         }
     }
-    return code == SQLITE_OK ? PF_OK : pf__store_fail(s, "database", error);
+    return code;
 }
 
 void pf__store_columns(pf_store *s)
@@ -99,12 +103,17 @@ void pf__store_columns(pf_store *s)
         }
     }
     sqlite3_finalize(statement);
+    // which run of all was its last; a count, no time
+    s->has_last_run =
+        pf__store_prepare(s, "SELECT last_run FROM experiment", &statement, NULL) == PF_OK;
+    sqlite3_finalize(statement);
 }
 
-// A store of an earlier version gets the metrics that came since, without values in its old rows.
+// A store of an earlier version gets the columns that came since, without values in its old rows.
 static void add_missing(const pf_store *s, pf_text *sql)
 {
     bool any = false;
+    pf_text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         if (!s->has[i]) {
             pf_text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf_metric_name(i));
@@ -118,7 +127,9 @@ pf_status pf__store_create(pf_store *s, pf_error *error)
 {
     pf_text sql = {0}, later = {0};
     create_sql(&sql);
-    pf_status status = use_wal(s, error);
+    // this needs a new file for a moment alone
+    int code = pf__store_wait(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL, NULL);
+    pf_status status = code == SQLITE_OK ? PF_OK : pf__store_fail(s, "database", error);
     if (status == PF_OK) {
         status = pf__store_run(s, "BEGIN IMMEDIATE", error);
     }

@@ -482,6 +482,45 @@ static void write_head(const sheet *s)
               "these'."
             : "");
     pf_grid_paragraph(text, s->format, s->out);
+    if (r->settings) {
+        pf_text set = {0};
+        pf_text_addf(&set, "Settings other than the suite's: %s.", r->settings);
+        pf_grid_paragraph(set.data ? set.data : "", s->format, s->out);
+        pf_text_free(&set);
+    }
+}
+
+static void write_foot(const sheet *s)
+{
+    const pf_report *r = s->report;
+    char text[200];
+    if (r->done < r->total) {
+        snprintf(text, sizeof text,
+                 "%lld of %lld trials are done, %lld failed: the numbers above are without the "
+                 "rest.",
+                 (long long)r->done, (long long)r->total, (long long)r->failed);
+        pf_grid_paragraph(text, s->format, s->out);
+    }
+}
+
+static pf_status write_grids(const sheet *s, pf_error *error)
+{
+    const char *setting = pf_report_setting(s->report);
+    if (strcmp(s->report->table, "ranks") == 0) {
+        return write_ranks(s, setting, error);
+    }
+    bool ladder = strcmp(s->report->table, "ladder") == 0;
+    pf_status status = ladder ? write_ladder(s, setting, error) : PF_OK;
+    if (status == PF_OK) {
+        status = write_metrics(s, setting, error);
+    }
+    if (status == PF_OK && !ladder) {
+        status = write_differences(s, setting, error);
+    }
+    if (status == PF_OK) {
+        status = write_certificates(s, setting, error);
+    }
+    return status;
 }
 
 pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)
@@ -489,21 +528,10 @@ pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf
     sheet s = {.report = r, .out = out};
     s.format = strcmp(format, "tex") == 0 ? PF_GRID_TEX : PF_GRID_MD;
     s.n_environments = list_environments(r, s.environment);
-    const char *setting = pf_report_setting(r);
     write_head(&s);
-    if (strcmp(r->table, "ranks") == 0) {
-        return write_ranks(&s, setting, error);
-    }
-    bool ladder = strcmp(r->table, "ladder") == 0;
-    pf_status status = ladder ? write_ladder(&s, setting, error) : PF_OK;
+    pf_status status = write_grids(&s, error);
     if (status == PF_OK) {
-        status = write_metrics(&s, setting, error);
-    }
-    if (status == PF_OK && !ladder) {
-        status = write_differences(&s, setting, error);
-    }
-    if (status == PF_OK) {
-        status = write_certificates(&s, setting, error);
+        write_foot(&s);
     }
     return status;
 }

@@ -12,7 +12,9 @@ typedef struct pf_report {
     const char *suite, *title;
     const char *table; // "metrics", "ranks" or "ladder"
     const char *profile, *hash;
-    const char *const *metrics; // shown first
+    const char *settings;        // what was set otherwise than in the suite. Nullable.
+    int64_t done, failed, total; // trials; fewer done than there are is said below a table
+    const char *const *metrics;  // shown first
     int n_metrics;
     double alpha, g_cal;
     const pf_entries *entries;

@@ -1,0 +1,390 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "trial/store.h"
+
+#include "host/file.h"
+#include "program.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Four trials of one plant.
+static const char suite_text[] = "id: tiny\n"
+                                 "title: four trials\n"
+                                 "environments: [pump_tank]\n"
+                                 "methods: [random, eg-mpt]\n"
+                                 "gains: [.35]\n"
+                                 "sigma: .06\n";
+
+static char folder[200];
+
+static const char *in_folder(const char *name, char path[256])
+{
+    snprintf(path, 256, "%s/%s", folder, name);
+    return path;
+}
+
+// Runs SQL on a database of the folder, which it creates; the first number of the answer.
+static long sql(const char *db, const char *text)
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    char path[256];
+    long answer = -1;
+    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK) {
+        while (*text && sqlite3_prepare_v2(handle, text, -1, &statement, &text) == SQLITE_OK) {
+            int code = sqlite3_step(statement);
+            answer = code == SQLITE_ROW    ? (long)sqlite3_column_int64(statement, 0)
+                     : code == SQLITE_DONE ? 0
+                                           : -1;
+            sqlite3_finalize(statement);
+        }
+    }
+    sqlite3_close(handle);
+    return answer;
+}
+
+// The first text of the answer.
+static void sql_text(const char *db, const char *text, char out[128])
+{
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    char path[256];
+    out[0] = 0;
+    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK &&
+        sqlite3_prepare_v2(handle, text, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW) {
+        snprintf(out, 128, "%s", (const char *)sqlite3_column_text(statement, 0));
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(handle);
+}
+
+static bool bench(const char *verb, const char *db, const char *more, int status, const char *part)
+{
+    char arguments[1200];
+    snprintf(arguments, sizeof arguments, "bench %s '%s/tiny.yaml' --profile quick --db '%s/%s' %s",
+             verb, folder, folder, db, more);
+    return program(arguments, status, part);
+}
+
+static void check_names(void)
+{
+    static const char *const verbs[] = {"run", "status", "verify", "table", "figure -o x"};
+    static const struct {
+        const char *name, *part;
+    } names[] = {{"", "'' is no file"},
+                 {":memory:", "':memory:' is no file"},
+                 {"file:x?mode=memory", "is an address"}};
+    char arguments[600], path[256];
+    PF_CASE("names that SQLite takes for no file are refused before any work");
+    for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            snprintf(arguments, sizeof arguments,
+                     "bench %s '%s/tiny.yaml' --profile quick --db '%s'", verbs[v], folder,
+                     names[i].name);
+            CHECK(program(arguments, 2, names[i].part));
+        }
+    }
+    pf_store *store = NULL;
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_store_open(&store, "", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf_store_open(&store, ":memory:", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(access(in_folder("x", path), F_OK) != 0);
+}
+
+static void check_same(const char *db, const char *verb, const char *part)
+{
+    char path[256];
+    void *before = NULL, *after = NULL;
+    size_t n = 0, m = 0;
+    in_folder(db, path);
+    CHECK(pf_file_read(path, (size_t)1 << 26, &before, &n, NULL) == PF_OK);
+    CHECK(bench(verb, db, "", 3, part));
+    CHECK(pf_file_read(path, (size_t)1 << 26, &after, &m, NULL) == PF_OK);
+    CHECK(n == m && before && after && memcmp(before, after, n) == 0);
+    free(before);
+    free(after);
+}
+
+static void check_foreign(void)
+{
+    static const char *const verbs[] = {"run", "status", "verify", "table"};
+    static const char *const files[] = {"notes.db", "units.db", "marked.db"};
+    PF_CASE("a database of something else is refused and stays as it is");
+    CHECK(sql("notes.db", "CREATE TABLE note(text); INSERT INTO note VALUES('mine');") == 0);
+    CHECK(sql("units.db", "CREATE TABLE experiment(hash, suite, profile, preflight, settings);"
+                          "CREATE TABLE unit(name, symbol);") == 0);
+    CHECK(sql("marked.db", "PRAGMA application_id = 77;") == 0);
+    for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++) {
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+            check_same(files[i], verbs[v], "a database of something else");
+        }
+    }
+}
+
+static void check_empty(void)
+{
+    char path[256];
+    PF_CASE("a file without anything in it has no results; a run fills it");
+    CHECK(pf_file_write(in_folder("empty.db", path), "", 0, NULL) == PF_OK);
+    check_same("empty.db", "table", "there are no results in it; `preflight bench run`");
+    check_same("empty.db", "status", "there are no results in it");
+    CHECK(bench("run", "empty.db", "", 0, "4 of 4 trials"));
+    CHECK(bench("table", "empty.db", "", 0, "tiny"));
+}
+
+static void check_damaged(void)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    char path[256];
+    PF_CASE("a damaged database is named so");
+    CHECK(bench("run", "damaged.db", "", 0, "4 of 4 trials"));
+    CHECK(pf_file_read(in_folder("damaged.db", path), (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    if (CHECK(n > 8192)) {
+        // the schema, but not the header
+        memset((char *)bytes + 100, 0xa5, 3000);
+        CHECK(pf_file_write(path, bytes, n, NULL) == PF_OK);
+        check_same("damaged.db", "table", "the database is damaged");
+        check_same("damaged.db", "run", "restore a copy of it, or delete it");
+    }
+    free(bytes);
+}
+
+static void config_of(const char *db, const char *alpha, char config[128])
+{
+    char text[200], hash[128];
+    snprintf(text, sizeof text,
+             "SELECT hash FROM experiment WHERE json_extract(settings, '$.alpha') = %s", alpha);
+    sql_text(db, text, hash);
+    CHECK(strlen(hash) == 16);
+    snprintf(config, 128, "config %.100s", hash);
+}
+
+static void check_configs(void)
+{
+    char own[128], other[128], option[160];
+    PF_CASE("of several configurations the one run last is shown, and the others are named");
+    CHECK(bench("run", "two.db", "", 0, "4 of 4 trials"));
+    CHECK(bench("run", "two.db", "--set alpha=.2", 0, "4 of 4 trials"));
+    config_of("two.db", "0.1", own);
+    config_of("two.db", "0.2", other);
+    CHECK(bench("table", "two.db", "", 0, other));
+    CHECK(bench("table", "two.db", "", 0, "two.db has 2 configurations of tiny at profile quick"));
+    CHECK(bench("status", "two.db", "", 0, ": alpha=0.1\n"));
+    CHECK(bench("table", "two.db", "", 0, "Settings other than the suite's: alpha=0.2."));
+    CHECK(bench("table", "two.db", "--format tex", 0, "Settings other than the suite's"));
+    CHECK(bench("run", "two.db", "", 0, "(0 now"));
+    CHECK(bench("table", "two.db", "", 0, own));
+    CHECK(bench("status", "two.db", "", 0, own));
+    CHECK(bench("status", "two.db", "", 0, ": alpha=0.2\n"));
+
+    PF_CASE("--set and --config choose the configuration of every command that reads");
+    CHECK(bench("table", "two.db", "--set alpha=.2", 0, other));
+    CHECK(bench("status", "two.db", "--set alpha=.2", 0, other));
+    CHECK(bench("verify", "two.db", "--set alpha=.2", 0, "0 differ"));
+    CHECK(bench("table", "two.db", "--set alpha=.3", 3, "holds no run of tiny at profile quick"));
+    CHECK(bench("status", "two.db", "--set alpha=.3", 3, "that of --set here and now"));
+    CHECK(bench("figure", "two.db", "--set alpha=.3 -o x", 3, "holds no run of tiny"));
+    snprintf(option, sizeof option, "--config %s", other + strlen("config "));
+    CHECK(bench("table", "two.db", option, 0, "alpha=0.2"));
+    snprintf(option, sizeof option, "--set alpha=.2 --config %s", own + strlen("config "));
+    CHECK(bench("table", "two.db", option, 3, "leave out one"));
+
+    PF_CASE("a database from before the last run was noted is read, and goes on");
+    CHECK(sql("two.db", "ALTER TABLE experiment DROP COLUMN last_run") == 0);
+    CHECK(bench("table", "two.db", "", 0, other));
+    CHECK(bench("run", "two.db", "", 0, "(0 now"));
+    CHECK(bench("table", "two.db", "", 0, own));
+}
+
+static void check_incomplete(void)
+{
+    static const char foot[] = "\n2 of 4 trials are done, 1 failed: the numbers above";
+    char path[256], more[300];
+    void *csv = NULL;
+    size_t n = 0;
+    PF_CASE("a table says what it lacks, on stderr and below it; csv has its columns only");
+    CHECK(bench("run", "part.db", "", 0, "4 of 4 trials"));
+    CHECK(sql("part.db",
+              "UPDATE unit SET state = 3, reason = 'gone' WHERE trial = 1;"
+              "UPDATE unit SET state = 0 WHERE trial = 2;"
+              "DELETE FROM result WHERE unit IN (SELECT id FROM unit WHERE state <> 2)") == 0);
+    CHECK(bench("status", "part.db", "", 1, "2 of 4 done, 1 failed, 0 running"));
+    CHECK(bench("status", "part.db", "--json", 1, "\"failed\":1,\"running\":0"));
+    CHECK(bench("table", "part.db", "", 0, "2 of 4 trials are done, 1 failed; the rest"));
+    CHECK(bench("table", "part.db", "2>/dev/null", 0, foot));
+    CHECK(bench("table", "part.db", "--format tex 2>/dev/null", 0, foot));
+    CHECK(bench("table", "part.db", "--format csv", 0, "2 of 4 trials are done, 1 failed; "));
+    snprintf(more, sizeof more, "--format csv >'%s'", in_folder("part.csv", path));
+    CHECK(bench("table", "part.db", more, 0, ""));
+    CHECK(pf_file_read(path, (size_t)1 << 20, &csv, &n, NULL) == PF_OK);
+    CHECK(csv && strstr(csv, "suite,environment,") == csv && !strstr(csv, "trials are done"));
+    free(csv);
+}
+
+static void check_claims(void)
+{
+    char path[256], hash[128];
+    pf_store *store = NULL;
+    pf_unit unit[PF_STORE_CLAIM];
+    pf_error error = {PF_OK, ""};
+    int n = 0;
+    PF_CASE("status counts as running what living processes have claimed");
+    CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials"));
+    sql_text("claims.db", "SELECT hash FROM experiment", hash);
+    CHECK(sql("claims.db", "DELETE FROM result; UPDATE unit SET state = 0;"
+                           "UPDATE unit SET state = 1, owner = '4194000-1' WHERE trial = 3;"
+                           "UPDATE unit SET state = 1, owner = NULL WHERE trial = 2") == 0);
+    CHECK(pf_store_open(&store, in_folder("claims.db", path), PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_claim(store, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 1 running"));
+    CHECK(pf_store_unclaim(store, &unit[0], &error) == PF_OK);
+    // a claim that is gone can be neither finished nor failed
+    CHECK(pf_store_fail(store, &unit[0], "late", &error) == PF_ERR_INTERNAL);
+    CHECK_CONTAINS(error.text, "is not this process's");
+    pf_store_close(store);
+    CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 0 running"));
+    CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));
+}
+
+// Opens a database of the folder to read as a user that is not root, who may write anything; its
+// status, and what is wrong.
+static int read_as_other(const char *db, char *text, size_t n)
+{
+    int ends[2], ended = 0;
+    if (pipe(ends) != 0) {
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        char path[256];
+        pf_store *store = NULL;
+        pf_error error = {PF_OK, ""};
+        pf_store_counts counts;
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
+            _exit(99);
+        }
+        pf_status status = pf_store_open(&store, in_folder(db, path), PF_STORE_READ, &error);
+        status = status ? status : pf_store_count(store, "none", &counts, &error);
+        pf_store_close(store);
+        ssize_t written = write(ends[1], error.text, strlen(error.text));
+        _exit(written < 0 ? 98 : (int)status);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], text, n - 1);
+    text[got > 0 ? got : 0] = 0;
+    close(ends[0]);
+    return waitpid(pid, &ended, 0) == pid && WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+}
+
+static bool alone(const char *db)
+{
+    char name[32], path[256];
+    snprintf(name, sizeof name, "%s-wal", db);
+    bool wal = access(in_folder(name, path), F_OK) == 0;
+    snprintf(name, sizeof name, "%s-shm", db);
+    return !wal && access(in_folder(name, path), F_OK) != 0;
+}
+
+static void check_reading(void)
+{
+    static const char db[] = "read?%41#.db";
+    char path[256], log[256], text[400];
+    void *bytes = NULL;
+    size_t n = 0;
+    PF_CASE("reading leaves nothing beside a database, and needs no right to write");
+    CHECK(bench("run", db, "", 0, "4 of 4 trials"));
+    CHECK(alone(db));
+    CHECK(bench("table", db, "", 0, "tiny"));
+    CHECK(bench("status", db, "", 0, "4 of 4 done"));
+    CHECK(alone(db));
+    CHECK(chmod(pf_scratch_dir(), 0755) == 0);
+    for (int i = 0; i < 3; i++) {
+        // the file, the folder, both
+        CHECK(chmod(in_folder(db, path), i == 1 ? 0666 : 0444) == 0);
+        CHECK(chmod(folder, i == 0 ? 0777 : 0555) == 0);
+        CHECK(read_as_other(db, text, sizeof text) == PF_OK);
+        CHECK_STR(text, "");
+        CHECK(alone(db));
+    }
+    PF_CASE("a log that cannot be read along is not passed over");
+    CHECK(chmod(folder, 0755) == 0 && chmod(path, 0644) == 0);
+    CHECK(pf_file_read(path, (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    CHECK(pf_file_write(in_folder("read?%41#.db-wal", log), bytes, n, NULL) == PF_OK);
+    free(bytes);
+    CHECK(chmod(log, 0444) == 0 && chmod(path, 0444) == 0 && chmod(folder, 0555) == 0);
+    CHECK(read_as_other(db, text, sizeof text) == PF_ERR_FILE);
+    CHECK_CONTAINS(text, "its latest results are in ");
+    CHECK(chmod(folder, 0755) == 0);
+}
+
+static void check_binding(void)
+{
+    static const char a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", b[] = "bbbbbbbbbbbbbbbb";
+    static const char plant[] = "pump_tank";
+    static const char *const methods[] = {"random"};
+    const pf_trial_result results[1] = {{.value = {0}}};
+    char path[256], hash[128], bound[65];
+    pf_store *one = NULL, *two = NULL;
+    pf_unit unit[PF_STORE_CLAIM];
+    pf_error error = {PF_OK, ""};
+    int n = 0;
+    PF_CASE("a model holds the trials it has made; failed ones do not hold it");
+    CHECK(bench("run", "models.db", "", 0, "4 of 4 trials"));
+    sql_text("models.db", "SELECT hash FROM experiment", hash);
+    CHECK(sql("models.db", "DELETE FROM result; UPDATE unit SET state = 0") == 0);
+    in_folder("models.db", path);
+    CHECK(pf_store_open(&one, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_open(&two, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_fail(one, &unit[0], "no good", &error) == PF_OK);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    // the first is late: it had not claimed anything when the second came
+    CHECK(pf_store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf_store_finish(one, &unit[0], 1, methods, results, &error) == PF_ERR_MISMATCH);
+    CHECK_CONTAINS(error.text, "with another model");
+    CHECK(pf_store_unclaim(one, &unit[0], &error) == PF_OK);
+    CHECK(pf_store_claim(two, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf_store_finish(two, &unit[0], 1, methods, results, &error) == PF_OK);
+    CHECK(pf_store_bind(one, hash, "another", a, bound, &error) == PF_OK);
+    CHECK_STR(bound, a);
+    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK_STR(bound, b);
+    pf_store_close(one);
+    pf_store_close(two);
+}
+
+void test_store(void)
+{
+    char path[256];
+    PF_CASE("a suite of four trials");
+    CHECK(program_folder(folder, sizeof folder, "store"));
+    CHECK(pf_file_write(in_folder("tiny.yaml", path), suite_text, sizeof suite_text - 1, NULL) ==
+          PF_OK);
+    check_names();
+    check_foreign();
+    check_empty();
+    check_damaged();
+    check_configs();
+    check_incomplete();
+    check_claims();
+    check_reading();
+    check_binding();
+}
