@@ -181,6 +181,32 @@ static void check_failures(pf_plant *plant, const pf_mujoco_system *s, const var
     CHECK(memcmp(start, v->start[3], bytes) == 0);
 }
 
+// In the air and fast: the last of the four sub-steps, and no other, leaves what MuJoCo takes.
+static void check_last_step(void)
+{
+    PF_CASE("an explosion in the very last sub-step fails the trajectory");
+    const double v = 9e9, h = .002;
+    double up[12] = {0, 1e10 - 3.5 * v * h, [7] = v};
+    double command[3] = {0}, start[PF_STATE_MAX], output[PF_MUJOCO_CHAN];
+    pf_plant *plant = plant_checked("hopper");
+    if (!plant) {
+        return;
+    }
+    pf_error error = {PF_OK, ""};
+    pf_roll roll = pf_roll_default();
+    roll.start = start;
+    roll.command = command;
+    roll.rows = 1;
+    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "hopper: qpos 1 is not finite or too large after step 1");
+    // one sub-step lower it is just within the bound
+    up[1] -= v * h;
+    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    roll_checked(plant, &roll, &(pf_trace){.output = output});
+    pf_plant_destroy(plant);
+}
+
 // Gymnasium's Hopper with another size of MuJoCo's working memory, in a folder of its own.
 static bool cramped_hopper(const char *models, const char *memory)
 {
@@ -274,5 +300,6 @@ void test_mujoco_states(json_t *fixture)
         free(v);
         pf_plant_destroy(plant);
     }
+    check_last_step();
     check_errors(json_string_value(json_object_get(fixture, "models")));
 }
