@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs into a fresh folder and builds a consumer from it, by CMake and by pkg-config; a wrong
-# version must fail; every public header compiles alone in C and in C++. Last line: N passed, ...
+# version must fail; every public header compiles alone in C and in C++; MuJoCo is found where it was
+# installed. Last line: N passed, ...
 set -u
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -22,20 +23,47 @@ int main(void)
     return pf_method_find("eg-mpt") ? 0 : 1;
 }
 C
-consumer() { # consumer VERSION
-    mkdir -p "$work/$1"
-    cat >"$work/$1/CMakeLists.txt" <<C
+cat >"$work/plant.c" <<'C'
+#include <preflight/plant.h>
+#include <stdio.h>
+// Three steps of the plant that is named.
+int main(int argc, char **argv)
+{
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    double command[3 * PF_MECH_MAX] = {0};
+    static double output[3 * 100];
+    pf_roll roll = pf_roll_default();
+    roll.command = command;
+    roll.rows = 3;
+    if (argc != 2 || pf_plant_create(&plant, argv[1], &error) != PF_OK ||
+        pf_plant_get_info(plant)->n_chan > 100 ||
+        pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, &error) != PF_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    printf("%s: %.17g\n", pf_plant_get_info(plant)->source, output[0]);
+    pf_plant_destroy(plant);
+    return 0;
+}
+C
+consumer() { # consumer VERSION [FILE TARGET ARGUMENT]: configured, built and run
+    local source=${2:-main.c} target=${3:-preflight} build=$work/$1/${3:-preflight}
+    mkdir -p "$build"
+    cat >"$build/CMakeLists.txt" <<C
 cmake_minimum_required(VERSION 3.21)
 project(consumer C)
 find_package(preflight $1 REQUIRED)
-add_executable(consumer ../main.c)
-target_link_libraries(consumer preflight::preflight)
+add_executable(consumer $work/$source)
+target_link_libraries(consumer preflight::$target)
 C
-    cmake -S "$work/$1" -B "$work/$1/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null 2>&1 &&
-        cmake --build "$work/$1/build" >/dev/null 2>&1 && "$work/$1/build/consumer" >/dev/null
+    cmake -S "$build" -B "$build/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null 2>&1 &&
+        cmake --build "$build/build" >/dev/null 2>&1 && "$build/build/consumer" ${4:+"$4"} >/dev/null
 }
 consumer "$version"
 ok $? "a consumer through CMake"
+consumer "$version" plant.c lab attitude
+ok $? "a consumer of the plants through CMake"
 consumer 99.0 && ok 1 "a wrong version must be refused" || ok 0 ""
 if command -v pkg-config >/dev/null; then
     flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name preflight.pc)") pkg-config --cflags --libs preflight)
@@ -57,6 +85,34 @@ for file in bin/preflight share/man/man1/preflight.1 share/bash-completion/compl
     [ -s "$work/prefix/$file" ]
     ok $? "$file is installed"
 done
+
+# MuJoCo: the library and the model files that were installed, not those of the build
+installed=$work/prefix/bin/preflight models=$work/prefix/share/preflight/gymnasium
+apart() { # apart COMMAND...: in a folder of its own, without the settings of the caller
+    (cd "$work" && env -u PREFLIGHT_MODELS -u LD_LIBRARY_PATH "$@")
+}
+if "$installed" list plants | grep '^hopper ' | grep -qv 'needs MuJoCo'; then
+    printf 'u0,u1,u2\n.1,0,.2\n0,.3,0\n0,0,0\n' >"$work/u.csv"
+    apart "$PWD/build/release/preflight" rollout hopper --commands u.csv >"$work/built.csv"
+    apart "$installed" rollout hopper --commands u.csv >"$work/installed.csv" &&
+        cmp -s "$work/built.csv" "$work/installed.csv" && [ "$(wc -l <"$work/built.csv")" = 5 ]
+    ok $? "an installed preflight runs on MuJoCo as the built one"
+    ldd "$installed" | grep mujoco | grep -q "=> $work/prefix/"
+    ok $? "an installed preflight takes the installed MuJoCo"
+    ldd "$work/$version/lab/build/consumer" | grep mujoco | grep -q "=> $work/prefix/" &&
+        PREFLIGHT_MODELS=$models "$work/$version/lab/build/consumer" hopper | grep -q '^MuJoCo'
+    ok $? "a consumer runs on the installed MuJoCo"
+    mv "$work/prefix" "$work/moved"
+    apart "$work/moved/bin/preflight" rollout hopper --commands u.csv | cmp -s - "$work/built.csv"
+    ok $? "moved elsewhere it still does"
+    mv "$work/moved" "$work/prefix"
+    echo nonsense >"$models/hopper.xml"
+    ! apart "$installed" rollout hopper --commands u.csv >/dev/null 2>&1
+    ok $? "an installed preflight takes the installed models"
+else
+    echo "SKIPPED the installed MuJoCo (built without it: make deps)"
+    if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi
+fi
 bash -n "$work/prefix/share/bash-completion/completions/preflight"
 ok $? "bash completion parses"
 echo "$passed passed, $failed failed"

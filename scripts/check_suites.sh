@@ -6,6 +6,8 @@ set -u
 cd "$(dirname "$0")/.."
 scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
 program=$PWD/build/release/preflight
+python=$PWD/build/venv/bin/python
+[ -x "$python" ] || python=python3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -69,7 +71,7 @@ bench() { # bench SUITE DB ENVIRONMENT
         --only environment="$3"
 }
 
-rows() { # rows DB: everything but when it was written
+rows() { # rows DB: the numbers of its table
     "$program" bench table mujoco-readiness --profile quick --db "$1" --format csv
 }
 
@@ -94,24 +96,62 @@ another_model() {
 }
 check "another model is refused" another_model
 
-# killed again and again, in the training of its models too, then run to the end
-kills=0
-for wait in 1 2 3; do
-    "$program" bench run mujoco-readiness --profile quick --db killed.db --models killed-models \
-        --only environment=swimmer,hopper >/dev/null 2>&1 &
-    child=$!
-    sleep "$wait"
-    kill -9 $child 2>/dev/null && kills=$((kills + 1))
-    wait $child 2>/dev/null
+# killed in the training of its models, then among its trials again and again, then run to the end
+killed=(bench run mujoco-readiness --profile quick --db killed.db --models killed-models
+    --only environment=swimmer,hopper)
+"$program" "${killed[@]}" >/dev/null 2>&1 &
+child=$!
+sleep 1
+check "it was killed on its way" kill -9 $child
+wait $child 2>/dev/null
+
+among_trials() { # kills it as soon as one more trial is done and another is under way
+    "$python" - "$program" "${killed[@]}" <<'P'
+import sqlite3, subprocess, sys, time
+
+def count(state):
+    try:
+        with sqlite3.connect("file:killed.db?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM unit WHERE state = ?", (state,)).fetchone()[0]
+    except sqlite3.OperationalError:  # not there yet
+        return 0
+
+before = count(2)
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+end = time.monotonic() + 60
+while child.poll() is None and time.monotonic() < end and not (count(2) > before and count(1) > 0):
+    time.sleep(.001)
+child.kill()
+signal = -child.wait()
+print(f"signal {signal}: {before} trials done before, {count(2)} now, {count(1)} were under way")
+sys.exit(not (signal == 9 and 0 < count(2) < 8 and count(1) > 0))
+P
+}
+
+trials() { # trials DB: the stored rows, to the last bit
+    "$python" - "$1" <<'P'
+import sqlite3, sys
+with sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True) as db:
+    for row in sorted(db.execute("SELECT * FROM trial_metric WHERE suite = 'mujoco-readiness'")):
+        print(*row)
+P
+}
+
+hits=0
+for _ in 1 2 3; do
+    among_trials >>kills && hits=$((hits + 1))
 done
-check "it was killed on its way" [ "$kills" -gt 0 ]
-check "after kill -9 it goes on" "$program" bench run mujoco-readiness --profile quick \
-    --db killed.db --models killed-models --only environment=swimmer,hopper
-check "the same model after $kills kills" cmp models/hopper-quick.model \
-    killed-models/hopper-quick.model
+check "killed among its trials" [ "$hits" -gt 0 ]
+[ "$hits" -gt 0 ] || cat kills
+check "after kill -9 it goes on" "$program" "${killed[@]}"
+check "the same model after $hits kills" cmp models/hopper-quick.model killed-models/hopper-quick.model
+trials all.db >all.txt
+trials killed.db >killed.txt
+check "the same trials after $hits kills" cmp all.txt killed.txt
+check "trials have rows" grep -q 'hopper .* eg-mpt 0 3 selective_return' all.txt
 rows all.db >all.csv 2>/dev/null
 rows killed.db >killed.csv 2>/dev/null
-check "the same table after $kills kills" cmp all.csv killed.csv
+check "the same table after $hits kills" cmp all.csv killed.csv
 check "the table has rows" grep -q eg-mpt all.csv
 
 echo "$passed passed, $failed failed"

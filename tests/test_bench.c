@@ -5,6 +5,7 @@
 
 #include "trial/store.h"
 
+#include "database.h"
 #include "host/file.h"
 #include "preflight/rng.h"
 #include "program.h"
@@ -14,7 +15,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,28 +58,10 @@ static void wait_s(double seconds)
 
 // --- databases
 
-static sqlite3_int64 ask(const char *db, const char *other, const char *sql)
+static long long ask(const char *db, const char *other, const char *sql)
 {
-    sqlite3 *handle = NULL;
-    sqlite3_stmt *statement = NULL;
-    sqlite3_int64 answer = -1;
-    char attach[320], path[256];
-    if (sqlite3_open(in_folder(db, path), &handle) == SQLITE_OK) {
-        sqlite3_busy_timeout(handle, 10000);
-        if (other) {
-            snprintf(attach, sizeof attach, "ATTACH '%s' AS b", in_folder(other, path));
-            sqlite3_exec(handle, attach, NULL, NULL, NULL);
-        }
-        if (sqlite3_prepare_v2(handle, sql, -1, &statement, NULL) == SQLITE_OK) {
-            int code = sqlite3_step(statement);
-            answer = code == SQLITE_ROW    ? sqlite3_column_int64(statement, 0)
-                     : code == SQLITE_DONE ? 0
-                                           : -1;
-        }
-        sqlite3_finalize(statement);
-    }
-    sqlite3_close(handle);
-    return answer;
+    char path[256], second[256];
+    return database_ask(in_folder(db, path), other ? in_folder(other, second) : NULL, sql);
 }
 
 static bool intact(const char *db)
@@ -156,7 +138,7 @@ typedef struct kills {
 static void kill_round(kills *k, const char *db, int most)
 {
     static const char count[] = "SELECT count(*) FROM unit WHERE state = 2";
-    sqlite3_int64 before = 0;
+    long long before = 0;
     bool ended = false;
     for (int i = 0; !ended && i < most; i++) {
         pid_t pid = launch(db, "2");
@@ -165,7 +147,7 @@ static void kill_round(kills *k, const char *db, int most)
         int status = await(pid);
         ended = status == 0;
         CHECK(ended || status == -SIGKILL);
-        sqlite3_int64 done = ask(db, NULL, count);
+        long long done = ask(db, NULL, count);
         k->n += !ended;
         k->progress += !ended && done > before;
         before = done;
@@ -269,7 +251,7 @@ static void check_full_disk(bench_run *b)
 {
     char path[256];
     PF_CASE("a full disk is an error, the database stays whole and can go on");
-    sqlite3_int64 all = ask("calm.db", NULL, "PRAGMA page_count");
+    long long all = ask("calm.db", NULL, "PRAGMA page_count");
     CHECK(all > 40);
     in_folder("full.db", path);
     for (int step = 0; step < 8; step++) {
@@ -278,7 +260,7 @@ static void check_full_disk(bench_run *b)
         pf_run_report report;
         pf_effort effort = {.threads = 2};
         CHECK(pf_store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK);
-        sqlite3_int64 pages = ask("full.db", NULL, "PRAGMA page_count");
+        long long pages = ask("full.db", NULL, "PRAGMA page_count");
         pages += 1 + (all - pages) * step / 12;
         CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
         CHECK(pf_runner_run(&b->experiment, store, NULL, &effort, &report, &error) == PF_ERR_FILE);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // A check of a machine that is not the kit's own simulator, and what is left when it fails. The
 // machine is the example in Python; variants of it replace one piece of its text.
@@ -130,6 +131,76 @@ static void test_failure(const char *folder)
     CHECK(program(command, 0, "preflight"));
 }
 
+// The number of lines in the folder's `out` that hold the part.
+static int count_lines(const char *folder, const char *part)
+{
+    char path[300];
+    void *text = NULL;
+    size_t size = 0;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/out", folder);
+    if (CHECK(pf_file_read(path, 1 << 20, &text, &size, NULL) == PF_OK)) {
+        for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) {
+            n++;
+        }
+    }
+    free(text);
+    return n;
+}
+
+// `check break.kit --plant VARIANT` of a weak machine; what it prints goes to the folder's `out`.
+static bool check_weak(const char *folder, const char *name, const char *more, int status)
+{
+    char command[1400];
+    snprintf(command, sizeof command,
+             "check %s/break.kit --plant 'exec:python3 %s/%s.py' --fault heater_a:.35 --seed 3 "
+             "--certificate %s/%s.certificate %s >%s/out",
+             folder, folder, name, folder, name, more, folder);
+    return program(command, status, "");
+}
+
+static void test_recovery_failure(const char *folder)
+{
+    static const char *const ways[] = {
+        "        return {\"id\": request[\"id\"], \"error\": \"contact explosion\"}\n",
+        "        return {\"id\": request[\"id\"], \"start\": [20, 20], \"initial\": [20, 20],\n"
+        "                \"output\": [[float(\"nan\")] * 2] * len(request[\"commands\"])}\n",
+        "        sys.exit(3)\n"};
+    char command[600], roll[700];
+    void *certificate = NULL;
+    size_t n = 0;
+    PF_CASE("check: a machine that fails in recovery is ready for nothing");
+    snprintf(command, sizeof command,
+             "calibrate 'exec:python3 %s/rooms.py' -o %s/break.kit --probes single "
+             "--set episodes=40 --set alarm_trials=100 --set stop=break",
+             folder, folder);
+    CHECK(program(command, 0, ""));
+    // what it looked at is ready, heater_b was never probed
+    CHECK(check_weak(folder, "same", "", 1));
+    int first = count_lines(folder, "stage 1"), second = count_lines(folder, "stage 2");
+    CHECK(first > 0 && second > 1 && count_lines(folder, "  go\n") == 1);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        int last = i == 0 ? first + second : first + 1; // the probe that fails
+        snprintf(roll, sizeof roll,
+                 "ROLLS = []\n\n\ndef roll(request):\n    ROLLS.append(1)\n"
+                 "    if len(ROLLS) == %d:\n%s",
+                 last, ways[i]);
+        CHECK(variant(folder, "late", "def roll(request):\n", roll));
+        CHECK(check_weak(folder, "late", "", 3));
+        CHECK(count_lines(folder, "stage 1") == first);
+        CHECK(count_lines(folder, "stage 2") == last - first - 1);
+        CHECK(count_lines(folder, "ready") == 0 && count_lines(folder, "go\n") == 0);
+    }
+    CHECK(check_weak(folder, "late", "--json", 3));
+    CHECK(count_lines(folder, "go") == 0);
+    snprintf(command, sizeof command, "%s/same.certificate", folder);
+    CHECK(pf_file_read(command, 1 << 20, &certificate, &n, NULL) == PF_OK);
+    CHECK_CONTAINS(certificate, "\"decision\":\"go\"");
+    free(certificate);
+    snprintf(command, sizeof command, "%s/late.certificate", folder);
+    CHECK(access(command, F_OK) != 0);
+}
+
 static void test_source(const char *folder)
 {
     char command[600];
@@ -243,6 +314,7 @@ void test_machine(void)
     test_plants(folder);
     test_noise(folder);
     test_failure(folder);
+    test_recovery_failure(folder);
     test_clamped(folder);
     test_source(folder);
 }

@@ -364,6 +364,7 @@ void test_mujoco(void)
         check_contract(s);
     }
     test_mujoco_states(fixture);
+    test_mujoco_suite(fixture);
     json_decref(fixture);
     PF_CASE("no log in the current folder");
     CHECK(had_log || access("MUJOCO_LOG.TXT", F_OK) != 0);

@@ -181,8 +181,33 @@ static void check_failures(pf_plant *plant, const pf_mujoco_system *s, const var
     CHECK(memcmp(start, v->start[3], bytes) == 0);
 }
 
-// Gymnasium's Hopper with another size of MuJoCo's working memory, in a folder of its own.
-static bool cramped_hopper(const char *models, const char *memory)
+// In the air and fast: the last of the four sub-steps, and no other, leaves what MuJoCo takes.
+static void check_last_step(void)
+{
+    PF_CASE("an explosion in the very last sub-step fails the trajectory");
+    const double v = 9e9, h = .002;
+    double up[12] = {0, 1e10 - 3.5 * v * h, [7] = v};
+    double command[3] = {0}, start[PF_STATE_MAX], output[PF_MUJOCO_CHAN];
+    pf_plant *plant = plant_checked("hopper");
+    if (!plant) {
+        return;
+    }
+    pf_error error = {PF_OK, ""};
+    pf_roll roll = pf_roll_default();
+    roll.start = start;
+    roll.command = command;
+    roll.rows = 1;
+    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "hopper: qpos 1 is not finite or too large after step 1");
+    // one sub-step lower it is just within the bound
+    up[1] -= v * h;
+    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    roll_checked(plant, &roll, &(pf_trace){.output = output});
+    pf_plant_destroy(plant);
+}
+
+bool mujoco_variant(const char *models, const char *folder, const char *from, const char *to)
 {
     char path[512], *text = NULL;
     size_t n = 0;
@@ -190,19 +215,46 @@ static bool cramped_hopper(const char *models, const char *memory)
     if (pf_file_read(path, 1 << 20, (void **)&text, &n, NULL) != PF_OK) {
         return false;
     }
-    const char *body = strstr(text, "<mujoco");
-    body = body ? strchr(body, '>') : NULL;
-    snprintf(path, sizeof path, "%s/cramped", pf_scratch_dir());
-    mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/cramped/hopper.xml", pf_scratch_dir());
-    FILE *file = body ? fopen(path, "w") : NULL;
+    char *at = strstr(text, from);
+    mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/hopper.xml", folder);
+    FILE *file = at ? fopen(path, "w") : NULL;
     if (file) {
-        fprintf(file, "<mujoco model=\"hopper\"><size memory=\"%s\"/>", memory);
-        fwrite(body + 1, 1, n - (size_t)(body + 1 - text), file);
+        const char *rest = at + strlen(from);
+        fwrite(text, 1, (size_t)(at - text), file);
+        fputs(to, file);
+        fwrite(rest, 1, n - (size_t)(rest - text), file);
         fclose(file);
     }
     free(text);
     return file != NULL;
+}
+
+char *mujoco_models_begin(const char *folder)
+{
+    const char *before = getenv("PREFLIGHT_MODELS");
+    char *copy = before ? strdup(before) : NULL;
+    setenv("PREFLIGHT_MODELS", folder, 1);
+    return copy;
+}
+
+void mujoco_models_end(char *before)
+{
+    if (before) {
+        setenv("PREFLIGHT_MODELS", before, 1);
+    } else {
+        unsetenv("PREFLIGHT_MODELS");
+    }
+    free(before);
+}
+
+// Hopper with another size of MuJoCo's working memory.
+static bool cramped_hopper(const char *models, const char *memory)
+{
+    char folder[512], size[120];
+    snprintf(folder, sizeof folder, "%s/cramped", pf_scratch_dir());
+    snprintf(size, sizeof size, "<mujoco model=\"hopper\"><size memory=\"%s\"/>", memory);
+    return mujoco_variant(models, folder, "<mujoco model=\"hopper\">", size);
 }
 
 // Pressed deep into the floor, with working memory that does not do for so many contacts; in
@@ -237,10 +289,9 @@ static void check_cramped(const char *models, const char *memory, const char *pa
 static void check_errors(const char *models)
 {
     PF_CASE("errors of MuJoCo and full lists fail the trajectory, not the process");
-    char folder[512], *before = getenv("PREFLIGHT_MODELS");
-    before = before ? strdup(before) : NULL;
+    char folder[512];
     snprintf(folder, sizeof folder, "%s/cramped", pf_scratch_dir());
-    setenv("PREFLIGHT_MODELS", folder, 1);
+    char *before = mujoco_models_begin(folder);
     check_cramped(models, "4K", "MuJoCo warns in step 1: too many contacts");
     check_cramped(models, "10000", "MuJoCo warns in step 1: too many constraints");
     check_cramped(models, "14000", "MuJoCo fails in step 1: mj_stackAlloc: out of memory");
@@ -255,12 +306,7 @@ static void check_errors(const char *models)
     CHECK_CONTAINS(error.text, "ant.xml is not in ");
     CHECK(pf__mujoco_present(pf__mujoco_find("ant"), &error) == PF_ERR_UNSUPPORTED);
     CHECK(pf__mujoco_present(pf__mujoco_find("hopper"), &error) == PF_OK);
-    if (before) {
-        setenv("PREFLIGHT_MODELS", before, 1);
-    } else {
-        unsetenv("PREFLIGHT_MODELS");
-    }
-    free(before);
+    mujoco_models_end(before);
 }
 
 void test_mujoco_states(json_t *fixture)
@@ -277,5 +323,6 @@ void test_mujoco_states(json_t *fixture)
         free(v);
         pf_plant_destroy(plant);
     }
+    check_last_step();
     check_errors(json_string_value(json_object_get(fixture, "models")));
 }

@@ -76,11 +76,15 @@ static void read_channels(const pf_mujoco_system *s, const mjData *d, double *y)
     memcpy(y + n, d->qvel, sizeof(double) * (size_t)s->nv);
 }
 
+// MuJoCo judges a state at the start of the next step, by the same bound; after the last step there
+// is none.
 static pf_status check_numbers(const job *j, const char *what, const double *x, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (!isfinite(x[i])) {
-            return pf_fail(j->error, PF_ERR_PLANT, "%s: %s %d is not finite after step %d",
+        if (mju_isBad(x[i])) {
+            return pf_fail(j->error, PF_ERR_PLANT,
+                           "%s: %s %d is not finite or too large after "
+                           "step %d",
                            j->self->shared->info.name, what, i, j->row + 1);
         }
     }
