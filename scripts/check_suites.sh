@@ -96,6 +96,15 @@ another_model() {
 }
 check "another model is refused" another_model
 
+# verify needs the models of the trials: without them it says so, and recomputes nothing
+no_model() {
+    ! "$program" bench verify mujoco-readiness --profile quick --db all.db --models nowhere \
+        --sample 4 >refused 2>&1 && grep -q 'name that with --models' refused && test ! -e nowhere &&
+        ! "$program" bench verify mujoco-readiness --profile quick --db all.db --models others \
+        --sample 4 >refused 2>&1 && grep -q 'not in the folder\|made with another model' refused
+}
+check "verify without the models of the trials" no_model
+
 # killed in the training of its models, then among its trials again and again, then run to the end
 killed=(bench run mujoco-readiness --profile quick --db killed.db --models killed-models
     --only environment=swimmer,hopper)

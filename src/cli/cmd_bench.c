@@ -349,6 +349,7 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
     }
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s->experiment, NULL, false, &effort, &error);
+    status = status ? status : pf_experiment_bound(&s->experiment, s->store, &error);
     status = status ? status
                     : pf_runner_verify(&s->experiment, s->store, sample, &effort, &report, &error);
     cli_progress_end(&progress);

@@ -103,6 +103,9 @@ bool pf_experiment_learned(const pf_experiment *experiment);
 // of earlier trials are refused, so that no table mixes two.
 pf_status pf_experiment_bind(const pf_experiment *experiment, struct pf_store *store,
                              pf_error *error);
+// Whether the models that made the trials in a store are loaded.
+pf_status pf_experiment_bound(const pf_experiment *experiment, struct pf_store *store,
+                              pf_error *error);
 pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
                               const pf_filter *filter, bool train, const pf_effort *effort,
                               pf_error *error);

@@ -91,8 +91,10 @@ static pf_status check_value(const pf_filter *f, int i, int key, const char *val
             return PF_OK;
         }
     }
-    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s %.*s",
-                   f->clause[i], filter_keys[key], (int)n, value);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)n, value);
+    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s '%s'",
+                   f->clause[i], filter_keys[key], wanted);
 }
 
 pf_status pf_filter_check(const pf_filter *f, pf_error *error)

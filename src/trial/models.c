@@ -16,6 +16,41 @@
 enum { PATH_BYTES = 4096 };
 static const double checkpoint_s = 5;
 
+static pf_status another_model(const char *environment, const char *bound, const char *sha,
+                               pf_error *error)
+{
+    char before[17], now[17];
+    snprintf(before, sizeof before, "%.16s", bound);
+    snprintf(now, sizeof now, "%.16s", sha);
+    return pf_fail(error, PF_ERR_MISMATCH,
+                   "%s: the trials in the database were made with another model (sha256 %s..., "
+                   "this is %s...); name its folder with --models, or another --db",
+                   environment, before, now);
+}
+
+pf_status pf_experiment_bound(const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
+        const char *name = e->suite->environments.text[i];
+        char bound[65];
+        status = pf_store_bound(store, e->hash, name, bound, error);
+        if (status != PF_OK || !bound[0]) {
+            continue;
+        }
+        const char *sha = e->models[i] ? pf_model_get_info(e->models[i])->sha256 : "";
+        if (!e->models[i]) {
+            status = pf_fail(error, PF_ERR_FILE,
+                             "the model that made the trials of %s is not in the folder of models; "
+                             "name that with --models",
+                             name);
+        } else if (strcmp(bound, sha) != 0) {
+            status = another_model(name, bound, sha, error);
+        }
+    }
+    return status;
+}
+
 pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
 {
     pf_status status = PF_OK;
@@ -28,14 +63,7 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
         char bound[65];
         status = pf_store_bind(store, e->hash, name, sha, bound, error);
         if (status == PF_OK && strcmp(bound, sha) != 0) {
-            char before[17], now[17];
-            snprintf(before, sizeof before, "%.16s", bound);
-            snprintf(now, sizeof now, "%.16s", sha);
-            status =
-                pf_fail(error, PF_ERR_MISMATCH,
-                        "%s: the trials in the database were made with another model (sha256 "
-                        "%s..., this is %s...); name its folder with --models, or another --db",
-                        name, before, now);
+            status = another_model(name, bound, sha, error);
         }
     }
     return status;

@@ -100,6 +100,9 @@ pf_status pf_store_rows(pf_store *store, const char *hash, pf_row_fn each, void 
 // they are tied to now.
 pf_status pf_store_bind(pf_store *store, const char *hash, const char *environment,
                         const char *model, char bound[65], pf_error *error);
+// The model that they are tied to, empty: none.
+pf_status pf_store_bound(pf_store *store, const char *hash, const char *environment, char bound[65],
+                         pf_error *error);
 
 // Calibrated kits, kept so that a resumed run need not calibrate again. *bytes (free with free())
 // is NULL where there is none.

@@ -148,3 +148,11 @@ pf_status pf_store_bind(pf_store *s, const char *hash, const char *environment, 
     }
     return pf__store_end(s, status, error);
 }
+
+pf_status pf_store_bound(pf_store *s, const char *hash, const char *environment, char bound[65],
+                         pf_error *error)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s|%s", hash, environment);
+    return get(s, key, bound, error);
+}

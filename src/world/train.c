@@ -66,19 +66,25 @@ static void settings_text(const pf_train_settings *s, pf_text *out)
 
 pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
 {
-    const char *made = pf_model_get_info(model)->settings, *seed = strstr(made, ", seed ");
+    const char *made = pf_model_get_info(model)->settings;
     pf_text text = {0};
     settings_text(settings, &text);
     if (text.failed) {
         pf_text_free(&text);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings");
     }
-    size_t n = (size_t)(strstr(text.data, ", seed ") - text.data);
-    bool same = !made[0] || (seed && (size_t)(seed - made) == n && memcmp(made, text.data, n) == 0);
     pf_status status = PF_OK;
-    if (!same) {
-        status =
-            pf_fail(error, PF_ERR_MISMATCH, "it was trained with %s; wanted: %s", made, text.data);
+    const char *wanted = text.data;
+    while (made[0] && strncmp(wanted, "seed ", 5) != 0 && status == PF_OK) {
+        size_t n = strcspn(made, ","), m = strcspn(wanted, ",");
+        if (n != m || memcmp(made, wanted, n) != 0) {
+            char is[64], was[64];
+            snprintf(was, sizeof was, "%.*s", (int)n, made);
+            snprintf(is, sizeof is, "%.*s", (int)m, wanted);
+            status = pf_fail(error, PF_ERR_MISMATCH, "it was trained with %s, not %s", was, is);
+        }
+        made += n + strspn(made + n, ", ");
+        wanted += m + strspn(wanted + m, ", ");
     }
     pf_text_free(&text);
     return status;
