@@ -105,6 +105,17 @@ no_model() {
 }
 check "verify without the models of the trials" no_model
 
+# two runs that miss the same model: one learns it, the other waits, both end well
+two_runs() {
+    "$program" bench run mujoco-readiness --profile quick --db both.db --models both-models \
+        --only environment=hopper >first 2>&1 &
+    first=$!
+    "$program" bench run mujoco-readiness --profile quick --db both.db --models both-models \
+        --only environment=hopper >second 2>&1 || return 1
+    wait "$first" && test -e both-models/hopper-quick.model
+}
+check "two runs that miss the same model" two_runs
+
 # killed in the training of its models, then among its trials again and again, then run to the end
 killed=(bench run mujoco-readiness --profile quick --db killed.db --models killed-models
     --only environment=swimmer,hopper)

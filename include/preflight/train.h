@@ -108,6 +108,9 @@ PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transition
                           const char *path, double checkpoint_s, const pf_effort *effort,
                           const pf_train_watch *watch, pf_error *error);
 
+// Whether a training is writing the model of this path now, which another one then refuses to do.
+PF_API bool pf_train_busy(const char *path);
+
 // Whether a model was trained with these settings, the seed aside. One that does not say how it was
 // trained passes; that of another number of transitions does too.
 PF_API pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model,

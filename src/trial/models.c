@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
@@ -141,6 +142,15 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
     return PF_OK;
 }
 
+static pf_status rest(const pf_effort *effort, pf_error *error)
+{
+    struct timespec moment = {0, 200000000};
+    nanosleep(&moment, NULL);
+    return effort && effort->stop && *effort->stop
+               ? pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on")
+               : PF_OK;
+}
+
 static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
                            const pf_effort *effort, pf_error *error)
 {
@@ -157,8 +167,11 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
         return status;
     }
     status = pf_plant_create(&plant, name, error);
-    if (status == PF_OK && access(path, F_OK) != 0) {
+    while (status == PF_OK && access(path, F_OK) != 0) {
         status = train_model(plant, &s, path, effort, error);
+        if (status == PF_ERR_FILE && (pf_train_busy(path) || access(path, F_OK) == 0)) {
+            status = rest(effort, error); // another run learns it
+        }
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
     if (status == PF_OK) {

@@ -342,6 +342,18 @@ static int take_lock(const char *path, pf_error *error)
     return fd;
 }
 
+bool pf_train_busy(const char *path)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return busy;
+}
+
 static void drop_lock(const char *path, int fd)
 {
     char name[PATH_BYTES];
