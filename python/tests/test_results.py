@@ -28,6 +28,13 @@ class ResultsTest(Case):
                     & (table.method == "eg-mpt")]
         self.assertTrue(np.isclose(row["mean"].iloc[0], one.value.mean(), rtol=1e-12))
         self.assertEqual(len(pf.bench.trials(db, config="none of them")), 0)
+        # of two configurations the one run last, as the program has it
+        part = ["bench", "run", "compact-plants", "--profile", "quick", "--db", db, "--only",
+                "environment=dc_servo", "--only", "g=0.20"]
+        preflight(*part, "--set", "alpha=0.2")
+        self.assertNotEqual(set(pf.bench.trials(db).config_hash), set(trials.config_hash))
+        preflight(*part)
+        self.assertEqual(set(pf.bench.trials(db).config_hash), set(trials.config_hash))
         with self.assertRaisesRegex(FileNotFoundError, "no such database"):
             pf.bench.trials(self.folder / "missing.db")
         with self.assertRaisesRegex(ValueError, "nonesuch.*compact-plants"):
