@@ -50,6 +50,12 @@ pf_status pf_store_settings(pf_store *s, const char *hash, pf_text *out, pf_erro
 static void add_difference(pf_text *out, const char *key, const char *value)
 {
     enum { SHOWN = 60 };
+    if (!value && strcmp(key, "processor") == 0) {
+        return; // goes with the predictor
+    }
+    if (!value && strcmp(key, "predictor") == 0) {
+        value = "twin";
+    }
     bool cut = value && strlen(value) > SHOWN;
     pf_text_addf(out, "%s%s=%.*s%s", out->size > 0 ? ", " : "", key, SHOWN, value ? value : "none",
                  cut ? "..." : "");
