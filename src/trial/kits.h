@@ -44,8 +44,9 @@ typedef enum pf_risk {
     PF_RISK_RARE_CRITICAL
 } pf_risk;
 
-// Where bytes are kept under a key, to save work: what fails here is done again. get and put are
-// Nullable: nothing is kept. *bytes (free with free()) is NULL where there is none.
+// Where bytes are kept under a key, to save work: what get does not give is computed, and whether a
+// put that fails matters is the keeper's own affair. Both are Nullable: nothing is kept. *bytes
+// (free with free()) is NULL where there is none.
 typedef struct pf_keeper {
     void *self;
     bool (*get)(void *self, const char *key, void **bytes, size_t *n);
@@ -57,7 +58,7 @@ typedef struct pf_kits_request {
     const pf_model *model; // Nullable: a twin
     uint64_t seed;
     double sensor_noise; // NaN: as a kit for use has it
-    double amplitude;    // of the probes; NaN: the plant\'s
+    double amplitude;    // of the probes; NaN: the plant's
     pf_risk risk;
     int opportunities;           // of an alarm trial after round 10; 0: by the paper's law
     double g_cal, sigma, hazard; // hazard per round
