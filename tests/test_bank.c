@@ -104,6 +104,38 @@ static void check_returns(void)
     }
 }
 
+// At a node and between nodes alike: a rollout that fails, an error that is not finite.
+static void check_bad_returns(void)
+{
+    pf_plant *plant = NULL;
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_bank bank;
+    if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
+        !CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        pf_error error = {PF_OK, ""};
+        double share = i == 0 ? .5 : .55, nte = -1;
+        pf_bank_start(&bank, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
+        CHECK(pf_bank_nte(&bank, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
+        double energy = bank.energy[0], start = bank.start[0];
+        bank.energy[0] = 0;
+        nte = -1;
+        CHECK(pf_bank_nte(&bank, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE && nte == -1);
+        CHECK_CONTAINS(error.text, "its tracking error is not finite");
+        bank.energy[0] = energy;
+        bank.start[0] = NAN;
+        CHECK(pf_bank_nte(&bank, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
+        bank.start[0] = start;
+        CHECK(pf_bank_nte(&bank, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
+    }
+    pf_bank_free(&bank);
+    free(bytes);
+    pf_plant_destroy(plant);
+}
+
 // A kit with single pulses, or with a pair of targets in each probe and weights.
 static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
 {
@@ -225,6 +257,8 @@ void test_bank(void)
 {
     PF_CASE("predicted returns against rollouts of their own");
     check_returns();
+    PF_CASE("a return that cannot be predicted is an error");
+    check_bad_returns();
     PF_CASE("shared evidence is what a session reads itself");
     check_evidence(false);
     PF_CASE("shared evidence of group probes, weighted, two faults at once");

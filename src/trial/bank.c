@@ -415,20 +415,22 @@ pf_status pf_bank_nte(pf_bank *b, int task, int member, double share, double *nt
     double at = fmin(fmax(8 * share, 0), PF_BANK_NODES - 1);
     int middle = (int)lround(at);
     middle = middle < 1 ? 1 : middle > PF_BANK_NODES - 2 ? PF_BANK_NODES - 2 : middle;
-    double x = at - middle, y[3];
-    if (x == 0) {
-        return node(b, task, member, middle, nte, error);
-    }
-    for (int i = 0; i < 3 && status == PF_OK; i++) {
+    double x = at - middle, y[3] = {0};
+    int first = x == 0 ? 1 : 0, last = x == 0 ? 1 : 2;
+    for (int i = first; i <= last && status == PF_OK; i++) {
         status = node(b, task, member, middle - 1 + i, &y[i], error);
     }
+    if (status != PF_OK) {
+        return status;
+    }
     double parabola = y[1] + .5 * x * (y[2] - y[0]) + .5 * x * x * (y[2] - 2 * y[1] + y[0]);
-    if (status == PF_OK && !isfinite(parabola)) {
+    double value = x == 0 ? y[1] : parabola;
+    if (!isfinite(value)) {
         return pf_fail(error, PF_ERR_NONFINITE, "task '%s': its tracking error is not finite",
                        pf_kit_task_name(b->kit, task));
     }
-    *nte = fmax(parabola, 0);
-    return status;
+    *nte = fmax(value, 0);
+    return PF_OK;
 }
 
 pf_status pf_bank_fly(pf_bank *b, int task, double correction, double *ret, pf_error *error)
