@@ -34,7 +34,7 @@ static void list_plants(bool json)
     for (int i = 0; i < pf__mujoco_count(); i++) {
         const pf_mujoco_system *s = pf__mujoco_at(i);
         pf_error why = {PF_OK, ""};
-        char missing[sizeof why.text + 8] = "";
+        char missing[sizeof why.text + 16] = "";
         if (pf__mujoco_present(s, &why) != PF_OK) {
             snprintf(missing, sizeof missing, " (not here: %s)", why.text);
         }

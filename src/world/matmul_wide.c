@@ -5,6 +5,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
+#include "../host/pages.h"
+
 #include <immintrin.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -292,11 +294,12 @@ static bool take_blocks(float **left, float **right)
 {
     pthread_once(&once, make_key);
     void *memory = have_key ? pthread_getspecific(key) : NULL;
-    if (!memory && have_key &&
-        posix_memalign(&memory, 4096, (size_t)(LEFT + RIGHT) * sizeof(float)) == 0 &&
-        pthread_setspecific(key, memory) != 0) {
-        free(memory);
-        memory = NULL;
+    if (!memory && have_key) {
+        memory = pf_pages_take((size_t)(LEFT + RIGHT) * sizeof(float));
+        if (memory && pthread_setspecific(key, memory) != 0) {
+            free(memory);
+            memory = NULL;
+        }
     }
     *right = memory;
     *left = memory ? *right + RIGHT : NULL;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#include "../host/pages.h"
 #include "features.h"
 #include "loops.h"
 #include "matmul.h"
@@ -100,9 +100,9 @@ void pf__model_pack(pf_model *model)
     const pf_net *net = &model->net;
     size_t each = pf_net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
     size_t linear = pf_matmul_packed_size(net->n_out, net->n_in);
-    void *memory = NULL;
-    if (model->packed || each == 0 ||
-        posix_memalign(&memory, 64, (n * each + linear) * sizeof(float)) != 0) {
+    float *memory =
+        model->packed || each == 0 ? NULL : pf_pages_take((n * each + linear) * sizeof(float));
+    if (!memory) {
         return;
     }
     model->packed = memory;
