@@ -212,6 +212,8 @@ static void check_interrupt(double undisturbed)
 static void check_parts(void)
 {
     PF_CASE("--only runs a part, the rest later; the rows are the same");
+    CHECK(bench("run", "single.db", "--only environment=wood_berry --only g=.13", 0,
+                "4 of 320 trials"));
     CHECK(bench("run", "part.db", "--only environment=wood_berry --only g=.11,0.89", 0,
                 "8 of 320 trials"));
     CHECK(bench("status", "part.db", "--json", 0, "\"done\":8"));

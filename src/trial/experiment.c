@@ -553,7 +553,7 @@ const char *pf_experiment_missing(const pf_experiment *e, const char *environmen
 pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
 {
     const char *why = NULL;
-    for (size_t u = 0; u < e->n_units; u += (size_t)e->trials) {
+    for (size_t u = 0; u < e->n_units; u++) {
         const char *missing = pf_experiment_missing(e, e->units[u].environment);
         if (!missing && pf_filter_wants(filter, &e->units[u])) {
             return PF_OK;

@@ -151,7 +151,7 @@ static bool mark_needed(run *r)
 {
     bool any = false;
     const pf_experiment *e = r->experiment;
-    for (size_t i = 0; i < e->n_units; i += (size_t)e->trials) {
+    for (size_t i = 0; i < e->n_units; i++) {
         if (wants(r, &e->units[i])) {
             pf__shelves_find(&r->shelves, &e->units[i])->needed =
                 e->responses == 0 || e->coordinate;
