@@ -122,7 +122,7 @@ def run_mujoco(rows, program, python, rounds=4):
     if not program.exists():
         print("built without MuJoCo, so no figures of its systems (make deps)", file=sys.stderr)
         return
-    commands = [[program, "10"]]
+    commands = [[program, "40"]]
     if python:
         commands.append([python, ROOT / "bench/bench_mujoco.py", "gymnasium"])
     other = envpool_python()
