@@ -83,6 +83,14 @@ check "sensitivity" bench sensitivity all.db hopper
 check "deadline" bench deadline all.db half_cheetah
 check "risk-profiles" bench risk-profiles all.db half_cheetah
 check "mujoco-controls" bench mujoco-controls all.db half_cheetah
+# what the learned model costs: any of them with a twin and sensor noise
+with_twin() {
+    "$program" bench run budget --profile quick --db twin.db --only environment=hopper \
+        --set predictor=twin --set sensor_noise=.25 &&
+        "$program" bench table budget --profile quick --db twin.db >twin.md 2>/dev/null &&
+        grep -q 'sensor_noise=0.25, predictor=twin' twin.md
+}
+check "budget with a twin" with_twin
 check "a table of diagnostics" "$program" bench table diagnostics --profile quick --db all.db
 check "verify" "$program" bench verify mujoco-readiness --profile quick --db all.db \
     --models "$folder/models" --sample 4
