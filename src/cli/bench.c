@@ -249,6 +249,22 @@ static void add_string(pf_text *out, const char *key, const char *value)
     pf_json_string(out, or_empty(value));
 }
 
+// The environments of a suite as a list; missing: those alone that are not here.
+static void add_environments(pf_text *out, const char *key, const bench_suite *s,
+                             const pf_experiment *e, bool missing)
+{
+    pf_json_key(out, key);
+    pf_text_add(out, "[");
+    for (int i = 0; i < s->run->environments.n; i++) {
+        const char *name = s->run->environments.text[i];
+        if (!missing || pf_experiment_missing(e, name)) {
+            pf_json_comma(out);
+            pf_json_string(out, name);
+        }
+    }
+    pf_text_add(out, "]");
+}
+
 static void list_json(const bench_call *c, const char *name, const bench_suite *s,
                       const pf_experiment *e, pf_text *out)
 {
@@ -261,15 +277,11 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     add_string(out, "needs", s->run->needs);
     add_string(out, "cost", s->run->cost);
     add_string(out, "profile", c->profile->name);
-    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d,\"missing\":[",
-                 e->n_units, s->run->environments.n, e->n_methods);
-    for (int i = 0; i < s->run->environments.n; i++) {
-        if (pf_experiment_missing(e, s->run->environments.text[i])) {
-            pf_json_comma(out);
-            pf_json_string(out, s->run->environments.text[i]);
-        }
-    }
-    pf_text_add(out, "]}");
+    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d", e->n_units,
+                 s->run->environments.n, e->n_methods);
+    add_environments(out, "names", s, e, false);
+    add_environments(out, "missing", s, e, true);
+    pf_text_add(out, "}");
 }
 
 static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
@@ -285,6 +297,11 @@ static void list_line(const char *name, const bench_suite *s, const pf_experimen
                  s->run->environments.n, e->n_methods,
                  s->run->needs ? s->run->needs : "nothing more",
                  s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
+    pf_text_addf(out, "%18s on", "");
+    for (int i = 0; i < s->run->environments.n; i++) {
+        pf_text_addf(out, " %s", s->run->environments.text[i]);
+    }
+    pf_text_add(out, "\n");
     for (int i = 0; i < s->run->environments.n; i++) {
         const char *why = pf_experiment_missing(e, s->run->environments.text[i]);
         if (why) {
