@@ -8,8 +8,8 @@
 #include <mujoco/mujoco.h>
 #include <stdatomic.h>
 
-// What a plant and its clones share: the compiled model, never written after loading (each makes its
-// batch from it), and the description that points into this object.
+// What a plant and its clones share: the compiled model, never written after loading (each makes
+// its batch from it), and the description that points into this object.
 typedef struct pf_mujoco_model {
     atomic_int users;
     const pf_mujoco_system *system;
