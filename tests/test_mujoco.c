@@ -341,6 +341,45 @@ static void check_contract(const pf_mujoco_system *s)
     pf_plant_destroy(plant);
 }
 
+// A forecast at a share above 1 of a command at its limit: as far from the nominal response as the
+// same step below 1, since what an actuator does is linear in its command.
+static void check_beyond(const pf_mujoco_system *s)
+{
+    PF_CASE("a share above 1 of a command at its limit is delivered");
+    pf_plant *plant = plant_checked(s->name);
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    static double start[PF_STATE_MAX], less[PF_STATE_MAX], full[PF_STATE_MAX], more[PF_STATE_MAX];
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(7, s->name, 0, PF_PURPOSE_TASK, 0);
+    roll_checked(plant, &roll, &(pf_trace){.start = start});
+    for (int j = 0; j < info->n_mech; j++) {
+        double command[PF_MUJOCO_MECH] = {0}, gains[PF_MUJOCO_MECH];
+        for (int i = 0; i < info->n_mech; i++) {
+            gains[i] = 1;
+        }
+        command[j] = info->mechanisms[j].hi;
+        roll = pf_roll_default();
+        roll.start = start;
+        roll.command = command;
+        roll.rows = 1;
+        roll.gains = gains;
+        roll_checked(plant, &roll, &(pf_trace){.state = full});
+        gains[j] = .999;
+        roll_checked(plant, &roll, &(pf_trace){.state = less});
+        gains[j] = 1.001;
+        roll_checked(plant, &roll, &(pf_trace){.state = more});
+        double below = 0, bend = 0;
+        for (int i = s->nq + 1; i < s->nq + s->nv + 1;
+             i++) { // velocities, after time and positions
+            below += fabs(full[i] - less[i]);
+            bend += fabs(more[i] - 2 * full[i] + less[i]);
+        }
+        CHECK(below > 0);
+        CHECK(bend < .3 * below);
+    }
+    pf_plant_destroy(plant);
+}
+
 void test_mujoco(void)
 {
     PF_CASE("the installed Gymnasium");
@@ -362,6 +401,7 @@ void test_mujoco(void)
         check_published(fixture, &values[i]);
         check_reset(s);
         check_contract(s);
+        check_beyond(s);
     }
     test_mujoco_states(fixture);
     test_mujoco_suite(fixture);

@@ -109,8 +109,9 @@ static pf_status load_model(pf_mujoco_model *m, pf_error *error)
                        "%s: MuJoCo cannot read %s (%s); take Gymnasium's file: `make deps`",
                        s->name, path, reason);
     }
-    // a diverged state must stay what it is, not turn into a fresh start
-    m->model->opt.disableflags |= mjDSBL_AUTORESET;
+    // A diverged state must stay what it is, not turn into a fresh start. The fault layer applies
+    // the limits; a forecast that delivers more than the nominal share is not cut a second time.
+    m->model->opt.disableflags |= mjDSBL_AUTORESET | mjDSBL_CLAMPCTRL;
     return name_source(m, path, error);
 }
 
