@@ -170,6 +170,11 @@ static void check_failures(pf_plant *plant, const pf_mujoco_system *s, const var
     memcpy(start, v->start[0], bytes);
     warm[0] = INFINITY;
     expect_failure(plant, v, start, PF_ERR_NONFINITE, "start state");
+    if (s->nq > s->nv) { // a free body
+        memcpy(start, v->start[0], bytes);
+        memset(qpos + 3, 0, 4 * sizeof(double));
+        expect_failure(plant, v, start, PF_ERR_ARGUMENT, "quaternion");
+    }
     PF_CASE("a state of another size is refused");
     pf_error error = {PF_OK, ""};
     for (int n = 1; n < v->info->n_state; n++) {

@@ -168,14 +168,35 @@ static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
     run_steps(j, m, d);
 }
 
-static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
-                             pf_error *error)
+// A start that is not one: MuJoCo would take the orientation of an all-zero quaternion as upright.
+static pf_status check_start(const pf_plant *plant, const double *start, pf_error *error)
 {
-    for (int i = 0; roll->start && i < plant->info.n_state; i++) {
-        if (!isfinite(roll->start[i])) {
+    const instance *self = plant->self;
+    const mjModel *m = self->shared->model;
+    for (int i = 0; i < plant->info.n_state; i++) {
+        if (!isfinite(start[i])) {
             return pf_fail(error, PF_ERR_NONFINITE,
                            "%s: number %d of the start state is not finite", plant->info.name, i);
         }
+    }
+    for (int j = 0; j < m->njnt; j++) {
+        const double *q = start + 1 + m->jnt_qposadr[j] + 3; // after the time and the place
+        if (m->jnt_type[j] == mjJNT_FREE && mju_norm(q, 4) < mjMINVAL) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "%s: positions 3 to 6 of the start state are a quaternion and cannot "
+                           "all be 0; upright is 1 0 0 0",
+                           plant->info.name);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    pf_status status = roll->start ? check_start(plant, roll->start, error) : PF_OK;
+    if (status != PF_OK) {
+        return status;
     }
     instance *self = plant->self;
     job j = {self, roll, trace, error, PF_OK, 0};
