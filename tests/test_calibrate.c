@@ -21,7 +21,7 @@ typedef struct bench {
     size_t n;
     pf_kit kit;
     void *memory;
-    double start[8], response[64 * 8];
+    double start[PF_STATE_MAX], response[64 * 8];
 } bench;
 
 static bool calibrated(bench *b, const pf_plan *plan, int threads)
@@ -239,6 +239,41 @@ static void check_curve(void)
     pf_plan_free(&plan);
 }
 
+// How much a loss shows on ant depends on where its feet are: the coordinate spreads three times as
+// far at gains other than g_cal, where the signature is taken from the same state.
+static void check_spread(void)
+{
+    const double loss = .65;
+    bench b = {0};
+    pf_plan plan;
+    pf_error error = {PF_OK, ""};
+    if (pf_plant_create(&b.plant, "ant", &error) != PF_OK) {
+        pf_skip(error.text);
+        return;
+    }
+    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
+    plan.sensor_noise = .25;
+    plan.alarm_trials = 100;
+    plan.members = 4;
+    if (calibrated(&b, &plan, 0)) {
+        int named = 0, held = 0;
+        for (uint64_t seed = 0; seed < 14; seed++) {
+            double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+            int j = 1 + (int)(seed % 7);
+            gains[j] = loss;
+            const pf_mechanism_readiness *r = pf_session_mechanism(check_once(&b, gains, seed), j);
+            bool holds = r->interval[0] < loss + 1e-9 && r->interval[1] > loss - 1e-9;
+            named += r->changed > .5;
+            held += r->changed > .5 && holds;
+        }
+        printf("ant at %.2f: %d of 14 named, %d intervals hold it\n", loss, named, held);
+        CHECK(named >= 12);
+        CHECK(10 * held >= 8 * named); // of nine in ten that are promised
+    }
+    pf_plan_free(&plan);
+    release(&b);
+}
+
 static double information(int n0, const double *a, int n1, const double *c, int bins,
                           const double *edges)
 {
@@ -370,6 +405,8 @@ void test_calibrate(void)
     check_use();
     PF_CASE("how much is left is read off the curve of the machine, not off a line");
     check_curve();
+    PF_CASE("intervals hold the gain where a loss shows by the state");
+    check_spread();
     PF_CASE("edges that maximise mutual information");
     check_information();
     PF_CASE("every method calibrates and checks");

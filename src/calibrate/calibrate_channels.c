@@ -231,23 +231,20 @@ static int collect_severity(const episodes *e, int probe, int target, int severi
 }
 
 // The coordinate by grid gain: medians at the severities, lines between them and to 0 at gain 1,
-// falling with the gain. And its dispersion over all of them, which a state that decides how much a
-// loss shows makes larger than that at g_cal.
+// falling with the gain. And its spread at the severity where it is largest: signatures are taken
+// at g_cal, so a state that decides how much a loss shows spreads the coordinate elsewhere.
 static void fit_curve(const episodes *e, int probe, int target, fit_buffers *f)
 {
     const pf_plan *plan = e->c->plan;
     pf_kit_build *b = &e->c->build;
-    int at = b->probe_target[probe] + target, n = 0;
-    double z[N_SEVERITIES + 1], gain[N_SEVERITIES + 1], *values = f->remaining;
+    int at = b->probe_target[probe] + target;
+    double z[N_SEVERITIES + 1], gain[N_SEVERITIES + 1], *values = f->remaining, spread = 0;
     for (int s = 0; s < N_SEVERITIES; s++) {
-        int count = collect_severity(e, probe, target, s, values + n);
+        int n = collect_severity(e, probe, target, s, values);
         gain[s] = severities[s];
-        z[s] = count > 0 ? pf_fit_median(count, values + n, f->scratch)
-                         : pf_severity_line(gain[s], plan->g_cal);
-        for (int i = 0; i < count; i++) {
-            values[n + i] -= z[s];
-        }
-        n += count;
+        z[s] =
+            n > 0 ? pf_fit_median(n, values, f->scratch) : pf_severity_line(gain[s], plan->g_cal);
+        spread = fmax(spread, pf_fit_spread(n, values, z[s]));
     }
     gain[N_SEVERITIES] = 1;
     z[N_SEVERITIES] = 0;
@@ -261,8 +258,8 @@ static void fit_curve(const episodes *e, int probe, int target, fit_buffers *f)
         curve[g] = z[k] + weight * (z[k + 1] - z[k]);
         curve[g] = fmax(curve[g], g + 1 < plan->n_grid ? curve[g + 1] : 0);
     }
-    if (plan->sigma_fixed <= 0 && n > 1) {
-        b->sigma[at] = fmax(b->sigma[at], pf_fit_dispersion(n, values, f->scratch));
+    if (plan->sigma_fixed <= 0) {
+        b->sigma[at] = fmax(b->sigma[at], spread);
     }
 }
 

@@ -155,6 +155,15 @@ double pf_fit_dispersion(int n, const double *values, double *scratch)
     return 1.4826 * pf_fit_median(n, scratch, scratch);
 }
 
+double pf_fit_spread(int n, const double *values, double centre)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += (values[i] - centre) * (values[i] - centre);
+    }
+    return n > 1 ? sqrt(sum / (n - 1)) : 0;
+}
+
 double pf_fit_threshold(int n, double *maxima, double rate)
 {
     sort(n, maxima);

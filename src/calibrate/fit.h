@@ -28,6 +28,10 @@ double pf_fit_median(int n, const double *values, double *scratch);
 // 1.4826 times the median absolute deviation, without floor; scratch needs n doubles.
 double pf_fit_dispersion(int n, const double *values, double *scratch);
 
+// Root mean square distance from a centre, by n - 1; 0 for fewer than two values. Unlike the
+// dispersion it counts every outlier.
+double pf_fit_spread(int n, const double *values, double centre);
+
 // Smallest value that at most `rate` of the running maxima exceed. Sorts maxima.
 double pf_fit_threshold(int n, double *maxima, double rate);
 

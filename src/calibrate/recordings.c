@@ -309,20 +309,23 @@ static pf_status fit_target(job *b, int probe, int target)
     return fit_rows(b, probe, target, n[0]);
 }
 
-// Mean z of one recorded gain over its odd ranks.
-static double mean_coordinate(job *b, const pf_group *group, int target)
+// Mean z of one recorded gain over its odd ranks, and how far they spread.
+static double mean_coordinate(job *b, const pf_group *group, int target, double *spread)
 {
     int at = b->build.probe_target[group->probe] + target;
+    double *z = b->coefficient[0], sum = 0;
     match_group(b, group, b->spare);
-    int n = pick(b, group, b->spare, target, b->score[0], b->coefficient[0]);
-    double sum = 0;
+    int n = pick(b, group, b->spare, target, b->score[0], z);
     for (int i = 0; i < n; i++) {
-        sum += pf_coordinate(b->coefficient[0][i], b->build.m0[at], b->build.m1[at]);
+        z[i] = pf_coordinate(z[i], b->build.m0[at], b->build.m1[at]);
+        sum += z[i];
     }
+    *spread = pf_fit_spread(n, z, n > 0 ? sum / n : 0);
     return n > 0 ? sum / n : NAN;
 }
 
-// Mean z per grid gain between the recorded ones, falling with the gain.
+// Mean z per grid gain between the recorded ones, falling with the gain; its spread is that of the
+// gain where it is largest.
 static pf_status fit_curve(job *b, int probe, int target)
 {
     int n_grid = b->plan.n_grid, at = b->build.probe_target[probe] + target;
@@ -333,7 +336,11 @@ static pf_status fit_curve(job *b, int probe, int target)
     int n =
         pf__recordings_gains(b->rec, probe, b->plan.probes[probe].targets[target], 2, b->points);
     for (int k = 0; k < n; k++) {
-        z[k] = mean_coordinate(b, b->points[k], target);
+        double spread;
+        z[k] = mean_coordinate(b, b->points[k], target, &spread);
+        if (b->plan.sigma_fixed <= 0 && isfinite(spread)) {
+            b->build.sigma[at] = fmax(b->build.sigma[at], spread);
+        }
     }
     double *curve = b->build.curve + (size_t)at * (size_t)n_grid;
     for (int g = n_grid - 1; g >= 0; g--) {
