@@ -269,6 +269,12 @@ static void check_spread(void)
         printf("ant at %.2f: %d of 14 named, %d intervals hold it\n", loss, named, held);
         CHECK(named >= 12);
         CHECK(10 * held >= 8 * named); // of nine in ten that are promised
+        for (uint64_t seed = 0; seed < 14; seed++) {
+            double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+            gains[1 + seed % 7] = 0;
+            pf_session *session = check_once(&b, gains, seed);
+            CHECK(pf_session_task(session, (int)(seed % 7))->decision != PF_GO);
+        }
     }
     pf_plan_free(&plan);
     release(&b);
@@ -405,7 +411,7 @@ void test_calibrate(void)
     check_use();
     PF_CASE("how much is left is read off the curve of the machine, not off a line");
     check_curve();
-    PF_CASE("intervals hold the gain where a loss shows by the state");
+    PF_CASE("where a loss shows by the state intervals hold it, and nothing dead is go");
     check_spread();
     PF_CASE("edges that maximise mutual information");
     check_information();

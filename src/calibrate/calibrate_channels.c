@@ -231,32 +231,33 @@ static int collect_severity(const episodes *e, int probe, int target, int severi
 }
 
 // The coordinate by grid gain: medians at the severities, lines between them and to 0 at gain 1,
-// falling with the gain. And its spread at the severity where it is largest: signatures are taken
-// at g_cal, so a state that decides how much a loss shows spreads the coordinate elsewhere.
+// falling with the gain. And its spread about that curve at the severity where it is largest:
+// signatures are taken at g_cal, so a state that decides how much a loss shows, or a grave loss
+// that shows less than a mild one, spreads the coordinate elsewhere.
 static void fit_curve(const episodes *e, int probe, int target, fit_buffers *f)
 {
     const pf_plan *plan = e->c->plan;
     pf_kit_build *b = &e->c->build;
     int at = b->probe_target[probe] + target;
     double z[N_SEVERITIES + 1], gain[N_SEVERITIES + 1], *values = f->remaining, spread = 0;
-    for (int s = 0; s < N_SEVERITIES; s++) {
+    gain[N_SEVERITIES] = 1;
+    z[N_SEVERITIES] = 0;
+    for (int s = N_SEVERITIES - 1; s >= 0; s--) {
         int n = collect_severity(e, probe, target, s, values);
         gain[s] = severities[s];
         z[s] =
             n > 0 ? pf_fit_median(n, values, f->scratch) : pf_severity_line(gain[s], plan->g_cal);
+        z[s] = fmax(z[s], z[s + 1]);
         spread = fmax(spread, pf_fit_spread(n, values, z[s]));
     }
-    gain[N_SEVERITIES] = 1;
-    z[N_SEVERITIES] = 0;
     double *curve = b->curve + (size_t)at * (size_t)plan->n_grid;
-    for (int g = plan->n_grid - 1; g >= 0; g--) {
+    for (int g = 0; g < plan->n_grid; g++) {
         int k = 0;
         while (k < N_SEVERITIES - 1 && plan->grid[g] > gain[k + 1]) {
             k++;
         }
         double weight = (plan->grid[g] - gain[k]) / (gain[k + 1] - gain[k]);
         curve[g] = z[k] + weight * (z[k + 1] - z[k]);
-        curve[g] = fmax(curve[g], g + 1 < plan->n_grid ? curve[g + 1] : 0);
     }
     if (plan->sigma_fixed <= 0) {
         b->sigma[at] = fmax(b->sigma[at], spread);

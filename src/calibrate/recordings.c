@@ -309,23 +309,30 @@ static pf_status fit_target(job *b, int probe, int target)
     return fit_rows(b, probe, target, n[0]);
 }
 
-// Mean z of one recorded gain over its odd ranks, and how far they spread.
-static double mean_coordinate(job *b, const pf_group *group, int target, double *spread)
+// Coordinates of one recorded gain over its odd ranks, in b->coefficient[0]. Gives how many.
+static int collect_coordinates(job *b, const pf_group *group, int target)
 {
     int at = b->build.probe_target[group->probe] + target;
-    double *z = b->coefficient[0], sum = 0;
+    double *z = b->coefficient[0];
     match_group(b, group, b->spare);
     int n = pick(b, group, b->spare, target, b->score[0], z);
     for (int i = 0; i < n; i++) {
         z[i] = pf_coordinate(z[i], b->build.m0[at], b->build.m1[at]);
-        sum += z[i];
     }
-    *spread = pf_fit_spread(n, z, n > 0 ? sum / n : 0);
+    return n;
+}
+
+static double mean(int n, const double *values)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += values[i];
+    }
     return n > 0 ? sum / n : NAN;
 }
 
-// Mean z per grid gain between the recorded ones, falling with the gain; its spread is that of the
-// gain where it is largest.
+// Mean z per grid gain between the recorded ones, falling with the gain; its spread about that
+// curve is the one at the gain where it is largest.
 static pf_status fit_curve(job *b, int probe, int target)
 {
     int n_grid = b->plan.n_grid, at = b->build.probe_target[probe] + target;
@@ -335,19 +342,20 @@ static pf_status fit_curve(job *b, int probe, int target)
     }
     int n =
         pf__recordings_gains(b->rec, probe, b->plan.probes[probe].targets[target], 2, b->points);
-    for (int k = 0; k < n; k++) {
-        double spread;
-        z[k] = mean_coordinate(b, b->points[k], target, &spread);
+    for (int k = n - 1; k >= 0; k--) {
+        int count = collect_coordinates(b, b->points[k], target);
+        z[k] = mean(count, b->coefficient[0]);
+        z[k] = k + 1 < n ? fmax(z[k], z[k + 1]) : z[k];
+        double spread = pf_fit_spread(count, b->coefficient[0], z[k]);
         if (b->plan.sigma_fixed <= 0 && isfinite(spread)) {
             b->build.sigma[at] = fmax(b->build.sigma[at], spread);
         }
     }
     double *curve = b->build.curve + (size_t)at * (size_t)n_grid;
-    for (int g = n_grid - 1; g >= 0; g--) {
+    for (int g = 0; g < n_grid; g++) {
         int k = 0;
         double weight = pf__recordings_between(n, b->points, b->plan.grid[g], &k);
         curve[g] = z[k] + weight * (z[k + 1] - z[k]);
-        curve[g] = g + 1 < n_grid ? fmax(curve[g], curve[g + 1]) : curve[g];
         if (!isfinite(curve[g])) {
             return refuse(b, probe, target, "a coordinate is not finite; check the units");
         }
