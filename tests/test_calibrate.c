@@ -151,14 +151,23 @@ typedef struct tally {
     int changed_deployed, changed_violated; // on the task of the changed mechanism alone
 } tally;
 
-// One machine per seed; gain on mechanism 1 + seed % 7, or healthy. Tasks that are go are flown.
+// One machine per seed: the gain is that of mechanism 1 + seed % 7, which is given.
+static int one_loss(uint64_t seed, double gain, double gains[8])
+{
+    int j = 1 + (int)(seed % 7);
+    for (int i = 0; i < 8; i++) {
+        gains[i] = i == j ? gain : 1;
+    }
+    return j;
+}
+
+// Tasks that are go are flown. Gain 1: healthy.
 static tally check_many(bench *b, double gain)
 {
     tally t = {0};
     for (uint64_t seed = 0; seed < 140; seed++) {
-        double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1}, corrections[8];
-        int j = 1 + (int)(seed % 7);
-        gains[j] = gain;
+        double gains[8], corrections[8];
+        int j = one_loss(seed, gain, gains);
         pf_session *session = check_once(b, gains, seed);
         t.ready += all_go(b, session);
         t.alarmed += pf_session_alarm(session);
@@ -258,9 +267,8 @@ static void check_spread(void)
     if (calibrated(&b, &plan, 0)) {
         int named = 0, held = 0;
         for (uint64_t seed = 0; seed < 14; seed++) {
-            double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-            int j = 1 + (int)(seed % 7);
-            gains[j] = loss;
+            double gains[8];
+            int j = one_loss(seed, loss, gains);
             const pf_mechanism_readiness *r = pf_session_mechanism(check_once(&b, gains, seed), j);
             bool holds = r->interval[0] < loss + 1e-9 && r->interval[1] > loss - 1e-9;
             named += r->changed > .5;
@@ -270,10 +278,9 @@ static void check_spread(void)
         CHECK(named >= 12);
         CHECK(10 * held >= 8 * named); // of nine in ten that are promised
         for (uint64_t seed = 0; seed < 14; seed++) {
-            double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-            gains[1 + seed % 7] = 0;
-            pf_session *session = check_once(&b, gains, seed);
-            CHECK(pf_session_task(session, (int)(seed % 7))->decision != PF_GO);
+            double gains[8];
+            int j = one_loss(seed, 0, gains);
+            CHECK(pf_session_task(check_once(&b, gains, seed), j - 1)->decision != PF_GO);
         }
     }
     pf_plan_free(&plan);

@@ -369,8 +369,8 @@ static void check_beyond(const pf_mujoco_system *s)
         gains[j] = 1.001;
         roll_checked(plant, &roll, &(pf_trace){.state = more});
         double below = 0, bend = 0;
-        for (int i = s->nq + 1; i < s->nq + s->nv + 1;
-             i++) { // velocities, after time and positions
+        int first = 1 + s->nq; // velocities, after time and positions
+        for (int i = first; i < first + s->nv; i++) {
             below += fabs(full[i] - less[i]);
             bend += fabs(more[i] - 2 * full[i] + less[i]);
         }
