@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check bench fuzz install format deps clean
+.PHONY: all demo check perf fuzz install format deps clean
 
 all: build/release/preflight
 
@@ -20,9 +20,9 @@ demo: deps build/release/preflight
 check: deps
 	@scripts/check.sh
 
-bench: deps
+perf: deps
 	@scripts/build.sh release bench_programs preflight_cli
-	@build/venv/bin/python bench/run.py
+	@build/venv/bin/python perf/run.py
 
 # Longer than the five seconds a target gets in `make check`: make fuzz SECONDS_EACH=600
 fuzz: deps

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
 
-#include "calibrate/observe.h"
+#include "run/drive.h"
 #include "preflight/calibrate.h"
 
 #include <stdio.h>

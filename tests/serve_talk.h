@@ -4,8 +4,8 @@
 #define PF_SERVE_TALK_H
 
 #include "attitude_kit.h"
-#include "check/dialogue.h"
-#include "predict/twin.h"
+#include "wire/dialogue.h"
+#include "run/twin.h"
 
 #include <jansson.h>
 

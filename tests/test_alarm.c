@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/observe.h"
+#include "run/drive.h"
 #include "host/parallel.h"
 #include "preflight/design.h"
 #include "test.h"

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "calibrate/observe.h"
+#include "run/drive.h"
 #include "preflight/calibrate.h"
-#include "trial/bank.h"
-#include "trial/trial.h"
+#include "bench/bank.h"
+#include "bench/trial.h"
 
 #include <math.h>
 #include <stdio.h>

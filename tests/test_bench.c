@@ -3,13 +3,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
-#include "trial/store.h"
+#include "bench/store.h"
 
 #include "database.h"
 #include "host/file.h"
 #include "preflight/rng.h"
 #include "program.h"
-#include "trial/runner.h"
+#include "bench/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>

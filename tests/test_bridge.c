@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
-#include "../src/host/clock.h"
-#include "../src/plant/plant_impl.h"
+#include "host/clock.h"
+#include "plant/plant_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

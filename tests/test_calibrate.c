@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE // sched_setaffinity
 #include "calibrate/fit.h"
-#include "calibrate/observe.h"
-#include "check/flight.h"
+#include "run/drive.h"
+#include "run/flight.h"
 #include "preflight/calibrate.h"
 #include "test.h"
 

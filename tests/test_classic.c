@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "gymnasium.h"
-#include "plant/classic.h"
+#include "plant/native/classic.h"
 #include "test.h"
 
 #include "calibrate/contract.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "config/config.h"
+#include "settings/config.h"
 
 #include "preflight/kit.h"
 

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "preflight/calibrate.h"
-#include "trial/domain.h"
+#include "bench/domain.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/observe.h"
-#include "check/dialogue.h"
+#include "run/drive.h"
+#include "wire/dialogue.h"
 #include "host/file.h"
-#include "predict/ensemble.h"
+#include "run/ensemble.h"
 #include "preflight/calibrate.h"
 #include "preflight/train.h"
 #include "program.h"

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-#include "trial/coordinate.h"
-#include "trial/episode.h"
-#include "trial/experiment.h"
-#include "trial/kits.h"
+#include "bench/coordinate.h"
+#include "bench/episode.h"
+#include "bench/experiment.h"
+#include "bench/kits.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
-#include "calibrate/observe.h"
+#include "run/drive.h"
 #include "kit_fixture.h"
 #include "preflight/calibrate.h"
 #include "preflight/certificate.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/preflight.h"
 #include "test.h"
-#include "../src/calibrate/fit.h"
+#include "calibrate/fit.h"
 
 #include <jansson.h>
 #include <math.h>

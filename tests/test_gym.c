@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
-#include "../src/plant/bridge_hello.h"
-#include "../src/plant/process.h"
+#include "plant/bridge/bridge_hello.h"
+#include "plant/bridge/process.h"
 #include "preflight/plant.h"
 
 #include <jansson.h>

@@ -4,9 +4,9 @@
 #include "test.h"
 
 #include "attitude_kit.h"
-#include "predict/twin.h"
-#include "check/dialogue.h"
-#include "check/journal.h"
+#include "run/twin.h"
+#include "wire/dialogue.h"
+#include "wire/journal.h"
 #include "host/file.h"
 #include "program.h"
 

@@ -3,8 +3,8 @@
 #include "test.h"
 
 #include "attitude_kit.h"
-#include "calibrate/observe.h"
-#include "check/dialogue_impl.h"
+#include "run/drive.h"
+#include "wire/dialogue_impl.h"
 #include "host/file.h"
 #include "program.h"
 

@@ -4,9 +4,9 @@
 
 #include "preflight/model.h"
 #include "preflight/rng.h"
-#include "world/loops.h"
-#include "world/matmul.h"
-#include "world/matmul_wide.h"
+#include "model/kernels/loops.h"
+#include "model/kernels/matmul.h"
+#include "model/kernels/matmul_wide.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "trial/memo.h"
+#include "bench/memo.h"
 
 // What is kept is found under its own start and hypothesis and under no other.
 static void check_found(pf_memo *m)

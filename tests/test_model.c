@@ -4,8 +4,8 @@
 #include "test.h"
 
 #include "host/file.h"
-#include "world/model_impl.h"
-#include "world/safetensors_impl.h"
+#include "model/model_impl.h"
+#include "model/safetensors_impl.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #define PF_TEST_MUJOCO_H
 
 #include "gymnasium.h"
-#include "plant/mujoco.h"
+#include "plant/mujoco/mujoco.h"
 
 enum { MUJOCO_ROWS = 40, MUJOCO_OUT = MUJOCO_ROWS * PF_MUJOCO_CHAN };
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "world/features.h"
-#include "world/loops.h"
-#include "world/matmul.h"
-#include "world/network.h"
+#include "model/features.h"
+#include "model/kernels/loops.h"
+#include "model/kernels/matmul.h"
+#include "model/network.h"
 
 #include <float.h>
 #include <math.h>

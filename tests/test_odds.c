@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
 #include "test.h"
-#include "../src/core/session_impl.h"
+#include "core/session_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/observe.h"
-#include "predict/ensemble.h"
+#include "run/drive.h"
+#include "run/ensemble.h"
 #include "preflight/calibrate.h"
 #include "preflight/train.h"
 #include "program.h"

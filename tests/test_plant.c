@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "plant/native.h"
+#include "plant/native/native.h"
 #include "test.h"
 
 #include "calibrate/contract.h"

@@ -5,7 +5,7 @@
 #include "host/file.h"
 #include "host/text.h"
 #include "preflight/kit.h"
-#include "world/safetensors_impl.h"
+#include "model/safetensors_impl.h"
 
 #include <float.h>
 #include <math.h>

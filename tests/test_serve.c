@@ -3,9 +3,9 @@
 #define _DEFAULT_SOURCE // usleep
 #include "test.h"
 
-#include "check/reply.h"
+#include "wire/reply.h"
 #include "host/file.h"
-#include "predict/twin.h"
+#include "run/twin.h"
 #include "serve_talk.h"
 
 #include <poll.h>

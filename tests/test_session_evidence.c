@@ -3,7 +3,7 @@
 #include "kit_fixture.h"
 #include "test.h"
 #include "test_session.h"
-#include "../src/core/session_impl.h"
+#include "core/session_impl.h"
 
 #include <float.h>
 #include <math.h>

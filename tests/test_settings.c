@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-#include "trial/experiment.h"
-#include "trial/kits.h"
+#include "bench/experiment.h"
+#include "bench/kits.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
-#include "trial/store.h"
+#include "bench/store.h"
 
 #include "host/file.h"
 #include "program.h"

@@ -6,7 +6,7 @@
 #include "train.h"
 
 #include "host/file.h"
-#include "world/member.h"
+#include "model/member.h"
 
 #include <fcntl.h>
 #include <math.h>

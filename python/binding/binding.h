@@ -3,9 +3,9 @@
 #ifndef PF_PY_BINDING_H
 #define PF_PY_BINDING_H
 
-#include "calibrate/observe.h"
-#include "predict/ensemble.h"
-#include "predict/twin.h"
+#include "run/drive.h"
+#include "run/ensemble.h"
+#include "run/twin.h"
 #include "preflight/calibrate.h"
 #include "preflight/session.h"
 

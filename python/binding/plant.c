@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
-#include "check/reply.h"
+#include "wire/reply.h"
 #include "plant/plant_impl.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
-#include "check/given.h"
-#include "check/match.h"
-#include "check/reply.h"
+#include "wire/given.h"
+#include "run/identity.h"
+#include "wire/reply.h"
 #include "host/arena.h"
 
 #include <math.h>

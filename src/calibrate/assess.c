@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/assess.h"
 
-#include "../host/parallel.h"
-#include "../world/model_impl.h"
+#include "host/parallel.h"
+#include "model/model_impl.h"
 #include "fit.h"
 #include "preflight/calibrate.h"
 

@@ -3,10 +3,10 @@
 #ifndef PF_CALIBRATE_IMPL_H
 #define PF_CALIBRATE_IMPL_H
 
-#include "../host/parallel.h"
-#include "../predict/ensemble.h"
+#include "host/parallel.h"
+#include "run/ensemble.h"
 #include "kit_build.h"
-#include "observe.h"
+#include "run/drive.h"
 
 // The steps of a calibration on a plant, in order. Each worker thread has a plant (the first one
 // the caller's) and buffers of its own; every result goes to its own slot.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate_impl.h"
 
-#include "../plant/plant_impl.h"
+#include "plant/plant_impl.h"
 #include "preflight/certificate.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "contract.h"
 
-#include "../host/arena.h"
+#include "host/arena.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef PF_KIT_BUILD_H
 #define PF_KIT_BUILD_H
 
-#include "../host/arena.h"
+#include "host/arena.h"
 #include "preflight/calibrate.h"
 
 // A kit under construction: the arrays of a pf_kit, writable, and the view onto them.

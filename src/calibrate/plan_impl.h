@@ -3,8 +3,8 @@
 #ifndef PF_PLAN_IMPL_H
 #define PF_PLAN_IMPL_H
 
-#include "../config/config.h"
-#include "../host/arena.h"
+#include "settings/config.h"
+#include "host/arena.h"
 #include "preflight/calibrate.h"
 
 // A plan under construction.

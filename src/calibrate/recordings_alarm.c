@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "../host/parallel.h"
+#include "host/parallel.h"
 #include "fit.h"
 #include "recordings_read.h"
 

@@ -3,8 +3,8 @@
 #ifndef PF_RECORDINGS_READ_H
 #define PF_RECORDINGS_READ_H
 
-#include "../host/arena.h"
-#include "../host/csv.h"
+#include "host/arena.h"
+#include "host/csv.h"
 #include "kit_build.h"
 
 // Recorded probe responses as they stand in a CSV file, checked for shape and order only.

@@ -3,9 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
-#include "config/config.h"
+#include "settings/config.h"
 #include "host/file.h"
-#include "trial/experiment.h"
+#include "bench/experiment.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #define PF_CLI_BENCH_H
 
 #include "cli.h"
-#include "trial/store.h"
-#include "trial/suite.h"
+#include "bench/store.h"
+#include "bench/suite.h"
 
 // What the subcommands of bench share.
 

@@ -3,11 +3,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "check/match.h"
+#include "run/identity.h"
 #include "host/clock.h"
-#include "config/config.h"
+#include "settings/config.h"
 #include "host/file.h"
-#include "predict/ensemble.h"
+#include "run/ensemble.h"
 
 #include <math.h>
 #include <stdarg.h>

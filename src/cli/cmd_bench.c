@@ -3,9 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
-#include "config/config.h"
+#include "settings/config.h"
 #include "host/clock.h"
-#include "trial/runner.h"
+#include "bench/runner.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench.h"
 
-#include "trial/aggregate.h"
-#include "trial/experiment.h"
-#include "trial/figure.h"
+#include "bench/aggregate.h"
+#include "bench/experiment.h"
+#include "bench/figure.h"
 
 #include <string.h>
 

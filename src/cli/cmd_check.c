@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "calibrate/observe.h"
-#include "check/journal.h"
-#include "check/reply.h"
+#include "run/drive.h"
+#include "wire/journal.h"
+#include "wire/reply.h"
 #include "host/arena.h"
 #include "host/file.h"
-#include "predict/ensemble.h"
+#include "run/ensemble.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "calibrate/observe.h"
-#include "check/flight.h"
+#include "run/drive.h"
+#include "run/flight.h"
 #include "host/arena.h"
 #include "preflight/design.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "check/reply.h"
+#include "wire/reply.h"
 
 #include <string.h>
 

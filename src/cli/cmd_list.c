@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "check/dialogue.h"
-#include "config/config.h"
-#include "plant/mujoco.h"
+#include "wire/dialogue.h"
+#include "settings/config.h"
+#include "plant/mujoco/mujoco.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "check/dialogue.h"
+#include "wire/dialogue.h"
 #include "host/file.h"
 
 #include <stdlib.h>

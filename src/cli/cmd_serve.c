@@ -3,11 +3,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "check/dialogue.h"
-#include "check/journal.h"
-#include "check/reply.h"
-#include "predict/ensemble.h"
-#include "predict/twin.h"
+#include "wire/dialogue.h"
+#include "wire/journal.h"
+#include "wire/reply.h"
+#include "run/ensemble.h"
+#include "run/twin.h"
 
 #include <errno.h>
 #include <fcntl.h>

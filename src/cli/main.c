@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "config/config.h"
+#include "settings/config.h"
 
 #include <signal.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/design.h"
 
-#include "../config/config.h"
-#include "../host/file.h"
+#include "settings/config.h"
+#include "host/file.h"
 
 #include <limits.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #ifndef PF_DESIGN_IMPL_H
 #define PF_DESIGN_IMPL_H
 
-#include "../calibrate/calibrate_impl.h"
-#include "../calibrate/plan_impl.h"
+#include "calibrate/calibrate_impl.h"
+#include "calibrate/plan_impl.h"
 #include "preflight/design.h"
 
 // Rows of a designed probe at most.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
 
-#include "../config/config.h"
+#include "settings/config.h"
 
 #include <string.h>
 

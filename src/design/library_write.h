@@ -3,7 +3,7 @@
 #ifndef PF_LIBRARY_WRITE_H
 #define PF_LIBRARY_WRITE_H
 
-#include "../host/text.h"
+#include "host/text.h"
 #include "preflight/design.h"
 
 // The library as YAML: how it was made, the machine it is for, its probes in the syntax of a

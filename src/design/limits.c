@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
 
-#include "../config/config.h"
-#include "../host/arena.h"
+#include "settings/config.h"
+#include "host/arena.h"
 
 #include <math.h>
 #include <stdio.h>

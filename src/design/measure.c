@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
 
-#include "../calibrate/fit.h"
+#include "calibrate/fit.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "mujoco.h"
-#include "native.h"
+#include "plant/mujoco/mujoco.h"
+#include "plant/native/native.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 // The configuration reader on any bytes: what stands before the first NUL is the file, what follows
 // is one override.
-#include "config/config.h"
+#include "settings/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The readers behind replay and explain on any bytes.
-#include "check/dialogue.h"
+#include "wire/dialogue.h"
 
 #include <stdlib.h>
 #include <string.h>

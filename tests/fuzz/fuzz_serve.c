@@ -4,8 +4,8 @@
 // The serve line: the input is a conversation, one request per line, on a fresh session of the
 // small attitude kit.
 #include "../attitude_kit.h"
-#include "check/dialogue.h"
-#include "predict/twin.h"
+#include "wire/dialogue.h"
+#include "run/twin.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz_kit.h"
 
-#include "check/reply.h"
+#include "wire/reply.h"
 #include "preflight/session.h"
 
 #include <jansson.h>

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+
+#include "run/drive.h"
+#include "preflight/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Time of calibrating the attitude kit with 2,000 alarm trials on one and on two threads, and of a
+// complete check on the loaded kit. `bench_calibrate [REPEATS]`.
+
+typedef struct rig {
+    pf_plant *plant;
+    pf_plan plan;
+    void *bytes[2]; // the kit by one thread and by two
+    size_t n[2];
+    pf_kit kit;
+} rig;
+
+static void must(pf_status status, const pf_error *error)
+{
+    if (status != PF_OK) {
+        fprintf(stderr, "bench_calibrate: %s\n", error->text);
+        exit(1);
+    }
+}
+
+static double calibrate(rig *r, int threads)
+{
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = threads};
+    int slot = threads - 1;
+    free(r->bytes[slot]);
+    double begin = bench_now();
+    must(pf_calibrate(&r->plan, r->plant, NULL, &effort, &r->bytes[slot], &r->n[slot], &error),
+         &error);
+    return bench_now() - begin;
+}
+
+// Load, session, probes on a machine with a fault, certificate: what `preflight check` does.
+static double check(rig *r, uint64_t seed)
+{
+    pf_error error = {PF_OK, ""};
+    double gains[] = {1, 1, 1, 1, 1, .35, 1, 1}, start[16], response[8 * 6];
+    pf_session *session = NULL;
+    double begin = bench_now();
+    must(pf_kit_load(&r->kit, r->bytes[0], r->n[0], &error), &error);
+    size_t bytes = pf_session_size(&r->kit);
+    void *memory = malloc(bytes);
+    must(pf_session_init(&session, &r->kit, NULL, memory, bytes, &error), &error);
+    pf_rig machine = {
+        .plant = r->plant, .kit = &r->kit, .gains = gains, .start = start, .response = response};
+    pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
+    must(pf_drive_session(session, &machine, &drive, &error), &error);
+    pf_session_certify(session);
+    double seconds = bench_now() - begin;
+    free(memory);
+    return seconds;
+}
+
+int main(int argc, char **argv)
+{
+    int repeats = argc > 1 ? atoi(argv[1]) : 5;
+    rig r = {0};
+    pf_error error = {PF_OK, ""};
+    must(pf_plant_create(&r.plant, "attitude", &error), &error);
+    must(pf_plan_default(&r.plan, pf_plant_get_info(r.plant), &error), &error);
+    r.plan.alarm_trials = 2000;
+    // turn about, so that a slow minute of the machine hits both
+    double one = INFINITY, two = INFINITY;
+    for (int i = 0; i < repeats; i++) {
+        one = fmin(one, calibrate(&r, 1));
+        two = fmin(two, calibrate(&r, 2));
+    }
+    bench_print("calibrate_attitude_1_thread", one, "s");
+    bench_print("calibrate_attitude_2_threads", two, "s");
+    bool same = r.n[0] == r.n[1] && memcmp(r.bytes[0], r.bytes[1], r.n[0]) == 0;
+    bench_print("calibrate_kits_identical", same, "bool");
+    double best = INFINITY, worst = 0;
+    for (int i = 0; i < 200; i++) {
+        double now = check(&r, (uint64_t)i % 20);
+        best = now < best ? now : best;
+        worst = now > worst ? now : worst;
+    }
+    bench_print("check_attitude_least", 1e3 * best, "ms");
+    bench_print("check_attitude_most", 1e3 * worst, "ms");
+    pf_plan_free(&r.plan);
+    pf_plant_destroy(r.plant);
+    free(r.bytes[0]);
+    free(r.bytes[1]);
+    return 0;
+}

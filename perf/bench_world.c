@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+
+#include "host/parallel.h"
+#include "model/kernels/matmul.h"
+#include "model/member.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Training and rollouts of the paper's ensemble (12 members, three layers of 512, batch 1,024) on
+// two threads, beside the bare matrix products of the same shapes, by our kernel and by OpenBLAS.
+// bench_world.py does the same in PyTorch.
+
+enum {
+    MEMBERS = 12,
+    LAYERS = 3,
+    WIDTH = 512,
+    BATCH = 1024,
+    ROWS = 50000,
+    HYPOTHESES = 160, // 16 hypotheses x 10 gains
+    STEPS = 12,
+    REPEAT = 5
+};
+static const double shortest = .5; // seconds of a measurement
+
+typedef struct shape {
+    int n_chan, n_mech;
+} shape;
+
+typedef struct problem {
+    pf_model *model;
+    pf_train_settings settings;
+    pf_dataset set;
+    pf_member member[2];
+    pf_epoch_space space[2];
+    double *scratch[2], *response[2];
+    double *start, *command, *gains;
+} problem;
+
+static void *take(size_t n, size_t size)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, 64, n * size + 64) != 0) {
+        fputs("bench_world: out of memory\n", stderr);
+        exit(1);
+    }
+    memset(p, 0, n * size);
+    return p;
+}
+
+static void must(pf_status status, const pf_error *error)
+{
+    if (status != PF_OK) {
+        fprintf(stderr, "bench_world: %s\n", error->text);
+        exit(1);
+    }
+}
+
+static void make_model(problem *p, shape s)
+{
+    pf_error error = {PF_OK, ""};
+    const char **channels = take((size_t)s.n_chan, sizeof *channels);
+    pf_channel_kind *kinds = take((size_t)s.n_chan, sizeof *kinds);
+    pf_mechanism *mechanisms = take((size_t)s.n_mech, sizeof *mechanisms);
+    for (int c = 0; c < s.n_chan; c++) {
+        channels[c] = "x";
+    }
+    for (int j = 0; j < s.n_mech; j++) {
+        mechanisms[j] = (pf_mechanism){"u", -1, 1};
+    }
+    pf_model_info info = {.plant = "made-up",
+                          .source = "",
+                          .n_chan = s.n_chan,
+                          .n_mech = s.n_mech,
+                          .channels = channels,
+                          .kinds = kinds,
+                          .mechanisms = mechanisms,
+                          .n_members = MEMBERS,
+                          .n_layers = LAYERS,
+                          .width = WIDTH,
+                          .data = "",
+                          .processor = ""};
+    must(pf__model_create(&p->model, &info, &error), &error);
+    pf_rng rng;
+    pf_rng_init(&rng, 1);
+    size_t n = pf_net_parameters(&p->model->net);
+    for (int e = 0; e < MEMBERS; e++) {
+        pf_net_init(&p->model->net, &rng, p->model->theta + (size_t)e * n);
+    }
+    pf__model_pack(p->model);
+    for (int i = 0; i < p->model->net.n_in; i++) {
+        p->model->input_scale[i] = 1;
+    }
+    for (int c = 0; c < s.n_chan; c++) {
+        p->model->change_scale[c] = .01f;
+    }
+}
+
+static void make_data(problem *p)
+{
+    const pf_net *net = &p->model->net;
+    pf_rng rng;
+    pf_rng_init(&rng, 2);
+    p->settings = (pf_train_settings){.members = MEMBERS,
+                                      .layers = LAYERS,
+                                      .width = WIDTH,
+                                      .epochs = 1 << 20,
+                                      .batch = BATCH,
+                                      .patience = 1 << 20,
+                                      .learning_rate = 1e-3};
+    p->set = (pf_dataset){.n_in = net->n_in, .n_out = net->n_out, .n_train = ROWS, .n_valid = 1};
+    p->set.x = take((size_t)(ROWS + 1) * (size_t)net->n_in, sizeof(float));
+    p->set.y = take((size_t)(ROWS + 1) * (size_t)net->n_out, sizeof(float));
+    for (size_t i = 0; i < (size_t)ROWS * (size_t)net->n_in; i++) {
+        p->set.x[i] = (float)pf_rng_normal(&rng);
+    }
+    for (size_t i = 0; i < (size_t)ROWS * (size_t)net->n_out; i++) {
+        p->set.y[i] = (float)pf_rng_normal(&rng);
+    }
+    size_t n = pf_net_parameters(net);
+    for (int w = 0; w < 2; w++) {
+        pf_member *m = &p->member[w];
+        m->index = w;
+        m->theta = take(n, sizeof(float));
+        m->first = take(n, sizeof(float));
+        m->second = take(n, sizeof(float));
+        m->kept = take(n, sizeof(float));
+        m->history = take((size_t)1 << 16, sizeof(float));
+        pf_member_init(m, &p->settings, net);
+        pf_epoch_space *space = &p->space[w];
+        space->order = take(ROWS, sizeof(int));
+        space->x = take((size_t)BATCH * (size_t)net->n_in, sizeof(float));
+        space->y = take((size_t)BATCH * (size_t)net->n_out, sizeof(float));
+        space->gradient = take(n, sizeof(float));
+        space->work = take(pf_net_gradient_work(net, BATCH), sizeof(float));
+    }
+}
+
+static pf_status one_epoch(void *self, int worker, size_t item, pf_error *error)
+{
+    (void)worker;
+    problem *p = self;
+    return pf_member_epoch(&p->member[item], &p->settings, &p->model->net, &p->set, &p->space[item],
+                           NULL, error);
+}
+
+// The products of one epoch alone, on the same memory.
+static pf_status one_bare(void *self, int worker, size_t item, pf_error *error)
+{
+    (void)worker;
+    (void)error;
+    problem *p = self;
+    const pf_net *net = &p->model->net;
+    pf_epoch_space *s = &p->space[item];
+    const float *theta = p->member[item].theta;
+    size_t size = (size_t)BATCH * WIDTH;
+    for (int b = 0; b < ROWS / BATCH; b++) {
+        for (int l = 0; l <= net->n_layers; l++) {
+            int in = pf_net_inputs(net, l), out = pf_net_outputs(net, l);
+            const float *below = l == 0 ? s->x : s->work + (size_t)(l - 1) * size;
+            float *above = s->work + (size_t)l * size;
+            pf_matmul(false, true, BATCH, out, in, below, theta + pf_net_weight(net, l), above);
+            pf_matmul(true, false, out, in, BATCH, above, below,
+                      s->gradient + pf_net_weight(net, l));
+            if (l > 0) {
+                pf_matmul(false, false, BATCH, in, out, above, theta + pf_net_weight(net, l),
+                          s->work + (size_t)(net->n_layers + 1) * size);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status one_roll(void *self, int worker, size_t item, pf_error *error)
+{
+    problem *p = self;
+    pf_model_request request = {p->start, p->command, STEPS, HYPOTHESES, p->gains};
+    return pf_model_roll(p->model, (int)item, &request, p->scratch[worker], p->response[worker],
+                         error);
+}
+
+// Best time of a piece of work over a few repetitions, each at least as long as `shortest`, after
+// one to warm up.
+static double best_time(problem *p, int repeat, size_t items, pf_item_fn work)
+{
+    double best = INFINITY;
+    pf_error error = {PF_OK, ""};
+    must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
+    for (int r = 0; r < repeat; r++) {
+        int runs = 0;
+        double begin = bench_now(), now = begin;
+        while (now - begin < shortest) {
+            must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
+            runs++;
+            now = bench_now();
+        }
+        best = fmin(best, (now - begin) / runs);
+    }
+    return best;
+}
+
+// The work that a figure counts, and how much of it one run does.
+typedef struct kind {
+    const char *before, *after; // the shape, in its name
+    size_t items;
+    pf_item_fn work;
+    double amount;
+    const char *unit;
+    pf_engine engine;
+} kind;
+
+static const kind kinds[] = {
+    {"train_", "", 2, one_epoch, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_AUTO},
+    {"train_", "_products", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_AUTO},
+    {"train_", "_sgemm", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_LIBRARY},
+    {"roll_", "", MEMBERS, one_roll, (double)HYPOTHESES *MEMBERS *STEPS, "steps/s", PF_ENGINE_AUTO},
+};
+
+static void make_problem(problem *p, shape s)
+{
+    make_model(p, s);
+    make_data(p);
+    p->start = take((size_t)s.n_chan, sizeof(double));
+    p->command = take((size_t)STEPS * (size_t)s.n_mech, sizeof(double));
+    p->gains = take((size_t)HYPOTHESES * (size_t)s.n_mech, sizeof(double));
+    pf_rng rng;
+    pf_rng_init(&rng, 3);
+    for (int i = 0; i < STEPS * s.n_mech; i++) {
+        p->command[i] = 2 * pf_rng_uniform(&rng) - 1;
+    }
+    for (int i = 0; i < HYPOTHESES * s.n_mech; i++) {
+        p->gains[i] = pf_rng_uniform(&rng);
+    }
+    for (int w = 0; w < 2; w++) {
+        p->scratch[w] = take(pf_model_scratch(p->model, HYPOTHESES), sizeof(double));
+        p->response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));
+    }
+}
+
+// Every figure of a shape, or the one that is wanted, once; false: there is none of that name.
+static bool measure(shape s, const char *shape_name, const char *wanted)
+{
+    problem p = {0};
+    bool any = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const kind *k = &kinds[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", k->before, shape_name, k->after);
+        if ((wanted && strcmp(wanted, name) != 0) || !pf_matmul_engine(k->engine)) {
+            continue;
+        }
+        if (!any) {
+            make_problem(&p, s);
+            any = true;
+        }
+        double time = best_time(&p, wanted ? 1 : REPEAT, k->items, k->work);
+        bench_print(name, k->amount / time, k->unit);
+    }
+    pf_matmul_engine(PF_ENGINE_AUTO);
+    return any;
+}
+
+// bench_world [FIGURE]: all figures, the best of a few turns each; or one turn of one of them.
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : NULL;
+    if (!wanted) {
+        fprintf(stderr, "numeric library: %s\n", pf_numeric_library());
+    }
+    bool wide = measure((shape){105, 8}, "113_105", wanted);
+    bool narrow = measure((shape){27, 8}, "35_27", wanted);
+    if (!wide && !narrow) {
+        fprintf(stderr, "bench_world: no figure %s\n", wanted);
+        return 1;
+    }
+    return 0;
+}

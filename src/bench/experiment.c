@@ -1,0 +1,575 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "experiment_impl.h"
+
+#include "coordinate.h"
+#include "kits.h"
+#include "mechanism.h"
+
+#include "host/file.h"
+#include "host/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// More units than this are a mistake in a suite.
+enum { UNITS_MAX = 4000000 };
+
+// --- axes
+
+static pf_status check_axis(const char *name, int n, const double *value, pf_error *error)
+{
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) {
+            if (value[i] == value[k]) {
+                return pf_fail(error, PF_ERR_FORMAT, "%s: %g is listed twice", name, value[i]);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// A setting is stored as text; a gain must come back from it as the same double.
+static pf_status check_gains(const pf_suite *s, pf_error *error)
+{
+    for (int i = 0; i < s->gains.n; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.2f", s->gains.value[i]);
+        if (strtod(text, NULL) != s->gains.value[i]) {
+            return pf_fail(error, PF_ERR_FORMAT, "gains: %g has more than two decimals",
+                           s->gains.value[i]);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status check_axes(const pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = check_gains(s, error);
+    status = status ? status : check_axis("gains", s->gains.n, s->gains.value, error);
+    status = status ? status : check_axis("stage2", s->stage2.n, s->stage2.value, error);
+    status = status ? status : check_axis("bins", s->bins.n, s->bins.value, error);
+    status = status ? status : check_axis("episodes", e->n_episodes, e->episodes, error);
+    status = status ? status : check_axis("n_faults", s->n_faults.n, s->n_faults.value, error);
+    if (status == PF_OK && s->n_faults.n > 0 && (s->settings.n > 0 || s->recalibrate > 0)) {
+        status = pf_fail(error, PF_ERR_FORMAT,
+                         "n_faults: gains are drawn then; leave out settings and recalibrate");
+    }
+    for (int i = 0; i < s->stage2.n && status == PF_OK; i++) {
+        if (s->stage2.value[i] > PF_BANK_RECOVERIES) {
+            status = pf_fail(error, PF_ERR_FORMAT, "stage2: %g is more than %d recovery probes",
+                             s->stage2.value[i], PF_BANK_RECOVERIES);
+        }
+    }
+    for (int i = 0; i < s->environments.n && status == PF_OK; i++) {
+        if (strlen(s->environments.text[i]) >= sizeof e->units->environment) {
+            status = pf_fail(error, PF_ERR_FORMAT, "environments: '%s' is longer than %d bytes",
+                             s->environments.text[i], (int)sizeof e->units->environment - 1);
+        }
+        for (int k = 0; k < i && status == PF_OK; k++) {
+            if (strcmp(s->environments.text[i], s->environments.text[k]) == 0) {
+                status = pf_fail(error, PF_ERR_FORMAT, "environments: '%s' is listed twice",
+                                 s->environments.text[i]);
+            }
+        }
+    }
+    return status;
+}
+
+// Keys in the order of their bytes: B2, F, K, N, P, g.
+static void name_cell(const pf_experiment *e, pf_cell *c)
+{
+    char bins[16] = "", episodes[16] = "", opportunities[16] = "", faults[16] = "", gain[16] = "";
+    if (c->n_faults > 0) {
+        snprintf(faults, sizeof faults, ";F=%d", c->n_faults);
+    } else {
+        snprintf(gain, sizeof gain, ";g=%.2f", c->gain);
+    }
+    if (e->suite->bins.n > 1) {
+        snprintf(bins, sizeof bins, ";K=%d", c->bins);
+    }
+    if (e->n_episodes > 1) {
+        snprintf(episodes, sizeof episodes, ";N=%d", c->episodes);
+    }
+    if (e->suite->opportunities.n > 0) {
+        snprintf(opportunities, sizeof opportunities, ";P=%d", c->opportunities);
+    }
+    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s%s%s", c->budget2, faults, bins, episodes,
+             opportunities, gain);
+}
+
+// Settings as they are written.
+static pf_status make_study_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    e->n_cells = s->settings.n;
+    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    if (!e->cells) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    for (int i = 0; i < e->n_cells; i++) {
+        pf_cell *c = &e->cells[i];
+        c->bins = (int)s->bins.value[0];
+        c->episodes = (int)e->episodes[0];
+        if (strlen(s->settings.text[i]) >= sizeof c->text) {
+            return pf_fail(error, PF_ERR_FORMAT, "settings: '%s' is too long", s->settings.text[i]);
+        }
+        strcpy(c->text, s->settings.text[i]);
+    }
+    return PF_OK;
+}
+
+// One "key=value" of a setting into its cell. False: no such key or value.
+static bool set_key(pf_cell *c, const char *key, const char *value)
+{
+    static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"};
+    char *end;
+    double number = strtod(value, &end);
+    bool whole = *value && !*end && number == floor(number) && number >= 0 && number < 1e6;
+    bool share = *value && !*end && number > 0 && number < 1;
+    if (strcmp(key, "profile") == 0) {
+        for (c->risk = 3; c->risk > 0 && strcmp(value, risks[c->risk]) != 0; c->risk--) {
+        }
+        return c->risk > 0;
+    }
+    if (strcmp(key, "shock") == 0) {
+        c->shock = strcmp(value, "demand") == 0;
+        return c->shock;
+    }
+    if (strcmp(key, "g") == 0) {
+        c->gain = number;
+        return share;
+    }
+    if (strcmp(key, "A") == 0) {
+        c->amplitude = number;
+        return share;
+    }
+    // the ranges are those of the axes
+    const struct {
+        const char *key;
+        int *to;
+        double least, most;
+    } keys[] = {{"B2", &c->budget2, 0, PF_BANK_RECOVERIES},
+                {"K", &c->bins, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST},
+                {"N", &c->episodes, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST},
+                {"P", &c->opportunities, 1, PF_SUITE_OPPORTUNITIES_MOST}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strcmp(key, keys[i].key) == 0 && whole && number >= keys[i].least &&
+            number <= keys[i].most) {
+            *keys[i].to = (int)number;
+            return true;
+        }
+    }
+    return false;
+}
+
+static pf_status read_setting(pf_cell *c, pf_error *error)
+{
+    char copy[PF_SETTING_TEXT], *rest = copy;
+    memcpy(copy, c->text, sizeof copy);
+    while (rest) {
+        char *key = rest, *value = strchr(key, '=');
+        rest = strchr(rest, ';');
+        if (rest) {
+            *rest++ = '\0';
+        }
+        if (value) {
+            *value++ = '\0';
+        }
+        if (!value || !set_key(c, key, value)) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "settings: '%s': '%s' is none of A B2 K N P g profile shock with a "
+                           "value in range",
+                           c->text, key);
+        }
+    }
+    return PF_OK;
+}
+
+// Settings that are named one by one instead of by axes; what a setting leaves out is the suite's.
+static pf_status make_named_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = make_study_cells(e, error);
+    for (int i = 0; i < e->n_cells && status == PF_OK; i++) {
+        pf_cell *c = &e->cells[i];
+        c->gain = s->gains.value[0];
+        c->budget2 = (int)s->stage2.value[0];
+        c->amplitude = NAN;
+        status = read_setting(c, error);
+        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+    }
+    return status;
+}
+
+static pf_status make_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    if (e->responses > 0 && !e->coordinate) {
+        return make_study_cells(e, error);
+    }
+    if (s->settings.n > 0) {
+        return make_named_cells(e, error);
+    }
+    int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
+    int n_gains = s->n_faults.n > 0 ? s->n_faults.n : s->gains.n;
+    e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * n_gains * n_deadlines;
+    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    if (!e->cells) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    // calibration outermost, so that units that share kits come together
+    for (int i = 0; i < e->n_cells; i++) {
+        int rest = i;
+        pf_cell *c = &e->cells[i];
+        c->gain = s->n_faults.n > 0 ? NAN : s->gains.value[rest % n_gains];
+        c->n_faults = s->n_faults.n > 0 ? (int)s->n_faults.value[rest % n_gains] : 0;
+        rest /= n_gains;
+        c->budget2 = (int)s->stage2.value[rest % s->stage2.n];
+        rest /= s->stage2.n;
+        c->episodes = (int)e->episodes[rest % e->n_episodes];
+        rest /= e->n_episodes;
+        c->opportunities =
+            s->opportunities.n > 0 ? (int)s->opportunities.value[rest % n_deadlines] : 0;
+        c->bins = (int)s->bins.value[rest / n_deadlines];
+        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+        c->amplitude = NAN;
+        name_cell(e, c);
+    }
+    return PF_OK;
+}
+
+static bool same_calibration(const pf_cell *a, const pf_cell *b)
+{
+    return a->bins == b->bins && a->episodes == b->episodes && a->g_cal == b->g_cal &&
+           a->opportunities == b->opportunities && a->risk == b->risk &&
+           (a->amplitude == b->amplitude || (isnan(a->amplitude) && isnan(b->amplitude)));
+}
+
+static pf_status number_calibrations(pf_experiment *e, pf_error *error)
+{
+    size_t n = e->n_cells > 0 ? (size_t)e->n_cells : 0;
+    e->calibration_cell = calloc(n + 1, sizeof *e->calibration_cell);
+    if (!e->calibration_cell) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+    }
+    for (int i = 0; i < e->n_cells; i++) {
+        int k = 0;
+        while (k < e->n_calibrations &&
+               !same_calibration(&e->cells[i], &e->cells[e->calibration_cell[k]])) {
+            k++;
+        }
+        if (k == e->n_calibrations) {
+            e->calibration_cell[e->n_calibrations++] = i;
+        }
+        e->cells[i].calibration = k;
+    }
+    return PF_OK;
+}
+
+// The order of the trials of an environment and seed: settings that share a calibration come
+// together, and among them those that share a trial, and with it most of its responses.
+static void place_cells(pf_experiment *e)
+{
+    int64_t first = 0;
+    for (int k = 0; k < e->n_calibrations; k++) {
+        int together = 0;
+        for (int c = 0; c < e->n_cells; c++) {
+            if (e->cells[c].calibration == k) {
+                e->cells[c].first = first + together++;
+            }
+        }
+        for (int c = 0; c < e->n_cells; c++) {
+            if (e->cells[c].calibration == k) {
+                e->cells[c].together = together;
+            }
+        }
+        first += (int64_t)together * e->trials;
+    }
+}
+
+static int64_t unit_at(const pf_experiment *e, int environment, int seed, int trial,
+                       const pf_cell *cell)
+{
+    int64_t run = (int64_t)environment * e->seeds + seed;
+    return run * e->n_cells * e->trials + cell->first + (int64_t)trial * cell->together;
+}
+
+static void add_units(const pf_experiment *e, int environment, int seed, const pf_cell *cell)
+{
+    for (int trial = 0; trial < e->trials; trial++) {
+        pf_unit unit = {.seed = seed, .trial = trial};
+        snprintf(unit.environment, sizeof unit.environment, "%s",
+                 e->suite->environments.text[environment]);
+        memcpy(unit.setting, cell->text, sizeof unit.setting);
+        e->units[unit_at(e, environment, seed, trial, cell)] = unit;
+    }
+}
+
+static pf_status make_units(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    double n = (double)s->environments.n * e->seeds * e->n_cells * e->trials;
+    if (n > UNITS_MAX) {
+        return pf_fail(error, PF_ERR_FORMAT, "%g trials are more than %d", n, UNITS_MAX);
+    }
+    e->n_units = (size_t)n;
+    e->units = calloc(e->n_units, sizeof *e->units);
+    if (!e->units) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %z trials", e->n_units);
+    }
+    place_cells(e);
+    for (int i = 0; i < s->environments.n; i++) {
+        for (int seed = 0; seed < e->seeds; seed++) {
+            for (int c = 0; c < e->n_cells; c++) {
+                add_units(e, i, seed, &e->cells[c]);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// --- the whole
+
+// The profile's number of episodes replaces the suite's, unless it is what the suite varies.
+static pf_status take_profile(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    const pf_profile *p = e->profile;
+    e->seeds = p->seeds > 0 ? p->seeds : s->seeds;
+    e->trials = p->trials > 0 ? p->trials : s->trials;
+    e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
+    // a study has one unit per seed and setting; what the others call trials are its responses
+    e->coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    if (e->coordinate) { // nothing is detected
+        e->alarm_trials = s->alarm_trials;
+    }
+    bool study = e->coordinate || (s->kind && strcmp(s->kind, "mechanism") == 0);
+    e->responses = study ? e->trials : 0;
+    e->trials = study ? 1 : e->trials;
+    e->n_methods = e->coordinate ? PF_COORDINATE_ARMS : study ? PF_ARMS : s->methods.n;
+    e->methods = e->coordinate ? pf_coordinate_arms()
+                 : study       ? pf_mechanism_arms()
+                               : (const char *const *)s->methods.text;
+    e->n_episodes = s->episodes.n;
+    e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
+    if (!e->episodes) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    }
+    for (int i = 0; i < e->n_episodes; i++) {
+        bool own = e->n_episodes > 1 || p->episodes == 0;
+        e->episodes[i] = own ? s->episodes.value[i] : p->episodes;
+    }
+    return PF_OK;
+}
+
+// A changed plant must not pass for the one that was run before.
+static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
+{
+    const pf_config_refs *names = &e->suite->environments;
+    pf_status status = PF_OK;
+    e->fingerprint = calloc((size_t)names->n, sizeof *e->fingerprint);
+    e->missing = calloc((size_t)names->n, sizeof *e->missing);
+    if (!e->fingerprint || !e->missing) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    }
+    for (int i = 0; i < names->n && status == PF_OK; i++) {
+        pf_plant *plant = NULL;
+        status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
+        if (pf_environment_missing(names->text[i], status)) {
+            // what is run without it is another experiment
+            snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
+            status = PF_OK;
+            continue;
+        }
+        if (status != PF_OK && error) {
+            *error = e->missing[i];
+        }
+        if (status == PF_OK) {
+            status = pf_environment_usable(plant, names->text[i], e->suite->id, error);
+        }
+        if (status == PF_OK) {
+            status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
+        }
+        pf_plant_destroy(plant);
+    }
+    return status;
+}
+
+// The path of an environment's library: {} in the name stands for the environment.
+static void library_path(const char *name, const char *environment, pf_text *out)
+{
+    const char *hole = strstr(name, "{}");
+    pf_text_add_n(out, name, hole ? (size_t)(hole - name) : strlen(name));
+    pf_text_add(out, hole ? environment : "");
+    pf_text_add(out, hole ? hole + 2 : "");
+}
+
+// Files of group probes, where the suite names them.
+static pf_status take_libraries(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_status status = PF_OK;
+    if (!s->probes || strcmp(s->probes, "single") == 0 || strcmp(s->probes, "designed") == 0) {
+        return PF_OK;
+    }
+    e->library = calloc((size_t)s->environments.n, sizeof *e->library);
+    for (int i = 0; e->library && i < s->environments.n && status == PF_OK; i++) {
+        pf_text path = {0};
+        void *data = NULL;
+        size_t n = 0;
+        library_path(s->probes, s->environments.text[i], &path);
+        status = path.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment")
+                             : pf_file_read(path.data, (size_t)16 << 20, &data, &n, error);
+        e->library[i] = status == PF_OK ? calloc(n + 1, 1) : NULL;
+        if (e->library[i]) {
+            memcpy(e->library[i], data, n);
+        } else if (status == PF_OK) {
+            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+        }
+        free(data);
+        pf_text_free(&path);
+    }
+    return e->library ? status : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+}
+
+pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                                pf_error *error)
+{
+    memset(e, 0, sizeof *e);
+    e->suite = suite;
+    e->profile = profile;
+    if (suite->from) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "suite '%s' has no trials of its own", suite->id);
+    }
+    pf_status status = take_profile(e, error);
+    status = status ? status : check_axes(e, error);
+    status = status ? status : make_cells(e, error);
+    status = status ? status : number_calibrations(e, error);
+    status = status ? status : make_units(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                             pf_error *error)
+{
+    pf_status status = pf_experiment_outline(e, suite, profile, error);
+    status = status ? status : take_fingerprints(e, error);
+    status = status ? status : take_libraries(e, error);
+    status = status ? status : pf__experiment_settings(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+pf_status pf_experiment_describe(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                                 pf_error *error)
+{
+    pf_status status = pf_experiment_outline(e, suite, profile, error);
+    status = status ? status : take_libraries(e, error);
+    status = status ? status : pf__experiment_settings(e, error);
+    if (status != PF_OK) {
+        pf_experiment_free(e);
+    }
+    return status;
+}
+
+void pf_experiment_free(pf_experiment *e)
+{
+    free(e->episodes);
+    for (int i = 0; e->models && i < e->suite->environments.n; i++) {
+        pf_model_destroy(e->models[i]);
+    }
+    free(e->models);
+    free(e->calibration_cell);
+    free(e->cells);
+    free(e->units);
+    free(e->fingerprint);
+    for (int i = 0; e->library && i < e->suite->environments.n; i++) {
+        free(e->library[i]);
+    }
+    free(e->library);
+    free(e->missing);
+    free(e->settings);
+    memset(e, 0, sizeof *e);
+}
+
+// --- from stored names back
+
+int pf_experiment_environment(const pf_experiment *e, const char *name)
+{
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        if (strcmp(e->suite->environments.text[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
+{
+    for (int i = 0; i < e->n_cells; i++) {
+        if (strcmp(e->cells[i].text, setting) == 0) {
+            return &e->cells[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
+{
+    int environment = pf_experiment_environment(e, unit->environment);
+    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
+    if (environment < 0 || !cell || unit->seed < 0 || unit->seed >= e->seeds || unit->trial < 0 ||
+        unit->trial >= e->trials) {
+        return -1;
+    }
+    return unit_at(e, environment, unit->seed, unit->trial, cell);
+}
+
+pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
+{
+    const pf_suite *s = e->suite;
+    return (pf_group_settings){.probes = s->probes ? s->probes : "designed",
+                               .library = e->library ? e->library[environment] : NULL,
+                               .every_severity = s->every_severity,
+                               .faults = (pf_faults)s->faults,
+                               .weighting = (pf_weighting)s->weighting};
+}
+
+const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
+{
+    int i = pf_experiment_environment(e, environment);
+    return e->missing && i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
+}
+
+pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
+{
+    const char *why = NULL;
+    for (size_t u = 0; u < e->n_units; u++) {
+        const char *missing = pf_experiment_missing(e, e->units[u].environment);
+        if (!missing && pf_filter_wants(filter, &e->units[u])) {
+            return PF_OK;
+        }
+        why = missing && !why ? missing : why;
+    }
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: environments: %s", e->suite->id,
+                   why ? why : "nothing to run");
+}
+
+pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
+{
+    return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf_suite_groups(e->suite),
+                            .budget2 = cell->budget2,
+                            .stop = (pf_stop)e->suite->stop,
+                            .alpha = e->suite->alpha,
+                            .j_min = e->suite->j_min,
+                            .variant = cell->shock};
+}

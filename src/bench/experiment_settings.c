@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "experiment_impl.h"
+
+#include "host/text.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_names(pf_text *out, const char *key, const pf_config_refs *names)
+{
+    pf_json_key(out, key);
+    pf_text_add(out, "[");
+    for (int i = 0; i < names->n; i++) {
+        pf_json_comma(out);
+        pf_json_string(out, names->text[i]);
+    }
+    pf_text_add(out, "]");
+}
+
+static void add_number(pf_text *out, const char *key, double value)
+{
+    pf_json_key(out, key);
+    pf_json_number(out, value);
+}
+
+static void add_list(pf_text *out, const char *key, int n, const double *values)
+{
+    pf_json_key(out, key);
+    pf_json_numbers(out, n, values);
+}
+
+static void add_string(pf_text *out, const char *key, const char *value)
+{
+    pf_json_key(out, key);
+    pf_json_string(out, value);
+}
+
+static void add_group(const pf_experiment *e, pf_text *out)
+{
+    const pf_suite *s = e->suite;
+    add_string(out, "probes", e->library ? s->probes : pf_experiment_group(e, 0).probes);
+    add_number(out, "every_severity", s->every_severity);
+    add_string(out, "faults", pf_faults_name((pf_faults)s->faults));
+    add_number(out, "weighting", s->weighting);
+    for (int i = 0; e->library && i < s->environments.n; i++) {
+        add_string(out, "library", e->library[i]);
+    }
+}
+
+static void add_fingerprints(const pf_experiment *e, pf_text *out)
+{
+    pf_json_key(out, "fingerprints");
+    pf_text_add(out, "[");
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        pf_json_comma(out);
+        pf_json_string(out, e->fingerprint[i]);
+    }
+    pf_text_add(out, "]");
+}
+
+// What older suites did not have stays out where it is not used, so that their hashes hold.
+static void add_later(const pf_experiment *e, pf_text *out)
+{
+    const pf_suite *s = e->suite;
+    if (s->opportunities.n > 0) {
+        add_list(out, "opportunities", s->opportunities.n, s->opportunities.value);
+    }
+    if (s->settings.n > 0 && e->responses == 0) {
+        add_names(out, "settings", &s->settings);
+    }
+    if (!isnan(s->sensor_noise)) {
+        add_number(out, "sensor_noise", s->sensor_noise);
+    }
+    if (s->recalibrate > 0) {
+        add_string(out, "recalibrate", "g");
+    }
+    if (s->n_faults.n > 0) {
+        add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
+    }
+    if (pf_suite_groups(s)) {
+        add_group(e, out);
+    }
+    if (pf_experiment_learned(e)) {
+        // a model follows from the plant, the profile and the numeric library, its seed aside: the
+        // database notes which one it was
+        add_string(out, "predictor", "ensemble");
+        add_string(out, "processor", pf_numeric_library());
+    }
+}
+
+pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
+{
+    const pf_suite *s = e->suite;
+    pf_text out = {0};
+    pf_text_add(&out, "{");
+    add_string(&out, "suite", s->id);
+    add_string(&out, "profile", e->profile->name);
+    add_string(&out, "preflight", PF_VERSION);
+    add_names(&out, "environments", &s->environments);
+    if (e->fingerprint) {
+        add_fingerprints(e, &out);
+    }
+    add_names(&out, "methods", &s->methods);
+    if (e->responses > 0) {
+        add_names(&out, "knobs", &s->settings);
+        add_number(&out, "responses", e->responses);
+    }
+    add_list(&out, "gains", s->gains.n, s->gains.value);
+    add_list(&out, "stage2", s->stage2.n, s->stage2.value);
+    add_list(&out, "bins", s->bins.n, s->bins.value);
+    add_list(&out, "episodes", e->n_episodes, e->episodes);
+    add_number(&out, "seeds", e->seeds);
+    add_number(&out, "trials", e->trials);
+    add_number(&out, "alarm_trials", e->alarm_trials);
+    add_number(&out, "nominal", s->nominal);
+    add_number(&out, "g_cal", s->g_cal);
+    add_number(&out, "sigma", s->sigma);
+    add_number(&out, "grid", s->grid);
+    add_string(&out, "stop", s->stop == PF_STOP_BREAK ? "break" : "latch");
+    add_number(&out, "hazard", s->hazard);
+    add_number(&out, "alpha", s->alpha);
+    add_number(&out, "j_min", s->j_min);
+    add_later(e, &out);
+    pf_text_add(&out, "}");
+    if (out.failed) {
+        pf_text_free(&out);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings of a suite");
+    }
+    if (e->fingerprint) {
+        char hash[65];
+        pf_sha256_of(out.data, out.size, hash);
+        memcpy(e->hash, hash, PF_HASH_TEXT - 1);
+    }
+    e->settings = out.data;
+    return PF_OK;
+}

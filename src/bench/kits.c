@@ -1,0 +1,570 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kits.h"
+
+#include "calibrate/calibrate_impl.h"
+#include "calibrate/fit.h"
+#include "core/session_impl.h"
+#include "host/text.h"
+#include "episode.h"
+#include "ledger.h"
+#include "preflight/design.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pf_family_of(const char *method)
+{
+    const pf_method *m = pf_method_find(method);
+    return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
+}
+
+size_t pf_kits_session_size(const pf_trial_kits *kits)
+{
+    size_t most = 0;
+    for (int family = 0; family < PF_FAMILIES; family++) {
+        size_t bytes = kits->bytes[family] ? pf_session_size(&kits->kit[family]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group)
+{
+    int family = group ? PF_FAMILY_GROUP : kits->bytes[0] ? 0 : 1;
+    return kits->bytes[family] ? &kits->kit[family] : NULL;
+}
+
+static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
+{
+    if (values) {
+        pf_sha256_update(sha, values, n * sizeof *values);
+    }
+}
+
+// Responses to one pulse shape on every mechanism.
+static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha256 *sha,
+                                pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    size_t mech = (size_t)info->n_mech, rows = (size_t)pulse->rows;
+    double gains[PF_MECH_MAX];
+    double *command = calloc(rows * mech, sizeof *command);
+    double *output = calloc(rows * (size_t)info->n_chan, sizeof *output);
+    pf_status status = command && output ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    for (int j = 0; j < 2 * info->n_mech && status == PF_OK; j++) {
+        for (int i = 0; i < info->n_mech; i++) {
+            gains[i] = i == j / 2 && j % 2 ? .35 : 1;
+        }
+        pf_pulse_command(pulse, info->n_mech, j / 2, command);
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)j;
+        roll.gains = gains;
+        roll.command = command;
+        roll.rows = pulse->rows;
+        roll.disturbance = true;
+        roll.sensor_noise = 1;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, error);
+        hash_numbers(sha, output, rows * (size_t)info->n_chan);
+    }
+    free(command);
+    free(output);
+    return status;
+}
+
+// Scores of every closed loop that has one, healthy and with its owner weak.
+static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_status status = PF_OK;
+    for (int i = 0; i < 2 * info->n_policies && status == PF_OK; i++) {
+        const pf_policy *policy = &info->policies[i / 2];
+        if (!(policy->norm > 0)) {
+            continue;
+        }
+        double gains[PF_MECH_MAX], numbers[] = {policy->norm, policy->owner, 0};
+        for (int j = 0; j < info->n_mech; j++) {
+            gains[j] = j == policy->owner && i % 2 ? .35 : 1;
+        }
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)i;
+        roll.gains = gains;
+        roll.rows = policy->rows;
+        roll.policy = i / 2;
+        roll.disturbance = true;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.score = &numbers[2]}, error);
+        hash_numbers(sha, numbers, 3);
+    }
+    return status;
+}
+
+// A flight of every variant of a plant with measures of its own, the candidate weak.
+static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    double gains[PF_MECH_MAX], metrics[64];
+    pf_status status = PF_OK;
+    for (int p = 0; p < info->n_policies && status == PF_OK; p += info->n_mech - 1) {
+        for (int i = 0; i < info->n_mech; i++) {
+            gains[i] = i == 1 ? .35 : 1;
+        }
+        pf_roll roll = pf_roll_default();
+        roll.key = (pf_key)p << 32;
+        roll.gains = gains;
+        roll.policy = p;
+        roll.rows = info->policies[p].rows;
+        roll.disturbance = true;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.metrics = metrics}, error);
+        hash_numbers(sha, metrics, (size_t)info->n_metrics);
+    }
+    return status;
+}
+
+pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    size_t m = (size_t)info->n_mech - 1;
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    for (int c = 0; c < info->n_chan; c++) {
+        const double numbers[] = {info->channels[c].noise_sd, info->channels[c].scale};
+        hash_numbers(&sha, numbers, 2);
+    }
+    for (int j = 0; j < info->n_mech; j++) {
+        const double numbers[] = {info->mechanisms[j].lo, info->mechanisms[j].hi};
+        hash_numbers(&sha, numbers, 2);
+    }
+    hash_numbers(&sha, info->reveal, m);
+    hash_numbers(&sha, info->importance, m);
+    pf_status status = hash_responses(plant, info->probe, &sha, error);
+    // another version or model file of a simulator may differ where no response here shows it; the
+    // version of a plant of our own is in the settings
+    if (info->source && strcmp(info->source, "preflight " PF_VERSION) != 0) {
+        pf_sha256_update(&sha, info->source, strlen(info->source));
+    }
+    if (status == PF_OK) {
+        status = info->n_metrics > 0 ? hash_flights(plant, &sha, error)
+                                     : hash_responses(plant, info->task, &sha, error);
+    }
+    if (status == PF_OK) {
+        hash_numbers(&sha, info->charge, m);
+        status = hash_loops(plant, &sha, error);
+    }
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, fingerprint);
+    return status;
+}
+
+// Whether alarm trials share a few starts: the nominal residual of a calm plant under its own twin
+// is the sensors' noise, whatever the start, and a process takes its time.
+static bool is_pooled(const pf_kits_request *r)
+{
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    return info->calm && !r->model && pf_plant_is_process(info->name);
+}
+
+void pf_kits_key(const pf_kits_request *r, char key[65])
+{
+    pf_text text = {0};
+    pf_text_addf(&text, "%s|%s|%llu|%d|%d|%d|%d", PF_VERSION, pf_plant_get_info(r->plant)->name,
+                 (unsigned long long)r->seed, r->grid, r->bins, r->episodes, r->alarm_trials);
+    pf_text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
+    const double numbers[] = {r->g_cal, r->sigma, r->hazard};
+    pf_json_numbers(&text, 3, numbers);
+    for (int i = 0; i < r->n_methods; i++) {
+        pf_text_addf(&text, "|%s", r->methods[i]);
+    }
+    if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
+        pf_text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
+    }
+    if (r->model || r->opportunities > 0 || !isnan(r->sensor_noise)) {
+        pf_text_addf(&text, "|%s|%s|%d|%.17g", r->model ? pf_model_get_info(r->model)->sha256 : "",
+                     r->model ? pf_numeric_library() : "", r->opportunities, r->sensor_noise);
+    }
+    for (int i = 0; i < r->n_methods; i++) {
+        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP) {
+            const pf_group_settings *g = &r->group;
+            pf_text_addf(&text, "|%s|%d|%d|%d|%s", g->probes, g->every_severity, (int)g->faults,
+                         (int)g->weighting, g->library ? g->library : "");
+            break;
+        }
+    }
+    pf_sha256_of(text.data ? text.data : "", text.size, key);
+    pf_text_free(&text);
+}
+
+// The paper's reveal profiles over m candidate tasks in the order of their mechanisms.
+static void set_risk(pf_plan *plan, pf_risk risk)
+{
+    int m = plan->n_tasks;
+    for (int t = 0; t < m && risk != PF_RISK_OWN; t++) {
+        // the plan is ours: its memory is writable
+        pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
+        task->reveal = risk == PF_RISK_UNIFORM ? 1.0 / m : 2.0 * (m - t) / ((double)m * (m + 1));
+        task->importance = risk == PF_RISK_RARE_CRITICAL && t == m - 1 ? 2.0 * (m + 1) : 1;
+    }
+}
+
+// A task weighs on the candidate that it is named after, whatever else it needs.
+static void set_candidates(pf_plan *plan)
+{
+    for (int t = 0; t < plan->n_tasks; t++) {
+        pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
+        ((int *)(uintptr_t)task->uses)[0] = t + 1;
+        task->n_uses = 1;
+    }
+}
+
+static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double amplitude)
+{
+    for (int q = 0; q < plan->n_probes && !isnan(amplitude); q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        double *command = (double *)(uintptr_t)p->command;
+        double factor = amplitude / fabs(info->probe->amplitude[p->targets[0]]);
+        for (int i = 0; i < p->rows * plan->n_mech; i++) {
+            command[i] *= factor;
+        }
+    }
+}
+
+// The one place that decides which probes the methods of a family have: the paper's library, or for
+// group methods what the suite asks for. Tasks are the plant's with any of them. `source` owns the
+// probes of a file and must outlive the plan.
+static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_request *r,
+                                int family, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    const pf_group_settings *g = &r->group;
+    pf_status status = pf_plan_default(plan, info, error);
+    if (status != PF_OK || family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
+        return status;
+    }
+    if (g->library) {
+        status = pf_plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
+                                     0, error);
+        plan->n_probes = source->n_probes;
+        plan->probes = source->probes;
+        return status;
+    }
+    plan->g_cal = r->g_cal;
+    plan->seed = r->seed;
+    plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
+    return pf_plan_design(plan, NULL, r->plant, r->model, NULL, error);
+}
+
+// The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless
+// the family has its own.
+static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request *r, int family,
+                           double *prior, double *grid, pf_error *error)
+{
+    pf_status status = choose_library(plan, source, r, family, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    memset(prior, 0, sizeof(double) * (size_t)plan->n_mech);
+    prior[0] = 1;
+    int n = 0;
+    bool has_g_cal = false;
+    for (int k = 0; k < r->grid; k++) {
+        double g = .15 + .8 * k / (r->grid - 1);
+        if (!has_g_cal && g > r->g_cal - 1e-9) {
+            // g_cal in its place, instead of a point that is the same or before the next one
+            grid[n++] = r->g_cal;
+            has_g_cal = true;
+            if (fabs(g - r->g_cal) < 1e-9) {
+                continue;
+            }
+        }
+        grid[n++] = g;
+    }
+    if (!has_g_cal) {
+        grid[n++] = r->g_cal;
+    }
+    plan->prior = prior;
+    plan->grid = grid;
+    plan->n_grid = n;
+    plan->g_cal = r->g_cal;
+    plan->seed = r->seed;
+    plan->hazard = 1 - pow(1 - r->hazard, PF_LAW_PERIOD);
+    plan->n_bins = r->bins;
+    plan->episodes = r->episodes;
+    bool group = family == PF_FAMILY_GROUP;
+    plan->every_severity = group && r->group.every_severity;
+    plan->severity_curve = false; // the paper's line
+    plan->faults = group ? r->group.faults : PF_FAULTS_ONE;
+    plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
+    plan->require_probe = false;
+    plan->stop = PF_STOP_LATCH;
+    plan->budget1 = PF_BANK_OPPORTUNITIES;
+    plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;
+    plan->members = 1;
+    plan->alarm_trials = r->alarm_trials;
+    pf_episode_tasks(plan, pf_plant_get_info(r->plant));
+    if (pf_plant_get_info(r->plant)->n_metrics > 0) {
+        set_candidates(plan);
+    }
+    set_risk(plan, r->risk);
+    set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
+    plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
+    return PF_OK;
+}
+
+// Channels of the methods, which are of one family; thresholds still at 1.
+static pf_status calibrate_family(pf_trial_kits *kits, const pf_kits_request *r,
+                                  const pf_plan *plan, int family, int n,
+                                  const char *const *methods, pf_error *error)
+{
+    pf_effort one = {.threads = 1};
+    pf_calibration c = {.plan = plan, .model = r->model, .effort = &one};
+    pf_kit_kind kind = pf__calibration_kind(&c, pf_plant_get_info(r->plant),
+                                            pf_method_find(methods[0])->statistic);
+    kind.n_members = 1;
+    kind.n_methods = n;
+    kind.methods = methods;
+    pf_status status = pf__calibration_start(&c, r->plant, &kind, error);
+    if (status == PF_OK) {
+        status = pf__calibrate_scales(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_weighting(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_channels(&c, error);
+    }
+    if (status == PF_OK) {
+        status = pf_kit_build_save(&c.build, &kits->bytes[family], &kits->n[family], error);
+    }
+    pf__calibration_free(&c);
+    return status;
+}
+
+static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int family,
+                              pf_error *error)
+{
+    const char *methods[64];
+    double prior[PF_MECH_MAX], grid[260];
+    pf_plan plan = {0}, source = {0};
+    int n = 0;
+    for (int i = 0; i < r->n_methods && n < 64; i++) {
+        if (pf_family_of(r->methods[i]) == family) {
+            methods[n++] = r->methods[i];
+        }
+    }
+    if (n == 0) {
+        return PF_OK;
+    }
+    pf_status status = make_plan(&plan, &source, r, family, prior, grid, error);
+    if (status == PF_OK) {
+        status = calibrate_family(kits, r, &plan, family, n, methods, error);
+    }
+    pf_plan_free(&plan);
+    pf_plan_free(&source);
+    return status;
+}
+
+// --- thresholds: nominal trials that all methods share
+
+typedef struct alarm_work {
+    const pf_kits_request *request;
+    pf_trial_kits *kits;
+    pf_bank bank[2]; // of the paper's library and of the group probes
+    pf_ledger ledger[2];
+    void *memory;
+    size_t bytes;
+    double *maxima; // methods x trials
+} alarm_work;
+
+static int opportunities(const pf_kits_request *r, int trial)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, (uint64_t)trial,
+                                    PF_PURPOSE_LAW, 2));
+    if (r->opportunities > 0) {
+        return (PF_LAW_TAU + PF_LAW_PERIOD * r->opportunities - 1) / PF_LAW_PERIOD;
+    }
+    int reveal =
+        PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
+    return (reveal - 1) / PF_LAW_PERIOD;
+}
+
+static pf_status nominal_peak(alarm_work *w, const char *method, int trial, double *peak,
+                              pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    int family = pf_family_of(method);
+    pf_bank *bank = &w->bank[family == PF_FAMILY_GROUP];
+    pf_session_config config = {method, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name,
+                                                      (uint64_t)trial, PF_PURPOSE_METHOD, 1)};
+    pf_session *session = NULL;
+    pf_status status =
+        pf_session_init(&session, &w->kits->kit[family], &config, w->memory, w->bytes, error);
+    int n = opportunities(r, trial);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        pf_ask ask = pf_session_ask(session);
+        const pf_evidence *e = NULL;
+        status = pf_bank_stage1(bank, i, ask.probe, false, &e, error);
+        if (status == PF_OK) {
+            bool norm = family == (int)PF_STATISTIC_NORM;
+            pf_match match = pf_match_norm(e->norm);
+            status = pf__session_tell_matches(session, norm ? &match : e->match, error);
+        }
+    }
+    *peak = status == PF_OK ? pf_session_peak(session) : 0;
+    return status;
+}
+
+static pf_status open_ledger(alarm_work *w, int b, pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    pf_ledger *l = &w->ledger[b];
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_status status =
+        pf_ledger_init(l, &w->bank[b], r->seed, r->alarm_trials, r->fingerprint, error);
+    if (status == PF_OK && r->ledgers.get && r->ledgers.get(r->ledgers.self, l->key, &bytes, &n) &&
+        bytes) {
+        pf_ledger_read(l, bytes, n);
+    }
+    free(bytes);
+    return status;
+}
+
+static void keep_ledger(const alarm_work *w, int b)
+{
+    const pf_keeper *keeper = &w->request->ledgers;
+    const pf_ledger *l = &w->ledger[b];
+    if (l->fresh > 0 && keeper->put) {
+        keeper->put(keeper->self, l->key, l->number, l->n * sizeof *l->number);
+    }
+}
+
+static pf_status run_alarms(alarm_work *w, pf_error *error)
+{
+    const pf_kits_request *r = w->request;
+    for (int trial = 0; trial < r->alarm_trials; trial++) {
+        for (int b = 0; b < 2; b++) {
+            if (w->bank[b].kit) {
+                pf_bank_start(&w->bank[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, NULL,
+                              NULL);
+                pf_ledger_give(&w->ledger[b], trial, &w->bank[b]);
+            }
+        }
+        for (int i = 0; i < r->n_methods; i++) {
+            pf_status status = nominal_peak(w, r->methods[i], trial,
+                                            &w->maxima[i * r->alarm_trials + trial], error);
+            if (status != PF_OK) {
+                return status;
+            }
+        }
+        for (int b = 0; b < 2; b++) {
+            if (w->bank[b].kit) {
+                pf_ledger_take(&w->ledger[b], trial, &w->bank[b]);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// Writes a method's threshold into its kit's file image and seals it again.
+static pf_status set_threshold(pf_trial_kits *kits, const char *method, double threshold,
+                               pf_error *error)
+{
+    int s = pf_family_of(method);
+    pf_kit *kit = &kits->kit[s];
+    for (int i = 0; i < kit->n_methods; i++) {
+        if (strcmp(pf_kit_method_id(kit, i), method) == 0) {
+            size_t at = (size_t)((const uint8_t *)&kit->threshold[i] - (uint8_t *)kits->bytes[s]);
+            memcpy((uint8_t *)kits->bytes[s] + at, &threshold, sizeof threshold);
+            return PF_OK;
+        }
+    }
+    return pf_fail(error, PF_ERR_INTERNAL, "method '%s' has no place in its kit", method);
+}
+
+static pf_status seal(pf_trial_kits *kits, pf_error *error)
+{
+    for (int s = 0; s < PF_FAMILIES; s++) {
+        if (!kits->bytes[s]) {
+            continue;
+        }
+        pf_sha256 sha;
+        pf_sha256_init(&sha);
+        pf_sha256_update(&sha, kits->bytes[s], kits->n[s] - 32);
+        pf_sha256_final(&sha, (uint8_t *)kits->bytes[s] + kits->n[s] - 32);
+    }
+    return pf_kits_load(kits, error);
+}
+
+static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    alarm_work w = {.request = r, .kits = kits, .bytes = pf_kits_session_size(kits)};
+    w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
+    w.maxima = calloc((size_t)r->n_methods * (size_t)r->alarm_trials, sizeof(double));
+    pf_status status = w.memory && w.maxima
+                           ? PF_OK
+                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
+    for (int b = 0; b < 2 && status == PF_OK; b++) {
+        const pf_kit *kit = pf_kits_library(kits, b == 1);
+        status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
+        status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
+        status = kit && status == PF_OK && is_pooled(r) ? pf_bank_pool(&w.bank[b], error) : status;
+    }
+    if (status == PF_OK) {
+        status = run_alarms(&w, error);
+    }
+    for (int b = 0; b < 2; b++) {
+        if (status == PF_OK) {
+            keep_ledger(&w, b);
+        }
+        pf_ledger_free(&w.ledger[b]);
+        pf_bank_free(&w.bank[b]);
+    }
+    for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
+        double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);
+        status = set_threshold(kits, r->methods[i], t, error);
+    }
+    free(w.memory);
+    free(w.maxima);
+    return status == PF_OK ? seal(kits, error) : status;
+}
+
+pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    memset(kits, 0, sizeof *kits);
+    pf_status status = PF_OK;
+    for (int family = 0; family < PF_FAMILIES && status == PF_OK; family++) {
+        status = fit_channels(kits, r, family, error);
+    }
+    if (status == PF_OK) {
+        status = pf_kits_load(kits, error);
+    }
+    if (status == PF_OK) {
+        status = fit_thresholds(kits, r, error);
+    }
+    if (status != PF_OK) {
+        pf_kits_free(kits);
+    }
+    return status;
+}
+
+pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
+{
+    for (int s = 0; s < PF_FAMILIES; s++) {
+        pf_status status =
+            kits->bytes[s] ? pf_kit_load(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return PF_OK;
+}
+
+void pf_kits_free(pf_trial_kits *kits)
+{
+    for (int family = 0; family < PF_FAMILIES; family++) {
+        free(kits->bytes[family]);
+    }
+    memset(kits, 0, sizeof *kits);
+}

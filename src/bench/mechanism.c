@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism.h"
+
+#include "calibrate/fit.h"
+#include "host/arena.h"
+#include "preflight/severity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRID = 17, BINS = 5, ROWS = 8, CHANNELS = 6, N = ROWS * CHANNELS, N_MECH = 8 };
+enum { CENTRES = 60, CHANNEL_EPISODES = 120, COVARIANCE_EPISODES = 1500 };
+
+// The paper's fixed dispersion of the coordinate on compact plants.
+static const double sigma = .06;
+static const double g_cal = .35;
+
+typedef struct study {
+    uint64_t seed;
+    pf_plant *plant; // the physics
+    pf_plant *twin;  // what predicts; mismatched in one study
+    double noise;    // multiple of the sensor noise
+    double grid[GRID];
+    double m0, m1;
+    double edges[BINS - 1];
+    double channel[GRID][BINS]; // p(c | g)
+    double factor[N * N];       // Cholesky factor of the residual covariance
+    double expected[GRID];
+    bool recentre;
+} study;
+
+const char *const *pf_mechanism_arms(void)
+{
+    static const char *const names[PF_ARMS] = {"transport", "category", "bayes"};
+    return names;
+}
+
+static pf_status set_up(study *s, const char *setting, pf_error *error)
+{
+    char knob[64] = "";
+    double value = 0;
+    if (sscanf(setting, "knob=%63[a-z_];value=%lf", knob, &value) != 2) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "setting '%s' is not knob=NAME;value=X", setting);
+    }
+    pf_status status = pf_plant_create(&s->plant, "attitude", error);
+    if (status == PF_OK) {
+        status = pf_plant_create(&s->twin, "attitude", error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    s->noise = 1;
+    s->recentre = true;
+    for (int k = 0; k < GRID; k++) {
+        s->grid[k] = .15 + .05 * k;
+        s->expected[k] = pf_severity_line(s->grid[k], g_cal);
+    }
+    if (strcmp(knob, "none") == 0) {
+        return PF_OK;
+    }
+    if (strcmp(knob, "noise") == 0) {
+        s->noise = value;
+        return value > 0 ? PF_OK : pf_fail(error, PF_ERR_ARGUMENT, "noise must be positive");
+    }
+    if (strncmp(knob, "mismatch", 8) == 0) {
+        s->recentre = strcmp(knob, "mismatch_recentred") == 0;
+        return pf_plant_set_knob(s->twin, "thrust", 1 + value, error);
+    }
+    status = pf_plant_set_knob(s->plant, knob, value, error);
+    return status == PF_OK ? pf_plant_set_knob(s->twin, knob, value, error) : status;
+}
+
+// --- responses
+
+static pf_status roll(pf_plant *plant, int mechanism, double gain, pf_roll *roll_, double *out,
+                      double *start, pf_error *error)
+{
+    double command[ROWS * N_MECH], gains[N_MECH];
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_pulse_command(info->probe, N_MECH, mechanism, command);
+    for (int j = 0; j < N_MECH; j++) {
+        gains[j] = j == mechanism ? gain : 1;
+    }
+    roll_->command = command;
+    roll_->rows = ROWS;
+    roll_->gains = gains;
+    pf_status status =
+        pf_plant_roll(plant, roll_, &(pf_trace){.start = start, .output = out}, error);
+    for (int i = 0; i < N; i++) {
+        out[i] /= info->channels[i % CHANNELS].scale;
+    }
+    return status;
+}
+
+// A physical response, scaled, and where it started.
+static pf_status observe(study *s, int mechanism, double gain, pf_purpose purpose, int index,
+                         double *x, double *start, pf_error *error)
+{
+    pf_roll r = pf_roll_default();
+    r.key =
+        pf_key_stream(s->seed, "attitude", (uint64_t)index, purpose, (uint64_t)lround(1e3 * gain));
+    r.disturbance = true;
+    r.sensor_noise = s->noise;
+    return roll(s->plant, mechanism, gain, &r, x, start, error);
+}
+
+static pf_status predict(pf_plant *plant, int mechanism, double gain, const double *start,
+                         double *x, pf_error *error)
+{
+    pf_roll r = pf_roll_default();
+    r.start = start;
+    return roll(plant, mechanism, gain, &r, x, NULL, error);
+}
+
+// Score and coefficient of a response with the twin's signature.
+static pf_status match(study *s, int mechanism, const double *x, const double *start, pf_match *out,
+                       pf_error *error)
+{
+    double nominal[N], signature[N], residual[N];
+    pf_status status = predict(s->twin, mechanism, 1, start, nominal, error);
+    if (status == PF_OK) {
+        status = predict(s->twin, mechanism, g_cal, start, signature, error);
+    }
+    for (int i = 0; i < N; i++) {
+        residual[i] = x[i] - nominal[i];
+        signature[i] -= nominal[i];
+    }
+    pf_match_targets(1, N, signature, residual, NULL, out);
+    return status;
+}
+
+static pf_status collect(study *s, double gain, int n, int first, double *score,
+                         double *coefficient, pf_error *error)
+{
+    double x[N], start[N_MECH];
+    for (int i = 0; i < n; i++) {
+        int mechanism = 1 + i % (N_MECH - 1);
+        pf_match m;
+        pf_status status =
+            observe(s, mechanism, gain, PF_PURPOSE_CALIBRATION, first + i, x, start, error);
+        if (status == PF_OK) {
+            status = match(s, mechanism, x, start, &m, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        score[i] = m.score;
+        coefficient[i] = m.coefficient;
+    }
+    return PF_OK;
+}
+
+// --- calibration: centres, bins, p(c | g), covariance of the residuals
+
+static pf_status fit_channel(study *s, pf_error *error)
+{
+    double nominal[CENTRES], fault[CENTRES], b0[CENTRES], b1[CENTRES], scratch[2 * CENTRES];
+    pf_status status = collect(s, 1, CENTRES, 0, nominal, b0, error);
+    if (status == PF_OK) {
+        status = collect(s, g_cal, CENTRES, 0, fault, b1, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    s->m0 = s->recentre ? pf_fit_median(CENTRES, b0, scratch) : 0;
+    s->m1 = s->recentre ? pf_fit_median(CENTRES, b1, scratch) : 1;
+    pf_fit_edges(CENTRES, nominal, CENTRES, fault, BINS, s->edges, scratch);
+    for (int k = 0; k < GRID && status == PF_OK; k++) {
+        double score[CHANNEL_EPISODES], b[CHANNEL_EPISODES];
+        status = collect(s, s->grid[k], CHANNEL_EPISODES, 1000, score, b, error);
+        pf_fit_row(CHANNEL_EPISODES, score, BINS, s->edges, s->channel[k]);
+    }
+    return status;
+}
+
+static bool factorise(double *c)
+{
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k <= i; k++) {
+            double sum = c[i * N + k];
+            for (int p = 0; p < k; p++) {
+                sum -= c[i * N + p] * c[k * N + p];
+            }
+            if (i == k && !(sum > 0)) {
+                return false;
+            }
+            c[i * N + k] = i == k ? sqrt(sum) : sum / c[k * N + k];
+        }
+    }
+    return true;
+}
+
+// The disturbance enters linearly, so one covariance serves every gain.
+static pf_status fit_covariance(study *s, pf_error *error)
+{
+    double x[N], mean[N], start[N_MECH];
+    memset(s->factor, 0, sizeof s->factor);
+    for (int e = 0; e < COVARIANCE_EPISODES; e++) {
+        pf_status status = observe(s, 1, 1, PF_PURPOSE_THRESHOLD, e, x, start, error);
+        if (status == PF_OK) {
+            status = predict(s->plant, 1, 1, start, mean, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        for (int i = 0; i < N; i++) {
+            for (int k = 0; k <= i; k++) {
+                s->factor[i * N + k] += (x[i] - mean[i]) * (x[k] - mean[k]) / COVARIANCE_EPISODES;
+            }
+        }
+    }
+    return factorise(s->factor) ? PF_OK
+                                : pf_fail(error, PF_ERR_INTERNAL, "the covariance is singular");
+}
+
+// Minus twice the log likelihood of a residual, up to a constant.
+static double mahalanobis(const study *s, const double *r)
+{
+    double y[N], sum = 0;
+    for (int i = 0; i < N; i++) {
+        y[i] = r[i];
+        for (int k = 0; k < i; k++) {
+            y[i] -= s->factor[i * N + k] * y[k];
+        }
+        y[i] /= s->factor[i * N + i];
+        sum += y[i] * y[i];
+    }
+    return sum;
+}
+
+// --- the arms
+
+static pf_status bayes(study *s, int mechanism, const double *x, const double *start,
+                       double *posterior, pf_error *error)
+{
+    double distance[GRID], least = INFINITY, sum = 0;
+    for (int k = 0; k < GRID; k++) {
+        double mean[N];
+        pf_status status = predict(s->plant, mechanism, s->grid[k], start, mean, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        for (int i = 0; i < N; i++) {
+            mean[i] = x[i] - mean[i];
+        }
+        distance[k] = mahalanobis(s, mean);
+        least = fmin(least, distance[k]);
+    }
+    for (int k = 0; k < GRID; k++) {
+        posterior[k] = exp(-.5 * (distance[k] - least));
+        sum += posterior[k];
+    }
+    for (int k = 0; k < GRID; k++) {
+        posterior[k] /= sum;
+    }
+    return PF_OK;
+}
+
+static void from_category(const study *s, double score, double *posterior)
+{
+    pf_channel_row row = {BINS, s->edges, s->channel[0], s->channel[0]};
+    int c = pf_channel_category(&row, score);
+    double sum = 0;
+    for (int k = 0; k < GRID; k++) {
+        sum += posterior[k] = s->channel[k][c];
+    }
+    for (int k = 0; k < GRID; k++) {
+        posterior[k] /= sum;
+    }
+}
+
+static void add_scores(const study *s, double *posterior, int truth, double weight, double *value)
+{
+    pf_joint joint = {1, GRID, s->grid, 0, posterior, PF_FAULTS_ONE};
+    double lo, hi, g = s->grid[truth];
+    pf_joint_interval(&joint, 1, &lo, &hi);
+    value[PF_METRIC_gain_mae] += weight * fabs(pf_joint_moments(&joint, 1).mean - g);
+    value[PF_METRIC_crps] += weight * pf_joint_crps(&joint, 1, g);
+    value[PF_METRIC_coverage] += weight * pf_interval_covers(lo, hi, g);
+    // log2 of the mass on the truth against the uniform prior: bits recovered, floored at 2^-20
+    value[PF_METRIC_log_score] += weight * log2(fmax(posterior[truth], 0x1p-20) * GRID);
+}
+
+static pf_status score_gain(study *s, int truth, int responses, pf_trial_result *results,
+                            pf_error *error)
+{
+    double weight = 1.0 / (responses * GRID);
+    for (int i = 0; i < responses; i++) {
+        double x[N], start[N_MECH], posterior[PF_ARMS][GRID];
+        int mechanism = 1 + i % (N_MECH - 1);
+        pf_match m;
+        pf_status status =
+            observe(s, mechanism, s->grid[truth], PF_PURPOSE_EVALUATION, i, x, start, error);
+        if (status == PF_OK) {
+            status = match(s, mechanism, x, start, &m, error);
+        }
+        if (status == PF_OK) {
+            status = bayes(s, mechanism, x, start, posterior[PF_ARM_BAYES], error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+        pf_severity_reset(GRID, posterior[PF_ARM_TRANSPORT]);
+        pf_severity_update(GRID, posterior[PF_ARM_TRANSPORT], s->expected,
+                           pf_coordinate(m.coefficient, s->m0, s->m1), sigma * s->noise);
+        from_category(s, m.score, posterior[PF_ARM_CATEGORY]);
+        for (int arm = 0; arm < PF_ARMS; arm++) {
+            add_scores(s, posterior[arm], truth, weight, results[arm].value);
+        }
+    }
+    return PF_OK;
+}
+
+pf_status pf_mechanism_run(const char *setting, uint64_t seed, int responses,
+                           pf_trial_result results[PF_ARMS], pf_error *error)
+{
+    static const int used[] = {PF_METRIC_gain_mae, PF_METRIC_crps, PF_METRIC_coverage,
+                               PF_METRIC_log_score};
+    for (int arm = 0; arm < PF_ARMS; arm++) {
+        for (int i = 0; i < PF_METRIC_COUNT; i++) {
+            results[arm].value[i] = NAN;
+        }
+        for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
+            results[arm].value[used[i]] = 0;
+        }
+    }
+    study *s = calloc(1, sizeof *s);
+    if (!s) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the mechanism study");
+    }
+    s->seed = seed;
+    pf_status status = set_up(s, setting, error);
+    if (status == PF_OK) {
+        status = fit_channel(s, error);
+    }
+    if (status == PF_OK) {
+        status = fit_covariance(s, error);
+    }
+    for (int k = 0; k < GRID && status == PF_OK; k++) {
+        status = score_gain(s, k, responses, results, error);
+    }
+    pf_plant_destroy(s->plant);
+    pf_plant_destroy(s->twin);
+    free(s);
+    return status;
+}

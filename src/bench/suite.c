@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite.h"
+
+#include "settings/schema.h"
+#include "law.h"
+#include "preflight/calibrate.h"
+#include "preflight/plant.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const pf_profile profiles[] = {
+    {"quick", 1, 4, 12, 100},
+    {"standard", 3, 25, 0, 1000},
+    {"paper", 0, 0, 0, 0},
+};
+
+const pf_profile *pf_profile_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
+        if (strcmp(profiles[i].name, name) == 0) {
+            return &profiles[i];
+        }
+    }
+    return NULL;
+}
+
+// --- the schema
+
+static const pf_schema_row name_element = {"", PF_KIND_TEXT, 0, 1, 128, 0, NULL, "a name"};
+static const pf_schema_shape names_shape = {.single = &name_element, .element = &name_element};
+static const pf_schema_row gain_element = {"", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1,
+                                           0,  NULL,           "a gain"};
+static const pf_schema_shape gains_shape = {.single = &gain_element, .element = &gain_element};
+static const pf_schema_row budget_element = {"",   PF_KIND_WHOLE,    0, 0, 100, 0,
+                                             NULL, "recovery probes"};
+static const pf_schema_shape budgets_shape = {.single = &budget_element,
+                                              .element = &budget_element};
+static const pf_schema_row bins_element = {
+    "", PF_KIND_WHOLE, 0, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST, 0, NULL, "categories"};
+static const pf_schema_shape bins_shape = {.single = &bins_element, .element = &bins_element};
+static const pf_schema_row opportunity_element = {
+    "", PF_KIND_WHOLE, 0, 1, PF_SUITE_OPPORTUNITIES_MOST, 0, NULL, "opportunities"};
+static const pf_schema_shape opportunities_shape = {.single = &opportunity_element,
+                                                    .element = &opportunity_element};
+static const pf_schema_row episodes_element = {
+    "", PF_KIND_WHOLE, 0, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST, 0, NULL, "episodes"};
+static const pf_schema_shape episodes_shape = {.single = &episodes_element,
+                                               .element = &episodes_element};
+
+static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, PF_LAW_FAULTS,
+                                             0,  NULL,          "mechanisms"};
+static const pf_schema_shape n_faults_shape = {.single = &faults_element,
+                                               .element = &faults_element};
+
+#define AT(field) offsetof(pf_suite, field)
+static const pf_schema_row rows[] = {
+    {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
+    {"title", PF_KIND_TEXT, PF_ROW_REQUIRED, 1, 200, AT(title), NULL, "what it is about"},
+    {"paper", PF_KIND_TEXT, 0, 1, 80, AT(paper), NULL, "where the paper has it"},
+    {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness, mechanism or coordinate"},
+    {"needs", PF_KIND_TEXT, 0, 1, 120, AT(needs), NULL, "what it needs"},
+    {"cost", PF_KIND_TEXT, 0, 1, 120, AT(cost), NULL, "what it costs"},
+    {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
+    {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
+    {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
+    {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
+    {"settings", PF_KIND_REFS, 0, 1, 256, AT(settings), &names_shape,
+     "settings of a mechanism study"},
+    {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), &names_shape, "metrics the table shows"},
+    {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains), &gains_shape, "true gains"},
+    {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), &budgets_shape, "recovery budgets"},
+    {"bins", PF_KIND_NUMBERS, 0, 1, 16, AT(bins), &bins_shape, "categories K"},
+    {"episodes", PF_KIND_NUMBERS, 0, 1, 16, AT(episodes), &episodes_shape, "episodes per class"},
+    {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities), &opportunities_shape,
+     "after the change"},
+    {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
+    {"sensor_noise", PF_KIND_NUMBER, 0, 0, 100, AT(sensor_noise), NULL, "added to responses"},
+    {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
+    {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
+    {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
+    {"nominal", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(nominal), NULL,
+     "share of nominal trials"},
+    {"g_cal", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(g_cal), NULL, "calibration gain"},
+    {"sigma", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, 10, AT(sigma), NULL,
+     "dispersion of the coordinate"},
+    {"grid", PF_KIND_COUNT, 0, 2, 256, AT(grid), NULL, "points of the gain grid"},
+    {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, AT(alarm_trials), NULL, "nominal trials"},
+    {"stop", PF_KIND_WORD, 0, 0, 0, AT(stop), &pf_schema_stop, "break or latch"},
+    {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(hazard), NULL, "per round"},
+    {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(alpha), NULL, "risk of the certificate"},
+    {"j_min", PF_KIND_NUMBER, 0, 0, 1, AT(j_min), NULL, "return that a go needs"},
+    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_LAW_FAULTS, AT(n_faults), &n_faults_shape,
+     "mechanisms that change at once, gains drawn from the list"},
+    {"probes", PF_KIND_TEXT, 0, 1, 1024, AT(probes), NULL,
+     "of the group methods: single, designed or a file"},
+    {"every_severity", PF_KIND_FLAG, 0, 0, 0, AT(every_severity), NULL, "of the group methods"},
+    {"faults", PF_KIND_WORD, 0, 0, 0, AT(faults), &pf_schema_faults, "of the group methods"},
+    {"weighting", PF_KIND_WORD, 0, 0, 0, AT(weighting), &pf_schema_weighting,
+     "of the group methods"},
+};
+#undef AT
+static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, NULL};
+
+// --- what the schema cannot know
+
+static pf_status set_numbers(pf_config_numbers *list, double value, pf_error *error)
+{
+    if (list->n > 0) {
+        return PF_OK;
+    }
+    list->value = malloc(sizeof *list->value);
+    if (!list->value) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a suite");
+    }
+    list->value[0] = value;
+    list->n = 1;
+    return PF_OK;
+}
+
+static pf_status set_defaults(pf_suite *s, pf_error *error)
+{
+    pf_status status = set_numbers(&s->gains, .35, error);
+    status = status ? status : set_numbers(&s->stage2, 1, error);
+    status = status ? status : set_numbers(&s->bins, 5, error);
+    status = status ? status : set_numbers(&s->episodes, 60, error);
+    s->seeds = s->seeds < 0 ? 5 : s->seeds;
+    s->trials = s->trials < 0 ? 40 : s->trials;
+    s->grid = s->grid < 0 ? 17 : s->grid;
+    s->alarm_trials = s->alarm_trials < 0 ? 2000 : s->alarm_trials;
+    s->stop = s->stop < 0 ? PF_STOP_BREAK : s->stop;
+    s->nominal = isnan(s->nominal) ? .2 : s->nominal;
+    s->g_cal = isnan(s->g_cal) ? .35 : s->g_cal;
+    s->hazard = isnan(s->hazard) ? .01 : s->hazard;
+    s->alpha = isnan(s->alpha) ? .1 : s->alpha;
+    s->j_min = isnan(s->j_min) ? .85 : s->j_min;
+    s->every_severity = s->every_severity < 0 ? 1 : s->every_severity;
+    s->faults = s->faults < 0 ? PF_FAULTS_ONE : s->faults;
+    s->weighting = s->weighting < 0 ? PF_WEIGHTING_NONE : s->weighting;
+    return status;
+}
+
+static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error)
+{
+    static const char *const tables[] = {"metrics", "ranks", "ladder"};
+    bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0, table = !s->table;
+    bool coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
+    if (s->kind && !mechanism && !coordinate && strcmp(s->kind, "readiness") != 0) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: kind: '%s' is not readiness, mechanism or "
+                       "coordinate",
+                       file, s->kind);
+    }
+    if (coordinate && (s->methods.n != 1 || strcmp(s->methods.text[0], "eg-mpt") != 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: methods: a coordinate study has the coordinate of eg-mpt alone", file);
+    }
+    for (int i = 0; i < 3; i++) {
+        table = table || strcmp(s->table, tables[i]) == 0;
+    }
+    if (!table) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: table: '%s' is not metrics, ranks or ladder",
+                       file, s->table);
+    }
+    if (s->from && (s->environments.n > 0 || s->methods.n > 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: from: environments and methods are those of '%s', leave them out", file,
+                       s->from);
+    }
+    if (!s->from && s->environments.n == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: environments: is missing", file);
+    }
+    if (mechanism && s->settings.n == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: settings: a mechanism study needs them", file);
+    }
+    if (!s->from && !mechanism && s->methods.n == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);
+    }
+    return PF_OK;
+}
+
+bool pf_environment_missing(const char *name, pf_status status)
+{
+    return status == PF_ERR_UNSUPPORTED ||
+           (status == PF_ERR_PLANT && pf_plant_is_process(name) && strncmp(name, "exec:", 5) != 0);
+}
+
+pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
+                                pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    return info->probe && (info->task || info->n_metrics > 0)
+               ? PF_OK
+               : pf_fail(error, PF_ERR_FORMAT,
+                         "%s: environments: plant '%s' brings no probes and tasks", file, name);
+}
+
+// A plant whose backend is missing here is left out when the suite runs; its tables can be read.
+// Processes are not started to read a suite.
+static pf_status check_plants(const pf_suite *s, const char *file, pf_error *error)
+{
+    for (int i = 0; i < s->environments.n; i++) {
+        pf_plant *plant = NULL;
+        pf_error why = {PF_OK, ""};
+        const char *name = s->environments.text[i];
+        pf_status status =
+            pf_plant_is_process(name) ? PF_ERR_UNSUPPORTED : pf_plant_create(&plant, name, &why);
+        if (pf_environment_missing(name, status)) {
+            continue;
+        }
+        if (status != PF_OK) {
+            return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
+        }
+        status = pf_environment_usable(plant, name, file, error);
+        pf_plant_destroy(plant);
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status check_names(const pf_suite *s, const char *file, pf_error *error)
+{
+    pf_status status = check_kind(s, file, error);
+    if (status == PF_OK && s->predictor && strcmp(s->predictor, "twin") != 0 &&
+        strcmp(s->predictor, "ensemble") != 0) {
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: predictor: '%s' is neither twin nor ensemble",
+                         file, s->predictor);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    for (int i = 0; i < s->methods.n; i++) {
+        if (!pf_method_find(s->methods.text[i])) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "%s: methods: there is no method '%s'; see `preflight list methods`",
+                           file, s->methods.text[i]);
+        }
+        for (int k = 0; k < i; k++) {
+            if (strcmp(s->methods.text[i], s->methods.text[k]) == 0) {
+                return pf_fail(error, PF_ERR_FORMAT, "%s: methods: '%s' is listed twice", file,
+                               s->methods.text[i]);
+            }
+        }
+    }
+    return check_plants(s, file, error);
+}
+
+// What only group methods use must not be given in vain.
+static pf_status check_group(const pf_suite *s, const char *file, pf_error *error)
+{
+    if (pf_suite_groups(s)) {
+        return PF_OK;
+    }
+    const char *idle = s->probes                ? "probes"
+                       : s->every_severity >= 0 ? "every_severity"
+                       : s->faults >= 0         ? "faults"
+                       : s->weighting >= 0      ? "weighting"
+                                                : NULL;
+    return !idle ? PF_OK
+                 : pf_fail(error, PF_ERR_FORMAT,
+                           "%s: %s: is for the methods group and group:random; list one or leave "
+                           "it out",
+                           file, idle);
+}
+
+bool pf_suite_groups(const pf_suite *s)
+{
+    for (int i = 0; i < s->methods.n; i++) {
+        const pf_method *method = pf_method_find(s->methods.text[i]);
+        if (method && method->group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pf_status read_tree(pf__yaml_node **root, const char *file, const char *text, size_t n,
+                           const char *const *overrides, int n_overrides, pf_error *error)
+{
+    pf_status status = pf__yaml_read(root, file, text, n, error);
+    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
+        status = pf__yaml_set(*root, overrides[i], error);
+    }
+    return status;
+}
+
+pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
+                        const char *const *overrides, int n_overrides, pf_error *error)
+{
+    memset(suite, 0, sizeof *suite);
+    pf__yaml_node *root = NULL;
+    pf_status status = read_tree(&root, file, text, n, overrides, n_overrides, error);
+    if (status == PF_OK) {
+        status = pf_schema_read(&schema, "a suite", root, suite, error);
+    }
+    pf__yaml_free(root);
+    if (status == PF_OK) {
+        status = check_group(suite, file, error);
+    }
+    if (status == PF_OK) {
+        status = set_defaults(suite, error);
+    }
+    if (status == PF_OK) {
+        status = check_names(suite, file, error);
+    }
+    if (status != PF_OK) {
+        pf_suite_free(suite);
+    }
+    return status;
+}
+
+void pf_suite_free(pf_suite *suite)
+{
+    pf_schema_free(&schema, suite);
+    memset(suite, 0, sizeof *suite);
+}

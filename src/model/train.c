@@ -1,0 +1,421 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _DEFAULT_SOURCE // flock
+#include "host/clock.h"
+#include "host/parallel.h"
+#include "host/text.h"
+#include "member.h"
+
+#include "preflight/kit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+enum { PATH_BYTES = 4096 };
+
+// A training: members wait in a row, each worker takes the one that is furthest behind for one
+// epoch. A member's arithmetic never depends on who runs it or when.
+typedef struct training {
+    const pf_train_settings *s;
+    const pf_effort *effort;
+    const pf_train_watch *watch; // Nullable
+    const char *path;
+    double checkpoint_s;
+    pf_model *model;
+    pf_dataset set;
+    pf_arena arena;
+    pf_member *members;
+    bool *taken;
+    double *saved; // when each member was last written
+    char fingerprint[65];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int failed; // 0, or 1: stop
+    pf_status status;
+    pf_error error;
+} training;
+
+static void checkpoint_path(const training *t, int member, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s.member-%02d", t->path, member);
+}
+
+// Settings as one line of text: for the file, and for the fingerprint.
+static void settings_text(const pf_train_settings *s, pf_text *out)
+{
+    pf_text_addf(out,
+                 "members %d, layers %d, width %d, activation %s, epochs %d, batch %d, patience "
+                 "%d, learning_rate %.17g, weight_decay %.17g, cosine %d, held_out %.17g, seed "
+                 "%.0f",
+                 s->members, s->layers, s->width,
+                 s->activation == PF_ACTIVATION_SILU ? "silu" : "relu", s->epochs, s->batch,
+                 s->patience, s->learning_rate, s->weight_decay, (int)s->cosine, s->held_out,
+                 (double)s->seed);
+}
+
+pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
+{
+    const char *made = pf_model_get_info(model)->settings;
+    pf_text text = {0};
+    settings_text(settings, &text);
+    if (text.failed) {
+        pf_text_free(&text);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings");
+    }
+    pf_status status = PF_OK;
+    const char *wanted = text.data;
+    while (made[0] && strncmp(wanted, "seed ", 5) != 0 && status == PF_OK) {
+        size_t n = strcspn(made, ","), m = strcspn(wanted, ",");
+        if (n != m || memcmp(made, wanted, n) != 0) {
+            char is[64], was[64];
+            snprintf(was, sizeof was, "%.*s", (int)n, made);
+            snprintf(is, sizeof is, "%.*s", (int)m, wanted);
+            status = pf_fail(error, PF_ERR_MISMATCH, "it was trained with %s, not %s", was, is);
+        }
+        made += n + strspn(made + n, ", ");
+        wanted += m + strspn(wanted + m, ", ");
+    }
+    pf_text_free(&text);
+    return status;
+}
+
+static void take_fingerprint(training *t, const char *settings, const char *data)
+{
+    pf_sha256 sha;
+    uint8_t digest[32];
+    const char *const parts[] = {PF_VERSION, settings, data, pf_numeric_library()};
+    pf_sha256_init(&sha);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        pf_sha256_update(&sha, parts[i], strlen(parts[i]) + 1);
+    }
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, t->fingerprint);
+}
+
+static void tell(const training *t, const pf_member *m, int epoch, bool restored)
+{
+    if (!t->watch || !t->watch->epoch) {
+        return;
+    }
+    const float *h = m->history + (size_t)(epoch - 1) * PF_HISTORY;
+    pf_epoch e = {.member = m->index,
+                  .epoch = epoch,
+                  .train = (double)h[0],
+                  .valid = (double)h[1],
+                  .best = (double)h[1],
+                  .samples_per_s = (double)h[2],
+                  .finished = m->finished && epoch == m->epoch,
+                  .restored = restored};
+    for (int i = 0; i < epoch; i++) {
+        e.best = fmin(e.best, (double)m->history[(size_t)i * PF_HISTORY + 1]);
+    }
+    t->watch->epoch(t->watch->self, &e);
+}
+
+// The member to go on with, NULL: none is free now. *left: whether any is unfinished or taken; only
+// its worker may look at a taken one.
+static pf_member *furthest_behind(training *t, bool *left)
+{
+    pf_member *best = NULL;
+    *left = false;
+    for (int e = 0; e < t->s->members; e++) {
+        pf_member *m = &t->members[e];
+        bool open = t->taken[e] || !m->finished;
+        *left = *left || open;
+        if (open && !t->taken[e] && (!best || m->epoch < best->epoch)) {
+            best = m;
+        }
+    }
+    return best;
+}
+
+static pf_status save_member(training *t, pf_member *m, pf_error *error)
+{
+    if (!m->finished && pf_seconds() - t->saved[m->index] < t->checkpoint_s) {
+        return PF_OK;
+    }
+    char path[PATH_BYTES];
+    checkpoint_path(t, m->index, path);
+    t->saved[m->index] = pf_seconds();
+    return pf_member_write(m, t->s, &t->model->net, path, t->fingerprint, error);
+}
+
+static bool take_space(const training *t, pf_epoch_space *space, pf_arena *arena)
+{
+    const pf_net *net = &t->model->net;
+    size_t f = sizeof(float), batch = (size_t)t->s->batch;
+    space->order = pf_arena_take(arena, (size_t)t->set.n_train, sizeof(int));
+    space->x = pf_arena_take(arena, batch * (size_t)net->n_in, f);
+    space->y = pf_arena_take(arena, batch * (size_t)net->n_out, f);
+    space->gradient = pf_arena_take(arena, pf_net_parameters(net), f);
+    space->work = pf_arena_take(arena, pf_net_gradient_work(net, t->s->batch), f);
+    return !arena->failed;
+}
+
+static void note_failure(training *t, pf_status status, const pf_error *error)
+{
+    if (!t->failed) {
+        t->failed = 1;
+        t->status = status;
+        t->error = *error;
+    }
+}
+
+// Serves members until all are finished. Tiny numbers are flushed to zero here: they cost much and
+// mean nothing.
+static void *work(void *self)
+{
+    training *t = self;
+    pf_arena arena = {0};
+    pf_epoch_space space;
+#if defined(__SSE2__)
+    unsigned mode = _mm_getcsr();
+    _mm_setcsr(mode | 0x8040);
+#endif
+    bool ready = take_space(t, &space, &arena), left = true;
+    pthread_mutex_lock(&t->lock);
+    if (!ready) {
+        note_failure(t, PF_ERR_MEMORY,
+                     &(pf_error){PF_ERR_MEMORY, "out of memory for a training batch"});
+    }
+    while (!t->failed) {
+        pf_member *m = furthest_behind(t, &left);
+        if (!left) {
+            break;
+        }
+        if (!m) {
+            pthread_cond_wait(&t->changed, &t->lock);
+            continue;
+        }
+        t->taken[m->index] = true;
+        pthread_mutex_unlock(&t->lock);
+        pf_error error = {PF_OK, ""};
+        pf_status status = pf_member_epoch(m, t->s, &t->model->net, &t->set, &space,
+                                           t->effort ? t->effort->stop : NULL, &error);
+        if (status == PF_OK) {
+            status = save_member(t, m, &error);
+        }
+        pthread_mutex_lock(&t->lock);
+        t->taken[m->index] = false;
+        if (status == PF_OK) {
+            tell(t, m, m->epoch, false);
+        } else {
+            note_failure(t, status, &error);
+        }
+        pthread_cond_broadcast(&t->changed);
+    }
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+#if defined(__SSE2__)
+    _mm_setcsr(mode);
+#endif
+    pf_arena_free(&arena);
+    return NULL;
+}
+
+static pf_status take_members(training *t, pf_error *error)
+{
+    const pf_train_settings *s = t->s;
+    size_t n = pf_net_parameters(&t->model->net), f = sizeof(float);
+    t->members = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->members);
+    t->taken = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->taken);
+    t->saved = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->saved);
+    for (int e = 0; e < s->members && !t->arena.failed; e++) {
+        pf_member *m = &t->members[e];
+        m->index = e;
+        m->theta = pf_arena_take(&t->arena, n, f);
+        m->first = pf_arena_take(&t->arena, n, f);
+        m->second = pf_arena_take(&t->arena, n, f);
+        m->kept = pf_arena_take(&t->arena, n, f);
+        m->history = pf_arena_take(&t->arena, (size_t)s->epochs * PF_HISTORY, f);
+        t->saved[e] = pf_seconds();
+    }
+    if (t->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d members", s->members);
+    }
+    for (int e = 0; e < s->members; e++) {
+        pf_member *m = &t->members[e];
+        char path[PATH_BYTES];
+        bool found;
+        checkpoint_path(t, e, path);
+        pf_status status =
+            pf_member_read(m, s, &t->model->net, path, t->fingerprint, &found, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        if (!found) {
+            pf_member_init(m, s, &t->model->net);
+        }
+        for (int epoch = 1; found && epoch <= m->epoch; epoch++) {
+            tell(t, m, epoch, true);
+        }
+    }
+    return PF_OK;
+}
+
+static void run_workers(training *t)
+{
+    pthread_t threads[PF_MODEL_MEMBERS];
+    int wanted = pf_threads(t->effort), started = 0;
+    wanted = wanted > t->s->members ? t->s->members : wanted;
+    while (started < wanted - 1 && pthread_create(&threads[started], NULL, work, t) == 0) {
+        started++;
+    }
+    work(t);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+// The best parameters of every member into the model and the model into its file; only then are the
+// checkpoints done with.
+static pf_status finish(training *t, const char *settings, pf_error *error)
+{
+    size_t n = pf_net_parameters(&t->model->net);
+    double total = 0;
+    for (int e = 0; e < t->s->members; e++) {
+        memcpy(t->model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
+        total += t->members[e].best / t->s->members;
+    }
+    t->model->info.valid_error = total;
+    char seed[32];
+    snprintf(seed, sizeof seed, "%.0f", (double)t->s->seed);
+    const pf_meta extra[] = {{"seed", seed}, {"settings", settings}};
+    pf_status status = pf__model_save(t->model, t->path, 2, extra, error);
+    for (int e = 0; e < t->s->members && status == PF_OK; e++) {
+        char path[PATH_BYTES];
+        checkpoint_path(t, e, path);
+        unlink(path);
+    }
+    return status;
+}
+
+static pf_status make_model(training *t, const pf_transitions_info *info, pf_error *error)
+{
+    const pf_train_settings *s = t->s;
+    pf_model_info about = {.plant = info->plant,
+                           .source = info->source,
+                           .n_chan = info->n_chan,
+                           .n_mech = info->n_mech,
+                           .channels = info->channels,
+                           .kinds = info->kinds,
+                           .mechanisms = info->mechanisms,
+                           .n_members = s->members,
+                           .n_layers = s->layers,
+                           .width = s->width,
+                           .activation = s->activation,
+                           .data = info->sha256,
+                           .processor = pf_numeric_library(),
+                           .valid_error = NAN};
+    return pf__model_create(&t->model, &about, error);
+}
+
+// Two trainings on one file would write over each other. The lock goes with the process.
+static int take_lock(const char *path, pf_error *error)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    struct stat mine, there;
+    if (fd < 0) {
+        pf_fail(error, PF_ERR_FILE, "%s: %s", name, strerror(errno));
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        pf_fail(error, PF_ERR_FILE,
+                "%s: another training is writing it; wait, or name another file", path);
+        close(fd);
+        fd = -1;
+    } else if (fstat(fd, &mine) != 0 || stat(name, &there) != 0 || mine.st_ino != there.st_ino) {
+        close(fd); // its owner ended and removed it in between
+        return take_lock(path, error);
+    }
+    return fd;
+}
+
+bool pf_train_busy(const char *path)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return busy;
+}
+
+static void drop_lock(const char *path, int fd)
+{
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s.lock", path);
+    unlink(name);
+    close(fd);
+}
+
+static pf_status run(training *t, const pf_transitions *data, const char *settings, pf_error *error)
+{
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    take_fingerprint(t, settings, info->sha256);
+    pf_status status = make_model(t, info, error);
+    if (status == PF_OK) {
+        status = pf_dataset_make(&t->set, data, t->s->held_out, t->model, error);
+    }
+    if (status == PF_OK) {
+        status = take_members(t, error);
+    }
+    if (status == PF_OK) {
+        pthread_mutex_init(&t->lock, NULL);
+        pthread_cond_init(&t->changed, NULL);
+        run_workers(t);
+        pthread_cond_destroy(&t->changed);
+        pthread_mutex_destroy(&t->lock);
+        status = t->status;
+        if (status != PF_OK && error) {
+            *error = t->error;
+        }
+    }
+    return status == PF_OK ? finish(t, settings, error) : status;
+}
+
+pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data, const char *path,
+                   double checkpoint_s, const pf_effort *effort, const pf_train_watch *watch,
+                   pf_error *error)
+{
+    if (strlen(path) + 16 > PATH_BYTES) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
+    }
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    pf_status status = pf__train_size(settings, info->n_chan, info->n_mech, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    int lock = take_lock(path, error);
+    if (lock < 0) {
+        return PF_ERR_FILE;
+    }
+    training t = {.s = settings,
+                  .effort = effort,
+                  .watch = watch,
+                  .path = path,
+                  .checkpoint_s = checkpoint_s};
+    pf_text text = {0};
+    settings_text(settings, &text);
+    status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings")
+                         : run(&t, data, text.data, error);
+    pf_text_free(&text);
+    pf_dataset_free(&t.set);
+    pf_arena_free(&t.arena);
+    pf_model_destroy(t.model);
+    drop_lock(path, lock);
+    return status;
+}

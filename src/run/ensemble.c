@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "ensemble.h"
+
+#include "host/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Responses of one request that are kept.
+typedef struct block {
+    int probe;        // -1: nothing is kept
+    double *start;    // n_chan
+    double *others;   // n_mech: what the other mechanisms have; NULL: 1
+    double *response; // hypotheses x rows x n_chan
+} block;
+
+struct pf_ensemble {
+    const pf_model *model;
+    const pf_kit *kit;
+    block first, grid;
+    block each;      // targets healthy and at each grid gain, the others at gains of their own
+    double *gains;   // hypotheses x n_mech
+    double *scratch; // of the largest request
+    pf_arena arena;
+};
+
+pf_status pf_ensemble_fits(const pf_model *model, const pf_kit *k, pf_error *error)
+{
+    const pf_model_info *info = pf_model_get_info(model);
+    const char *plant = pf_kit_get_string(k, PF_KIT_PLANT);
+    const char *was = pf_kit_get_string(k, PF_KIT_MODEL);
+    if (strcmp(info->plant, plant) != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, the kit of plant %s",
+                       info->plant, plant);
+    }
+    if (strcmp(info->sha256, was) != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the kit was calibrated with another model: sha256 %s, not %s", was,
+                       info->sha256);
+    }
+    if (info->n_chan != k->n_chan || info->n_mech != k->n_mech || k->n_state != k->n_chan) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the model has %d channels and %d mechanisms, the kit %d and %d",
+                       info->n_chan, info->n_mech, (int)k->n_chan, (int)k->n_mech);
+    }
+    return PF_OK;
+}
+
+static void take_memory(pf_ensemble *e)
+{
+    const pf_kit *k = e->kit;
+    size_t most = 0, first = 0, grid = 0, each = 0, scratch = 0, chan = (size_t)k->n_chan;
+    int healthy = k->faults == PF_FAULTS_MANY; // room for one more hypothesis per target
+    for (int q = 0; q < k->n_probes; q++) {
+        int targets = pf_kit_probe_targets(k, q, NULL);
+        size_t window = (size_t)pf_kit_probe_rows(k, q) * chan;
+        const int sizes[] = {1, 1 + targets, targets * k->n_grid,
+                             healthy * targets * (1 + k->n_grid)};
+        for (int i = 0; i < 4; i++) {
+            size_t n = (size_t)sizes[i];
+            size_t works = pf_model_scratch(e->model, sizes[i]) + n * window;
+            most = n > most ? n : most;
+            scratch = works > scratch ? works : scratch;
+        }
+        first = (size_t)sizes[1] * window > first ? (size_t)sizes[1] * window : first;
+        grid = (size_t)sizes[2] * window > grid ? (size_t)sizes[2] * window : grid;
+        each = (size_t)sizes[3] * window > each ? (size_t)sizes[3] * window : each;
+    }
+    e->first = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)), NULL,
+                       pf_arena_take(&e->arena, first, sizeof(double))};
+    e->grid = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)), NULL,
+                      pf_arena_take(&e->arena, grid, sizeof(double))};
+    e->each = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)),
+                      pf_arena_take(&e->arena, (size_t)k->n_mech, sizeof(double)),
+                      pf_arena_take(&e->arena, each, sizeof(double))};
+    e->gains = pf_arena_take(&e->arena, most * (size_t)k->n_mech, sizeof(double));
+    e->scratch = pf_arena_take(&e->arena, scratch, sizeof(double));
+}
+
+pf_status pf_ensemble_create(pf_ensemble **ensemble, const pf_model *model, const pf_kit *kit,
+                             pf_error *error)
+{
+    *ensemble = NULL;
+    pf_status status = pf_ensemble_fits(model, kit, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_ensemble *e = calloc(1, sizeof *e);
+    if (e) {
+        e->model = model;
+        e->kit = kit;
+        take_memory(e);
+    }
+    if (!e || e->arena.failed) {
+        pf_ensemble_destroy(e);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions of a model");
+    }
+    *ensemble = e;
+    return PF_OK;
+}
+
+void pf_ensemble_destroy(pf_ensemble *e)
+{
+    if (e) {
+        pf_arena_free(&e->arena);
+        free(e);
+    }
+}
+
+// Row `at` of the gains: one mechanism at a gain, all others at theirs (NULL: 1).
+static void set_gain(pf_ensemble *e, int at, int mechanism, double gain, const double *others)
+{
+    double *row = e->gains + (size_t)at * (size_t)e->kit->n_mech;
+    for (int j = 0; j < e->kit->n_mech; j++) {
+        row[j] = j == mechanism ? gain : others ? others[j] : 1;
+    }
+}
+
+static pf_status request(pf_ensemble *e, int probe, const double *start, int n, double *response,
+                         pf_error *error)
+{
+    const pf_kit *k = e->kit;
+    pf_model_request r = {start, k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech,
+                          pf_kit_probe_rows(k, probe), n, e->gains};
+    return pf_model_mean(e->model, &r, e->scratch, response, error);
+}
+
+static bool holds(const pf_ensemble *e, const block *b, const pf_hypothesis *h, const double *start)
+{
+    return b->probe == h->probe &&
+           memcmp(b->start, start, sizeof(double) * (size_t)e->kit->n_chan) == 0 &&
+           (!b->others ||
+            memcmp(b->others, h->others, sizeof(double) * (size_t)e->kit->n_mech) == 0);
+}
+
+// Asks for the n hypotheses whose gains are set and keeps the answer.
+static pf_status fill(pf_ensemble *e, block *b, int probe, const double *start, int n,
+                      pf_error *error)
+{
+    b->probe = -1;
+    pf_status status = request(e, probe, start, n, b->response, error);
+    if (status == PF_OK) {
+        memcpy(b->start, start, sizeof(double) * (size_t)e->kit->n_chan);
+        b->probe = probe;
+    }
+    return status;
+}
+
+static pf_status fill_first(pf_ensemble *e, int probe, const double *start, pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(e->kit, probe, &targets);
+    set_gain(e, 0, 0, 1, NULL);
+    for (int t = 0; t < n; t++) {
+        set_gain(e, 1 + t, targets[t], e->kit->g_cal, NULL);
+    }
+    return fill(e, &e->first, probe, start, 1 + n, error);
+}
+
+static pf_status fill_grid(pf_ensemble *e, int probe, const double *start, pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(e->kit, probe, &targets), n_grid = e->kit->n_grid;
+    for (int i = 0; i < n * n_grid; i++) {
+        set_gain(e, i, targets[i / n_grid], e->kit->grid[i % n_grid], NULL);
+    }
+    return fill(e, &e->grid, probe, start, n * n_grid, error);
+}
+
+static pf_status fill_each(pf_ensemble *e, const pf_hypothesis *h, const double *start,
+                           pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int targeted = pf_kit_probe_targets(e->kit, h->probe, &targets), n = 1 + e->kit->n_grid;
+    for (int i = 0; i < targeted * n; i++) {
+        double gain = i % n == 0 ? 1 : e->kit->grid[i % n - 1];
+        set_gain(e, i, targets[i / n], gain, h->others);
+    }
+    memcpy(e->each.others, h->others, sizeof(double) * (size_t)e->kit->n_mech);
+    return fill(e, &e->each, h->probe, start, targeted * n, error);
+}
+
+// Which block a hypothesis is in and where in it; NULL: in none.
+static block *place(pf_ensemble *e, const pf_hypothesis *h, int *at)
+{
+    const pf_kit *k = e->kit;
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(k, h->probe, &targets), t = 0;
+    if (h->mechanism == 0 && h->gain == 1 && !h->others) {
+        *at = 0;
+        return &e->first;
+    }
+    while (t < n && targets[t] != h->mechanism) {
+        t++;
+    }
+    if (t == n || (h->others && k->faults != PF_FAULTS_MANY)) {
+        return NULL;
+    }
+    if (h->others && h->gain == 1) {
+        *at = t * (1 + k->n_grid);
+        return &e->each;
+    }
+    if (h->gain == k->g_cal && !h->others) {
+        *at = 1 + t;
+        return &e->first;
+    }
+    for (int g = 0; g < k->n_grid; g++) {
+        if (h->gain == k->grid[g]) {
+            *at = h->others ? t * (1 + k->n_grid) + 1 + g : t * k->n_grid + g;
+            return h->others ? &e->each : &e->grid;
+        }
+    }
+    return NULL;
+}
+
+static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                         double *response, pf_error *error)
+{
+    pf_ensemble *e = self;
+    const pf_kit *k = e->kit;
+    if (n_start != k->n_chan || !start) {
+        return pf_fail(error, PF_ERR_PREDICTION,
+                       "state: %d numbers, the model needs the %d channels before the first "
+                       "command",
+                       n_start, (int)k->n_chan);
+    }
+    int at = 0;
+    block *b = place(e, h, &at);
+    if (!b) {
+        set_gain(e, 0, h->mechanism, h->gain, h->others);
+        return request(e, h->probe, start, 1, response, error);
+    }
+    pf_status status = PF_OK;
+    if (!holds(e, b, h, start)) {
+        status = b == &e->first  ? fill_first(e, h->probe, start, error)
+                 : b == &e->grid ? fill_grid(e, h->probe, start, error)
+                                 : fill_each(e, h, start, error);
+    }
+    if (status == PF_OK) {
+        size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
+        memcpy(response, b->response + (size_t)at * window, window * sizeof(double));
+    }
+    return status;
+}
+
+pf_predictor pf_ensemble_predictor(pf_ensemble *ensemble)
+{
+    return (pf_predictor){ensemble, predict};
+}

@@ -1,0 +1,551 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "dialogue_impl.h"
+
+#include "settings/config.h"
+#include "given.h"
+#include "journal.h"
+#include "reply.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pf_dialogue {
+    pf_kit kit;
+    pf_session *session;
+    void *memory;           // of the session
+    pf_predictor predictor; // from a start state; predict NULL: none
+    char no_predictor[320];
+    pf_witness witness;
+    // one tell
+    double *response, *state;
+    pf_given given;
+    bool has_given; // its predictions are to be used
+    bool weighty;   // of the last accepted request
+};
+
+bool pf_dialogue_supported(void)
+{
+    return true;
+}
+
+pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_kit,
+                             const pf_dialogue_config *config, pf_error *error)
+{
+    *dialogue = NULL;
+    pf_dialogue *d = calloc(1, sizeof *d);
+    if (!d) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    }
+    pf_status status = pf_kit_load(&d->kit, kit, n_kit, error);
+    if (status != PF_OK) {
+        pf_dialogue_destroy(d);
+        return status;
+    }
+    const pf_kit *k = &d->kit;
+    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    size_t targets = (size_t)pf_kit_most_targets(k), bytes = pf_session_size(k);
+    d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+    d->response = calloc(window, sizeof(double));
+    d->given.nominal = calloc(window, sizeof(double));
+    d->given.fault = calloc(targets * window, sizeof(double));
+    d->given.grid = calloc(targets * (size_t)k->n_grid * window, sizeof(double));
+    d->state = calloc((size_t)k->n_state + 1, sizeof(double));
+    if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
+        !d->state) {
+        pf_dialogue_destroy(d);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    }
+    pf_session_config session = {config->method, config->seed};
+    status = pf_session_init(&d->session, k, &session, d->memory, bytes, error);
+    if (status != PF_OK) {
+        pf_dialogue_destroy(d);
+        return status;
+    }
+    d->given.session = d->session;
+    d->predictor = config->predictor ? *config->predictor : (pf_predictor){NULL, NULL};
+    snprintf(d->no_predictor, sizeof d->no_predictor, "%s",
+             config->no_predictor ? config->no_predictor
+                                  : "there is nothing to predict from a state with");
+    *dialogue = d;
+    return PF_OK;
+}
+
+void pf_dialogue_destroy(pf_dialogue *d)
+{
+    if (!d) {
+        return;
+    }
+    pf_witness_free(&d->witness);
+    free(d->memory);
+    free(d->response);
+    free(d->given.nominal);
+    free(d->given.fault);
+    free(d->given.grid);
+    free(d->state);
+    free(d);
+}
+
+pf_session *pf_dialogue_session(pf_dialogue *d)
+{
+    return d->session;
+}
+
+bool pf_dialogue_weighty(const pf_dialogue *d)
+{
+    return d->weighty;
+}
+
+// --- refusals
+
+static bool refuse(pf_refusal *r, const char *code, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+
+static bool refuse(pf_refusal *r, const char *code, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(r->message, sizeof r->message, format, list);
+    va_end(list);
+    r->code = code;
+    return false;
+}
+
+static bool refuse_error(pf_refusal *r, const pf_error *error)
+{
+    return refuse(r, pf_status_name(error->code), "%s", error->text);
+}
+
+const char *pf__json_problem(const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_duplicate_key:
+        return "duplicate-key";
+    case json_error_numeric_overflow:
+        return "not-finite";
+    default:
+        return "not-json";
+    }
+}
+
+// --- reading numbers
+
+// A list of n numbers; `where` names it in messages.
+static bool read_list(json_t *value, const char *where, int n, double *out, pf_refusal *r)
+{
+    if (!json_is_array(value)) {
+        return refuse(r, "wrong-type", "%s: must be a list of %d numbers", where, n);
+    }
+    if (json_array_size(value) != (size_t)n) {
+        return refuse(r, "wrong-shape", "%s: has %zu numbers, expected %d", where,
+                      json_array_size(value), n);
+    }
+    for (int i = 0; i < n; i++) {
+        json_t *item = json_array_get(value, (size_t)i);
+        if (!json_is_number(item)) {
+            return refuse(r, "wrong-type", "%s[%d]: must be a number", where, i);
+        }
+        out[i] = json_number_value(item);
+        if (!isfinite(out[i])) {
+            return refuse(r, "not-finite", "%s[%d]: is not finite", where, i);
+        }
+    }
+    return true;
+}
+
+static bool read_matrix(json_t *value, const char *where, int rows, int columns, double *out,
+                        pf_refusal *r)
+{
+    if (!json_is_array(value)) {
+        return refuse(r, "wrong-type", "%s: must be a list of %d rows", where, rows);
+    }
+    if (json_array_size(value) != (size_t)rows) {
+        return refuse(r, "wrong-shape", "%s: has %zu rows, expected %d", where,
+                      json_array_size(value), rows);
+    }
+    for (int i = 0; i < rows; i++) {
+        char at[96];
+        snprintf(at, sizeof at, "%s[%d]", where, i);
+        if (!read_list(json_array_get(value, (size_t)i), at, columns,
+                       out + (size_t)i * (size_t)columns, r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A list of n things, each read by read_matrix.
+static bool read_matrices(json_t *value, const char *where, int n, int rows, int columns,
+                          double *out, pf_refusal *r)
+{
+    if (!json_is_array(value) || json_array_size(value) != (size_t)n) {
+        return refuse(r, json_is_array(value) ? "wrong-shape" : "wrong-type",
+                      "%s: must be a list of %d predictions", where, n);
+    }
+    for (int i = 0; i < n; i++) {
+        char at[80];
+        snprintf(at, sizeof at, "%s[%d]", where, i);
+        if (!read_matrix(json_array_get(value, (size_t)i), at, rows, columns,
+                         out + (size_t)i * (size_t)rows * (size_t)columns, r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- predictions that came with the request
+
+static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusal *r)
+{
+    const pf_kit *k = &d->kit;
+    int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
+    if (!json_is_array(grid) || json_array_size(grid) != (size_t)n) {
+        return refuse(r, json_is_array(grid) ? "wrong-shape" : "wrong-type",
+                      "grid: must be a list over %d targets", n);
+    }
+    size_t block = (size_t)k->n_grid * (size_t)rows * (size_t)n_chan;
+    for (int t = 0; t < n; t++) {
+        char at[32];
+        snprintf(at, sizeof at, "grid[%d]", t);
+        if (!read_matrices(json_array_get(grid, (size_t)t), at, k->n_grid, rows, n_chan,
+                           d->given.grid + (size_t)t * block, r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Stage 2 with several faults: each target healthy and at each gain, the others at the gains that
+// the ask told.
+static bool read_each(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+{
+    int n = pf_kit_probe_targets(&d->kit, ask->probe, NULL);
+    json_t *healthy = json_object_get(from, "healthy"), *grid = json_object_get(from, "grid");
+    if (!healthy || !grid) {
+        return refuse(r, "missing-prediction",
+                      "%s: the predictions %s are missing, the other mechanisms at the gains of "
+                      "the ask",
+                      healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
+    }
+    return read_matrices(healthy, "healthy", n, ask->rows, d->kit.n_chan, d->given.fault, r) &&
+           read_grid(d, grid, ask, r);
+}
+
+// Reads nominal, fault and grid as far as this stage needs them.
+static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+{
+    const pf_kit *k = &d->kit;
+    int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
+    bool matched = k->statistic == PF_STATISTIC_MATCHED;
+    json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
+    json_t *grid = json_object_get(from, "grid");
+    if (ask->stage == 2 && k->faults == PF_FAULTS_MANY) {
+        return read_each(d, from, ask, r);
+    }
+    if (!nominal) {
+        return refuse(r, "missing-prediction", "nominal: the prediction at gain 1 is missing");
+    }
+    if (!fault && ask->stage == 1 && matched) {
+        return refuse(r, "missing-prediction", "fault: the predictions at g_cal are missing");
+    }
+    if (!grid && ask->stage == 2) {
+        return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
+    }
+    if (!read_matrix(nominal, "nominal", rows, n_chan, d->given.nominal, r) ||
+        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r))) {
+        return false;
+    }
+    return !grid || read_grid(d, grid, ask, r);
+}
+
+// --- tell
+
+// Decides what predicts: the caller's numbers, twin or model from `state`, or the kit itself.
+static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *predictions,
+                             const pf_ask *ask, pf_refusal *r)
+{
+    const pf_kit *k = &d->kit;
+    json_t *state = json_object_get(request, "state");
+    bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
+               json_object_get(request, "grid") || json_object_get(request, "healthy");
+    d->has_given = false;
+    if (k->n_response > 0) {
+        if (state || own) {
+            return refuse(r, "ambiguous",
+                          "%s: this kit predicts from its own recordings; leave it out",
+                          state ? "state" : "nominal");
+        }
+        return true;
+    }
+    if (state && own) {
+        return refuse(r, "ambiguous", "state: give either the start state or predictions");
+    }
+    if (!state && !own) {
+        return refuse(r, "missing-prediction", "state: give %s, or nominal and fault predictions",
+                      pf_kit_starts_from_channels(k) ? "the channels before the first command"
+                                                     : "the saved start state");
+    }
+    if (state && !read_list(state, "state", k->n_state, d->state, r)) {
+        return false;
+    }
+    if (own || predictions) {
+        d->has_given = true;
+        return read_predictions(d, own ? request : predictions, ask, r);
+    }
+    if (!d->predictor.predict) {
+        return refuse(r, "missing-prediction", "state: %s; give predictions instead",
+                      d->no_predictor);
+    }
+    return true;
+}
+
+static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                    pf_refusal *r)
+{
+    pf_ask ask;
+    json_t *probe = json_object_get(request, "probe");
+    json_t *response = json_object_get(request, "response");
+    if (!probe || !response) {
+        return refuse(r, "missing-key", "%s: is missing", probe ? "response" : "probe");
+    }
+    if (!json_is_integer(probe)) {
+        return refuse(r, "wrong-type", "probe: must be a whole number");
+    }
+    if (pf_session_stage(d->session) == 3) {
+        return refuse(r, "wrong-stage", "tell: the session is done");
+    }
+    if (!pf_session_outstanding(d->session, &ask)) {
+        return refuse(r, "wrong-probe", "probe: no probe is outstanding; ask first");
+    }
+    if (json_integer_value(probe) != ask.probe) {
+        return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",
+                      (long long)json_integer_value(probe), ask.probe);
+    }
+    if (!read_matrix(response, "response", ask.rows, d->kit.n_chan, d->response, r) ||
+        !choose_predictor(d, request, predictions, &ask, r)) {
+        return false;
+    }
+    pf_predictor from_caller = pf_given_predictor(&d->given);
+    const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
+    pf_witness_start(&d->witness, &d->kit, inner, ask.stage == 2);
+    pf_predictor watched = pf_witness_predictor(&d->witness);
+    pf_tell tell = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};
+    pf_error error;
+    pf_status status = pf_session_tell(d->session, &tell,
+                                       d->kit.n_response > 0 ? NULL
+                                       : d->has_given        ? inner
+                                                             : &watched,
+                                       &error);
+    if (status != PF_OK) {
+        return refuse_error(r, &error);
+    }
+    pf_reply_tell(reply, d->session, ask.stage);
+    return true;
+}
+
+// --- the other requests
+
+static bool do_hello(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                     pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)r;
+    pf_reply_hello(reply, &d->kit);
+    return true;
+}
+
+static bool do_ask(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                   pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)r;
+    pf_ask ask = pf_session_ask(d->session);
+    pf_reply_ask(reply, d->session, &ask);
+    return true;
+}
+
+static bool do_skip(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                    pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)reply;
+    pf_error error;
+    return pf_session_skip(d->session, &error) == PF_OK || refuse_error(r, &error);
+}
+
+static bool do_stage2(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                      pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)reply;
+    pf_error error;
+    return pf_session_stage2(d->session, &error) == PF_OK || refuse_error(r, &error);
+}
+
+static bool do_readiness(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                         pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)r;
+    pf_reply_readiness(reply, d->session);
+    return true;
+}
+
+static bool do_reset(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                     pf_refusal *r)
+{
+    (void)request;
+    (void)predictions;
+    (void)reply;
+    (void)r;
+    pf_session_reset(d->session);
+    return true;
+}
+
+// One row per request; keys besides "op". Weighty: evidence or a verdict.
+static const struct {
+    const char *op;
+    bool weighty;
+    const char *keys[8];
+    bool (*run)(pf_dialogue *, json_t *, json_t *, pf_text *, pf_refusal *);
+} operations[] = {
+    {"hello", false, {NULL}, do_hello},
+    {"ask", false, {NULL}, do_ask},
+    {"tell",
+     true,
+     {"probe", "response", "state", "nominal", "fault", "grid", "healthy", NULL},
+     do_tell},
+    {"skip", false, {NULL}, do_skip},
+    {"stage2", false, {NULL}, do_stage2},
+    {"readiness", true, {NULL}, do_readiness},
+    {"reset", false, {NULL}, do_reset},
+};
+
+enum { N_OPERATIONS = sizeof operations / sizeof operations[0] };
+
+static int find_operation(const char *op)
+{
+    for (int i = 0; i < N_OPERATIONS; i++) {
+        if (strcmp(operations[i].op, op) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool check_keys(json_t *request, int operation, pf_refusal *r)
+{
+    const char *const *known = operations[operation].keys;
+    int n = 0;
+    while (known[n]) {
+        n++;
+    }
+    const char *key;
+    json_t *value;
+    json_object_foreach(request, key, value)
+    {
+        bool found = strcmp(key, "op") == 0;
+        for (int i = 0; i < n; i++) {
+            found = found || strcmp(key, known[i]) == 0;
+        }
+        if (!found) {
+            const char *near = pf_nearest_word(key, known, n);
+            return refuse(r, "unknown-key", "%.64s: %s has no such key%s%s%s", key,
+                          operations[operation].op, near ? "; did you mean '" : "",
+                          near ? near : "", near ? "'?" : "");
+        }
+    }
+    return true;
+}
+
+static bool run_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                        pf_refusal *r)
+{
+    if (!json_is_object(request)) {
+        return refuse(r, "wrong-type", "a request is an object such as {\"op\":\"ask\"}");
+    }
+    json_t *op = json_object_get(request, "op");
+    if (!op) {
+        return refuse(r, "missing-key", "op: is missing");
+    }
+    if (!json_is_string(op)) {
+        return refuse(r, "wrong-type", "op: must be a text");
+    }
+    int i = find_operation(json_string_value(op));
+    if (i < 0) {
+        const char *names[N_OPERATIONS];
+        for (int k = 0; k < N_OPERATIONS; k++) {
+            names[k] = operations[k].op;
+        }
+        const char *near = pf_nearest_word(json_string_value(op), names, N_OPERATIONS);
+        return refuse(r, "unknown-op",
+                      "op: '%.64s' is unknown; there are hello, ask, tell, skip, "
+                      "stage2, readiness, reset%s%s%s",
+                      json_string_value(op), near ? " (did you mean '" : "", near ? near : "",
+                      near ? "'?)" : "");
+    }
+    if (!check_keys(request, i, r) || !operations[i].run(d, request, predictions, reply, r)) {
+        return false;
+    }
+    d->weighty = operations[i].weighty;
+    return true;
+}
+
+bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+                          pf_text *journal)
+{
+    pf_refusal r = {NULL, ""};
+    pf_text_clear(reply);
+    pf_text_clear(&d->witness.nominal);
+    d->witness.seen = 0;
+    pf_text_add(reply, "{\"ok\":true");
+    if (!run_request(d, request, predictions, reply, &r)) {
+        pf_text_clear(reply);
+        pf_reply_refusal(reply, r.code, r.message);
+        return false;
+    }
+    pf_text_add(reply, "}");
+    if (journal) {
+        char *echo = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        if (echo && !reply->failed && !d->witness.nominal.failed && !d->witness.targets.failed) {
+            pf_journal_entry(journal, echo, &d->witness, reply->data);
+            pf_text_add(journal, "\n");
+        } else {
+            journal->failed = true; // no half of an entry
+        }
+        free(echo);
+    }
+    return true;
+}
+
+void pf_dialogue_line(pf_dialogue *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
+{
+    json_error_t problem;
+    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!request) {
+        char message[320];
+        snprintf(message, sizeof message, "column %d: %s", problem.column, problem.text);
+        pf_text_clear(reply);
+        pf_reply_refusal(reply, pf__json_problem(&problem), message);
+        return;
+    }
+    pf__dialogue_request(d, request, NULL, reply, journal);
+    json_decref(request);
+}
+
+void pf_dialogue_too_long(pf_text *reply)
+{
+    pf_text_clear(reply);
+    pf_reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");
+}

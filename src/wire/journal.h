@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_JOURNAL_H
+#define PF_JOURNAL_H
+
+#include "host/text.h"
+#include "preflight/session.h"
+
+#include <stdio.h>
+
+// The journal: JSON lines, self-contained. The first holds the kit; every other one a request, the
+// reply it got and, for a tell, the predictions it used, so that a replay never calls a predictor.
+
+// A predictor that passes on another's answers and keeps them as JSON for the journal.
+typedef struct pf_witness {
+    const pf_kit *kit;
+    const pf_predictor *inner;
+    pf_text nominal; // matrix
+    pf_text healthy; // stage 2 with several faults: matrices per target, at gain 1
+    pf_text targets; // stage 1: matrices per target; stage 2: per target and gain
+    int seen;        // predictions for targets so far
+    bool per_gain;   // stage 2
+} pf_witness;
+
+pf_predictor pf_witness_predictor(pf_witness *witness);
+void pf_witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
+                      bool per_gain);
+// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
+// {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
+void pf_witness_json(const pf_witness *witness, pf_text *out);
+void pf_witness_free(pf_witness *witness);
+
+// The first line, without a newline.
+void pf_journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
+                       uint64_t seed);
+// A later line: request and reply are whole JSON objects, witness Nullable.
+void pf_journal_entry(pf_text *out, const char *request, const pf_witness *witness,
+                      const char *reply);
+
+void pf_base64_encode(pf_text *out, const void *data, size_t n);
+// Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64
+// or too long.
+size_t pf_base64_decode(const char *text, size_t n_text, void *data, size_t n);
+
+#endif

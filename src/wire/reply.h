@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_REPLY_H
+#define PF_REPLY_H
+
+#include "host/text.h"
+#include "preflight/session.h"
+
+// What programs read: replies of a session and a kit, as JSON. One writer for serve, check, the
+// journal and the certificate. Each adds the members of an object, without the braces.
+
+void pf_reply_hello(pf_text *out, const pf_kit *kit);
+void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask);
+// After a tell of the given stage.
+void pf_reply_tell(pf_text *out, pf_session *session, int stage);
+void pf_reply_readiness(pf_text *out, pf_session *session);
+
+// {"ok":false,"error":{...}}
+void pf_reply_refusal(pf_text *out, const char *code, const char *message);
+
+// The whole kit as one object (`kit show --json`).
+void pf_kit_json(pf_text *out, const pf_kit *kit);
+
+#endif
