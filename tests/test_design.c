@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
-#include "design/library_write.h"
+#include "design/library.h"
 #include "test.h"
 
 #include <math.h>

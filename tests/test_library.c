@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "design/library_write.h"
+#include "design/library.h"
 #include "host/file.h"
 #include "preflight/design.h"
 #include "program.h"

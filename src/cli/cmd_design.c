@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_view.h"
 
-#include "design/library_write.h"
+#include "design/library.h"
 #include "host/file.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 // Rows of a designed probe at most.
 #define PF_DESIGN_STEPS 256
 
-// --- level.c: command levels of one mechanism
+// --- limits.c: command levels of one mechanism
 
 typedef struct pf_level {
     int top;         // levels are -top..top; level +-top is a full command
@@ -20,7 +20,6 @@ typedef struct pf_level {
     bool zero_integral;
 } pf_level;
 
-double pf__design_clip(double u, const pf_design_bound *bound);
 pf_level pf__design_level(const pf_design_config *config, const pf_design_bound *bound);
 double pf__design_command(const pf_level *level, int l);
 // Whether the rate keeps it from its full command in one step.
@@ -114,7 +113,7 @@ typedef struct pf_sensitivity {
 pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *error);
 void pf__sensitivity_free(pf_sensitivity *s);
 
-// --- exchange.c, exchange_moves.c: waveforms of one group
+// --- exchange.c: waveforms of one group
 
 typedef struct pf_exchange pf_exchange;
 
@@ -160,11 +159,6 @@ int pf__exchange_variance(int n, const double *gram, const double *noise, double
 int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, const int *group,
                       double factor, int starts, int keep, int *levels, pf_error *error);
 
-// The smallest predicted separation of a group after a quick exchange, 0: none keeps the outputs
-// within bounds; and those of all its members (Nullable).
-double pf__groups_quick(const pf_design_job *job, pf_exchange *x, int n, const int *group,
-                        double *separation);
-
 // Whether the constraints let these mechanisms act together.
 bool pf__groups_allowed(const pf_design_config *c, int n, const int *group);
 
@@ -195,18 +189,16 @@ pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
 // The library of one family with the fewest probes that reach the target, predicted and confirmed.
 pf_status pf__family_measure(pf_design_job *job, const char *family, pf_design_library *library,
                              pf_error *error);
-// A command from unit waveforms (n x steps) of a group.
-double *pf__family_command(pf_design_job *job, int n, const int *group, const double *wave);
 // What of the constraints a library breaks, into library->broken.
 void pf__family_check(const pf_design_job *job, pf_design_library *library);
 
-// --- waves.c: what others would send, unit waveforms (n x steps) in -1..1
+// --- families.c: what others would send, unit waveforms (n x steps) in -1..1
 
 void pf__family_hadamard(int n, int steps, double *wave);
 // Sums of harmonics of their own for each; n may be at most steps / 2. Phases keep the peak low.
 void pf__family_multisine(int n, int steps, double *wave);
 
-// --- design.c, conclude.c
+// --- design.c
 
 // A design under way.
 typedef struct pf_maker {
@@ -223,20 +215,13 @@ typedef struct pf_maker {
 
 // Share of the target that a prediction must reach to be worth confirming.
 double pf__design_share(const pf_maker *maker);
-// What the designed probe of this number, from 1, is called.
-const char *pf__design_name(pf_design_job *job, int number);
 bool pf__design_same(const pf_plan *plan, const pf_plan_probe *a, const pf_plan_probe *b);
 
-// --- candidates.c
+// --- groups.c, strong and weak candidates
 
 // Candidates that a quick look separates share probes; the others keep to themselves.
 pf_status pf__candidates_sort(pf_maker *maker, pf_error *error);
 // The best partner of a mechanism in a probe of two, and what a quick look gives it there; 0: none.
 int pf__candidates_partner(pf_maker *maker, int mechanism, double *value);
-
-// Drops what calibration would refuse, names what is missing, measures the other families.
-pf_status pf__design_conclude(pf_maker *maker, pf_design *design, pf_error *error);
-// Refuses: no probe shows anything; and says what could be allowed.
-pf_status pf__design_nothing(const pf_maker *maker, pf_error *error);
 
 #endif

@@ -9,7 +9,8 @@
 // The families that a designed library is compared with. Blocks of candidates in order, the fewest
 // of them in which the predictor separates all by the target.
 
-double *pf__family_command(pf_design_job *job, int n, const int *group, const double *wave)
+// A command from unit waveforms (n x steps) of a group.
+static double *family_command(pf_design_job *job, int n, const int *group, const double *wave)
 {
     const pf_design_config *c = job->config;
     size_t mech = (size_t)c->n_mech;
@@ -72,7 +73,7 @@ static pf_status make_blocks(pf_design_job *job, bool sines, int k, pf_plan_prob
         int n = block(m, k, b, group);
         (sines ? pf__family_multisine : pf__family_hadamard)(n, c->steps, wave);
         double charge = pf__design_charge(job->plan) * c->rows;
-        probes[b] = (pf_plan_probe){"block", c->rows, pf__family_command(job, n, group, wave),
+        probes[b] = (pf_plan_probe){"block", c->rows, family_command(job, n, group, wave),
                                     charge,  n,       group};
     }
     return job->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a family") : PF_OK;
@@ -133,4 +134,90 @@ pf_status pf__family_measure(pf_design_job *job, const char *family, pf_design_l
     status = pf__measure_confirm(job, library, error);
     pf__family_check(job, library);
     return status;
+}
+
+// What others send: signs of a Hadamard matrix, and the orthogonal multisines of aircraft
+// identification (Morelli), each mechanism with harmonics of its own and phases that keep the peak
+// low for the power (Schroeder's to begin with, then by search).
+
+static const double pi = 3.14159265358979323846;
+
+// Phases are looked for on a circle of this many points.
+enum { PHASES = 24, ROUNDS = 4 };
+
+void pf__family_hadamard(int n, int steps, double *wave)
+{
+    for (int i = 0; i < n; i++) {
+        for (int r = 0; r < steps; r++) {
+            int both = i & r, odd = 0;
+            for (; both; both &= both - 1) {
+                odd = !odd;
+            }
+            wave[i * steps + r] = odd ? -1 : 1;
+        }
+    }
+}
+
+// Harmonics of a mechanism: first, first + n, ... below the Nyquist frequency; that one alone may
+// be used too where steps is even, as a cosine.
+static int count_harmonics(int n, int steps, int first)
+{
+    int most = (steps - 1) / 2, count = 0;
+    for (int k = first; k <= most; k += n) {
+        count++;
+    }
+    return count;
+}
+
+static void fill(int n, int steps, int first, int count, const double *phase, double *wave)
+{
+    double peak = 0;
+    for (int r = 0; r < steps; r++) {
+        double sum = 0;
+        for (int i = 0; i < count; i++) {
+            sum += cos(2 * pi * (first + i * n) * r / steps + phase[i]);
+        }
+        wave[r] = count > 0 ? sum : r % 2 ? -1 : 1;
+        peak = fmax(peak, fabs(wave[r]));
+    }
+    for (int r = 0; r < steps; r++) {
+        wave[r] /= peak;
+    }
+}
+
+static double power(int steps, const double *wave)
+{
+    double sum = 0;
+    for (int r = 0; r < steps; r++) {
+        sum += wave[r] * wave[r];
+    }
+    return sum;
+}
+
+void pf__family_multisine(int n, int steps, double *wave)
+{
+    double phase[PF_DESIGN_STEPS], trial[PF_DESIGN_STEPS];
+    for (int j = 0; j < n; j++) {
+        int count = count_harmonics(n, steps, j + 1);
+        for (int i = 0; i < count; i++) {
+            phase[i] = -pi * i * (i - 1) / count; // Schroeder 1970
+        }
+        double *own = wave + j * steps;
+        fill(n, steps, j + 1, count, phase, own);
+        double best = power(steps, own); // with the peak at 1: most power, lowest peak factor
+        for (int round = 0; round < ROUNDS * count; round++) {
+            int i = round % count;
+            double kept = phase[i];
+            for (int p = 0; p < PHASES; p++) {
+                phase[i] = 2 * pi * p / PHASES;
+                fill(n, steps, j + 1, count, phase, trial);
+                if (power(steps, trial) > best * (1 + 1e-12)) {
+                    best = power(steps, trial);
+                    kept = phase[i];
+                }
+            }
+            phase[i] = kept;
+        }
+        fill(n, steps, j + 1, count, phase, own);
+    }
 }

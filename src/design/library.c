@@ -2,8 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
 
+#include "host/file.h"
+#include "library.h"
 #include "settings/config.h"
+#include "preflight/design.h"
 
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // From a library into a plan.
@@ -109,4 +115,281 @@ pf_status pf_plan_load_library(pf_plan *plan, const char *file, const char *text
     }
     pf_config_free(&config);
     return status;
+}
+
+// Which probes a kit is calibrated with.
+
+typedef enum choice { LISTED, SINGLE, DESIGNED, LIBRARY } choice;
+
+// What the configuration lists stays; without a word designed ones, where the method can read them:
+// the norm of a residual cannot tell the targets of a group probe apart.
+static pf_status choose(const pf_plan *plan, const char *probes, choice *which, pf_error *error)
+{
+    bool lists = plan->config && plan->config->n_probes > 0;
+    const pf_method *method = pf_method_find(plan->method);
+    bool group = method && method->statistic == PF_STATISTIC_MATCHED;
+    if (!probes) {
+        *which = lists ? LISTED : group ? DESIGNED : SINGLE;
+        return PF_OK;
+    }
+    if (lists) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "%s: lists `probes`, so no others (%s) can be asked for; drop one of the "
+                       "two",
+                       plan->config->file, probes);
+    }
+    *which = strcmp(probes, "single") == 0     ? SINGLE
+             : strcmp(probes, "designed") == 0 ? DESIGNED
+                                               : LIBRARY;
+    if (*which == DESIGNED && !group) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "probes designed: method %s cannot read group probes; use eg-mpt, or "
+                       "probes single",
+                       plan->method);
+    }
+    return PF_OK;
+}
+
+static pf_status load_library(pf_plan *plan, const char *file, pf_error *error)
+{
+    void *text = NULL;
+    size_t n = 0;
+    pf_status status = pf_file_read(file, (size_t)16 << 20, &text, &n, error);
+    if (status == PF_OK) {
+        status = pf_plan_load_library(plan, file, text, n, error);
+    }
+    free(text);
+    return status;
+}
+
+static bool is_probed(const pf_plan *plan, int mechanism)
+{
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int t = 0; t < plan->probes[q].n_targets; t++) {
+            if (plan->probes[q].targets[t] == mechanism) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// A candidate that no probe looks at keeps its tasks from being certified, unless looks are not
+// required; then nothing would.
+static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
+{
+    for (int j = 1; j < plan->n_mech && !plan->require_probe; j++) {
+        if (!is_probed(plan, j)) {
+            return pf_fail(
+                error, PF_ERR_DEGENERATE,
+                "mechanism '%s': no allowed probe was found under which healthy and weakened "
+                "responses lie 3 dispersions apart; use %sa stronger or longer probe "
+                "(`preflight design` tells more)",
+                plan->mechanisms[j].name, learned ? "a better model, or " : "");
+        }
+    }
+    return PF_OK;
+}
+
+// --- probes that were not designed here obey what `design` says all the same
+
+static bool is_constrained(const pf_config *config)
+{
+    const pf_config_design *d = config ? &config->design : NULL;
+    return d && (d->n_outputs > 0 || d->n_mechanisms > 0 || d->apart.n > 0 || d->at_once > 0 ||
+                 !isnan(d->rate) || d->one_sided == 1 || d->zero_integral == 1);
+}
+
+static double moved(int rows, int n_chan, int channel, const double *a, const double *b)
+{
+    double most = 0;
+    for (int t = 0; t < rows; t++) {
+        most = fmax(most, fabs(a[t * n_chan + channel] - b[t * n_chan + channel]));
+    }
+    return most;
+}
+
+// How far a probe moves the bounded outputs from a few starts; a fifth more is let pass, since
+// starts differ.
+static pf_status check_moves(const pf_design_config *config, const pf_plan *plan, int probe,
+                             pf_plant *plant, double *work, pf_error *error)
+{
+    enum { STARTS = 4 };
+    const pf_plan_probe *p = &plan->probes[probe];
+    size_t window = (size_t)p->rows * (size_t)plan->n_chan;
+    double *still = work, *idle = still + (size_t)p->rows * (size_t)plan->n_mech;
+    double *response = idle + window;
+    pf_status status = PF_OK;
+    for (int s = 0; s < STARTS && status == PF_OK; s++) {
+        pf_roll roll = pf_roll_default();
+        roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 1);
+        roll.rows = p->rows;
+        roll.command = still;
+        status = pf_plant_roll(plant, &roll, &(pf_trace){.output = idle}, error);
+        roll.command = p->command;
+        status =
+            status ? status : pf_plant_roll(plant, &roll, &(pf_trace){.output = response}, error);
+        for (int c = 0; c < plan->n_chan && status == PF_OK; c++) {
+            double far = moved(p->rows, plan->n_chan, c, response, idle);
+            if (far > 1.2 * config->most[c]) {
+                status = pf_fail(error, PF_ERR_ARGUMENT,
+                                 "probe '%s' moves output '%s' by %g, `design` allows %g; use "
+                                 "designed probes, or leave that constraint out",
+                                 p->name, plan->channels[c].name, far, config->most[c]);
+            }
+        }
+    }
+    return status;
+}
+
+static pf_status keep_constraints(pf_design_config *config, const pf_plan *plan, pf_plant *plant,
+                                  pf_error *error)
+{
+    pf_status status = PF_OK;
+    if (plan->config->design.steps <= 0) {
+        config->steps = INT_MAX; // not asked for: as many as they have
+    }
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        pf_error why = {PF_OK, ""};
+        if (pf_design_allows(config, plan, p->rows, p->command, &why) != PF_OK) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "probe '%s' breaks what `design` asks for (%s); use designed probes, "
+                           "or leave that constraint out",
+                           p->name, why.text);
+        }
+        size_t n = (size_t)p->rows * (size_t)(plan->n_mech + 2 * plan->n_chan);
+        double *work = calloc(n, sizeof *work);
+        status = work ? check_moves(config, plan, q, plant, work, error)
+                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for a probe");
+        free(work);
+    }
+    return status;
+}
+
+// Probes that the plan has already, or those of a library.
+static pf_status take_given(pf_plan *plan, const char *library, pf_plant *plant, pf_error *error)
+{
+    pf_design_config config = {0};
+    bool constrained = is_constrained(plan->config);
+    // amplitudes are those of the plant's own pulses, so before the library takes their place
+    pf_status status = constrained ? pf_design_config_read(&config, plan, error) : PF_OK;
+    if (status == PF_OK && library) {
+        status = load_library(plan, library, error);
+    }
+    if (status == PF_OK && constrained) {
+        status = keep_constraints(&config, plan, plant, error);
+    }
+    pf_design_config_free(&config);
+    return status;
+}
+
+pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *plant,
+                                const pf_model *model, const pf_effort *effort, pf_error *error)
+{
+    choice which = LISTED;
+    pf_status status = choose(plan, probes, &which, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (which != DESIGNED) {
+        return take_given(plan, which == LIBRARY ? probes : NULL, plant, error);
+    }
+    status = pf_plan_design(plan, NULL, plant, model, effort, error);
+    return status == PF_OK ? all_probed(plan, model != NULL, error) : status;
+}
+
+static void add_number(pf_text *out, double value)
+{
+    char text[32];
+    pf_number_text(value, text);
+    pf_text_add(out, text);
+}
+
+// How it was made; no dates, so that equal inputs give equal bytes.
+static void add_head(const pf_design *d, const pf_design_config *c, const pf_plan *plan,
+                     const char *predictor, pf_text *out)
+{
+    pf_text_addf(out,
+                 "# Probe library by preflight " PF_VERSION ", for `preflight calibrate PLANT "
+                 "--probes FILE`.\n"
+                 "# %d designed, %d single pulses; predictor %s, seed %llu, gain %g.\n"
+                 "# Separation in standard deviations of the coefficient, target %g; smallest "
+                 "confirmed %.1f",
+                 d->n_designed, d->library.n_probes - d->n_designed, predictor,
+                 (unsigned long long)plan->seed, plan->g_cal, c->target, d->library.smallest);
+    if (d->n_designed > 0 && d->n_designed < d->library.n_probes) {
+        pf_text_addf(out, ", of the designed %.1f", d->families[0].smallest);
+    }
+    pf_text_add(out, ".\n");
+    for (int i = 0; i < c->n_chan; i++) {
+        if (isfinite(c->most[i])) {
+            pf_text_addf(out, "# Designed to move output %s by at most %g.\n",
+                         plan->channels[i].name, c->most[i]);
+        }
+    }
+    for (int i = 0; i < d->n_weak; i++) {
+        pf_text_addf(out, "# Not separated by the target: %s\n", plan->mechanisms[d->weak[i]].name);
+    }
+}
+
+static void add_machine(const pf_design_config *c, const pf_plan *plan, pf_text *out)
+{
+    pf_text_add(out, "plant: ");
+    pf_json_string(out, plan->plant);
+    pf_text_addf(out, "\ndesign: {steps: %d, target: ", c->steps);
+    add_number(out, c->target);
+    pf_text_add(out, "}\nmechanisms:\n");
+    for (int j = 0; j < plan->n_mech; j++) {
+        const pf_mechanism *m = &plan->mechanisms[j];
+        pf_text_add(out, "  - {name: ");
+        pf_json_string(out, m->name);
+        if (isfinite(m->lo)) {
+            pf_text_add(out, ", lo: ");
+            add_number(out, m->lo);
+        }
+        if (isfinite(m->hi)) {
+            pf_text_add(out, ", hi: ");
+            add_number(out, m->hi);
+        }
+        pf_text_add(out, "}\n");
+    }
+}
+
+static void add_probe(const pf_design *d, int q, const pf_plan *plan, pf_text *out)
+{
+    const pf_design_probe *p = &d->library.probes[q];
+    pf_text_add(out, "  - name: ");
+    pf_json_string(out, p->probe.name);
+    pf_text_add(out, "\n    # separation");
+    for (int t = 0; t < p->probe.n_targets; t++) {
+        pf_text_addf(out, " %.1f", d->library.targets[p->first + t].confirmed);
+    }
+    pf_text_add(out, "\n    targets: [");
+    for (int t = 0; t < p->probe.n_targets; t++) {
+        pf_text_add(out, t > 0 ? ", " : "");
+        pf_json_string(out, plan->mechanisms[p->probe.targets[t]].name);
+    }
+    pf_text_add(out, "]\n    charge: ");
+    add_number(out, p->probe.charge);
+    pf_text_add(out, "\n    command:\n");
+    for (int r = 0; r < p->probe.rows; r++) {
+        pf_text_add(out, "      - [");
+        for (int j = 0; j < plan->n_mech; j++) {
+            pf_text_add(out, j > 0 ? ", " : "");
+            add_number(out, p->probe.command[r * plan->n_mech + j]);
+        }
+        pf_text_add(out, "]\n");
+    }
+}
+
+void pf_library_write(const pf_design *d, const pf_design_config *c, const pf_plan *plan,
+                      const char *predictor, pf_text *out)
+{
+    add_head(d, c, plan, predictor, out);
+    add_machine(c, plan, out);
+    pf_text_add(out, "probes:\n");
+    for (int q = 0; q < d->library.n_probes; q++) {
+        add_probe(d, q, plan, out);
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PF_LIBRARY_WRITE_H
-#define PF_LIBRARY_WRITE_H
+#ifndef PF_LIBRARY_H
+#define PF_LIBRARY_H
 
 #include "host/text.h"
 #include "preflight/design.h"
