@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PREFLIGHT_RUN_H
+#define PREFLIGHT_RUN_H
+
+#include "preflight/model.h"
+#include "preflight/plant.h"
+#include "preflight/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// From a machine to a verdict: a machine answers probes, a predictor says what to expect, the drive
+// loop asks and tells until the session is done, the session certifies, a flight shows what really
+// happens. pf_check does all of it in three calls.
+
+// --- a machine answers probes
+
+// The answer to one probe. The memory is the machine's and stays valid until its next answer.
+typedef struct pf_answer {
+    const double *response; // rows x n_chan, raw units
+    const double *start;    // n_start numbers that a prediction starts from. Nullable.
+    int n_start;
+} pf_answer;
+
+// Anything that answers a probe: a simulated plant, recordings, a rig of one's own. The drive loop
+// derives a key for every probe; a machine that draws nothing at random ignores it.
+typedef struct pf_machine {
+    void *self;              // Not owned.
+    const char *environment; // What its random streams are named after.
+    pf_status (*answer)(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error);
+} pf_machine;
+
+// A plant, possibly with faults, watched through its sensors. It runs a kit's probes the way the
+// real machine would. All memory is the caller's.
+typedef struct pf_rig {
+    pf_plant *plant;
+    const pf_kit *kit;
+    const double *gains; // n_mech. Nullable: healthy
+    // Where the last probe began: the larger of the plant's and the kit's n_state, and one more.
+    // It holds the plant's state, or with a kit of a learned model the channels.
+    double *start;
+    double *response; // rows x n_chan of the last probe
+    bool own_noise;   // the machine's sensors are its own affair: no noise is added here
+} pf_rig;
+
+// Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
+// rig->response. Where the plant declares no sensor noise it is added, unless own_noise.
+PF_API pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
+
+// The rig as a machine; it must stay where it is.
+PF_API pf_machine pf_rig_machine(pf_rig *rig);
+
+// --- predictors
+
+// What predicts for a kit: the mean of a learned model where the kit was calibrated with one
+// (another model than that is refused), else the twin, a plant that is rolled from the saved start.
+// A kit from recordings predicts by itself: *predictor is then {NULL, NULL}. kit, twin and model
+// must outlive it. Nullable: whichever of twin and model the kit does not use.
+PF_API pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_plant *twin,
+                                     const pf_model *model, pf_error *error);
+PF_API void pf_predictor_destroy(pf_predictor *predictor); // Only of pf_predictor_create.
+
+// Predictions that came with a response, in the place of a predictor: of one probe, whose window is
+// rows x n_chan. The memory is the caller's and holds what the stage of the session needs.
+typedef struct pf_given {
+    const pf_session *session;
+    const double *nominal; // window
+    const double *fault;   // targets x window: at g_cal, in stage 2 with several faults at gain 1
+    const double *grid;    // targets x gains x window
+} pf_given;
+
+// given must stay where it is.
+PF_API pf_predictor pf_given_predictor(const pf_given *given);
+
+// --- the drive loop
+
+// How a session is driven. Keys are (seed, environment, trial, purpose, opportunity); recovery
+// probes have PF_PURPOSE_RECOVERY. Hooks are Nullable.
+typedef struct pf_drive {
+    uint64_t seed, trial;
+    pf_purpose purpose;
+    bool only_stage1;
+    int most;                 // opportunities of stage 1 at most; 0: the kit's budget
+    const volatile int *stop; // nonzero: PF_ERR_INTERRUPTED. Nullable.
+    void *self;
+    void (*after_ask)(void *self, const pf_ask *ask);
+    void (*after_tell)(void *self, const pf_ask *ask, const pf_answer *answer);
+} pf_drive;
+
+// Of a check: PF_PURPOSE_EVALUATION, everything else zero.
+PF_API pf_drive pf_drive_default(void);
+
+// Asks, runs and tells until the session is done, or until stage 1 ends with `only_stage1`.
+// predictor is Nullable for a kit from recordings, which predicts by itself.
+PF_API pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
+                                  const pf_predictor *predictor, const pf_drive *drive,
+                                  pf_error *error);
+
+// --- a whole check
+
+// One readiness check of a simulated or external machine: session, rig and predictor with their
+// memory.
+typedef struct pf_check pf_check;
+
+typedef struct pf_check_config {
+    pf_plant *machine;     // what is checked
+    const double *gains;   // n_mech: what its mechanisms deliver; copied. Nullable: healthy
+    pf_plant *twin;        // what predicts. Nullable: the machine itself (pure simulation)
+    const pf_model *model; // of a kit that predicts with one. Nullable.
+    const char *method;    // Nullable: the kit's first
+    uint64_t seed;
+} pf_check_config;
+
+// Refuses a machine, twin or model that does not belong to the kit. Everything given must outlive
+// the check. Noise is added to the sensors of the kit's own plant only.
+PF_API pf_status pf_check_create(pf_check **check, const pf_kit *kit, const pf_check_config *config,
+                                 pf_error *error);
+PF_API void pf_check_destroy(pf_check *check); // Nullable.
+
+// Drives the session to its end and certifies. drive is Nullable; its seed is the config's.
+PF_API pf_status pf_check_run(pf_check *check, const pf_drive *drive, pf_error *error);
+
+// Its session, for the verdict, and its predictor.
+PF_API pf_session *pf_check_session(pf_check *check);
+
+// --- tasks flown
+
+// The tasks of a kit on a plant: what really happens. Owned by one thread.
+typedef struct pf_flight pf_flight;
+
+PF_API pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *kit,
+                                  pf_error *error);
+PF_API void pf_flight_destroy(pf_flight *flight); // Nullable.
+
+// All tasks start where the reset of this key leads. References are computed when first needed and
+// kept until the next start.
+PF_API pf_status pf_flight_start(pf_flight *flight, pf_key reset, pf_error *error);
+
+typedef struct pf_flown {
+    double ret;    // return
+    double nte;    // normalised tracking error; of a scored loop the regret over its norm
+    double regret; // of a scored loop in its own units, else NaN
+} pf_flown;
+
+// Flies one task from the start: with the disturbance of `key`, without sensor noise, against the
+// undisturbed nominal trajectory from the same start. gains and corrections have n_mech entries,
+// Nullable: all 1; the corrected command is clipped to the limits.
+PF_API pf_status pf_flight_fly(pf_flight *flight, int task, pf_key key, const double *gains,
+                               const double *corrections, pf_flown *flown, pf_error *error);
+
+// --- does this file belong to this plant
+
+// Whether the machine is the one that the kit was calibrated for: the same mechanisms and channels,
+// and for a twin the same size of state.
+PF_API pf_status pf_kit_fits_machine(const pf_kit *kit, const pf_plant_info *info, pf_error *error);
+
+// Whether the plant may predict for the kit: the machine above and the same simulator.
+PF_API pf_status pf_kit_fits_twin(const pf_kit *kit, const pf_plant_info *info, pf_error *error);
+
+// Whether this is the model that the kit was calibrated with.
+PF_API pf_status pf_kit_fits_model(const pf_kit *kit, const pf_model *model, pf_error *error);
+
+// --- as JSON, for other programs; free() the text. NULL: out of memory
+
+PF_API char *pf_plant_json(const pf_plant *plant);
+PF_API char *pf_kit_json(const pf_kit *kit);
+// The verdict as if the session ended now.
+PF_API char *pf_session_json(pf_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
