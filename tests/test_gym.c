@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
-#include "plant/bridge/bridge_hello.h"
+#include "plant/bridge/hello.h"
 #include "plant/bridge/process.h"
 #include "preflight/plant.h"
 

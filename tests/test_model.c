@@ -5,7 +5,7 @@
 
 #include "host/file.h"
 #include "model/model_impl.h"
-#include "model/safetensors_impl.h"
+#include "model/safetensors.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include "host/file.h"
 #include "host/text.h"
 #include "preflight/kit.h"
-#include "model/safetensors_impl.h"
+#include "model/safetensors.h"
 
 #include <float.h>
 #include <math.h>

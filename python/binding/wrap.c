@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
-#include "plant/bridge/bridge_hello.h"
+#include "plant/bridge/hello.h"
 #include "plant/plant_impl.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "model/transitions_impl.h"
+#include "model/transitions.h"
 
 #include <inttypes.h>
 #include <math.h>

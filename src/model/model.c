@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "host/pages.h"
+#include "kernels/pages.h"
+
 #include "features.h"
+#include "host/text.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
 #include "model_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,4 +315,409 @@ pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double
         }
     }
     return PF_OK;
+}
+
+// The words of the metadata, in the order of their enumerations.
+static const char *const activation_words[] = {"silu", "relu"};
+enum { N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 };
+
+// --- writing
+
+static void add_item(pf_text *list, int index, const char *item)
+{
+    pf_text_addf(list, "%s%s", index > 0 ? "," : "", item);
+}
+
+// The lists of names, kinds and limits, separated by commas.
+typedef struct lists {
+    pf_text channels, kinds, mechanisms, lo, hi;
+} lists;
+
+static void fill_lists(lists *l, const pf_model_info *info)
+{
+    char number[32];
+    for (int c = 0; c < info->n_chan; c++) {
+        add_item(&l->channels, c, info->channels[c]);
+        add_item(&l->kinds, c, pf_channel_kind_name(info->kinds[c]));
+    }
+    for (int j = 0; j < info->n_mech; j++) {
+        add_item(&l->mechanisms, j, info->mechanisms[j].name);
+        pf_number_text(info->mechanisms[j].lo, number);
+        add_item(&l->lo, j, number);
+        pf_number_text(info->mechanisms[j].hi, number);
+        add_item(&l->hi, j, number);
+    }
+}
+
+static void free_lists(lists *l)
+{
+    pf_text_free(&l->channels);
+    pf_text_free(&l->kinds);
+    pf_text_free(&l->mechanisms);
+    pf_text_free(&l->lo);
+    pf_text_free(&l->hi);
+}
+
+static bool lists_failed(const lists *l)
+{
+    return l->channels.failed || l->kinds.failed || l->mechanisms.failed || l->lo.failed ||
+           l->hi.failed;
+}
+
+// All tensors of a model, names in `names` (NAME_BYTES each). Returns their number.
+static int list_tensors(const pf_model *m, pf_tensor *t, char (*names)[NAME_BYTES])
+{
+    const pf_net *net = &m->net;
+    size_t in = (size_t)net->n_in, out = (size_t)net->n_out;
+    int n = 0;
+    t[n++] = (pf_tensor){"input.mean", 1, {in, 0}, m->input_mean};
+    t[n++] = (pf_tensor){"input.scale", 1, {in, 0}, m->input_scale};
+    t[n++] = (pf_tensor){"change.mean", 1, {out, 0}, m->change_mean};
+    t[n++] = (pf_tensor){"change.scale", 1, {out, 0}, m->change_scale};
+    t[n++] = (pf_tensor){"change.linear", 2, {out, in}, m->change_linear};
+    for (int e = 0; e < m->info.n_members; e++) {
+        const float *theta = m->theta + (size_t)e * pf_net_parameters(net);
+        for (int l = 0; l <= net->n_layers; l++) {
+            size_t o = (size_t)pf_net_outputs(net, l), i = (size_t)pf_net_inputs(net, l);
+            snprintf(names[n], NAME_BYTES, "members.%d.%d.weight", e, l);
+            t[n] = (pf_tensor){names[n], 2, {o, i}, theta + pf_net_weight(net, l)};
+            n++;
+            snprintf(names[n], NAME_BYTES, "members.%d.%d.bias", e, l);
+            t[n] = (pf_tensor){names[n], 1, {o, 0}, theta + pf_net_bias(net, l)};
+            n++;
+        }
+    }
+    return n;
+}
+
+pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_meta *extra,
+                         pf_error *error)
+{
+    const pf_model_info *info = &m->info;
+    int most = SHARED_TENSORS + 2 * info->n_members * (info->n_layers + 1);
+    lists l = {0};
+    fill_lists(&l, info);
+    pf_arena arena = {0};
+    pf_tensor *tensors = pf_arena_take(&arena, (size_t)most, sizeof *tensors);
+    char(*names)[NAME_BYTES] = pf_arena_take(&arena, (size_t)most, sizeof *names);
+    pf_meta *meta = pf_arena_take(&arena, (size_t)(FIXED_META + n_extra), sizeof *meta);
+    pf_status status = PF_OK;
+    if (arena.failed || lists_failed(&l)) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
+    } else {
+        char valid[32], digest[65] = "";
+        pf_number_text(info->valid_error, valid);
+        const pf_meta fixed[] = {{"format", "preflight-model"},
+                                 {"version", "1"},
+                                 {"preflight", PF_VERSION},
+                                 {"plant", info->plant},
+                                 {"source", info->source},
+                                 {"channels", l.channels.data},
+                                 {"kinds", l.kinds.data},
+                                 {"mechanisms", l.mechanisms.data},
+                                 {"lo", l.lo.data},
+                                 {"hi", l.hi.data},
+                                 {"activation", activation_words[info->activation]},
+                                 {"data_sha256", info->data},
+                                 {"processor", info->processor},
+                                 {"valid_error", valid},
+                                 {PF_CONTENTS, digest}};
+        _Static_assert(sizeof fixed / sizeof fixed[0] == FIXED_META, "one entry per row");
+        memcpy(meta, fixed, sizeof fixed);
+        if (n_extra > 0) {
+            memcpy(meta + FIXED_META, extra, (size_t)n_extra * sizeof *extra);
+        }
+        int n = list_tensors(m, tensors, names);
+        pf_tensors_digest(FIXED_META + n_extra, meta, n, tensors, digest);
+        status = pf_safetensors_write(path, FIXED_META + n_extra, meta, n, tensors, m->info.sha256,
+                                      error);
+    }
+    pf_arena_free(&arena);
+    free_lists(&l);
+    return status;
+}
+
+// --- reading
+
+// Splits a list at its commas in place, as many items as it has, `most` at most.
+static int split(char *text, int most, char **items)
+{
+    int n = 0;
+    for (char *at = text; at && n < most; n++) {
+        items[n] = at;
+        at = strchr(at, ',');
+        if (at) {
+            *at++ = '\0';
+        }
+    }
+    return n;
+}
+
+static int word_index(const char *word, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+typedef struct reader {
+    const pf_safetensors *file;
+    pf_arena arena; // of the names while reading
+    char *items[PF_STATE_MAX + 1];
+    pf_error *error;
+} reader;
+
+static pf_status refuse(const reader *r, const char *key, const char *what)
+{
+    return pf_fail(r->error, PF_ERR_FORMAT, "%s: metadata '%s' %s", r->file->path, key, what);
+}
+
+// The items of a list in the metadata, in the arena's memory.
+static pf_status read_list(reader *r, const char *key, int most, int *n)
+{
+    const char *value = pf_safetensors_meta(r->file, key);
+    char *copy = value ? pf_arena_text(&r->arena, value) : NULL;
+    if (!value) {
+        return refuse(r, key, "is missing; docs/formats.md lists what a model file needs");
+    }
+    if (!copy) {
+        return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
+    }
+    *n = split(copy, most + 1, r->items);
+    return *n > most ? refuse(r, key, "has too many entries") : PF_OK;
+}
+
+static pf_status read_channels(reader *r, pf_model_info *info)
+{
+    int n = 0;
+    pf_status status = read_list(r, "channels", PF_STATE_MAX, &info->n_chan);
+    if (status != PF_OK) {
+        return status;
+    }
+    const char **channels = pf_arena_take(&r->arena, (size_t)info->n_chan, sizeof *channels);
+    pf_channel_kind *kinds = pf_arena_take(&r->arena, (size_t)info->n_chan, sizeof *kinds);
+    if (r->arena.failed) {
+        return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
+    }
+    memcpy(channels, r->items, (size_t)info->n_chan * sizeof *channels);
+    info->channels = channels;
+    info->kinds = kinds;
+    if (!pf_safetensors_meta(r->file, "kinds")) {
+        return PF_OK; // all plain
+    }
+    status = read_list(r, "kinds", PF_STATE_MAX, &n);
+    if (status == PF_OK && n != info->n_chan) {
+        status = refuse(r, "kinds", "has another number of entries than 'channels'");
+    }
+    for (int c = 0; c < n && status == PF_OK; c++) {
+        if (!pf_channel_kind_find(r->items[c], &kinds[c])) {
+            status = refuse(r, "kinds", "knows plain, angle and quaternion only");
+        }
+    }
+    return status;
+}
+
+static pf_status read_limit(reader *r, const char *key, pf_mechanism *mechanisms, int n, bool upper)
+{
+    int found = 0;
+    pf_status status = read_list(r, key, PF_MECH_MAX, &found);
+    if (status == PF_OK && found != n) {
+        status = refuse(r, key, "has another number of entries than 'mechanisms'");
+    }
+    for (int j = 0; j < n && status == PF_OK; j++) {
+        char *end;
+        double value = strtod(r->items[j], &end);
+        if (end == r->items[j] || *end != '\0' || isnan(value)) {
+            status = refuse(r, key, "has an entry that is no number");
+        }
+        *(upper ? &mechanisms[j].hi : &mechanisms[j].lo) = value;
+    }
+    return status;
+}
+
+static pf_status read_mechanisms(reader *r, pf_model_info *info)
+{
+    pf_status status = read_list(r, "mechanisms", PF_MECH_MAX, &info->n_mech);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_mechanism *mechanisms = pf_arena_take(&r->arena, (size_t)info->n_mech, sizeof *mechanisms);
+    if (!mechanisms) {
+        return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
+    }
+    for (int j = 0; j < info->n_mech; j++) {
+        mechanisms[j].name = r->items[j];
+    }
+    info->mechanisms = mechanisms;
+    status = read_limit(r, "lo", mechanisms, info->n_mech, false);
+    if (status == PF_OK) {
+        status = read_limit(r, "hi", mechanisms, info->n_mech, true);
+    }
+    for (int j = 0; j < info->n_mech && status == PF_OK; j++) {
+        if (!(mechanisms[j].lo <= mechanisms[j].hi)) {
+            status = refuse(r, "lo", "has a limit above that of 'hi'");
+        }
+    }
+    return status;
+}
+
+static pf_status read_texts(reader *r, pf_model_info *info)
+{
+    const pf_safetensors *f = r->file;
+    const char *format = pf_safetensors_meta(f, "format");
+    const char *version = pf_safetensors_meta(f, "version");
+    const char *activation = pf_safetensors_meta(f, "activation");
+    const char *valid = pf_safetensors_meta(f, "valid_error");
+    if (!format || strcmp(format, "preflight-model") != 0) {
+        return refuse(r, "format", "is not 'preflight-model': this is no model of preflight");
+    }
+    if (!version || strcmp(version, "1") != 0) {
+        return pf_fail(r->error, PF_ERR_VERSION, "%s: model version %s, this program reads 1",
+                       f->path, version ? version : "is missing");
+    }
+    int known = activation ? word_index(activation, activation_words, N_ACTIVATIONS) : -1;
+    if (known < 0) {
+        return refuse(r, "activation", "must be silu or relu");
+    }
+    info->activation = (pf_activation)known;
+    info->plant = pf_safetensors_meta(f, "plant");
+    if (!info->plant || !info->plant[0]) {
+        return refuse(r, "plant", "is missing");
+    }
+    const char *source = pf_safetensors_meta(f, "source"),
+               *data = pf_safetensors_meta(f, "data_sha256"),
+               *processor = pf_safetensors_meta(f, "processor"),
+               *settings = pf_safetensors_meta(f, "settings");
+    info->source = source ? source : "";
+    info->data = data ? data : "";
+    info->processor = processor ? processor : "";
+    info->settings = settings ? settings : "";
+    info->valid_error = valid ? strtod(valid, NULL) : NAN;
+    return PF_OK;
+}
+
+// Members and layers by counting tensors, the width from the first weight.
+static pf_status read_shape(reader *r, pf_model_info *info)
+{
+    char name[NAME_BYTES];
+    while (info->n_members <= PF_MODEL_MEMBERS &&
+           (snprintf(name, sizeof name, "members.%d.0.weight", info->n_members),
+            pf_safetensors_find(r->file, name))) {
+        info->n_members++;
+    }
+    const pf_tensor *first = pf_safetensors_find(r->file, "members.0.0.weight");
+    if (!first || first->n_dims != 2 || first->dims[0] > PF_MODEL_WIDTH) {
+        return pf_fail(r->error, PF_ERR_SHAPE,
+                       "%s: tensor 'members.0.0.weight' is missing or out of range", r->file->path);
+    }
+    info->width = (int)first->dims[0];
+    info->n_layers = -1;
+    while (info->n_layers <= PF_MODEL_LAYERS &&
+           (snprintf(name, sizeof name, "members.0.%d.weight", info->n_layers + 1),
+            pf_safetensors_find(r->file, name))) {
+        info->n_layers++;
+    }
+    return PF_OK;
+}
+
+// Copies one tensor into its place after comparing shapes.
+static pf_status take(const reader *r, const pf_tensor *want)
+{
+    const pf_tensor *have = pf_safetensors_find(r->file, want->name);
+    if (!have && strcmp(want->name, "change.linear") == 0) {
+        return PF_OK; // a model without a linear part
+    }
+    if (!have) {
+        return pf_fail(r->error, PF_ERR_SHAPE, "%s: tensor '%s' is missing", r->file->path,
+                       want->name);
+    }
+    size_t n = 1;
+    for (int d = 0; d < want->n_dims; d++) {
+        n *= want->dims[d];
+        if (have->n_dims != want->n_dims || have->dims[d] != want->dims[d]) {
+            return pf_fail(r->error, PF_ERR_SHAPE,
+                           "%s: tensor '%s' has another shape than the channels, mechanisms and "
+                           "layers of this model need",
+                           r->file->path, want->name);
+        }
+    }
+    // the model's own memory, handed out as const by list_tensors
+    memcpy((float *)(uintptr_t)want->data, have->data, n * sizeof(float));
+    return PF_OK;
+}
+
+static pf_status read_tensors(const reader *r, pf_model *m)
+{
+    const pf_model_info *info = &m->info;
+    int most = SHARED_TENSORS + 2 * info->n_members * (info->n_layers + 1);
+    pf_arena arena = {0};
+    pf_tensor *tensors = pf_arena_take(&arena, (size_t)most, sizeof *tensors);
+    char(*names)[NAME_BYTES] = pf_arena_take(&arena, (size_t)most, sizeof *names);
+    if (arena.failed) {
+        pf_arena_free(&arena);
+        return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
+    }
+    pf_status status = PF_OK;
+    int n = list_tensors(m, tensors, names),
+        linear = pf_safetensors_find(r->file, "change.linear") ? 0 : 1;
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        status = take(r, &tensors[i]);
+    }
+    if (status == PF_OK && r->file->n_tensors != n - linear) {
+        status = pf_fail(r->error, PF_ERR_SHAPE, "%s: %d tensors where this model has %d",
+                         r->file->path, r->file->n_tensors, n - linear);
+    }
+    for (int i = 0; i < m->net.n_in && status == PF_OK; i++) {
+        if (!(m->input_scale[i] > 0)) {
+            status = pf_fail(r->error, PF_ERR_FORMAT, "%s: 'input.scale' %d is not positive",
+                             r->file->path, i);
+        }
+    }
+    const char *digest = pf_safetensors_meta(r->file, PF_CONTENTS);
+    char actual[65];
+    pf_tensors_digest(r->file->n_meta, r->file->meta, n, tensors, actual);
+    if (status == PF_OK && digest && strcmp(digest, actual) != 0) {
+        status = pf_fail(r->error, PF_ERR_CHECKSUM, "%s: is not what was written; train again",
+                         r->file->path);
+    }
+    pf_arena_free(&arena);
+    return status;
+}
+
+pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
+{
+    *model = NULL;
+    pf_safetensors file;
+    pf_status status = pf_safetensors_read(&file, path, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    reader *r = calloc(1, sizeof *r);
+    pf_model_info info = {.n_chan = 0};
+    if (!r) {
+        pf_safetensors_free(&file);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a model");
+    }
+    r->file = &file;
+    r->error = error;
+    status = read_texts(r, &info);
+    status = status == PF_OK ? read_channels(r, &info) : status;
+    status = status == PF_OK ? read_mechanisms(r, &info) : status;
+    status = status == PF_OK ? read_shape(r, &info) : status;
+    status = status == PF_OK ? pf__model_create(model, &info, error) : status;
+    status = status == PF_OK ? read_tensors(r, *model) : status;
+    if (status == PF_OK) {
+        pf__model_pack(*model);
+        memcpy((*model)->info.sha256, file.sha256, sizeof file.sha256);
+    } else {
+        pf_model_destroy(*model);
+        *model = NULL;
+    }
+    pf_arena_free(&r->arena);
+    free(r);
+    pf_safetensors_free(&file);
+    return status;
 }

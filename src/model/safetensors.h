@@ -3,6 +3,7 @@
 #ifndef PF_SAFETENSORS_H
 #define PF_SAFETENSORS_H
 
+#include "host/csv.h"
 #include "preflight/base.h"
 
 // Files of named float32 tensors with text metadata, in the safetensors layout: u64 length of a
@@ -62,5 +63,18 @@ void pf_safetensors_free(pf_safetensors *file);
 // NULL where there is none of that name.
 const pf_tensor *pf_safetensors_find(const pf_safetensors *file, const char *name);
 const char *pf_safetensors_meta(const pf_safetensors *file, const char *key);
+
+// --- for the writer, the reader and their tests
+
+// Bytes of its numbers, 0 where the shape is not 1 or 2 dimensions of at least 1 or has more than a
+// file may.
+size_t pf__tensor_bytes(const pf_tensor *tensor);
+
+// A name as messages show it: short, in one line.
+#define PF_TENSOR_SHOWN PF_CSV_SHOWN
+
+// The bytes that pf_safetensors_write writes, from malloc; path stands in messages.
+pf_status pf__safetensors_build(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
+                                const pf_tensor *tensors, void **bytes, size_t *n, pf_error *error);
 
 #endif

@@ -3,7 +3,7 @@
 
 // The reader of tensor files on any bytes: refused in one line, or a file that, written again,
 // reads as the same.
-#include "model/safetensors_impl.h"
+#include "model/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // The reader of transitions on any bytes, as they are and with a right checksum: refused in one
 // line, or every episode can be read.
 #include "preflight/kit.h"
-#include "model/transitions_impl.h"
+#include "model/transitions.h"
 
 #include <math.h>
 #include <stdlib.h>

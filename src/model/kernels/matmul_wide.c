@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include "host/pages.h"
+#include "pages.h"
 
 #include <immintrin.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "host/clock.h"
-#include "bridge_hello.h"
+#include "hello.h"
 #include "plant/plant_impl.h"
 #include "process.h"
 

@@ -37,9 +37,6 @@ typedef struct pf_description {
 pf_status pf__description_parse(json_t *hello, pf_description *about, char *what);
 void pf__description_free(pf_description *about);
 
-// Reads what a hello suggests besides the machine itself: pulses, weights, calm, time limit.
-pf_status pf__description_suggestions(pf_description *about, char *what);
-
 // The description as a plant tells it; name must live as long as the plant.
 pf_plant_info pf__description_info(const pf_description *about, const char *name);
 
@@ -49,9 +46,6 @@ bool pf__description_same(const pf_description *a, const pf_description *b);
 // Foreign text for a message: one line of printable ASCII, cut.
 #define PF_QUOTE_SIZE 80
 void pf__bridge_quote(char out[PF_QUOTE_SIZE], const char *text, size_t size);
-
-// The name of a list entry: the entry itself or its "name". NULL: neither.
-const char *pf__item_name(const json_t *item);
 
 // Says why in what (PF_WHAT_SIZE) and returns PF_ERR_PLANT, or PF_ERR_MEMORY.
 pf_status pf__bridge_refuse(char *what, const char *format, ...)

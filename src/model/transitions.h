@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PF_TRANSITIONS_IMPL_H
-#define PF_TRANSITIONS_IMPL_H
+#ifndef PF_MODEL_TRANSITIONS_H
+#define PF_MODEL_TRANSITIONS_H
 
 #include "host/arena.h"
 #include "preflight/train.h"
@@ -55,17 +55,6 @@ struct pf_transitions {
     pf_arena arena; // what info points to, besides the file itself
 };
 
-// Refuses a head that makes no sense; otherwise *layout is right. `name` opens the message.
-pf_status pf__transitions_layout(const char *name, const pf_transitions_head *head,
-                                 pf_transitions_layout *layout, pf_error *error);
-
-// Channel kinds are known and quaternions come in fours.
-pf_status pf__transitions_kinds(const char *name, const uint32_t *kinds, uint32_t n,
-                                pf_error *error);
-
-// Steps of an episode that exists.
-int pf__transitions_steps(const pf_transitions_head *head, uint32_t episode);
-
 // The nearest float32 to a command within the limits. That to zero is where a mechanism rests.
 float pf__transitions_command(const pf_mechanism *mechanism, double u);
 
@@ -73,7 +62,5 @@ float pf__transitions_command(const pf_mechanism *mechanism, double u);
 // still to be freed.
 pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t size,
                                pf_error *error);
-
-bool pf__transitions_little_endian(void);
 
 #endif
