@@ -21,7 +21,21 @@ enum {
 
 // --- options
 
-// A value, a flag or a list, by name; exactly one destination is set.
+// One command of the table in options.def.
+typedef struct cli_command {
+    const char *name;
+    const char *line;        // for the overview
+    const char *usage;       // after "preflight NAME "
+    const char *words;       // what its arguments are completed with
+    const char *about, *end; // of its help, before and after the options
+    int (*run)(int argc, char **argv);
+} cli_command;
+
+const cli_command *cli_command_at(int index); // NULL past the last one
+void cli_print_help(const cli_command *command);
+void cli_print_options(void); // the whole table, tab-separated
+
+// Where the value, flag or list of an option of the table goes; exactly one destination is set.
 typedef struct cli_list {
     const char *item[64];
     int n;
@@ -34,16 +48,8 @@ typedef struct cli_option {
     cli_list *list;
 } cli_option;
 
-// One row of the table of commands.
-typedef struct cli_command {
-    const char *name;
-    const char *line;  // for the overview
-    const char *usage; // after "preflight NAME "
-    const char *help;  // with an example
-    int (*run)(int argc, char **argv);
-} cli_command;
-
-// Sorts arguments into options and positionals. False: a usage error was printed.
+// Sorts arguments into options and positionals. command: "check", "bench run". options has every
+// option that the table lists for it. False: a usage error was printed.
 bool cli_parse(const char *command, int argc, char **argv, const cli_option *options, int n,
                cli_list *positional);
 
@@ -138,20 +144,13 @@ int cli_write(const char *command, const char *path, const pf_text *text);
 // Verdict per mechanism and task for people; true if every task is go.
 bool cli_print_readiness(pf_session *session);
 
-int cmd_demo(int argc, char **argv);
-int cmd_list(int argc, char **argv);
-int cmd_calibrate(int argc, char **argv);
-int cmd_design(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_serve(int argc, char **argv);
-int cmd_replay(int argc, char **argv);
-int cmd_explain(int argc, char **argv);
-int cmd_rollout(int argc, char **argv);
-int cmd_train(int argc, char **argv);
-int cmd_model(int argc, char **argv);
-int cmd_kit(int argc, char **argv);
-int cmd_data(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
+#define COMMAND(name, line, usage, words, about, end) int cmd_##name(int argc, char **argv);
+#define VERB(command, name, argument, help)
+#define OPTION(command, verbs, name, argument, kind, words, help)
+#include "options.def"
+#undef COMMAND
+#undef VERB
+#undef OPTION
 int cmd_bench_table(int argc, char **argv);
 int cmd_bench_figure(int argc, char **argv);
 int bench_list_suites(bool json); // `list suites`
