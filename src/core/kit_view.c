@@ -99,8 +99,11 @@ pf_channel_row pf_kit_channel(const pf_kit *kit, int target)
 const double *pf_kit_whiten(const pf_kit *kit, int probe)
 {
     int64_t at = 0;
+    if (kit->n_whiten == 0) {
+        return NULL;
+    }
     for (int q = 0; q < probe; q++) {
         at += pf__whiten_size(pf_kit_probe_rows(kit, q) * kit->n_chan);
     }
-    return kit->n_whiten > 0 ? kit->whiten + at : NULL;
+    return kit->whiten + at;
 }

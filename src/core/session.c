@@ -60,11 +60,13 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->next = take(l, targets, sizeof(pf_reading));
     s->matches = take(l, targets, sizeof(pf_match));
     s->inverse = take(l, window, d);
-    s->nominal = take(l, window, d);
-    s->predicted = take(l, window, d);
-    s->residual = take(l, window, d);
-    s->signatures = take(l, targets * window, d);
-    s->match_scratch = take(l, pf_match_scratch((int)targets), d);
+    pf__evidence unused, *e = s->evidence = take(l, 1, sizeof *e);
+    e = e ? e : &unused;
+    e->nominal = take(l, window, d);
+    e->predicted = take(l, window, d);
+    e->residual = take(l, window, d);
+    e->signatures = take(l, targets * window, d);
+    e->scratch = take(l, pf_match_scratch((int)targets), d);
     s->new_belief = take(l, m + 1, d);
     s->new_odds = take(l, m, d);
     s->others = take(l, m + 1, d);
@@ -72,7 +74,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->target_belief = take(l, targets, d);
     s->ratios = take(l, m + 1, d);
     s->rows = take(l, m + 1, sizeof(double *));
-    s->discrepancy = take(l, targets * (grid + 1), d);
+    s->distance = take(l, targets * (grid + 1), d);
     s->terms.own = take(l, m, d);
     s->terms.others = take(l, m, d);
     s->value = take(l, (size_t)k->n_targets, d);
@@ -154,6 +156,8 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     for (int i = 0; i < s->window; i++) {
         s->inverse[i] = 1 / kit->scale[kit->n_scale > 1 ? i : i % kit->n_chan];
     }
+    s->evidence->inverse = s->inverse;
+    s->evidence->check = true;
     pf_session_reset(s);
     *session = s;
     return PF_OK;

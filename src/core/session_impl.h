@@ -3,6 +3,8 @@
 #ifndef PF_SESSION_IMPL_H
 #define PF_SESSION_IMPL_H
 
+#include "evidence.h"
+
 #include "preflight/odds.h"
 #include "preflight/recovery.h"
 #include "preflight/session.h"
@@ -52,31 +54,27 @@ struct pf_session {
     pf_mechanism_readiness *mechanisms; // m + 1, entry 0 unused
 
     // scratch, meaningless between calls
-    pf_joint boundary;     // stage 1's joint as if it ended now; stage 2's next one
-    pf_reading *next;      // readings of a tell before it is accepted
-    pf_match *matches;     // most_targets
-    double *inverse;       // window: 1/scale, set at init
-    double *nominal;       // window
-    double *predicted;     // window
-    double *residual;      // window
-    double *signatures;    // most_targets x window
-    double *match_scratch; // pf_match_scratch
-    double *new_belief;    // m + 1
-    double *new_odds;      // m
-    double *others;        // m + 1: gains of the other mechanisms in stage 2, several faults
-    int *order;            // most_targets: targets by the strength of their evidence
-    double *target_belief; // most_targets
-    double *ratios;        // m + 1
-    const double **rows;   // m + 1
-    double *discrepancy;   // most_targets x (1 + n_grid)
-    pf_risk_terms terms;   // m each
-    double *value;         // n_targets: risk reductions of the opportunity at hand
-    double *probability;   // hypotheses of the largest task
-    double *returns;       // members x hypotheses of the largest task
-    double *expected;      // n_grid: the straight line of z
-    double *share;         // m + 1: what a healthy mechanism delivers of the task at hand
-    double *asked;         // m + 1: the whole correction of a policy, 0 for an open loop
-    double *spill;         // m + 1: and what it sends beside the asked shape (recordings)
+    pf_joint boundary;      // stage 1's joint as if it ended now; stage 2's next one
+    pf_reading *next;       // readings of a tell before it is accepted
+    pf_match *matches;      // most_targets
+    double *inverse;        // window: 1/scale, set at init
+    pf__evidence *evidence; // of the response that is told
+    double *new_belief;     // m + 1
+    double *new_odds;       // m
+    double *others;         // m + 1: gains of the other mechanisms in stage 2, several faults
+    int *order;             // most_targets: targets by the strength of their evidence
+    double *target_belief;  // most_targets
+    double *ratios;         // m + 1
+    const double **rows;    // m + 1
+    double *distance;       // 1 + most_targets x n_grid, or most_targets x (1 + n_grid)
+    pf_risk_terms terms;    // m each
+    double *value;          // n_targets: risk reductions of the opportunity at hand
+    double *probability;    // hypotheses of the largest task
+    double *returns;        // members x hypotheses of the largest task
+    double *expected;       // n_grid: the straight line of z
+    double *share;          // m + 1: what a healthy mechanism delivers of the task at hand
+    double *asked;          // m + 1: the whole correction of a policy, 0 for an open loop
+    double *spill;          // m + 1: and what it sends beside the asked shape (recordings)
 };
 
 // The next probe of stage 1 (with its hazard) or of stage 2, into s->ask.
@@ -90,20 +88,6 @@ void pf__session_full_rows(pf_session *s, int probe, int target);
 
 // With several faults: the new odds and belief from the readings in s->next, in scratch.
 void pf__session_update_odds(pf_session *s, int probe, int n_targets);
-// And stage 2: the update of the joint belief from s->discrepancy (targets x (1 + n_grid), healthy
-// first).
-pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error);
-
-// Whether even the nearest hypothesis is farther than any calibration episode was.
-bool pf__session_far(const pf_session *s, int probe, double least);
-// Gives up a probe that twice gave what no machine of the model gives.
-void pf__session_give_up(pf_session *s, int probe);
-
-// Stage 2: whether the predictions for a target of the probe differ by at least a tenth of the
-// usual signature, so that its answer is a look; and makes the other targets say nothing.
-bool pf__session_looked(const pf_session *s, int probe, int target);
-bool pf__session_blind(pf_session *s, int probe, double healthy, int n);
-
 static inline bool pf__session_many(const pf_session *s)
 {
     return s->kit->faults == PF_FAULTS_MANY;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
 
-#include <math.h>
 #include <string.h>
 
 // What a session does differently when every mechanism is healthy or changed on its own.
@@ -72,50 +71,4 @@ const double *pf_session_others(pf_session *s)
         s->others[j] = pf_joint_moments(&s->joint, j).mean;
     }
     return s->others;
-}
-
-pf_status pf__session_take_each(pf_session *s, int probe, pf_error *error)
-{
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n = s->n_grid + 1;
-    const double *d = s->discrepancy;
-    if (!pf__session_blind(s, probe, 0, n)) {
-        s->n_readings = 0;
-        pf__session_give_up(s, probe);
-        return PF_OK;
-    }
-    double temperature = pf_temperature(d[0], n_targets * n - 1, d + 1, s->kit->temperature);
-    if (!isfinite(temperature)) {
-        return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
-    }
-    double least = d[0];
-    for (int i = 0; i < n_targets * n; i++) {
-        least = d[i] < least ? d[i] : least;
-    }
-    s->n_readings = 0;
-    if (pf__session_far(s, probe, least)) {
-        pf__session_give_up(s, probe);
-        return PF_OK;
-    }
-    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)s->n_grid;
-    memcpy(s->boundary.mass, s->joint.mass, bytes);
-    pf_joint_update_each(&s->boundary, n_targets, (const int *)targets, d, temperature);
-    for (int j = 1; j <= s->m; j++) {
-        double changed = pf_joint_moments(&s->boundary, j).changed;
-        if (!(changed >= 0 && changed < 1 + 1e-6)) {
-            return pf_fail(error, PF_ERR_NONFINITE,
-                           "response: the joint belief would not be finite");
-        }
-    }
-    s->joint.nominal = s->boundary.nominal;
-    memcpy(s->joint.mass, s->boundary.mass, bytes);
-    // a target whose counterfactuals hardly differ was not looked at
-    for (int t = 0; t < n_targets; t++) {
-        for (int g = 1; g < n; g++) {
-            bool differs =
-                pf__session_looked(s, probe, t) && fabs(d[t * n + g] - d[t * n]) >= temperature;
-            s->probed[targets[t]] = s->probed[targets[t]] || differs;
-        }
-    }
-    return PF_OK;
 }

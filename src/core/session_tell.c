@@ -5,35 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-// Whether all are finite, without a branch for each: only an exponent of all ones carries into the
-// sign bit.
-static bool only_finite(int n, const double *x)
-{
-    const uint64_t exponent = UINT64_C(0x7ff) << 52, last = UINT64_C(1) << 52;
-    uint64_t seen = 0;
-    for (int i = 0; i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        seen |= (bits & exponent) + last;
-    }
-    return seen >> 63 == 0;
-}
-
-static pf_status all_finite(const char *what, int rows, int n_chan, const double *x,
-                            pf_error *error)
-{
-    if (only_finite(rows * n_chan, x)) {
-        return PF_OK;
-    }
-    for (int i = 0; i < rows * n_chan; i++) {
-        if (!isfinite(x[i])) {
-            return pf_fail(error, PF_ERR_NONFINITE, "%s: row %d, channel %d is not finite", what,
-                           i / n_chan, i % n_chan);
-        }
-    }
-    return PF_OK;
-}
-
 static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *error)
 {
     if (s->stage == 3) {
@@ -53,155 +24,6 @@ static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *
         return pf_fail(error, PF_ERR_SHAPE, "response: %d rows of %d channels, expected %d of %d",
                        tell->rows, tell->channels, s->ask.rows, (int)s->kit->n_chan);
     }
-    return PF_OK;
-}
-
-// Where the recorded responses of a mechanism to a probe begin, gain after gain; NULL: it is no
-// target.
-static const double *recorded_gains(const pf_kit *k, int probe, int mechanism)
-{
-    size_t at = 0;
-    for (int q = 0; q <= probe; q++) {
-        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
-            if (q == probe && k->target_mech[t] == mechanism) {
-                return k->variant + at * (size_t)k->n_chan;
-            }
-            at += (size_t)pf_kit_probe_rows(k, q) * (size_t)k->n_grid;
-        }
-    }
-    return NULL;
-}
-
-// Adds to response (nominal before) what a mechanism at a gain changes of it: linear between the
-// recorded gains and 1, held beyond the weakest.
-static void add_recorded(const pf_kit *k, int probe, int mechanism, double gain, const double *base,
-                         double *response)
-{
-    const double *rows = recorded_gains(k, probe, mechanism);
-    int n = pf_kit_probe_rows(k, probe) * k->n_chan, g = 0;
-    gain = gain > k->grid[0] ? gain : k->grid[0];
-    while (g < k->n_grid && k->grid[g] < gain) {
-        g++;
-    }
-    // between grid[g - 1] and grid[g], the last of which is 1
-    double above = g < k->n_grid ? k->grid[g] : 1, below = g > 0 ? k->grid[g - 1] : above;
-    double share = above > below ? (gain - below) / (above - below) : 1;
-    for (int i = 0; i < n && rows; i++) {
-        double low = g > 0 ? rows[(g - 1) * n + i] - base[i] : 0;
-        double high = g < k->n_grid ? rows[g * n + i] - base[i] : 0;
-        response[i] += g > 0 ? low + share * (high - low) : high;
-    }
-}
-
-// The kit's own recorded responses as a predictor. They show one loss at a time; several add up.
-static pf_status predict_recorded(const pf_session *s, const pf_hypothesis *h, double *response,
-                                  pf_error *error)
-{
-    const pf_kit *k = s->kit;
-    size_t n_chan = (size_t)k->n_chan, rows = (size_t)pf_kit_probe_rows(k, h->probe);
-    if (k->n_response == 0) {
-        return pf_fail(error, PF_ERR_PREDICTION,
-                       "this kit holds no responses: give a start state or predictions");
-    }
-    const double *base = k->response + (size_t)k->probe_row[h->probe] * n_chan;
-    if (h->mechanism == 0 || h->others) {
-        memcpy(response, base, rows * n_chan * sizeof(double));
-        for (int j = 1; h->others && j < k->n_mech; j++) {
-            double gain = j == h->mechanism ? h->gain : h->others[j];
-            add_recorded(k, h->probe, j, gain, base, response);
-        }
-        return PF_OK;
-    }
-    const double *gains = recorded_gains(k, h->probe, h->mechanism);
-    for (int g = 0; gains && g < k->n_grid; g++) {
-        if (fabs(k->grid[g] - h->gain) < 1e-9) {
-            memcpy(response, gains + (size_t)g * rows * n_chan, rows * n_chan * sizeof(double));
-            return PF_OK;
-        }
-    }
-    return pf_fail(error, PF_ERR_PREDICTION, "the kit holds no response at gain %g", h->gain);
-}
-
-static pf_status predict_unchecked(pf_session *s, const pf_tell *tell,
-                                   const pf_predictor *predictor, int mechanism, double gain,
-                                   double *out, pf_error *error)
-{
-    bool each = s->stage == 2 && pf__session_many(s);
-    pf_hypothesis h = {tell->probe, mechanism, gain, each ? s->others : NULL};
-    return predictor
-               ? predictor->predict(predictor->self, &h, tell->start, tell->n_start, out, error)
-               : predict_recorded(s, &h, out, error);
-}
-
-static pf_status predict(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
-                         int mechanism, double gain, double *out, pf_error *error)
-{
-    pf_status status = predict_unchecked(s, tell, predictor, mechanism, gain, out, error);
-    return status != PF_OK ? status
-                           : all_finite("prediction", tell->rows, s->kit->n_chan, out, error);
-}
-
-// Score of a probe with one target. Values that are not finite show in the sums, so the response
-// and the predictions are searched for them only then.
-static pf_status match_single(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
-                              int target, pf_error *error)
-{
-    const pf_kit *k = s->kit;
-    int rows = tell->rows, n_chan = k->n_chan;
-    pf_status status = predict_unchecked(s, tell, predictor, 0, 1, s->nominal, error);
-    if (status == PF_OK) {
-        status = predict_unchecked(s, tell, predictor, target, k->g_cal, s->predicted, error);
-    }
-    if (status != PF_OK || pf_match_window(rows * n_chan, tell->response, s->nominal, s->predicted,
-                                           s->inverse, s->matches)) {
-        return status;
-    }
-    if ((status = all_finite("response", rows, n_chan, tell->response, error)) ||
-        (status = all_finite("prediction", rows, n_chan, s->nominal, error)) ||
-        (status = all_finite("prediction", rows, n_chan, s->predicted, error))) {
-        return status;
-    }
-    return PF_OK; // too large a signature is no look, too large a score is refused by its reader
-}
-
-// Scores of one response into s->matches.
-static pf_status match_response(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
-                                const int32_t *targets, int n_targets, pf_error *error)
-{
-    const pf_kit *k = s->kit;
-    int n = tell->rows * k->n_chan;
-    const double *whiten = pf_kit_whiten(k, tell->probe);
-    if (n_targets == 1 && k->statistic == PF_STATISTIC_MATCHED && !whiten) {
-        return match_single(s, tell, predictor, targets[0], error);
-    }
-    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
-    if (status == PF_OK) {
-        status = predict(s, tell, predictor, 0, 1, s->nominal, error);
-    }
-    if (status != PF_OK) {
-        return status;
-    }
-    pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->nominal, k->scale, k->n_scale,
-                         s->residual);
-    if (whiten) {
-        pf_whiten(n, whiten, s->residual);
-    }
-    if (k->statistic == PF_STATISTIC_NORM) {
-        s->matches[0] = pf_match_norm(pf_residual_norm(n, s->residual));
-        return PF_OK;
-    }
-    for (int t = 0; t < n_targets; t++) {
-        status = predict(s, tell, predictor, targets[t], k->g_cal, s->predicted, error);
-        if (status != PF_OK) {
-            return status;
-        }
-        pf_scaled_difference(tell->rows, k->n_chan, s->predicted, s->nominal, k->scale, k->n_scale,
-                             s->signatures + (size_t)t * (size_t)n);
-        if (whiten) {
-            pf_whiten(n, whiten, s->signatures + (size_t)t * (size_t)n);
-        }
-    }
-    pf_match_targets(n_targets, n, s->signatures, s->residual, s->match_scratch, s->matches);
     return PF_OK;
 }
 
@@ -278,7 +100,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
 
 // A probe that twice gave what no machine of the model gives is not asked again in this session, so
 // that the others still get their turn.
-void pf__session_give_up(pf_session *s, int probe)
+static void give_up(pf_session *s, int probe)
 {
     s->implausible[probe]++;
     s->skipped[probe] = s->skipped[probe] || s->implausible[probe] >= 2;
@@ -317,7 +139,7 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
     for (int t = 0; t < n_targets; t++) {
         learned = learned || s->readings[t].usable;
         if (!s->readings[t].plausible) {
-            pf__session_give_up(s, probe);
+            give_up(s, probe);
             break;
         }
     }
@@ -344,123 +166,140 @@ static pf_status take_matches(pf_session *s, int probe, pf_error *error)
     return status;
 }
 
+static pf__evidence *gather(pf_session *s, const pf_tell *tell, const pf_predictor *predictor)
+{
+    pf__evidence *e = s->evidence;
+    pf__evidence_set(e, s->kit, tell->probe);
+    e->predictor = predictor ? *predictor : pf__recorded_predictor(s->kit);
+    e->start = tell->start;
+    e->n_start = tell->n_start;
+    e->others = pf_session_others(s);
+    return e;
+}
+
 static pf_status tell_stage1(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                              pf_error *error)
 {
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(s->kit, tell->probe, &targets);
-    pf_status status = match_response(s, tell, predictor, targets, n_targets, error);
+    pf_status status =
+        pf__evidence_read(gather(s, tell, predictor), tell->response, s->matches, error);
     return status == PF_OK ? take_matches(s, tell->probe, error) : status;
 }
 
-static pf_status discrepancy(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
-                             int mechanism, double gain, double *d, pf_error *error)
+// --- stage 2
+
+// The distances of a probe. With one fault: nominal, then each target at each grid gain. With
+// several: each target healthy and then at each grid gain, the others at their mean gain.
+static int n_distances(const pf_session *s, int n_targets)
 {
-    const pf_kit *k = s->kit;
-    pf_status status = predict(s, tell, predictor, mechanism, gain, s->predicted, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    pf_scaled_difference(tell->rows, k->n_chan, tell->response, s->predicted, k->scale, k->n_scale,
-                         s->residual);
-    *d = pf_discrepancy(tell->rows * k->n_chan, s->residual);
-    if (!isfinite(*d)) {
-        return pf_fail(error, PF_ERR_NONFINITE,
-                       "response: its distance to the prediction for "
-                       "mechanism %d is not finite",
-                       mechanism);
-    }
-    return PF_OK;
+    return pf__session_many(s) ? n_targets * (1 + s->n_grid) : 1 + n_targets * s->n_grid;
 }
 
-// What the weakest gain of the grid would change of the response that was just predicted without
-// it, as large as a signature is measured.
-static void measure_look(pf_session *s, const pf_tell *tell, int target)
+static double *at_healthy(const pf_session *s, int target)
 {
-    const pf_kit *k = s->kit;
-    const double *whiten = pf_kit_whiten(k, tell->probe);
-    int n = tell->rows * k->n_chan;
-    pf_scaled_difference(tell->rows, k->n_chan, s->predicted, s->nominal, k->scale, k->n_scale,
-                         s->signatures);
-    if (whiten) {
-        pf_whiten(n, whiten, s->signatures);
-    }
-    s->matches[target].size = pf_residual_norm(n, s->signatures);
+    return s->distance + (pf__session_many(s) ? target * (1 + s->n_grid) : 0);
 }
 
-bool pf__session_looked(const pf_session *s, int probe, int target)
+static double *at_gains(const pf_session *s, int target)
+{
+    return pf__session_many(s) ? at_healthy(s, target) + 1
+                               : s->distance + 1 + (size_t)target * (size_t)s->n_grid;
+}
+
+// Whether the predictions for a target differ by at least a tenth of its usual signature, so that
+// the response says something about it.
+static bool shows(const pf_session *s, int probe, int target)
 {
     const pf_kit *k = s->kit;
     return !k->require_probe ||
            s->matches[target].size >= .1 * k->signature[k->probe_target[probe] + target];
 }
 
-// Targets that were not looked at say nothing: at every gain as far away as healthy (d has n
-// numbers per target, the first of them healthy where n is 1 + n_grid). False: none was looked at.
-bool pf__session_blind(pf_session *s, int probe, double healthy, int n)
+// Makes the other targets say nothing: at every gain as far away as healthy. False: none shows.
+static bool silence_unseen(pf_session *s, int probe, int n_targets)
 {
     bool any = false;
-    for (int t = 0; t < pf_kit_probe_targets(s->kit, probe, NULL); t++) {
-        bool looked = pf__session_looked(s, probe, t);
-        double *d = s->discrepancy + (size_t)t * (size_t)n;
-        double same = n > s->n_grid ? d[0] : healthy;
-        for (int i = 0; i < n && !looked; i++) {
-            d[i] = same;
+    for (int t = 0; t < n_targets; t++) {
+        bool seen = shows(s, probe, t);
+        for (int g = 0; g < s->n_grid && !seen; g++) {
+            at_gains(s, t)[g] = *at_healthy(s, t);
         }
-        any = any || looked;
+        any = any || seen;
     }
     return any;
 }
 
-bool pf__session_far(const pf_session *s, int probe, double least)
+// Whether even the nearest hypothesis is farther than any calibration episode was: nothing is
+// learned from what no machine of the model gives.
+static bool too_far(const pf_session *s, int probe, int n)
 {
+    double least = s->distance[0];
+    for (int i = 1; i < n; i++) {
+        least = s->distance[i] < least ? s->distance[i] : least;
+    }
     return s->kit->require_probe && sqrt(least) > s->kit->distance_limit[probe];
 }
 
-// Updates the joint belief from d_nominal and s->discrepancy, in scratch first.
-static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, pf_error *error)
+// Whether every probability is one: with one fault they sum to 1, with several each row is below.
+static bool proper(const pf_joint *joint)
 {
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n_grid = s->n_grid;
-    if (!pf__session_blind(s, probe, d_nominal, n_grid)) {
-        s->n_readings = 0;
-        pf__session_give_up(s, probe);
-        return PF_OK;
+    double sum = joint->nominal;
+    for (int j = 1; j <= joint->m; j++) {
+        double changed = pf_joint_moments(joint, j).changed;
+        if (!(changed >= 0 && changed < 1 + 1e-6)) {
+            return false;
+        }
+        sum += changed;
     }
-    double temperature =
-        pf_temperature(d_nominal, n_targets * n_grid, s->discrepancy, s->kit->temperature);
-    if (!isfinite(temperature)) {
-        return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
+    return joint->faults == PF_FAULTS_MANY || fabs(sum - 1) < 1e-6;
+}
+
+// The joint belief after s->distance, in scratch first.
+static pf_status update_joint(pf_session *s, int n_targets, const int32_t *targets,
+                              double temperature, pf_error *error)
+{
+    pf_joint *next = &s->boundary;
+    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)s->n_grid;
+    const double *d = s->distance;
+    next->nominal = s->joint.nominal;
+    memcpy(next->mass, s->joint.mass, bytes);
+    if (pf__session_many(s)) {
+        pf_joint_update_each(next, n_targets, (const int *)targets, d, temperature);
+    } else {
+        pf_joint_update(next, n_targets, (const int *)targets, d[0], d + 1, temperature);
     }
-    // nothing is learned from what no machine of the model gives
-    double least = d_nominal;
-    for (int i = 0; i < n_targets * n_grid; i++) {
-        least = s->discrepancy[i] < least ? s->discrepancy[i] : least;
-    }
-    if (pf__session_far(s, probe, least)) {
-        s->n_readings = 0;
-        pf__session_give_up(s, probe);
-        return PF_OK;
-    }
-    size_t bytes = sizeof(double) * (size_t)s->m * (size_t)n_grid;
-    s->boundary.nominal = s->joint.nominal;
-    memcpy(s->boundary.mass, s->joint.mass, bytes);
-    pf_joint_update(&s->boundary, n_targets, (const int *)targets, d_nominal, s->discrepancy,
-                    temperature);
-    double sum = s->boundary.nominal;
-    for (int i = 0; i < s->m * n_grid; i++) {
-        sum += s->boundary.mass[i];
-    }
-    if (!(fabs(sum - 1) < 1e-6)) {
+    if (!proper(next)) {
         return pf_fail(error, PF_ERR_NONFINITE, "response: the joint belief would not be finite");
     }
-    s->joint.nominal = s->boundary.nominal;
-    memcpy(s->joint.mass, s->boundary.mass, bytes);
-    // a target whose counterfactuals hardly differ was not looked at
+    s->joint.nominal = next->nominal;
+    memcpy(s->joint.mass, next->mass, bytes);
+    return PF_OK;
+}
+
+// The update of stage 2 from s->distance and the sizes in s->matches.
+static pf_status take_distances(pf_session *s, int probe, pf_error *error)
+{
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n = n_distances(s, n_targets);
+    bool seen = silence_unseen(s, probe, n_targets);
+    double temperature =
+        pf_temperature(s->distance[0], n - 1, s->distance + 1, s->kit->temperature);
+    if (seen && !isfinite(temperature)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
+    }
+    if (!seen || too_far(s, probe, n)) {
+        s->n_readings = 0;
+        give_up(s, probe);
+        return PF_OK;
+    }
+    pf_status status = update_joint(s, n_targets, targets, temperature, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    // a target whose distances hardly differ was not probed
     for (int t = 0; t < n_targets; t++) {
-        for (int g = 0; g < n_grid; g++) {
-            bool differs = pf__session_looked(s, probe, t) &&
-                           fabs(s->discrepancy[t * n_grid + g] - d_nominal) >= temperature;
+        for (int g = 0; g < s->n_grid; g++) {
+            bool differs =
+                shows(s, probe, t) && fabs(at_gains(s, t)[g] - *at_healthy(s, t)) >= temperature;
             s->probed[targets[t]] = s->probed[targets[t]] || differs;
         }
     }
@@ -468,58 +307,38 @@ static pf_status take_discrepancies(pf_session *s, int probe, double d_nominal, 
     return PF_OK;
 }
 
-// After the prediction for a target healthy (which 0) or at a gain of the grid.
-static void note_prediction(pf_session *s, const pf_tell *tell, int target, int which)
+// The distance with a mechanism healthy (0: all of them).
+static pf_status measure_healthy(pf__evidence *e, const double *response, int mechanism, double *d,
+                                 pf_error *error)
 {
-    if (which == 0) {
-        memcpy(s->nominal, s->predicted,
-               sizeof(double) * (size_t)tell->rows * (size_t)s->kit->n_chan);
-    } else if (which == 1) {
-        measure_look(s, tell, target);
+    pf_status status = pf__evidence_distance(e, response, mechanism, 1, d, error);
+    if (status == PF_OK) {
+        memcpy(e->nominal, e->predicted, sizeof(double) * (size_t)(e->rows * e->n_chan));
     }
-}
-
-// Every target healthy and at each grid gain, the others at their mean gain.
-static pf_status tell_each(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
-                           pf_error *error)
-{
-    const pf_kit *k = s->kit;
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n = s->n_grid + 1;
-    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
-    pf_session_others(s); // what predict() reads
-    for (int i = 0; i < n_targets * n && status == PF_OK; i++) {
-        double gain = i % n == 0 ? 1 : k->grid[i % n - 1];
-        status = discrepancy(s, tell, predictor, targets[i / n], gain, &s->discrepancy[i], error);
-        note_prediction(s, tell, i / n, i % n);
-    }
-    return status == PF_OK ? pf__session_take_each(s, tell->probe, error) : status;
+    return status;
 }
 
 // One counterfactual at a time, so a board needs room for one prediction only.
 static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                              pf_error *error)
 {
-    const pf_kit *k = s->kit;
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(k, tell->probe, &targets), n_grid = s->n_grid;
-    double d_nominal = 0;
-    if (pf__session_many(s)) {
-        return tell_each(s, tell, predictor, error);
-    }
-    pf_status status = all_finite("response", tell->rows, k->n_chan, tell->response, error);
-    if (status == PF_OK) {
-        status = discrepancy(s, tell, predictor, 0, 1, &d_nominal, error);
-        note_prediction(s, tell, 0, 0);
-    }
-    for (int t = 0; t < n_targets && status == PF_OK; t++) {
-        for (int g = 0; g < n_grid && status == PF_OK; g++) {
-            status = discrepancy(s, tell, predictor, targets[t], k->grid[g],
-                                 &s->discrepancy[t * n_grid + g], error);
-            note_prediction(s, tell, t, g + 1);
+    pf__evidence *e = gather(s, tell, predictor);
+    bool many = pf__session_many(s);
+    pf_status status = pf__evidence_finite(e, "response", tell->response, error);
+    for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
+        if (t == 0 || many) {
+            status = measure_healthy(e, tell->response, many ? e->targets[t] : 0, at_healthy(s, t),
+                                     error);
+        }
+        for (int g = 0; g < s->n_grid && status == PF_OK; g++) {
+            status = pf__evidence_distance(e, tell->response, e->targets[t], s->kit->grid[g],
+                                           &at_gains(s, t)[g], error);
+            if (g == 0 && status == PF_OK) {
+                s->matches[t].size = pf__evidence_size(e); // the weakest gain shows most
+            }
         }
     }
-    return status == PF_OK ? take_discrepancies(s, tell->probe, d_nominal, error) : status;
+    return status == PF_OK ? take_distances(s, tell->probe, error) : status;
 }
 
 static void close_probe(pf_session *s)
@@ -552,8 +371,9 @@ pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const 
         return pf_fail(error, PF_ERR_STAGE, "no probe of stage 2 is outstanding");
     }
     int n_targets = pf_kit_probe_targets(s->kit, s->ask.probe, NULL);
-    memcpy(s->discrepancy, d, sizeof *d * (size_t)n_targets * (size_t)s->n_grid);
-    pf_status status = take_discrepancies(s, s->ask.probe, d_nominal, error);
+    s->distance[0] = d_nominal;
+    memcpy(s->distance + 1, d, sizeof *d * (size_t)n_targets * (size_t)s->n_grid);
+    pf_status status = take_distances(s, s->ask.probe, error);
     if (status == PF_OK) {
         close_probe(s);
     }
