@@ -1,7 +1,9 @@
-# Public headers, both libraries, the program, its suites, man page, completions, package files.
+# Public headers, both libraries (static and shared), the program, its suites, man page, completions,
+# package files.
 include(CMakePackageConfigHelpers)
-install(TARGETS preflight preflight_lab EXPORT preflight-targets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS preflight preflight_lab preflight_shared preflight_lab_shared EXPORT preflight-targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS preflight_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/preflight DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight)
@@ -29,5 +31,20 @@ install(FILES ${PROJECT_BINARY_DIR}/preflight-config.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/preflight)
 # relative to the .pc file, so that any --prefix works
 file(RELATIVE_PATH PF_PC_PREFIX /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
-configure_file(cmake/preflight.pc.in ${PROJECT_BINARY_DIR}/preflight.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/preflight.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# what a program needs that links the lab statically, in the order of the linker
+set(PF_PC_LAB "")
+foreach(library ${YAML_LIBRARY} ${JANSSON_LIBRARY} ${OPENBLAS_LIBRARY})
+  get_filename_component(folder ${library} DIRECTORY)
+  if(folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    string(REGEX REPLACE "^.*/lib([^/]*)\\.[a-z]+$" "-l\\1" library ${library})
+  endif()
+  string(APPEND PF_PC_LAB " ${library}")
+endforeach()
+if(MUJOCO_LIBRARY)
+  string(APPEND PF_PC_LAB " \${libdir}/preflight/${mujoco_file} -Wl,-rpath,\${libdir}/preflight")
+endif()
+string(APPEND PF_PC_LAB " -lm ${CMAKE_THREAD_LIBS_INIT}")
+foreach(package preflight preflight-lab)
+  configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs into a fresh folder and builds a consumer from it, by CMake and by pkg-config; a wrong
-# version must fail; every public header compiles alone in C and in C++; MuJoCo is found where it was
-# installed. Last line: N passed, ...
+# Installs into a fresh folder and builds consumers from it, by CMake and by pkg-config, static and
+# shared; a wrong version must fail; every public header compiles alone in C and in C++; MuJoCo is
+# found where it was installed. Last line: N passed, ...
 set -u
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -10,6 +10,8 @@ passed=0 failed=0
 ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
 
 scripts/build.sh release || { echo "0 passed, 1 failed"; exit 1; }
+scripts/check_libraries.sh build/release
+ok $? "the shared libraries of the build"
 cmake --install build/release --prefix "$work/prefix" >/dev/null
 ok $? "cmake --install"
 version=$(sed -nE 's/#define PF_VERSION "([0-9.]+)"/\1/p' include/preflight/base.h)
@@ -47,28 +49,62 @@ int main(int argc, char **argv)
     return 0;
 }
 C
-consumer() { # consumer VERSION [FILE TARGET ARGUMENT]: configured, built and run
-    local source=${2:-main.c} target=${3:-preflight} build=$work/$1/${3:-preflight}
-    mkdir -p "$build"
-    cat >"$build/CMakeLists.txt" <<C
+# --- by CMake: both libraries, static and shared
+cat >"$work/CMakeLists.txt" <<'C'
 cmake_minimum_required(VERSION 3.21)
 project(consumer C)
-find_package(preflight $1 REQUIRED)
-add_executable(consumer $work/$source)
-target_link_libraries(consumer preflight::$target)
+find_package(preflight ${WANTED} REQUIRED)
+foreach(target preflight preflight_shared lab lab_shared)
+  set(source plant.c)
+  if(target MATCHES "^preflight")
+    set(source main.c)
+  endif()
+  add_executable(${target} ${source})
+  target_link_libraries(${target} PRIVATE preflight::${target})
+endforeach()
 C
-    cmake -S "$build" -B "$build/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null 2>&1 &&
-        cmake --build "$build/build" >/dev/null 2>&1 && "$build/build/consumer" ${4:+"$4"} >/dev/null
+configure() { # configure VERSION
+    cmake -S "$work" -B "$work/build-$1" -DWANTED="$1" -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/cmake.log" 2>&1
 }
-consumer "$version"
-ok $? "a consumer through CMake"
-consumer "$version" plant.c lab attitude
-ok $? "a consumer of the plants through CMake"
-consumer 99.0 && ok 1 "a wrong version must be refused" || ok 0 ""
+configure "$version" && cmake --build "$work/build-$version" >>"$work/cmake.log" 2>&1
+ok $? "consumers through CMake are built: $(tail -n 3 "$work/cmake.log")"
+for target in preflight preflight_shared lab lab_shared; do
+    "$work/build-$version/$target" attitude >/dev/null
+    ok $? "the consumer of preflight::$target runs"
+done
+! configure 99.0 && grep -q 'version' "$work/cmake.log"
+ok $? "a wrong version is refused by CMake"
+
+linked() { # linked PROGRAM LIBRARY: the loader takes LIBRARY from the install, in its versioned name
+    env -u LD_LIBRARY_PATH ldd "$1" | grep -q "$2\.so\.${version%.*} => $work/prefix/"
+}
+linked "$work/build-$version/preflight_shared" libpreflight && linked "$work/build-$version/lab_shared" libpreflight_lab
+ok $? "the shared consumers load the installed libraries"
+! ldd "$work/build-$version/preflight" "$work/build-$version/lab" | grep -q 'libpreflight'
+ok $? "the static consumers load none of ours"
+
+# --- by pkg-config
 if command -v pkg-config >/dev/null; then
-    flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name preflight.pc)") pkg-config --cflags --libs preflight)
-    cc "$work/main.c" $flags -o "$work/by_pc" 2>/dev/null && "$work/by_pc" >/dev/null
-    ok $? "a consumer through pkg-config"
+    libraries=$(dirname "$(find "$work/prefix" -name libpreflight.a)")
+    export PKG_CONFIG_PATH=$libraries/pkgconfig
+    by_pc() { # by_pc NAME SOURCE FLAGS...: built and run
+        local name=$1 source=$2
+        shift 2
+        cc "$work/$source" "$@" -o "$work/$name" && "$work/$name" attitude >/dev/null
+    }
+    # the linker prefers the shared library: to link ours statically its file is named
+    static() { pkg-config --cflags --libs --static "$1" | sed -E 's/-l(preflight[a-z_]*)/-l:lib\1.a/g'; }
+    by_pc pc_core main.c $(pkg-config --cflags --libs preflight) -Wl,-rpath,"$libraries" && linked "$work/pc_core" libpreflight
+    ok $? "a consumer through pkg-config, shared"
+    by_pc pc_lab plant.c $(pkg-config --cflags --libs preflight-lab) -Wl,-rpath,"$libraries" && linked "$work/pc_lab" libpreflight_lab
+    ok $? "a consumer of the plants through pkg-config, shared"
+    by_pc pc_core_static main.c $(static preflight) && ! ldd "$work/pc_core_static" | grep -q libpreflight
+    ok $? "a consumer through pkg-config, static"
+    by_pc pc_lab_static plant.c $(static preflight-lab) && ! ldd "$work/pc_lab_static" | grep -q libpreflight
+    ok $? "a consumer of the plants through pkg-config, static"
+    ! pkg-config --exists 'preflight >= 99' && ! pkg-config --exists 'preflight-lab >= 99' &&
+        pkg-config --exists "preflight = $version" && pkg-config --exists "preflight-lab = $version"
+    ok $? "a wrong version is refused by pkg-config"
 fi
 for header in "$work"/prefix/include/preflight/*.h; do
     echo "#include \"preflight/$(basename "$header")\"" >"$work/one.c"
@@ -99,9 +135,11 @@ if "$installed" list plants | grep '^hopper ' | grep -qv 'needs MuJoCo'; then
     ok $? "an installed preflight runs on MuJoCo as the built one"
     ldd "$installed" | grep mujoco | grep -q "=> $work/prefix/"
     ok $? "an installed preflight takes the installed MuJoCo"
-    ldd "$work/$version/lab/build/consumer" | grep mujoco | grep -q "=> $work/prefix/" &&
-        PREFLIGHT_MODELS=$models "$work/$version/lab/build/consumer" hopper | grep -q '^MuJoCo'
-    ok $? "a consumer runs on the installed MuJoCo"
+    for consumer in lab lab_shared; do
+        ldd "$work/build-$version/$consumer" | grep mujoco | grep -q "=> $work/prefix/" &&
+            PREFLIGHT_MODELS=$models "$work/build-$version/$consumer" hopper | grep -q '^MuJoCo'
+        ok $? "the consumer of preflight::$consumer runs on the installed MuJoCo"
+    done
     mv "$work/prefix" "$work/moved"
     apart "$work/moved/bin/preflight" rollout hopper --commands u.csv | cmp -s - "$work/built.csv"
     ok $? "moved elsewhere it still does"

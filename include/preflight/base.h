@@ -14,7 +14,8 @@ extern "C" {
 // The version of the program and of the library. CMake reads it from here.
 #define PF_VERSION "0.1.0"
 
-#if defined(PF_SHARED) && (defined(__GNUC__) || defined(__clang__))
+// What a shared library offers; all else is hidden in it.
+#if defined(__GNUC__) || defined(__clang__)
 #define PF_API __attribute__((visibility("default")))
 #else
 #define PF_API

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# check_libraries.sh BUILD_DIR: what the shared libraries of a build export is what include/preflight
+# declares, their names carry the version, and no RUNPATH of the build has an empty entry (the loader
+# would take libraries from the current folder). Last line: N passed, N failed.
+set -u
+build=$(cd "${1:?usage: scripts/check_libraries.sh BUILD_DIR}" && pwd) || exit 1
+cd "$(dirname "$0")/.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+
+exported() { nm -D --defined-only "$1" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u; }
+
+for header in include/preflight/*.h; do echo "#include \"$PWD/$header\""; done >"$work/all.c"
+gcc -std=c11 -Iinclude -fsyntax-only -aux-info "$work/declared.txt" "$work/all.c" &&
+    sed -nE 's,^/\* [^ ]*include/preflight/[a-z_]+\.h:[0-9]+:N[A-Z] \*/ extern .*[ *](pf_[a-z0-9_]+) \(.*,\1,p' \
+        "$work/declared.txt" | sort -u >"$work/declared"
+[ "$(wc -l <"$work/declared")" -gt 50 ]
+ok $? "functions are declared in include/preflight"
+
+exported "$build/lib/libpreflight_lab.so" >"$work/lab"
+exported "$build/lib/libpreflight.so" >"$work/core"
+diff "$work/declared" "$work/lab" >"$work/differ"
+ok $? "libpreflight_lab.so exports (>) what the headers declare (<): $(grep '^[<>]' "$work/differ" | tr '\n' ' ')"
+nm -g --defined-only "$build/libpreflight.a" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u |
+    comm -12 - "$work/declared" | diff - "$work/core" >"$work/differ"
+ok $? "libpreflight.so exports (>) the declared functions of the core (<): $(grep '^[<>]' "$work/differ" | tr '\n' ' ')"
+cat "$work/lab" "$work/core" | grep -v '^pf_[a-z0-9]' >"$work/strange"
+[ $? = 1 ] && [ -s "$work/core" ]
+ok $? "every exported symbol starts with pf_: $(tr '\n' ' ' <"$work/strange")"
+echo "exported: $(wc -l <"$work/core") functions of the core, $(wc -l <"$work/lab") with the lab"
+
+minor=$(sed -nE 's/#define PF_VERSION "([0-9]+\.[0-9]+)\..*"/\1/p' include/preflight/base.h)
+for library in libpreflight libpreflight_lab; do
+    readelf -d "$build/lib/$library.so" | grep -q "soname: \[$library.so.$minor\]"
+    ok $? "$library.so has the SONAME $library.so.$minor"
+done
+
+# every program and library of the build
+find "$build" -type f -perm -u+x -not -path '*/CMakeFiles/*' -not -name '*.sh' |
+    while read -r file; do readelf -d "$file" 2>/dev/null | sed -nE "s,.*R(UN)?PATH.*\[(.*)\],$file \2,p"; done >"$work/paths"
+! grep -E ' (:|.*::|.*:$|$)' "$work/paths"
+ok $? "no RUNPATH with an empty entry"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
