@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     }
     if (status == PF_OK) {
         plan.members = 4; // a short return table, for a small flash
-        plan.budget1 = 4; // one look at each pump and one to spare
+        plan.budget1 = 4; // one probe of each pump and one to spare
         status = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error);
     }
     if (status == PF_OK) {

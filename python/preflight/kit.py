@@ -181,10 +181,10 @@ class Kit:
         return self.info["state_size"]
 
     def _warn_unprobed(self) -> None:
-        looked = {j for p in self.probes for j in p.targets}
+        probed = {j for p in self.probes for j in p.targets}
         for j, name in enumerate(self.mechanisms):
-            if j > 0 and j not in looked and self.info["require_probe"]:
-                warnings.warn(f"no probe looks at {name!r}: tasks that use it stay no-go",
+            if j > 0 and j not in probed and self.info["require_probe"]:
+                warnings.warn(f"no probe has {name!r} for a target: tasks that use it stay no-go",
                               stacklevel=3)
 
     def mechanism_index(self, mechanism: Union[int, str]) -> int:
