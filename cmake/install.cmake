@@ -15,11 +15,25 @@ if(MUJOCO_LIBRARY)
             DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight/gymnasium)
   endforeach()
 endif()
-install(FILES docs/preflight.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES scripts/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        RENAME preflight)
-install(FILES scripts/completion.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
-        RENAME _preflight)
+# man page and completions, from the options of the program that was built
+find_program(AWK awk)
+if(AWK AND NOT CMAKE_CROSSCOMPILING)
+  set(options ${PROJECT_SOURCE_DIR}/scripts/options.awk)
+  add_custom_command(OUTPUT options.tsv COMMAND preflight_cli --options > options.tsv DEPENDS preflight_cli VERBATIM)
+  foreach(page docs/preflight.1 scripts/completion.bash scripts/completion.zsh)
+    get_filename_component(name ${page} NAME)
+    set(template ${PROJECT_SOURCE_DIR}/${page}.in)
+    add_custom_command(OUTPUT ${name} DEPENDS options.tsv ${options} ${template} VERBATIM
+      COMMAND ${AWK} -v template=${template} -v version=${PROJECT_VERSION} -f ${options} options.tsv > ${name})
+    list(APPEND pages ${PROJECT_BINARY_DIR}/${name})
+  endforeach()
+  add_custom_target(pages ALL DEPENDS ${pages})
+  install(FILES ${PROJECT_BINARY_DIR}/preflight.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${PROJECT_BINARY_DIR}/completion.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME preflight)
+  install(FILES ${PROJECT_BINARY_DIR}/completion.zsh
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _preflight)
+endif()
 install(EXPORT preflight-targets NAMESPACE preflight:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/preflight)
 configure_package_config_file(cmake/preflight-config.cmake.in
   ${PROJECT_BINARY_DIR}/preflight-config.cmake

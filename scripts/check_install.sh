@@ -151,7 +151,35 @@ else
     echo "SKIPPED the installed MuJoCo (built without it: make deps)"
     if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi
 fi
-bash -n "$work/prefix/share/bash-completion/completions/preflight"
-ok $? "bash completion parses"
+
+# every option of the program in the man page and in both completions
+man=$work/prefix/share/man/man1/preflight.1 zsh=$work/prefix/share/zsh/site-functions/_preflight
+. "$work/prefix/share/bash-completion/completions/preflight"
+ok $? "bash completion loads"
+completed() { # completed WORDS...: what bash offers for the last one
+    COMP_WORDS=(preflight "$@") COMP_CWORD=$#
+    PATH=$work/prefix/bin:$PATH _preflight
+    printf '%s\n' "${COMPREPLY[@]}"
+}
+section() { # section COMMAND FILE: its part of the man page, or of the zsh completion
+    sed -nE "/^\.SS $1\$|^    $1\) /,/^\.S[SH] [^$]|;;\$/p" "$2" | tr -d '\\'
+}
+"$installed" --options >"$work/options"
+[ "$(grep -c '^option' "$work/options")" -gt 60 ]
+ok $? "preflight --options lists the options"
+while IFS= read -r row; do
+    command=$(cut -f 2 <<<"$row") option=$(cut -f 4 <<<"$row")
+    section "$command" "$man" | grep -qF -- "fB${option}fR"
+    ok $? "$command $option in the man page"
+    section "$command" "$zsh" | grep -qE -- "'\\*?$option\\["
+    ok $? "$command $option in the zsh completion"
+    completed "$command" "$option" | grep -qxF -- "$option"
+    ok $? "$command $option in the bash completion"
+done < <(grep '^option' "$work/options")
+if command -v zsh >/dev/null; then zsh -n "$zsh"; ok $? "zsh completion parses"; fi
+completed check k --pl | grep -qx -- --plant && completed check --plant atti | grep -qx attitude &&
+    completed bench ru | grep -qx run && completed calibrate --faults m | grep -qx many &&
+    completed cali | grep -qx calibrate
+ok $? "bash completes options, plants, verbs, words and commands"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
