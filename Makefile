@@ -1,9 +1,10 @@
-# Thin over the CMake presets: `make demo` builds and shows, `make check` builds and tests all.
+# Thin over the CMake presets: `make demo` builds and shows, `make check` builds and tests, `make
+# check-all` tests what needs minutes, much memory or much disk as well.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check perf fuzz install format deps clean
+.PHONY: all demo check check-all perf fuzz install format deps clean
 
 all: build/release/preflight
 
@@ -17,14 +18,19 @@ build/release/preflight: FORCE
 demo: deps build/release/preflight
 	@build/release/preflight demo
 
-check: deps
+check:
+	@scripts/deps.sh system
 	@scripts/check.sh
+
+check-all:
+	@scripts/deps.sh system
+	@scripts/check.sh all
 
 perf: deps
 	@scripts/build.sh release bench_programs preflight_cli
 	@build/venv/bin/python perf/run.py
 
-# Longer than the five seconds a target gets in `make check`: make fuzz SECONDS_EACH=600
+# Longer than what a target gets in `make check`: make fuzz SECONDS_EACH=600
 fuzz: deps
 	@scripts/fuzz.sh $(or $(SECONDS_EACH),120)
 

@@ -5,10 +5,16 @@ cd "$(dirname "$0")/.."
 preset=$1
 shift
 dir=build/$preset
+mkdir -p build
+exec 9>"$dir.lock" # steps of the checks that want the same build take turns
+flock 9
 # a changed set of libraries reconfigures
-found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h \
-    build/venv/lib/python3*/site-packages/mujoco/libmujoco.so.* \
-    -d build/venv/lib/python3*/site-packages/gymnasium-*.dist-info 2>/dev/null | tr '\n' ' ' || true)
+found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h 2>/dev/null | tr '\n' ' ' || true)
+case $preset in
+embedded | fuzz) ;; # without MuJoCo
+*) found+=$(ls -d build/venv/lib/python3*/site-packages/mujoco/libmujoco.so.* \
+    build/venv/lib/python3*/site-packages/gymnasium-*.dist-info 2>/dev/null | tr '\n' ' ' || true) ;;
+esac
 if [ ! -f "$dir/CMakeCache.txt" ] || [ "$(cat "$dir/.found" 2>/dev/null || true)" != "$found" ]; then
     rm -rf "$dir"
     mkdir -p "$dir"

@@ -1,29 +1,64 @@
 #!/usr/bin/env bash
-# check.sh: everything `make check` does. Each step ends with "N passed, N failed"; the sums close it.
+# check.sh [all]: what `make check` does, and with `all` what `make check-all` adds. Steps run side by
+# side, one per processor. Each ends with "N passed, N failed"; the sums close it.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 if [ -z "${CI:-}" ]; then unset CI; fi
-passed=0 failed=0
-mkdir -p build
+lanes=${LANES:-$(nproc)}
+names=() commands=() passed=0 failed=0
+logs=build/check
+rm -rf "$logs"
+mkdir -p "$logs"
 
-step() { # step NAME COMMAND...: runs it, shows it, adds its counts
-    local name=$1 start=$SECONDS
+step() { # step NAME COMMAND...: to be run
+    names+=("$1")
     shift
+    commands+=("$*")
+}
+
+start() { # start INDEX: in the background; its output, exit status and seconds become files
+    {
+        TIMEFORMAT='%R %U %S'
+        time { eval "${commands[$1]}" >"$logs/$1.log" 2>&1; echo $? >"$logs/$1.code"; }
+    } 2>"$logs/$1.time" &
+}
+
+finish() { # finish INDEX: shows it and adds its counts
+    local name=${names[$1]} log=$logs/$1.log code line wall user system
+    code=$(cat "$logs/$1.code" 2>/dev/null || echo 1)
+    read -r wall user system <<<"$(tail -n 1 "$logs/$1.time" | grep . || echo 0 0 0)"
     echo "== $name"
-    "$@" 2>&1 | tee build/step.log
-    local code=${PIPESTATUS[0]} line
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' build/step.log | tail -n 1)
+    cat "$log"
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
     if [ -z "$line" ]; then
         echo "$name did not finish (exit status $code)"
         failed=$((failed + 1))
     else
-        passed=$((passed + $(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')))
-        failed=$((failed + $(echo "$line" | sed -E 's/^[0-9]+ passed, ([0-9]+) failed.*/\1/')))
-        if [ "$code" != 0 ] && echo "$line" | grep -q ', 0 failed'; then
-            failed=$((failed + 1))
-        fi
+        passed=$((passed + $(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line")))
+        failed=$((failed + $(sed -E 's/^[0-9]+ passed, ([0-9]+) failed.*/\1/' <<<"$line")))
+        if [ "$code" != 0 ] && grep -q ', 0 failed' <<<"$line"; then failed=$((failed + 1)); fi
     fi
-    echo "== $name: $((SECONDS - start)) s"
+    echo "== $name: ${wall%.*} s, $(awk "BEGIN { printf \"%.0f\", $user + $system }") s of a processor"
+}
+
+run() { # all steps, in their order, a lane each
+    local next=0 index gone active=()
+    while [ "$next" -lt "${#names[@]}" ] || [ ${#active[@]} -gt 0 ]; do
+        while [ ${#active[@]} -lt "$lanes" ] && [ "$next" -lt "${#names[@]}" ]; do
+            start "$next"
+            active+=("$next")
+            next=$((next + 1))
+        done
+        wait -n
+        gone=$? # 127: none is left, so one ended without a word
+        for index in "${!active[@]}"; do
+            if [ -s "$logs/${active[index]}.time" ] || [ "$gone" = 127 ]; then
+                finish "${active[index]}"
+                unset "active[index]"
+            fi
+        done
+        active=("${active[@]}")
+    done
 }
 
 verdict() { # verdict NAME COMMAND...: one test that is a command
@@ -32,36 +67,37 @@ verdict() { # verdict NAME COMMAND...: one test that is a command
     if "$@"; then echo "ok $name"; echo "1 passed, 0 failed"; else echo "FAILED $name"; echo "0 passed, 1 failed"; return 1; fi
 }
 
-unit() { scripts/build.sh dev preflight_test && build/dev/preflight_test; }
+# The Python environment comes with MuJoCo, which the builds look for: they wait for it.
+python() { scripts/deps.sh python; touch "$logs/python"; echo "0 passed, 0 failed"; }
+ready() { until [ -e "$logs/python" ]; do sleep .2; done; }
+
+unit() { ready && scripts/build.sh dev preflight_test && build/dev/preflight_test "$@"; }
 # what reads foreign bytes, and the core, under AddressSanitizer and UBSan
-asan() { scripts/build.sh asan preflight_test && build/asan/preflight_test --asan; }
+asan() { ready && scripts/build.sh asan preflight_test && build/asan/preflight_test --asan; }
 embedded() { scripts/build.sh embedded && scripts/check_embedded.sh build/embedded; }
-same_bits() { scripts/same_bits.sh; }
-formatted() { clang-format --dry-run -Werror $(git ls-files '*.c' '*.h' 2>/dev/null || find include src tests examples bench -name '*.[ch]'); }
+formatted() { clang-format --dry-run -Werror $(git ls-files '*.c' '*.h' 2>/dev/null || find include src tests examples perf -name '*.[ch]'); }
+after() { ready && "$@"; }
 
-# Simulators in Python keep one processor busy; they run beside the tests, which need the other.
-beside() { rm -f build/beside.code; (scripts/check_domains.sh >build/beside.log 2>&1; echo $? >build/beside.code) & }
-gather() {
-    until [ -s build/beside.code ]; do sleep 1; done
-    cat build/beside.log
-    return "$(cat build/beside.code)"
-}
-
-scripts/build.sh release preflight_cli # first, for both
-beside
+# Longest first; what needs no Python environment runs while that is installed.
+step "Python environment" python
+if [ "${1:-}" = all ]; then
+    step "fuzz, 60 s each" scripts/fuzz.sh 60
+else
+    step "fuzz, 2 s each" scripts/fuzz.sh 2
+fi
+step "embedded" embedded
 step "unit tests (dev)" unit
 step "core and bad input (asan)" asan
-step "power grid, driving, supply chain" gather
-step "embedded" embedded
-step "bits of gcc, clang, dev, release" same_bits
-step "install and consume" scripts/check_install.sh
-step "program" scripts/check_program.sh
-step "models in Python" scripts/check_model.sh
-step "suites on Gymnasium's systems" scripts/check_suites.sh
-step "Python package" scripts/check_python.sh
-if [ -x build/venv/bin/ruff ]; then step "Python style" verdict ruff build/venv/bin/ruff check -q --no-cache; fi
+step "power grid, driving, supply chain" after scripts/check_domains.sh
+step "suites on Gymnasium's systems" after scripts/check_suites.sh
+step "Python package" after scripts/check_python.sh
+step "program" after scripts/check_program.sh
+step "bits of gcc, clang, dev, release" after scripts/same_bits.sh
+step "install and consume" after scripts/check_install.sh
+step "models in Python" after scripts/check_model.sh
+if [ -f build/venv/bin/ruff ]; then step "Python style" verdict ruff build/venv/bin/ruff check -q --no-cache; fi
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
-step "fuzz, 5 s each" scripts/fuzz.sh 5
 
+run
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what the full build and the tests use, where that is possible: Debian packages, and a
-# pinned Python environment in build/venv. Quick and silent when all is present; one line and on
-# without it when the machine is offline, not Debian or not ours.
+# deps.sh [system|python]: installs what the full build and the tests use, where that is possible:
+# Debian packages (system), and a pinned Python environment in build/venv (python). Quick and silent
+# when all is present; one line and on without it when the machine is offline, not Debian or not ours.
 set -u
 cd "$(dirname "$0")/.."
+what=${1:-all}
 
 packages=(gcc libc6-dev make cmake pkg-config clang clang-format libclang-rt-14-dev libyaml-dev
           libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox python3 python3-venv)
 missing=()
-for p in "${packages[@]}"; do
+[ "$what" = python ] || for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
 if [ ${#missing[@]} -gt 0 ]; then
@@ -28,7 +29,7 @@ fi
 
 # The Python environment is rebuilt when the list of versions changes.
 stamp=build/venv/.requirements
-if ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/null; then
+if [ "$what" != system ] && ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/null; then
     rm -rf build/venv
     mkdir -p build
     if python3 -m venv build/venv >/dev/null 2>&1 &&
