@@ -72,6 +72,7 @@ pf_status pf_bank_init(pf_bank *b, pf_plant *plant, const pf_kit *k, const pf_mo
     b->response = pf_arena_take(&b->arena, rows * chan, d);
     b->nominal = pf_arena_take(&b->arena, rows * chan, d);
     b->predicted = pf_arena_take(&b->arena, rows * chan, d);
+    b->residual = pf_arena_take(&b->arena, rows * chan, d);
     b->still = pf_arena_take(&b->arena, rows * (size_t)k->n_mech, d);
     if (status == PF_OK && pf_plant_is_process(pf_plant_get_info(plant)->name)) {
         status = pf_memo_init(&b->memo, &b->arena, k->n_state, probe_rows * chan, error);
@@ -169,24 +170,38 @@ static pf_predictor predictor(pf_bank *b)
     return b->ensemble ? pf_ensemble_predictor(b->ensemble) : pf_twin_predictor(&b->twin);
 }
 
-static pf_status predict(pf_bank *b, int probe, int mechanism, double gain, double *out,
-                         pf_error *error)
+// What is predicted from b->begin; answers of a process are kept.
+static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                         double *out, pf_error *error)
 {
-    const pf_kit *k = b->kit;
-    pf_hypothesis h = {probe, mechanism, gain, NULL};
-    size_t n = (size_t)pf_kit_probe_rows(k, probe) * (size_t)k->n_chan;
-    const double *kept = b->memo.known ? pf_memo_find(&b->memo, b->begin, &h) : NULL;
+    pf_bank *b = self;
+    size_t n = (size_t)pf_kit_probe_rows(b->kit, h->probe) * (size_t)b->kit->n_chan;
+    const double *kept = b->memo.known ? pf_memo_find(&b->memo, start, h) : NULL;
     if (kept) {
         memcpy(out, kept, n * sizeof *out);
         return PF_OK;
     }
     pf_predictor p = predictor(b);
     b->rolls += !b->ensemble;
-    pf_status status = p.predict(p.self, &h, b->begin, k->n_state, out, error);
+    pf_status status = p.predict(p.self, h, start, n_start, out, error);
     if (status == PF_OK && b->memo.known) {
-        pf_memo_keep(&b->memo, b->begin, &h, out, n);
+        pf_memo_keep(&b->memo, start, h, out, n);
     }
     return status;
+}
+
+static pf__evidence evidence(pf_bank *b, int probe)
+{
+    pf__evidence e = {.predictor = {b, predict},
+                      .start = b->begin,
+                      .n_start = b->kit->n_state,
+                      .nominal = b->nominal,
+                      .predicted = b->predicted,
+                      .residual = b->residual,
+                      .signatures = b->signatures,
+                      .scratch = b->scratch};
+    pf__evidence_set(&e, b->kit, probe);
+    return e;
 }
 
 // A nominal response of a calm plant from one of a few starts: its prediction and the noise of the
@@ -207,22 +222,12 @@ static pf_status observe_pooled(pf_bank *b, int probe, pf_key key, pf_error *err
     }
     memcpy(b->begin, start, sizeof(double) * (size_t)k->n_state);
     if (status == PF_OK) {
-        status = predict(b, probe, 0, 1, b->response, error);
+        pf__evidence seen = evidence(b, probe);
+        status = pf__evidence_predict(&seen, 0, 1, b->response, error);
     }
     pf_observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
                      b->response);
     return status;
-}
-
-// x minus the nominal prediction as a session compares it: scaled, and weighted where the kit does.
-static void compare(const pf_bank *b, int probe, const double *x, double *out)
-{
-    const pf_kit *k = b->kit;
-    int rows = pf_kit_probe_rows(k, probe);
-    pf_scaled_difference(rows, k->n_chan, x, b->nominal, k->scale, k->n_scale, out);
-    if (pf_kit_whiten(k, probe)) {
-        pf_whiten(rows * k->n_chan, pf_kit_whiten(k, probe), out);
-    }
 }
 
 pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
@@ -237,35 +242,22 @@ pf_status pf_bank_stage1(pf_bank *b, int opportunity, int probe, bool faulty,
     if (e->known) {
         return PF_OK;
     }
-    const int32_t *targets = NULL;
-    int n_targets = pf_kit_probe_targets(k, probe, &targets);
-    int n = pf_kit_probe_rows(k, probe) * k->n_chan;
     pf_key key = pf_bank_stream(b, b->purpose, opportunity);
+    pf__evidence seen = evidence(b, probe);
     pf_status status =
         b->pool ? observe_pooled(b, probe, key, error) : observe(b, probe, key, faulty, error);
     if (status == PF_OK) {
-        status = predict(b, probe, 0, 1, b->nominal, error);
-    }
-    for (int t = 0; t < n_targets && status == PF_OK; t++) {
-        status = predict(b, probe, targets[t], k->g_cal, b->predicted, error);
-        compare(b, probe, b->predicted, b->signatures + (size_t)t * (size_t)n);
+        status = pf__evidence_signatures(&seen, error);
     }
     if (status != PF_OK) {
         return status;
     }
-    compare(b, probe, b->response, b->response);
-    pf_match_targets(n_targets, n, b->signatures, b->response, b->scratch, e->match);
-    e->norm = pf_residual_norm(n, b->response);
+    pf__evidence_residual(&seen, b->response);
+    pf__evidence_whiten(&seen);
+    pf__evidence_match(&seen, e->match);
+    e->norm = pf_residual_norm(seen.rows * seen.n_chan, seen.residual);
     e->known = true;
     return PF_OK;
-}
-
-static double discrepancy(pf_bank *b, int rows)
-{
-    const pf_kit *k = b->kit;
-    pf_scaled_difference(rows, k->n_chan, b->response, b->predicted, k->scale, k->n_scale,
-                         b->predicted);
-    return pf_discrepancy(rows * k->n_chan, b->predicted);
 }
 
 pf_status pf_bank_recovery(pf_bank *b, int index, int probe, bool faulty, pf_bank_response *out,
@@ -287,18 +279,15 @@ pf_status pf_bank_stage2(pf_bank *b, int index, int probe, bool faulty,
     if (e->known) {
         return PF_OK;
     }
-    const int32_t *targets = NULL;
-    int rows = pf_kit_probe_rows(k, probe), n = pf_kit_probe_targets(k, probe, &targets);
+    pf__evidence seen = evidence(b, probe);
     pf_status status =
         observe(b, probe, pf_bank_stream(b, PF_PURPOSE_RECOVERY, index), faulty, error);
     if (status == PF_OK) {
-        status = predict(b, probe, 0, 1, b->predicted, error);
-        e->d_nominal = discrepancy(b, rows);
+        status = pf__evidence_distance(&seen, b->response, 0, 1, &e->d_nominal, error);
     }
-    for (int i = 0; i < n * k->n_grid && status == PF_OK; i++) {
-        double gain = k->grid[i % k->n_grid];
-        status = predict(b, probe, targets[i / k->n_grid], gain, b->predicted, error);
-        e->d[i] = discrepancy(b, rows);
+    for (int i = 0; i < seen.n_targets * k->n_grid && status == PF_OK; i++) {
+        status = pf__evidence_distance(&seen, b->response, seen.targets[i / k->n_grid],
+                                       k->grid[i % k->n_grid], &e->d[i], error);
     }
     e->known = status == PF_OK;
     return status;

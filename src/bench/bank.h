@@ -3,6 +3,7 @@
 #ifndef PF_BANK_H
 #define PF_BANK_H
 
+#include "core/evidence.h"
 #include "host/arena.h"
 #include "run/ensemble.h"
 #include "run/twin.h"
@@ -77,8 +78,8 @@ typedef struct pf_bank {
     bool *pool_known;
 
     pf_twin twin;
-    double *gains, *begin, *response, *nominal, *predicted, *still; // work space
-    double *signatures, *scratch;                                   // of the largest probe
+    double *gains, *begin, *response, *nominal, *predicted, *residual, *still; // work space
+    double *signatures, *scratch; // of the largest probe
 } pf_bank;
 
 // Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all

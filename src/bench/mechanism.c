@@ -3,6 +3,7 @@
 #include "mechanism.h"
 
 #include "calibrate/fit.h"
+#include "core/evidence.h"
 #include "host/arena.h"
 #include "preflight/severity.h"
 
@@ -115,21 +116,36 @@ static pf_status predict(pf_plant *plant, int mechanism, double gain, const doub
     return roll(plant, mechanism, gain, &r, x, NULL, error);
 }
 
+// The pulse of mechanism h->probe on the twin.
+static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                              double *x, pf_error *error)
+{
+    (void)n_start;
+    return predict(self, h->probe, h->gain, start, x, error);
+}
+
 // Score and coefficient of a response with the twin's signature.
 static pf_status match(study *s, int mechanism, const double *x, const double *start, pf_match *out,
                        pf_error *error)
 {
-    double nominal[N], signature[N], residual[N];
-    pf_status status = predict(s->twin, mechanism, 1, start, nominal, error);
-    if (status == PF_OK) {
-        status = predict(s->twin, mechanism, g_cal, start, signature, error);
-    }
-    for (int i = 0; i < N; i++) {
-        residual[i] = x[i] - nominal[i];
-        signature[i] -= nominal[i];
-    }
-    pf_match_targets(1, N, signature, residual, NULL, out);
-    return status;
+    static const double scale[CHANNELS] = {1, 1, 1, 1, 1, 1}; // responses are scaled already
+    double nominal[N], predicted[N], signature[N], residual[N];
+    int32_t target = mechanism;
+    pf__evidence e = {.probe = mechanism,
+                      .rows = ROWS,
+                      .n_chan = CHANNELS,
+                      .n_targets = 1,
+                      .targets = &target,
+                      .g_cal = g_cal,
+                      .scale = scale,
+                      .n_scale = 1,
+                      .predictor = {s->twin, predict_twin},
+                      .start = start,
+                      .nominal = nominal,
+                      .predicted = predicted,
+                      .residual = residual,
+                      .signatures = signature};
+    return pf__evidence_read(&e, x, out, error);
 }
 
 static pf_status collect(study *s, double gain, int n, int first, double *score,

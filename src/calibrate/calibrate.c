@@ -76,6 +76,21 @@ static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *erro
     return c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for calibration") : PF_OK;
 }
 
+pf__evidence pf__worker_evidence(const pf_calibration *c, int worker, int probe)
+{
+    const pf_worker *w = &c->workers[worker];
+    pf__evidence e = {.predictor = w->predictor,
+                      .start = w->start,
+                      .n_start = c->build.kit.n_state,
+                      .nominal = w->nominal,
+                      .predicted = w->predicted,
+                      .residual = w->response,
+                      .signatures = w->signatures,
+                      .scratch = w->scratch};
+    pf__evidence_set(&e, &c->build.kit, probe);
+    return e;
+}
+
 void pf__calibration_free(pf_calibration *c)
 {
     for (int i = 0; c->workers && i < c->n_workers; i++) {

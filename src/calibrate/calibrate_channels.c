@@ -31,26 +31,18 @@ static pf_match *slot(const episodes *e, int probe, int class, int episode)
            ((size_t) class * (size_t)plan->episodes + (size_t)episode) * targets;
 }
 
-// What the scaled residual in w->response says about the targets, with the signatures in
-// w->signatures; weighted where the kit weights.
-static void match_episode(episodes *e, pf_worker *w, int q, pf_match *out)
+// The matches of an episode; where the kit whitens, also what no signature explains without it.
+static void match_episode(episodes *e, pf__evidence *seen, pf_match *out)
 {
-    const pf_kit *k = &e->c->build.kit;
-    const double *whiten = pf_kit_whiten(k, q);
-    int targets = e->c->plan->probes[q].n_targets, n = e->c->plan->probes[q].rows * k->n_chan;
-    pf_match_targets(targets, n, w->signatures, w->response, w->scratch, out);
-    if (k->statistic == PF_STATISTIC_NORM) {
-        out[0].score = pf_residual_norm(n, w->response);
+    pf__evidence_match(seen, out);
+    if (seen->norm) {
+        out[0].score = pf_residual_norm(seen->rows * seen->n_chan, seen->residual);
     }
-    if (!whiten) {
-        return;
+    if (seen->whiten) {
+        e->plain[out - e->matches] = out[0].off;
+        pf__evidence_whiten(seen);
+        pf__evidence_match(seen, out);
     }
-    e->plain[out - e->matches] = out[0].off;
-    pf_whiten(n, whiten, w->response);
-    for (int t = 0; t < targets; t++) {
-        pf_whiten(n, whiten, w->signatures + (size_t)t * (size_t)n);
-    }
-    pf_match_targets(targets, n, w->signatures, w->response, w->scratch, out);
 }
 
 // One episode: the physical response, the predictions from its saved start, the matches.
@@ -84,26 +76,15 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                       : class > 0 ? 1
                                   : 0);
     pf_status status = pf_rig_run(&rig, q, key, error);
-    const pf_kit *k = &c->build.kit;
-    const pf_predictor *p = &w->predictor;
-    pf_hypothesis h = {q, 0, 1, NULL};
+    pf__evidence seen = pf__worker_evidence(c, worker, q);
     if (status == PF_OK) {
-        status = p->predict(p->self, &h, w->start, k->n_state, w->nominal, error);
+        status = pf__evidence_signatures(&seen, error);
     }
-    int n = probe->rows * plan->n_chan;
-    for (int t = 0; t < probe->n_targets && status == PF_OK; t++) {
-        h = (pf_hypothesis){q, probe->targets[t], plan->g_cal, NULL};
-        status = p->predict(p->self, &h, w->start, k->n_state, w->predicted, error);
-        pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
-                             k->n_scale, w->signatures + (size_t)t * (size_t)n);
+    if (status == PF_OK) {
+        pf__evidence_residual(&seen, w->response);
+        match_episode(e, &seen, slot(e, q, class, episode));
     }
-    if (status != PF_OK) {
-        return status;
-    }
-    pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, k->scale, k->n_scale,
-                         w->response);
-    match_episode(e, w, q, slot(e, q, class, episode));
-    return PF_OK;
+    return status;
 }
 
 // Usable scores and coefficients of one target in one class.

@@ -3,6 +3,7 @@
 #ifndef PF_CALIBRATE_IMPL_H
 #define PF_CALIBRATE_IMPL_H
 
+#include "core/evidence.h"
 #include "host/parallel.h"
 #include "run/ensemble.h"
 #include "kit_build.h"
@@ -55,6 +56,10 @@ pf_status pf__calibration_open(pf_calibration *c, pf_plant *plant, const pf_kit_
 pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
                                 pf_error *error);
 void pf__calibration_free(pf_calibration *c);
+
+// What a response in the worker's memory says about the targets of a probe. The residual takes the
+// place of the response.
+pf__evidence pf__worker_evidence(const pf_calibration *c, int worker, int probe);
 
 // Channel scales: the pulse scale, and where it is asked for the residual scale.
 pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error);

@@ -19,26 +19,22 @@ static pf_status run_nominal(void *self, int worker, size_t item, pf_error *erro
     weight_work *work = self;
     pf_calibration *c = work->c;
     const pf_plan *plan = c->plan;
-    const pf_kit *k = &c->build.kit;
     pf_worker *w = &c->workers[worker];
-    const pf_plan_probe *probe = &plan->probes[work->probe];
     pf_rig rig = {.plant = w->plant,
-                  .kit = k,
+                  .kit = &c->build.kit,
                   .start = w->start,
                   .response = w->response,
                   .sensed_start = plan->sensed_start};
     pf_key key =
         pf_key_stream(plan->seed, plan->environment, item, PF_PURPOSE_CALIBRATION, STREAM_WEIGHT);
-    pf_hypothesis nominal = {work->probe, 0, 1, NULL};
+    pf__evidence seen = pf__worker_evidence(c, worker, work->probe);
+    seen.residual = work->residuals + item * (size_t)(seen.rows * seen.n_chan);
     pf_status status = pf_rig_run(&rig, work->probe, key, error);
     if (status == PF_OK) {
-        status = w->predictor.predict(w->predictor.self, &nominal, w->start, k->n_state, w->nominal,
-                                      error);
+        status = pf__evidence_predict(&seen, 0, 1, seen.nominal, error);
     }
     if (status == PF_OK) {
-        pf_scaled_difference(probe->rows, plan->n_chan, w->response, w->nominal, k->scale,
-                             k->n_scale,
-                             work->residuals + item * (size_t)(probe->rows * plan->n_chan));
+        pf__evidence_residual(&seen, w->response);
     }
     return status;
 }

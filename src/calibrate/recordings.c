@@ -3,7 +3,7 @@
 #include "fit.h"
 #include "recordings_read.h"
 
-#include "preflight/score.h"
+#include "core/evidence.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,9 +28,7 @@ typedef struct job {
     int most_targets;
     size_t most_window;      // rows x channels
     size_t most_episodes;    // of one group
-    double *residual;        // one response
-    double *signatures;      // most targets x window
-    double *match_scratch;   // pf_match_scratch
+    pf__evidence evidence;   // of a response to the probe at hand
     double *shift;           // two responses
     const pf_group **points; // recorded gains of one target and the nominal group
     double *pooled[2];       // N_SEVERITIES x most odd ranks, per class
@@ -66,33 +64,17 @@ static int half(int n, int odd)
 // --- channel
 
 // Signatures of a probe exactly as a session makes them from the kit.
-static void make_signatures(job *b, int probe)
+static pf_status make_signatures(job *b, int probe)
 {
-    const pf_kit *k = &b->build.kit;
-    int rows = b->plan.probes[probe].rows, cal = 0;
-    while (fabs(k->grid[cal] - k->g_cal) >= PF_SAME_GAIN) {
-        cal++;
-    }
-    const double *variant = k->variant;
-    for (int q = 0; q < probe; q++) {
-        variant += window(b, q) * (size_t)(b->plan.probes[q].n_targets * k->n_grid);
-    }
-    for (int t = 0; t < b->plan.probes[probe].n_targets; t++) {
-        const double *weak = variant + window(b, probe) * (size_t)(t * k->n_grid + cal);
-        pf_scaled_difference(rows, k->n_chan, weak, nominal_response(b, probe), k->scale,
-                             k->n_scale, b->signatures + (size_t)t * window(b, probe));
-    }
+    pf__evidence_set(&b->evidence, &b->build.kit, probe);
+    return pf__evidence_signatures(&b->evidence, b->error);
 }
 
-// What one response says about the targets of a probe.
-static void match(job *b, int probe, const double *response, pf_match *out)
+// What one response says about the targets of the probe.
+static void match(job *b, const double *response, pf_match *out)
 {
-    const pf_kit *k = &b->build.kit;
-    const pf_plan_probe *p = &b->plan.probes[probe];
-    pf_scaled_difference(p->rows, k->n_chan, response, nominal_response(b, probe), k->scale,
-                         k->n_scale, b->residual);
-    pf_match_targets(p->n_targets, (int)window(b, probe), b->signatures, b->residual,
-                     b->match_scratch, out);
+    pf__evidence_residual(&b->evidence, response);
+    pf__evidence_match(&b->evidence, out);
 }
 
 // The same for the odd ranks of a group: out is ranks x targets.
@@ -100,7 +82,7 @@ static void match_group(job *b, const pf_group *group, pf_match *out)
 {
     int n_targets = b->plan.probes[group->probe].n_targets;
     for (int rank = 1; rank < group->n; rank += 2, out += n_targets) {
-        match(b, group->probe, pf_recordings_response(b->rec, group, rank), out);
+        match(b, pf_recordings_response(b->rec, group, rank), out);
     }
 }
 
@@ -139,9 +121,9 @@ static pf_status check_signatures(job *b, int probe)
     const pf_plan_probe *p = &b->plan.probes[probe];
     char why[200] = "cannot be told apart from";
     int at = (int)strlen(why), first = -1;
-    match(b, probe, nominal_response(b, probe), b->spare);
+    match(b, nominal_response(b, probe), b->spare);
     for (int t = 0; t < p->n_targets; t++) {
-        const double *h = b->signatures + (size_t)t * window(b, probe);
+        const double *h = b->evidence.signatures + (size_t)t * window(b, probe);
         double energy = pf_dot((int)window(b, probe), h, h);
         if (!(energy > 0) || !isfinite(energy)) {
             return refuse(b, probe, t,
@@ -201,11 +183,12 @@ static int severity_scores(job *b, int probe, int target, double severity, doubl
     double *from = b->shift, *to = b->shift + window(b, probe);
     const double *nominal = nominal_response(b, probe);
     pf__recordings_mean(b->rec, group, from);
-    pf__recordings_at(b->rec, group->probe, group->mechanism, severity, b->points, to, b->residual);
+    pf__recordings_at(b->rec, group->probe, group->mechanism, severity, b->points, to,
+                      b->evidence.residual);
     for (size_t i = 0; i < window(b, probe); i++) {
         to[i] = nominal[i] + (to[i] - from[i]);
     }
-    match(b, probe, to, b->spare);
+    match(b, to, b->spare);
     for (int i = 0; i < n; i++) {
         score[i] += b->spare[target].score;
     }
@@ -393,8 +376,10 @@ static double fit_cross(job *b, int probe, double *cross)
 static pf_status fit_probe(job *b, int probe, double *cross, int *used)
 {
     int n_targets = b->plan.probes[probe].n_targets;
-    make_signatures(b, probe);
-    pf_status status = check_signatures(b, probe);
+    pf_status status = make_signatures(b, probe);
+    if (status == PF_OK) {
+        status = check_signatures(b, probe);
+    }
     for (int class = 0; class <= n_targets && status == PF_OK; class ++) {
         match_group(b, class_group(b, probe, class), class_matches(b, class));
     }
@@ -469,9 +454,13 @@ static void sizes(job *b, pf_kit_kind *kind)
 static pf_status make_room(job *b)
 {
     size_t targets = (size_t)b->most_targets, d = sizeof(double);
-    b->residual = pf_arena_take(&b->arena, b->most_window, d);
-    b->signatures = pf_arena_take(&b->arena, b->most_window * targets, d);
-    b->match_scratch = pf_arena_take(&b->arena, pf_match_scratch(b->most_targets), d);
+    pf__evidence *e = &b->evidence;
+    e->predictor = pf__recorded_predictor(&b->build.kit);
+    e->nominal = pf_arena_take(&b->arena, b->most_window, d);
+    e->predicted = pf_arena_take(&b->arena, b->most_window, d);
+    e->residual = pf_arena_take(&b->arena, b->most_window, d);
+    e->signatures = pf_arena_take(&b->arena, b->most_window * targets, d);
+    e->scratch = pf_arena_take(&b->arena, pf_match_scratch(b->most_targets), d);
     size_t pooled = b->most_episodes / 2 * N_SEVERITIES;
     b->shift = pf_arena_take(&b->arena, 2 * b->most_window, d);
     b->points = pf_arena_take(&b->arena, (size_t)b->rec->n_groups + 1, sizeof *b->points);

@@ -85,8 +85,8 @@ pf_status pf__study_machine(pf_study *study, int worker, int probe, int weak, pf
 // and with `signatures` those of all targets, scaled, into `signatures`.
 pf_status pf__study_predict(pf_study *study, int worker, int probe, const double *start,
                             bool signatures, pf_error *error);
-// Turns `response` into the scaled residual.
-void pf__study_residual(pf_study *study, int worker, int probe);
+// Turns `response` into the scaled residual and matches it with `signatures`. Nullable: out
+void pf__study_match(pf_study *study, int worker, int probe, pf_match *out);
 
 // Scales, then nominal residuals under random allowed commands and their covariance.
 pf_status pf__study_noise(pf_design_job *job, pf_error *error);

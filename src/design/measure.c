@@ -288,7 +288,7 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     pf_worker *own = &w->study.c.workers[worker];
     int q = (int)item / w->healthy, episode = (int)item % w->healthy;
     const pf_plan_probe *probe = &w->library->probes[q].probe;
-    int n = probe->n_targets, window = probe->rows * w->job->plan->n_chan;
+    int n = probe->n_targets;
     int runs = episode < w->weak ? 1 + n : 1;
     pf_match *out = w->matches + w->first[q];
     pf_key key = pf__design_key(w->job, (uint64_t)episode, PF_STREAM_CONFIRM);
@@ -301,8 +301,7 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
         if (status != PF_OK) {
             return status;
         }
-        pf__study_residual(&w->study, worker, q);
-        pf_match_targets(n, window, own->signatures, own->response, own->scratch, own->matches);
+        pf__study_match(&w->study, worker, q, own->matches);
         if (i == 0) {
             memcpy(out + (size_t)episode * (size_t)n, own->matches, (size_t)n * sizeof *out);
         } else {

@@ -125,32 +125,26 @@ static pf_status not_finite(const pf_plan *plan, int probe, pf_error *error)
 pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start, bool signatures,
                             pf_error *error)
 {
-    const pf_plan *plan = &s->plan;
-    const pf_kit *k = &s->c.build.kit;
-    const pf_plan_probe *probe = &plan->probes[q];
-    pf_worker *w = &s->c.workers[worker];
-    const pf_predictor *p = &w->predictor;
-    pf_hypothesis h = {.probe = q, .mechanism = 0, .gain = 1};
-    pf_status status = p->predict(p->self, &h, start, k->n_state, w->nominal, error);
-    size_t window = (size_t)probe->rows * (size_t)plan->n_chan;
-    for (int t = 0; t < probe->n_targets && signatures && status == PF_OK; t++) {
-        h = (pf_hypothesis){.probe = q, .mechanism = probe->targets[t], .gain = plan->g_cal};
-        status = p->predict(p->self, &h, start, k->n_state, w->predicted, error);
-        pf_scaled_difference(probe->rows, plan->n_chan, w->predicted, w->nominal, k->scale,
-                             k->n_scale, w->signatures + (size_t)t * window);
-        if (status == PF_OK && !all_finite(window, w->signatures + (size_t)t * window)) {
-            status = not_finite(plan, q, error);
-        }
+    pf__evidence e = pf__worker_evidence(&s->c, worker, q);
+    e.start = start;
+    pf_status status = signatures ? pf__evidence_signatures(&e, error)
+                                  : pf__evidence_predict(&e, 0, 1, e.nominal, error);
+    if (status != PF_OK) {
+        return status;
     }
-    return status == PF_OK && !all_finite(window, w->nominal) ? not_finite(plan, q, error) : status;
+    size_t window = (size_t)e.rows * (size_t)e.n_chan, targets = (size_t)e.n_targets;
+    bool finite = all_finite(window, e.nominal) &&
+                  (!signatures || all_finite(targets * window, e.signatures));
+    return finite ? PF_OK : not_finite(&s->plan, q, error);
 }
 
-void pf__study_residual(pf_study *s, int worker, int q)
+void pf__study_match(pf_study *s, int worker, int q, pf_match *out)
 {
-    const pf_kit *k = &s->c.build.kit;
-    pf_worker *w = &s->c.workers[worker];
-    pf_scaled_difference(s->plan.probes[q].rows, s->plan.n_chan, w->response, w->nominal, k->scale,
-                         k->n_scale, w->response);
+    pf__evidence e = pf__worker_evidence(&s->c, worker, q);
+    pf__evidence_residual(&e, e.residual);
+    if (out) {
+        pf__evidence_match(&e, out);
+    }
 }
 
 // --- nominal residuals
@@ -217,7 +211,7 @@ static pf_status run_noise(void *self, int worker, size_t item, pf_error *error)
             pf__study_predict(n->study, worker, q, n->study->c.workers[worker].start, false, error);
     }
     if (status == PF_OK) {
-        pf__study_residual(n->study, worker, q);
+        pf__study_match(n->study, worker, q, NULL);
         memcpy(n->job->residuals + item * window, n->study->c.workers[worker].response,
                window * sizeof(double));
     }
