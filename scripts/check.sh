@@ -95,6 +95,7 @@ step "program" after scripts/check_program.sh
 step "bits of gcc, clang, dev, release" after scripts/same_bits.sh
 step "install and consume" after scripts/check_install.sh
 step "models in Python" after scripts/check_model.sh
+step "paper to code" scripts/check_paper.sh
 if [ -f build/venv/bin/ruff ]; then step "Python style" verdict ruff build/venv/bin/ruff check -q --no-cache; fi
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 
