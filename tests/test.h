@@ -74,8 +74,8 @@ const char *pf_scratch_dir(void);
     X(store, true)                                                                                 \
     X(settings, false)                                                                             \
     X(domain, true)                                                                                \
-    X(bank, false)                                                                                 \
-    X(memo, true)                                                                                  \
+    X(responses, false)                                                                            \
+    X(predictions, true)                                                                           \
     X(episode, true)                                                                               \
     X(aggregate, false)
 

@@ -6,9 +6,7 @@
 #include "host/csv.h"
 #include "host/file.h"
 #include "preflight/method.h"
-#include "bench/aggregate.h"
 #include "bench/figure.h"
-#include "bench/sample.h"
 
 #include <math.h>
 #include <sqlite3.h>

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "preflight/calibrate.h"
-#include "bench/domain.h"
+#include "bench/trial.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,14 +101,15 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
     pf_kit kit = {.n_tasks = 2, .n_mech = 3, .task_reveal = reveal};
     double truth[] = {1, gain, 1};
-    pf_bank bank = {.plant = plant, .kit = &kit, .start = start, .truth = truth};
-    pf_law law = {.n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
+    pf_responses responses = {.plant = plant, .kit = &kit, .start = start, .truth = truth};
+    pf_schedule schedule = {
+        .n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
     pf_trial_setup setup = {.alpha = .1, .j_min = .85};
     pf_error error = {PF_OK, ""};
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         value[i] = 0;
     }
-    if (!CHECK(pf_domain_deploy(&bank, &joint, &law, &setup, value, &error) == PF_OK)) {
+    if (!CHECK(pf_domain_deploy(&responses, &joint, &schedule, &setup, value, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
 }

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-#include "bench/coordinate.h"
-#include "bench/episode.h"
 #include "bench/experiment.h"
 #include "bench/kits.h"
+#include "bench/studies.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +13,8 @@
 
 static const char *const method[] = {"eg-mpt"};
 
-static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits, pf_bank *bank)
+static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
+                      pf_responses *responses)
 {
     pf_error error = {PF_OK, ""};
     pf_status status = pf_plant_create(plant, name, &error);
@@ -32,16 +32,16 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits, p
                          .methods = method,
                          .fingerprint = ""};
     status = status ? status : pf_kits_calibrate(kits, &r, &error);
-    status = status ? status : pf_bank_init(bank, *plant, &kits->kit[0], NULL, &error);
+    status = status ? status : pf_responses_init(responses, *plant, &kits->kit[0], NULL, &error);
     if (!CHECK(status == PF_OK)) {
         printf("%s: %s\n", name, error.text);
     }
     return status == PF_OK;
 }
 
-static void close_kits(pf_plant *plant, pf_trial_kits *kits, pf_bank *bank)
+static void close_kits(pf_plant *plant, pf_trial_kits *kits, pf_responses *responses)
 {
-    pf_bank_free(bank);
+    pf_responses_free(responses);
     pf_kits_free(kits);
     pf_plant_destroy(plant);
 }
@@ -59,7 +59,8 @@ static pf_joint sure(const pf_kit *k, double *mass, int mechanism, int at)
         .m = 2, .n_grid = k->n_grid, .grid = k->grid, .nominal = mechanism == 0, .mass = mass};
 }
 
-static double direct_score(const pf_bank *b, int policy, int weak, double gain, double correction)
+static double direct_score(const pf_responses *b, int policy, int weak, double gain,
+                           double correction)
 {
     double gains[] = {1, 1, 1}, corrections[] = {1, 1, 1}, score = NAN;
     gains[weak] = gain;
@@ -79,16 +80,16 @@ static void check_episodes(const char *name)
 {
     pf_plant *plant = NULL;
     pf_trial_kits kits = {.n = {0}};
-    pf_bank bank = {0};
+    pf_responses responses = {0};
     double mass[2 * 64], ret = NAN, regret = NAN;
     PF_CASE("episodes: tasks of a suite are the policies that their mechanisms own");
-    if (!open_kits(name, &plant, &kits, &bank)) {
+    if (!open_kits(name, &plant, &kits, &responses)) {
         return;
     }
     const pf_kit *k = &kits.kit[0];
     const pf_plant_info *info = pf_plant_get_info(plant);
     for (int t = 0; t < 2; t++) {
-        const pf_policy *p = pf_episode_policy(&bank, t);
+        const pf_policy *p = pf_loop_policy(&responses, t);
         CHECK(p == &info->policies[t] && p->owner == k->use_mech[k->task_use[t]]);
         CHECK(k->task_use[t + 1] - k->task_use[t] == 1);
         double nu = info->reveal ? info->reveal[t] : .5,
@@ -101,33 +102,33 @@ static void check_episodes(const char *name)
         half++;
     }
     for (int trial = 0; trial < 5; trial++) {
-        pf_bank_start(&bank, 3, (uint64_t)trial, PF_PURPOSE_EVALUATION, 1, &(int){2},
-                      &(double){.5});
+        pf_responses_start(&responses, 3, (uint64_t)trial, PF_PURPOSE_EVALUATION, 1, &(int){2},
+                           &(double){.5});
         pf_joint joint = sure(k, mass, 2, half);
-        double best = direct_score(&bank, 1, 0, 1, 1);
-        CHECK(pf_episode_fly(&bank, &joint, 1, false, &ret, &regret, NULL) == PF_OK);
-        CHECK_NEAR(regret, best - direct_score(&bank, 1, 2, .5, 1), 0);
+        double best = direct_score(&responses, 1, 0, 1, 1);
+        CHECK(pf_loop_fly(&responses, &joint, 1, false, &ret, &regret, NULL) == PF_OK);
+        CHECK_NEAR(regret, best - direct_score(&responses, 1, 2, .5, 1), 0);
         CHECK_NEAR(ret, exp(-fmax(regret, 0) / info->policies[1].norm), 1e-15);
-        CHECK(pf_episode_fly(&bank, &joint, 1, true, &ret, &regret, NULL) == PF_OK);
-        CHECK_NEAR(regret, best - direct_score(&bank, 1, 2, .5, 2), 0);
+        CHECK(pf_loop_fly(&responses, &joint, 1, true, &ret, &regret, NULL) == PF_OK);
+        CHECK_NEAR(regret, best - direct_score(&responses, 1, 2, .5, 2), 0);
         // a correction of 2 fits into the limits and is all that half a gain needs
         CHECK_NEAR(regret, 0, 1e-9 * fabs(best));
         pf_prediction p;
-        CHECK(pf_episode_predict(&bank, &joint, 1, .1, &p, NULL) == PF_OK);
+        CHECK(pf_loop_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
         CHECK_NEAR(p.mean, ret, 1e-12);
         CHECK_NEAR(p.lower, p.mean, 1e-6);
         // sure of the wrong mechanism: the prediction is of a correction that does harm
         joint = sure(k, mass, 1, 0);
-        CHECK(pf_episode_predict(&bank, &joint, 1, .1, &p, NULL) == PF_OK);
-        double scored = direct_score(&bank, 1, 1, k->grid[0], 1 / k->grid[0]);
+        CHECK(pf_loop_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
+        double scored = direct_score(&responses, 1, 1, k->grid[0], 1 / k->grid[0]);
         CHECK_NEAR(p.mean, exp(-fmax(best - scored, 0) / info->policies[1].norm), 1e-12);
     }
-    close_kits(plant, &kits, &bank);
+    close_kits(plant, &kits, &responses);
 }
 
 static void check_fingerprint(void)
 {
-    PF_CASE("episodes: another law or start is another plant");
+    PF_CASE("episodes: another schedule or start is another plant");
     pf_plant_class other = *pf_plant_at(0);
     for (int i = 0; i < pf_plant_count(); i++) {
         other = strcmp(pf_plant_at(i)->info.name, "pendulum") == 0 ? *pf_plant_at(i) : other;
@@ -172,16 +173,16 @@ static void check_coordinate(void)
     PF_CASE("coordinate: a linear plant is on the line, spread by its noise");
     pf_plant *plant = NULL;
     pf_trial_kits kits = {.n = {0}};
-    pf_bank bank = {0};
+    pf_responses responses = {0};
     pf_trial_result results[PF_COORDINATE_ARMS];
-    if (!open_kits("acrobot", &plant, &kits, &bank)) {
+    if (!open_kits("acrobot", &plant, &kits, &responses)) {
         return;
     }
     static const double gains[] = {.15, .35, .65, .95};
     for (int i = 0; i < 4; i++) {
         enum { EPISODES = 200 };
         double ideal = (1 - gains[i]) / .65, sd = .25 / 3.68; // x/|h|
-        CHECK(pf_coordinate_run(&bank, &kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
+        CHECK(pf_coordinate_run(&responses, &kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
               PF_OK);
         for (int arm = 0; arm < 3; arm++) {
             const double *v = results[arm].value;
@@ -193,7 +194,7 @@ static void check_coordinate(void)
         }
         CHECK(isnan(results[3].value[PF_METRIC_coordinate]));
     }
-    close_kits(plant, &kits, &bank);
+    close_kits(plant, &kits, &responses);
 }
 
 // --- a backend that is not here

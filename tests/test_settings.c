@@ -96,18 +96,18 @@ static void test_axes(void)
 
 static void test_law(void)
 {
-    PF_CASE("law: so many opportunities after a change at round 10");
+    PF_CASE("schedule: so many opportunities after a change at round 10");
     for (int p = 1; p <= 6; p++) {
         const double gain = .35;
-        pf_law_settings settings = {50, .2, 7, p, 1, 1, &gain};
-        pf_law law = pf_law_draw(1, "ant", 3, &settings);
+        pf_schedule_settings settings = {50, .2, 7, p, 1, 1, &gain};
+        pf_schedule schedule = pf_schedule_draw(1, "ant", 3, &settings);
         int after = 0;
-        for (int round = PF_LAW_PERIOD; round < law.reveal; round += PF_LAW_PERIOD) {
-            after += round >= law.tau;
+        for (int round = PF_SCHEDULE_PERIOD; round < schedule.reveal; round += PF_SCHEDULE_PERIOD) {
+            after += round >= schedule.tau;
         }
-        CHECK(law.tau == 10 && after == p);
+        CHECK(schedule.tau == 10 && after == p);
         settings.opportunities = 0;
-        CHECK(law.mechanism[0] == pf_law_draw(1, "ant", 3, &settings).mechanism[0]);
+        CHECK(schedule.mechanism[0] == pf_schedule_draw(1, "ant", 3, &settings).mechanism[0]);
     }
 }
 
@@ -215,23 +215,24 @@ static void test_groups(void)
 
 static void test_fault_law(void)
 {
-    PF_CASE("law: several faults, distinct, of different gains; the first as with one");
+    PF_CASE("schedule: several faults, distinct, of different gains; the first as with one");
     const double gains[] = {.2, .35, .5};
     for (int trial = 0; trial < 200; trial++) {
-        pf_law_settings one = {200, .2, 4, 0, 1, 1, gains}, s = {200, .2, 4, 0, 3, 3, gains};
-        pf_law a = pf_law_draw(4, "battery", trial, &one), b = pf_law_draw(4, "battery", trial, &s);
+        pf_schedule_settings one = {200, .2, 4, 0, 1, 1, gains}, s = {200, .2, 4, 0, 3, 3, gains};
+        pf_schedule a = pf_schedule_draw(4, "battery", trial, &one),
+                    b = pf_schedule_draw(4, "battery", trial, &s);
         CHECK(a.nominal == b.nominal && a.tau == b.tau && a.reveal == b.reveal);
         CHECK(b.n_changed == (b.nominal ? 0 : 3));
         CHECK(a.nominal || (a.n_changed == 1 && a.mechanism[0] == b.mechanism[0]));
         CHECK(a.nominal || a.gain[0] == .2);
         for (int i = 0; i < b.n_changed; i++) {
-            CHECK(pf_law_fault(&b, b.mechanism[i]) == i && b.mechanism[i] >= 1);
+            CHECK(pf_schedule_fault(&b, b.mechanism[i]) == i && b.mechanism[i] >= 1);
             for (int k = 0; k < i; k++) {
                 CHECK(b.gain[i] != b.gain[k]);
             }
         }
         s.n_faults = 8; // more than there are candidates
-        CHECK(pf_law_draw(4, "battery", trial, &s).n_changed == (b.nominal ? 0 : 4));
+        CHECK(pf_schedule_draw(4, "battery", trial, &s).n_changed == (b.nominal ? 0 : 4));
     }
 }
 
@@ -339,10 +340,10 @@ static void test_ledger(void)
     r.alarm_trials = 60;
     drawer d = {.bytes = NULL};
     for (int i = 0; i < 4; i++) {
-        PF_CASE(i == 0   ? "ledger: nominal trials are run once and kept"
-                : i == 1 ? "ledger: other bins ask again and hear the same"
-                : i == 2 ? "ledger: another calibration gain is another question"
-                         : "ledger: bytes of another size are none");
+        PF_CASE(i == 0   ? "nominal: nominal trials are run once and kept"
+                : i == 1 ? "nominal: other bins ask again and hear the same"
+                : i == 2 ? "nominal: another calibration gain is another question"
+                         : "nominal: bytes of another size are none");
         pf_trial_kits with, without;
         r.bins = i == 1 ? 3 : 5;
         r.g_cal = i == 2 ? .5 : .35;
@@ -350,9 +351,9 @@ static void test_ledger(void)
         int puts = d.puts;
         char key[65];
         strcpy(key, d.key);
-        r.ledgers = (pf_keeper){&d, drawer_get, drawer_put};
+        r.nominal = (pf_blob_store){&d, drawer_get, drawer_put};
         bool good = kit_of(&r, &with);
-        r.ledgers = (pf_keeper){NULL, NULL, NULL};
+        r.nominal = (pf_blob_store){NULL, NULL, NULL};
         if (CHECK(good) && CHECK(kit_of(&r, &without))) {
             CHECK(same_kits(&with, &without));
             CHECK(i == 0 || (strcmp(key, d.key) == 0) == (i == 1));

@@ -1,18 +1,21 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "experiment_impl.h"
-
-#include "coordinate.h"
-#include "kits.h"
-#include "mechanism.h"
+#define _POSIX_C_SOURCE 200809L
+#include "experiment.h"
 
 #include "host/file.h"
 #include "host/text.h"
+#include "preflight/train.h"
+#include "studies.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 // More units than this are a mistake in a suite.
 enum { UNITS_MAX = 4000000 };
@@ -59,9 +62,9 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
                          "n_faults: gains are drawn then; leave out settings and recalibrate");
     }
     for (int i = 0; i < s->stage2.n && status == PF_OK; i++) {
-        if (s->stage2.value[i] > PF_BANK_RECOVERIES) {
+        if (s->stage2.value[i] > PF_RESPONSES_RECOVERIES) {
             status = pf_fail(error, PF_ERR_FORMAT, "stage2: %g is more than %d recovery probes",
-                             s->stage2.value[i], PF_BANK_RECOVERIES);
+                             s->stage2.value[i], PF_RESPONSES_RECOVERIES);
         }
     }
     for (int i = 0; i < s->environments.n && status == PF_OK; i++) {
@@ -152,7 +155,7 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         const char *key;
         int *to;
         double least, most;
-    } keys[] = {{"B2", &c->budget2, 0, PF_BANK_RECOVERIES},
+    } keys[] = {{"B2", &c->budget2, 0, PF_RESPONSES_RECOVERIES},
                 {"K", &c->bins, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST},
                 {"N", &c->episodes, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST},
                 {"P", &c->opportunities, 1, PF_SUITE_OPPORTUNITIES_MOST}};
@@ -572,4 +575,325 @@ pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
                             .alpha = e->suite->alpha,
                             .j_min = e->suite->j_min,
                             .variant = cell->shock};
+}
+
+// --- a part of the units
+
+static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "F",
+                                          "K",           "N",    "P", "A",  "profile"};
+enum { FILTER_KEYS = sizeof filter_keys / sizeof filter_keys[0] };
+
+// The key of a clause and where its values start; -1: none of ours.
+static int clause_key(const char *clause, const char **values)
+{
+    const char *equals = strchr(clause, '=');
+    *values = equals ? equals + 1 : NULL;
+    for (int i = 0; equals && i < FILTER_KEYS; i++) {
+        size_t n = strlen(filter_keys[i]);
+        if (n == (size_t)(equals - clause) && strncmp(filter_keys[i], clause, n) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool value_matches(const pf_filter *f, int key, const char *value, size_t n,
+                          const pf_unit *u)
+{
+    if (key == 0) {
+        return strlen(u->environment) == n && strncmp(u->environment, value, n) == 0;
+    }
+    const pf_cell *c = pf_experiment_cell(f->experiment, u->setting);
+    char text[32], *end = NULL;
+    if (!c || n == 0 || n >= sizeof text) {
+        return false;
+    }
+    memcpy(text, value, n);
+    text[n] = 0;
+    if (strcmp(filter_keys[key], "profile") == 0) {
+        char clause[48];
+        snprintf(clause, sizeof clause, "profile=%s", text);
+        const char *at = strstr(u->setting, clause);
+        return at && (at[strlen(clause)] == 0 || at[strlen(clause)] == ';');
+    }
+    double number = strtod(text, &end);
+    const double have[] = {0,       u->seed,     c->gain,          c->budget2,  c->n_faults,
+                           c->bins, c->episodes, c->opportunities, c->amplitude};
+    return *end == 0 && number == have[key];
+}
+
+static bool clause_matches(const pf_filter *f, int key, const char *values, const pf_unit *u)
+{
+    for (const char *at = values; at;) {
+        const char *comma = strchr(at, ',');
+        size_t n = comma ? (size_t)(comma - at) : strlen(at);
+        if (value_matches(f, key, at, n, u)) {
+            return true;
+        }
+        at = comma ? comma + 1 : NULL;
+    }
+    return false;
+}
+
+bool pf_filter_wants(const void *self, const pf_unit *unit)
+{
+    const pf_filter *f = self;
+    bool named[FILTER_KEYS] = {false}, met[FILTER_KEYS] = {false};
+    for (int i = 0; i < f->n; i++) {
+        const char *values = NULL;
+        int key = clause_key(f->clause[i], &values);
+        if (key >= 0) {
+            named[key] = true;
+            met[key] = met[key] || clause_matches(f, key, values, unit);
+        }
+    }
+    for (int k = 0; k < FILTER_KEYS; k++) {
+        if (named[k] && !met[k]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static pf_status check_value(const pf_filter *f, int i, int key, const char *value, size_t n,
+                             pf_error *error)
+{
+    const pf_experiment *e = f->experiment;
+    for (size_t u = 0; u < e->n_units; u++) {
+        if (value_matches(f, key, value, n, &e->units[u])) {
+            return PF_OK;
+        }
+    }
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)n, value);
+    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s '%s'",
+                   f->clause[i], filter_keys[key], wanted);
+}
+
+pf_status pf_filter_check(const pf_filter *f, pf_error *error)
+{
+    for (int i = 0; i < f->n; i++) {
+        const char *values = NULL;
+        int key = clause_key(f->clause[i], &values);
+        if (key < 0) {
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, K, "
+                           "N, P, A or profile",
+                           f->clause[i]);
+        }
+        for (const char *at = values; at;) {
+            const char *comma = strchr(at, ',');
+            size_t n = comma ? (size_t)(comma - at) : strlen(at);
+            pf_status status = check_value(f, i, key, at, n, error);
+            if (status != PF_OK) {
+                return status;
+            }
+            at = comma ? comma + 1 : NULL;
+        }
+    }
+    return PF_OK;
+}
+
+// --- learned models
+
+enum { PATH_BYTES = 4096 };
+static const double checkpoint_s = 5;
+
+static pf_status another_model(const char *environment, const char *bound, const char *sha,
+                               pf_error *error)
+{
+    char before[17], now[17];
+    snprintf(before, sizeof before, "%.16s", bound);
+    snprintf(now, sizeof now, "%.16s", sha);
+    return pf_fail(error, PF_ERR_MISMATCH,
+                   "%s: the trials in the database were made with another model (sha256 %s..., "
+                   "this is %s...); name its folder with --models, or another --db",
+                   environment, before, now);
+}
+
+pf_status pf_experiment_bound(const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
+        const char *name = e->suite->environments.text[i];
+        char bound[65];
+        status = pf_store_bound(store, e->hash, name, bound, error);
+        if (status != PF_OK || !bound[0]) {
+            continue;
+        }
+        const char *sha = e->models[i] ? pf_model_get_info(e->models[i])->sha256 : "";
+        if (!e->models[i]) {
+            status = pf_fail(error, PF_ERR_FILE,
+                             "the model that made the trials of %s is not in the folder of models; "
+                             "name that with --models",
+                             name);
+        } else if (strcmp(bound, sha) != 0) {
+            status = another_model(name, bound, sha, error);
+        }
+    }
+    return status;
+}
+
+pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
+        if (!e->models[i]) {
+            continue;
+        }
+        const char *name = e->suite->environments.text[i];
+        const char *sha = pf_model_get_info(e->models[i])->sha256;
+        char bound[65];
+        status = pf_store_bind(store, e->hash, name, sha, bound, error);
+        if (status == PF_OK && strcmp(bound, sha) != 0) {
+            status = another_model(name, bound, sha, error);
+        }
+    }
+    return status;
+}
+
+bool pf_experiment_learned(const pf_experiment *e)
+{
+    return e->suite->predictor && strcmp(e->suite->predictor, "ensemble") == 0;
+}
+
+// Epochs over all members as one progress.
+typedef struct watcher {
+    const pf_effort *effort;
+    const pf_train_settings *settings;
+    char what[96];
+    size_t done[PF_MODEL_MEMBERS];
+} watcher;
+
+static void on_epoch(void *self, const pf_epoch *epoch)
+{
+    watcher *w = self;
+    size_t all = (size_t)w->settings->epochs, done = 0;
+    w->done[epoch->member] = epoch->finished ? all : (size_t)epoch->epoch;
+    for (int e = 0; e < w->settings->members; e++) {
+        done += w->done[e];
+    }
+    if (w->effort && w->effort->progress) {
+        w->effort->progress(w->effort->self, w->what, done, all * (size_t)w->settings->members);
+    }
+}
+
+// Data and checkpoints stand beside the model, so a run that was stopped goes on here too.
+static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const char *path,
+                             const pf_effort *effort, pf_error *error)
+{
+    char data_path[PATH_BYTES + 8];
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_transitions *data = NULL;
+    watcher w = {.effort = effort, .settings = s};
+    pf_train_watch watch = {&w, on_epoch};
+    snprintf(data_path, sizeof data_path, "%s.data", path);
+    snprintf(w.what, sizeof w.what, "learning %s", info->name);
+    pf_status status = pf_train_check(s, info, error);
+    if (status == PF_OK) {
+        status = pf_transitions_ready(&data, s, true, plant, data_path, effort, error);
+    }
+    if (status == PF_OK) {
+        status = pf_train(s, data, path, checkpoint_s, effort, &watch, error);
+    }
+    pf_transitions_close(data);
+    return status;
+}
+
+// A model that is there must be of this plant and profile.
+static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
+                             const pf_train_settings *s, const char *path, pf_error *error)
+{
+    const pf_model_info *info = pf_model_get_info(m);
+    pf_error why = {PF_OK, ""};
+    if (pf_model_fits(m, plant, &why) != PF_OK) {
+        return pf_fail(error, PF_ERR_MISMATCH, "%s: %s", path, why.text);
+    }
+    if (info->n_members != s->members || info->n_layers != s->layers || info->width != s->width) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s: %d members of %d x %d, this profile has %d of %d x %d; remove it or "
+                       "name another folder",
+                       path, info->n_members, info->n_layers, info->width, s->members, s->layers,
+                       s->width);
+    }
+    if (pf_train_made(s, m, &why) != PF_OK) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s is not of this profile: %s; remove it or name another folder", path,
+                       why.text);
+    }
+    return PF_OK;
+}
+
+static pf_status rest(const pf_effort *effort, pf_error *error)
+{
+    struct timespec moment = {0, 200000000};
+    nanosleep(&moment, NULL);
+    return effort && effort->stop && *effort->stop
+               ? pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on")
+               : PF_OK;
+}
+
+static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
+                           const pf_effort *effort, pf_error *error)
+{
+    const char *name = e->suite->environments.text[i];
+    char path[PATH_BYTES];
+    pf_train_settings s;
+    pf_plant *plant = NULL;
+    pf_status status = pf_train_profile(&s, e->profile->name, error);
+    if (snprintf(path, sizeof path, "%s/%s-%s.model", folder, name, e->profile->name) >=
+        PATH_BYTES) {
+        status = pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
+    }
+    if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
+        return status;
+    }
+    status = pf_plant_create(&plant, name, error);
+    while (status == PF_OK && access(path, F_OK) != 0) {
+        status = train_model(plant, &s, path, effort, error);
+        if (status == PF_ERR_FILE && (pf_train_busy(path) || access(path, F_OK) == 0)) {
+            status = rest(effort, error); // another run learns it
+        }
+    }
+    status = status ? status : pf_model_load(&e->models[i], path, error);
+    if (status == PF_OK) {
+        status = check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
+    }
+    pf_plant_destroy(plant);
+    return status;
+}
+
+static bool wanted(const pf_experiment *e, const pf_filter *filter, int environment)
+{
+    if (pf_experiment_missing(e, e->suite->environments.text[environment])) {
+        return false;
+    }
+    pf_filter part = filter ? *filter : (pf_filter){0};
+    part.experiment = e;
+    for (size_t i = 0; filter && i < e->n_units; i++) {
+        if (strcmp(e->units[i].environment, e->suite->environments.text[environment]) == 0 &&
+            pf_filter_wants(&part, &e->units[i])) {
+            return true;
+        }
+    }
+    return !filter;
+}
+
+pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_filter *filter,
+                              bool train, const pf_effort *effort, pf_error *error)
+{
+    if (!pf_experiment_learned(e)) {
+        return PF_OK;
+    }
+    if (train && mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return pf_fail(error, PF_ERR_FILE, "the folder of models '%s' cannot be made: %s", folder,
+                       strerror(errno));
+    }
+    e->models = calloc((size_t)e->suite->environments.n, sizeof(*e->models));
+    pf_status status =
+        e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
+    for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
+        status = wanted(e, filter, i) ? learn_one(e, i, folder, train, effort, error) : PF_OK;
+    }
+    return status;
 }

@@ -110,4 +110,7 @@ pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder,
                               const pf_filter *filter, bool train, const pf_effort *effort,
                               pf_error *error);
 
+// The canonical settings, and their hash where the fingerprints are known.
+pf_status pf__experiment_settings(pf_experiment *experiment, pf_error *error);
+
 #endif

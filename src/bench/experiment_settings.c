@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "experiment_impl.h"
+#include "experiment.h"
 
 #include "host/text.h"
 

@@ -6,8 +6,6 @@
 #include "calibrate/fit.h"
 #include "core/session_impl.h"
 #include "host/text.h"
-#include "episode.h"
-#include "ledger.h"
 #include "preflight/design.h"
 
 #include <math.h>
@@ -287,7 +285,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->n_grid = n;
     plan->g_cal = r->g_cal;
     plan->seed = r->seed;
-    plan->hazard = 1 - pow(1 - r->hazard, PF_LAW_PERIOD);
+    plan->hazard = 1 - pow(1 - r->hazard, PF_SCHEDULE_PERIOD);
     plan->n_bins = r->bins;
     plan->episodes = r->episodes;
     bool group = family == PF_FAMILY_GROUP;
@@ -297,11 +295,11 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
     plan->require_probe = false;
     plan->stop = PF_STOP_LATCH;
-    plan->budget1 = PF_BANK_OPPORTUNITIES;
+    plan->budget1 = PF_RESPONSES_OPPORTUNITIES;
     plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;
     plan->members = 1;
     plan->alarm_trials = r->alarm_trials;
-    pf_episode_tasks(plan, pf_plant_get_info(r->plant));
+    pf_loop_tasks(plan, pf_plant_get_info(r->plant));
     if (pf_plant_get_info(r->plant)->n_metrics > 0) {
         set_candidates(plan);
     }
@@ -369,8 +367,8 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
 typedef struct alarm_work {
     const pf_kits_request *request;
     pf_trial_kits *kits;
-    pf_bank bank[2]; // of the paper's library and of the group probes
-    pf_ledger ledger[2];
+    pf_responses responses[2]; // of the paper's library and of the group probes
+    pf_nominal_cache nominal[2];
     void *memory;
     size_t bytes;
     double *maxima; // methods x trials
@@ -382,11 +380,11 @@ static int opportunities(const pf_kits_request *r, int trial)
     pf_rng_init(&rng, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, (uint64_t)trial,
                                     PF_PURPOSE_LAW, 2));
     if (r->opportunities > 0) {
-        return (PF_LAW_TAU + PF_LAW_PERIOD * r->opportunities - 1) / PF_LAW_PERIOD;
+        return (PF_SCHEDULE_TAU + PF_SCHEDULE_PERIOD * r->opportunities - 1) / PF_SCHEDULE_PERIOD;
     }
-    int reveal =
-        PF_LAW_REVEAL_FIRST + (int)pf_rng_below(&rng, PF_LAW_REVEAL_LAST - PF_LAW_REVEAL_FIRST + 1);
-    return (reveal - 1) / PF_LAW_PERIOD;
+    int reveal = PF_SCHEDULE_REVEAL_FIRST +
+                 (int)pf_rng_below(&rng, PF_SCHEDULE_REVEAL_LAST - PF_SCHEDULE_REVEAL_FIRST + 1);
+    return (reveal - 1) / PF_SCHEDULE_PERIOD;
 }
 
 static pf_status nominal_peak(alarm_work *w, const char *method, int trial, double *peak,
@@ -394,7 +392,7 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
 {
     const pf_kits_request *r = w->request;
     int family = pf_family_of(method);
-    pf_bank *bank = &w->bank[family == PF_FAMILY_GROUP];
+    pf_responses *responses = &w->responses[family == PF_FAMILY_GROUP];
     pf_session_config config = {method, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name,
                                                       (uint64_t)trial, PF_PURPOSE_METHOD, 1)};
     pf_session *session = NULL;
@@ -403,8 +401,8 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
     int n = opportunities(r, trial);
     for (int i = 0; i < n && status == PF_OK; i++) {
         pf_ask ask = pf_session_ask(session);
-        const pf_evidence *e = NULL;
-        status = pf_bank_stage1(bank, i, ask.probe, false, &e, error);
+        const pf_stage1_answer *e = NULL;
+        status = pf_responses_stage1(responses, i, ask.probe, false, &e, error);
         if (status == PF_OK) {
             bool norm = family == (int)PF_STATISTIC_NORM;
             pf_match match = pf_match_norm(e->norm);
@@ -415,28 +413,28 @@ static pf_status nominal_peak(alarm_work *w, const char *method, int trial, doub
     return status;
 }
 
-static pf_status open_ledger(alarm_work *w, int b, pf_error *error)
+static pf_status open_nominal(alarm_work *w, int b, pf_error *error)
 {
     const pf_kits_request *r = w->request;
-    pf_ledger *l = &w->ledger[b];
+    pf_nominal_cache *l = &w->nominal[b];
     void *bytes = NULL;
     size_t n = 0;
     pf_status status =
-        pf_ledger_init(l, &w->bank[b], r->seed, r->alarm_trials, r->fingerprint, error);
-    if (status == PF_OK && r->ledgers.get && r->ledgers.get(r->ledgers.self, l->key, &bytes, &n) &&
+        pf_nominal_init(l, &w->responses[b], r->seed, r->alarm_trials, r->fingerprint, error);
+    if (status == PF_OK && r->nominal.get && r->nominal.get(r->nominal.self, l->key, &bytes, &n) &&
         bytes) {
-        pf_ledger_read(l, bytes, n);
+        pf_nominal_read(l, bytes, n);
     }
     free(bytes);
     return status;
 }
 
-static void keep_ledger(const alarm_work *w, int b)
+static void keep_nominal(const alarm_work *w, int b)
 {
-    const pf_keeper *keeper = &w->request->ledgers;
-    const pf_ledger *l = &w->ledger[b];
-    if (l->fresh > 0 && keeper->put) {
-        keeper->put(keeper->self, l->key, l->number, l->n * sizeof *l->number);
+    const pf_blob_store *store = &w->request->nominal;
+    const pf_nominal_cache *l = &w->nominal[b];
+    if (l->fresh > 0 && store->put) {
+        store->put(store->self, l->key, l->number, l->n * sizeof *l->number);
     }
 }
 
@@ -445,10 +443,10 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
     const pf_kits_request *r = w->request;
     for (int trial = 0; trial < r->alarm_trials; trial++) {
         for (int b = 0; b < 2; b++) {
-            if (w->bank[b].kit) {
-                pf_bank_start(&w->bank[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD, 0, NULL,
-                              NULL);
-                pf_ledger_give(&w->ledger[b], trial, &w->bank[b]);
+            if (w->responses[b].kit) {
+                pf_responses_start(&w->responses[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD,
+                                   0, NULL, NULL);
+                pf_nominal_give(&w->nominal[b], trial, &w->responses[b]);
             }
         }
         for (int i = 0; i < r->n_methods; i++) {
@@ -459,8 +457,8 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
             }
         }
         for (int b = 0; b < 2; b++) {
-            if (w->bank[b].kit) {
-                pf_ledger_take(&w->ledger[b], trial, &w->bank[b]);
+            if (w->responses[b].kit) {
+                pf_nominal_take(&w->nominal[b], trial, &w->responses[b]);
             }
         }
     }
@@ -507,19 +505,20 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
     for (int b = 0; b < 2 && status == PF_OK; b++) {
         const pf_kit *kit = pf_kits_library(kits, b == 1);
-        status = kit ? pf_bank_init(&w.bank[b], r->plant, kit, r->model, error) : PF_OK;
-        status = kit && status == PF_OK ? open_ledger(&w, b, error) : status;
-        status = kit && status == PF_OK && is_pooled(r) ? pf_bank_pool(&w.bank[b], error) : status;
+        status = kit ? pf_responses_init(&w.responses[b], r->plant, kit, r->model, error) : PF_OK;
+        status = kit && status == PF_OK ? open_nominal(&w, b, error) : status;
+        status = kit && status == PF_OK && is_pooled(r) ? pf_responses_pool(&w.responses[b], error)
+                                                        : status;
     }
     if (status == PF_OK) {
         status = run_alarms(&w, error);
     }
     for (int b = 0; b < 2; b++) {
         if (status == PF_OK) {
-            keep_ledger(&w, b);
+            keep_nominal(&w, b);
         }
-        pf_ledger_free(&w.ledger[b]);
-        pf_bank_free(&w.bank[b]);
+        pf_nominal_free(&w.nominal[b]);
+        pf_responses_free(&w.responses[b]);
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
         double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);

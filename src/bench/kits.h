@@ -20,8 +20,8 @@ typedef struct pf_trial_kits {
     pf_kit kit[PF_FAMILIES];
 } pf_trial_kits;
 
-// A kit whose probes the methods of a family run, for a bank: families of the paper's library share
-// theirs. NULL: no method needs it.
+// A kit whose probes the methods of a family run, for a responses: families of the paper's library
+// share theirs. NULL: no method needs it.
 const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group);
 
 // Bytes of a session on the largest of them.
@@ -45,13 +45,13 @@ typedef enum pf_risk {
 } pf_risk;
 
 // Where bytes are kept under a key, to save work: what get does not give is computed, and whether a
-// put that fails matters is the keeper's own affair. Both are Nullable: nothing is kept. *bytes
+// put that fails matters is its own affair. Both are Nullable: nothing is kept. *bytes
 // (free with free()) is NULL where there is none.
-typedef struct pf_keeper {
+typedef struct pf_blob_store {
     void *self;
     bool (*get)(void *self, const char *key, void **bytes, size_t *n);
     bool (*put)(void *self, const char *key, const void *bytes, size_t n);
-} pf_keeper;
+} pf_blob_store;
 
 typedef struct pf_kits_request {
     pf_plant *plant;
@@ -67,7 +67,7 @@ typedef struct pf_kits_request {
     const char *const *methods;
     const char *fingerprint; // of the plant
     pf_group_settings group;
-    pf_keeper ledgers; // of the nominal trials
+    pf_blob_store nominal; // of the nominal trials
 } pf_kits_request;
 
 // A checksum of what a plant does: its numbers and its probe and task responses, healthy and weak,

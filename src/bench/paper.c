@@ -4,7 +4,7 @@
 
 #include "host/csv.h"
 #include "host/file.h"
-#include "entries.h"
+#include "stats.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,19 +1,75 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "store_impl.h"
+#define _XOPEN_SOURCE 700
+#include "store.h"
 
 #include "host/text.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { PENDING = 0, RUNNING = 1, DONE = 2, FAILED = 3 };
+// The model that this process makes the trials of an experiment's environment with.
+typedef struct tie {
+    char key[96]; // hash|environment
+    char model[65];
+} tie;
 
-// --- statements with a few bound values
+struct pf_store {
+    sqlite3 *db;
+    char *path;
+    char owner[64];
+    pthread_mutex_t lock;      // of transactions: one at a time within the process; most readers
+                               // go without, SQLite orders their statements
+    bool has[PF_METRIC_COUNT]; // metrics that its table of results has
+    bool has_last_run;         // and whether its experiments say which was run last
+    int n_ties;
+    tie *tie;
+};
 
-void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values)
+// --- statements
+
+static pf_status refuse(pf_store *s, const char *what, pf_error *error)
+{
+    int code = sqlite3_errcode(s->db);
+    if (code == SQLITE_CORRUPT) {
+        return pf_fail(error, PF_ERR_FILE,
+                       "%s: the database is damaged (%s); restore a copy of it, or delete it and "
+                       "run again",
+                       s->path, sqlite3_errmsg(s->db));
+    }
+    const char *advice = code == SQLITE_FULL       ? "; the disk is full"
+                         : code == SQLITE_BUSY     ? "; another process holds it"
+                         : code == SQLITE_READONLY ? "; it cannot be written"
+                         : code == SQLITE_NOTADB   ? "; name another file with --db"
+                                                   : "";
+    return pf_fail(error, PF_ERR_FILE, "%s: %s: %s%s", s->path, what, sqlite3_errmsg(s->db),
+                   advice);
+}
+
+static pf_status run_sql(pf_store *s, const char *sql, pf_error *error)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? PF_OK
+                                                                   : refuse(s, "database", error);
+}
+
+// A value of a statement: text, or where that is NULL a number.
+typedef struct sql_value {
+    const char *text;
+    int64_t number;
+} sql_value;
+
+static void bind_values(sqlite3_stmt *statement, int n, const sql_value *values)
 {
     for (int i = 0; i < n; i++) {
         if (values[i].text) {
@@ -24,42 +80,55 @@ void pf__store_bind(sqlite3_stmt *statement, int n, const pf_bound *values)
     }
 }
 
-static pf_status run_bound(pf_store *s, const char *sql, int n, const pf_bound *values,
+// A statement with its values, to step through; finalize it in any case.
+static pf_status query(pf_store *s, const char *sql, int n, const sql_value *values,
+                       sqlite3_stmt **statement, pf_error *error)
+{
+    *statement = NULL;
+    if (sqlite3_prepare_v2(s->db, sql, -1, statement, NULL) != SQLITE_OK) {
+        return refuse(s, "database", error);
+    }
+    bind_values(*statement, n, values);
+    return PF_OK;
+}
+
+static pf_status run_bound(pf_store *s, const char *sql, int n, const sql_value *values,
                            pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = pf__store_prepare(s, sql, &statement, error);
+    pf_status status = query(s, sql, n, values, &statement, error);
     if (status == PF_OK) {
-        pf__store_bind(statement, n, values);
         int code = sqlite3_step(statement);
-        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK
-                                                           : pf__store_fail(s, "database", error);
+        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK : refuse(s, "database", error);
     }
     sqlite3_finalize(statement);
     return status;
 }
 
-pf_status pf__store_next(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
+// The next row of a walk: *more is false at its end; anything else that is no row is an error.
+static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
 {
     int code = sqlite3_step(statement);
     *more = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : pf__store_fail(s, "reading", error);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : refuse(s, "reading", error);
 }
 
-pf_status pf__store_begin(pf_store *s, pf_error *error)
+// A transaction, for which the process is locked; its end commits if all went well, else rolls
+// back.
+static pf_status begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    pf_status status = pf__store_run(s, "BEGIN IMMEDIATE", error);
+    pf_status status = run_sql(s, "BEGIN IMMEDIATE", error);
     if (status != PF_OK) {
         pthread_mutex_unlock(&s->lock);
     }
     return status;
 }
 
-pf_status pf__store_end(pf_store *s, pf_status status, pf_error *error)
+static pf_status end(pf_store *s, pf_status status, pf_error *error)
 {
     if (status == PF_OK) {
-        status = pf__store_run(s, "COMMIT", error);
+        status = run_sql(s, "COMMIT", error);
     }
     if (status != PF_OK) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
@@ -68,14 +137,561 @@ pf_status pf__store_end(pf_store *s, pf_status status, pf_error *error)
     return status;
 }
 
-pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
-                         const char *settings, const pf_unit *units, size_t n, pf_error *error)
+// --- owners of claims
+
+// Whose claim it is: a process and when it started, so that a reused number is not mistaken.
+static void owner_of(pid_t pid, char out[64])
 {
-    pf_status status = pf__store_begin(s, error);
+    char path[64], line[1024];
+    unsigned long long started = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        size_t n = fread(line, 1, sizeof line - 1, f);
+        line[n] = 0;
+        // the 22nd field; the second may hold spaces but ends at the last bracket
+        char *at = strrchr(line, ')');
+        for (int field = 2; at && field < 22; field++) {
+            at = strchr(at + 1, ' ');
+        }
+        started = at ? strtoull(at, NULL, 10) : 0;
+        fclose(f);
+    }
+    snprintf(out, 64, "%ld-%llu", (long)pid, started);
+}
+
+// Whether the process is there and not merely waiting to be reaped.
+static bool process_runs(pid_t pid)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
+    line[n] = 0;
+    if (f) {
+        fclose(f);
+    }
+    const char *state = strrchr(line, ')');
+    return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+}
+
+static bool owner_alive(const char *owner)
+{
+    char now[64];
+    pid_t pid = (pid_t)strtol(owner, NULL, 10);
+    if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH) || !process_runs(pid)) {
+        return false;
+    }
+    owner_of(pid, now);
+    return strcmp(now, owner) == 0;
+}
+
+// --- tables
+
+static void create_sql(pf_text *sql)
+{
+    pf_text_add(
+        sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
+             " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
+             " settings TEXT NOT NULL, last_run INTEGER);"
+             "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
+             " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
+             " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
+             " reason TEXT, UNIQUE(hash, environment, setting, seed, trial));"
+             "CREATE INDEX IF NOT EXISTS unit_state ON unit(hash, state, id);"
+             "CREATE TABLE IF NOT EXISTS kit(key TEXT NOT NULL, statistic INTEGER NOT NULL,"
+             " bytes BLOB NOT NULL, PRIMARY KEY(key, statistic));"
+             "CREATE TABLE IF NOT EXISTS result(unit INTEGER NOT NULL, method TEXT NOT NULL");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(sql, ", %s REAL", pf_metric_name(i));
+    }
+    pf_text_add(sql, ", PRIMARY KEY(unit, method)) WITHOUT ROWID;");
+}
+
+static void view_sql(pf_text *sql)
+{
+    pf_text_add(sql, "CREATE VIEW IF NOT EXISTS trial_metric(suite, environment, setting, method,"
+                     " seed, trial, metric, value, profile, config_hash) AS ");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf_text_addf(sql,
+                     "%sSELECT e.suite, u.environment, u.setting, r.method, u.seed, u.trial, '%s',"
+                     " r.%s, e.profile, e.hash FROM result r JOIN unit u ON u.id = r.unit JOIN"
+                     " experiment e ON e.hash = u.hash WHERE u.state = 2 AND r.%s IS NOT NULL",
+                     i ? " UNION ALL " : "", pf_metric_name(i), pf_metric_name(i),
+                     pf_metric_name(i));
+    }
+    pf_text_add(sql, ";");
+}
+
+// sqlite3_exec that also waits where SQLite does not do so by itself: while another process turns a
+// new file to write-ahead logging. Returns SQLite's code.
+static int run_waiting(pf_store *s, const char *sql, int (*each)(void *, int, char **, char **),
+                       void *self)
+{
+    enum { TRIES = 1500 };
+    const struct timespec moment = {0, 20000000};
+    int code = SQLITE_BUSY;
+    for (int i = 0; i < TRIES && code == SQLITE_BUSY; i++) {
+        code = sqlite3_exec(s->db, sql, each, self, NULL);
+        if (code == SQLITE_BUSY) {
+            nanosleep(&moment, NULL);
+        }
+    }
+    return code;
+}
+
+// Notes which of the later columns the store has.
+static void note_columns(pf_store *s)
+{
+    sqlite3_stmt *statement = NULL;
+    memset(s->has, 0, sizeof s->has);
+    if (query(s, "PRAGMA table_info(result)", 0, NULL, &statement, NULL) == PF_OK) {
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            int metric = pf_metric_find((const char *)sqlite3_column_text(statement, 1));
+            if (metric >= 0) {
+                s->has[metric] = true;
+            }
+        }
+    }
+    sqlite3_finalize(statement);
+    // which run of all was its last; a count, no time
+    s->has_last_run =
+        query(s, "SELECT last_run FROM experiment", 0, NULL, &statement, NULL) == PF_OK;
+    sqlite3_finalize(statement);
+}
+
+// A store of an earlier version gets the columns that came since, without values in its old rows.
+static void add_missing(const pf_store *s, pf_text *sql)
+{
+    bool any = false;
+    pf_text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        if (!s->has[i]) {
+            pf_text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf_metric_name(i));
+            any = true;
+        }
+    }
+    pf_text_add(sql, any ? "DROP VIEW IF EXISTS trial_metric;" : "");
+}
+
+// Tables and view, as far as they are missing; columns that came later are added.
+static pf_status create_tables(pf_store *s, pf_error *error)
+{
+    pf_text sql = {0}, later = {0};
+    create_sql(&sql);
+    // this needs a new file for a moment alone
+    int code = run_waiting(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL, NULL);
+    pf_status status = code == SQLITE_OK ? PF_OK : refuse(s, "database", error);
+    if (status == PF_OK) {
+        status = run_sql(s, "BEGIN IMMEDIATE", error);
+    }
+    if (status == PF_OK) {
+        status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                            : run_sql(s, sql.data, error);
+        if (status == PF_OK) {
+            note_columns(s);
+            add_missing(s, &later);
+            view_sql(&later);
+            status = later.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                                  : run_sql(s, later.data, error);
+        }
+        sqlite3_exec(s->db, status == PF_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
+    }
+    pf_text_free(&sql);
+    pf_text_free(&later);
+    return status;
+}
+
+// --- opening
+
+pf_status pf_store_check_name(const char *path, pf_error *error)
+{
+    if (!*path || strcmp(path, ":memory:") == 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "--db: '%s' is no file, all results would be lost; name one, such as "
+                       "preflight.db",
+                       path);
+    }
+    if (strncmp(path, "file:", 5) == 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "--db: '%s' is an address; name the file by its path", path);
+    }
+    return PF_OK;
+}
+
+static int note_number(void *self, int n, char **text, char **names)
+{
+    (void)names;
+    *(long *)self = n > 0 && text[0] ? strtol(text[0], NULL, 10) : 0;
+    return 0;
+}
+
+// Whether nothing is in it yet. What is there must be ours, by the columns that every version had;
+// a file of something else is refused before anything is written to it.
+static pf_status inspect(pf_store *s, bool *empty, pf_error *error)
+{
+    static const char *const known[] = {
+        "SELECT hash, suite, profile, preflight, settings FROM experiment",
+        "SELECT id, hash, environment, setting, seed, trial, state, owner, reason FROM unit",
+        "SELECT key, statistic, bytes FROM kit", "SELECT unit, method FROM result"};
+    long n = 0;
+    if (run_waiting(s,
+                    "SELECT (SELECT count(*) FROM sqlite_master) +"
+                    " (SELECT application_id <> 0 FROM pragma_application_id)",
+                    note_number, &n) != SQLITE_OK) {
+        return refuse(s, "database", error);
+    }
+    *empty = n == 0;
+    for (size_t i = 0; n > 0 && i < sizeof known / sizeof known[0]; i++) {
+        sqlite3_stmt *statement = NULL;
+        int code = sqlite3_prepare_v2(s->db, known[i], -1, &statement, NULL);
+        sqlite3_finalize(statement);
+        if (code == SQLITE_ERROR) {
+            return pf_fail(error, PF_ERR_FILE,
+                           "%s: is a database of something else, not of preflight; name another "
+                           "file with --db",
+                           s->path);
+        }
+        if (code != SQLITE_OK) {
+            return refuse(s, "database", error);
+        }
+    }
+    return PF_OK;
+}
+
+// What is committed but not yet in the database itself lies in its log.
+static bool log_is_empty(const char *path)
+{
+    char log[PATH_MAX + 8];
+    struct stat state;
+    snprintf(log, sizeof log, "%s-wal", path);
+    return stat(log, &state) != 0 || state.st_size == 0;
+}
+
+// Whether the files that reading beside a writer needs can be made, and removed again.
+static bool can_write(const char *path)
+{
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash) {
+        slash[slash == parent] = 0;
+    }
+    return access(path, W_OK) == 0 && access(parent, W_OK | X_OK) == 0;
+}
+
+// As an address of SQLite's: the file will not change while it is read.
+static int open_unchanging(pf_store *s, const char *path)
+{
+    pf_text address = {0};
+    pf_text_add(&address, "file:");
+    for (const char *p = path; *p; p++) {
+        if (strchr("%?#", *p)) {
+            pf_text_addf(&address, "%%%02X", (unsigned)(unsigned char)*p);
+        } else {
+            pf_text_add_n(&address, p, 1);
+        }
+    }
+    pf_text_add(&address, "?immutable=1");
+    int code =
+        address.failed
+            ? SQLITE_NOMEM
+            : sqlite3_open_v2(address.data, &s->db,
+                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, NULL);
+    pf_text_free(&address);
+    return code;
+}
+
+// Where it may be written it is opened so, though nothing is written: who only reads leaves the
+// files of its log behind. Where it may not, it is read as one that does not change, or with the
+// log that a writer has left.
+static pf_status open_to_read(pf_store *s, pf_error *error)
+{
+    char path[PATH_MAX];
+    if (!realpath(s->path, path)) {
+        return errno == ENOENT || errno == ENOTDIR
+                   ? pf_fail(error, PF_ERR_FILE,
+                             "%s: there is no such database; `preflight bench run` makes it",
+                             s->path)
+                   : pf_fail(error, PF_ERR_FILE, "%s: cannot open: %s", s->path, strerror(errno));
+    }
+    bool writable = can_write(path), logged = !log_is_empty(path);
+    int flags = (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_FULLMUTEX;
+    int code =
+        writable || logged ? sqlite3_open_v2(path, &s->db, flags, NULL) : open_unchanging(s, path);
+    if (code == SQLITE_OK) {
+        code = sqlite3_exec(s->db, "PRAGMA query_only = 1", NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK && !writable && logged &&
+        sqlite3_exec(s->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL) ==
+            SQLITE_CANTOPEN) {
+        return pf_fail(error, PF_ERR_FILE,
+                       "%s: its latest results are in %s-wal, which cannot be read in a folder "
+                       "that cannot be written; copy both into one of your own",
+                       s->path, s->path);
+    }
+    return code == SQLITE_OK ? PF_OK : refuse(s, "cannot open", error);
+}
+
+pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
+{
+    *store = NULL;
+    pf_status status = pf_store_check_name(path, error);
     if (status != PF_OK) {
         return status;
     }
-    const pf_bound row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
+    pf_store *s = calloc(1, sizeof *s);
+    if (s) {
+        s->path = malloc(strlen(path) + 1);
+    }
+    if (!s || !s->path) {
+        free(s);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    }
+    strcpy(s->path, path);
+    pthread_mutex_init(&s->lock, NULL);
+    owner_of(getpid(), s->owner);
+    if (mode == PF_STORE_READ) {
+        status = open_to_read(s, error);
+    } else if (sqlite3_open_v2(path, &s->db,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+                               NULL) != SQLITE_OK) {
+        status = refuse(s, "cannot open", error);
+    }
+    if (status == PF_OK) {
+        bool empty = false;
+        sqlite3_busy_timeout(s->db, 30000);
+        status = inspect(s, &empty, error);
+        if (status == PF_OK && mode == PF_STORE_WRITE) {
+            status = create_tables(s, error);
+        } else if (status == PF_OK && empty) {
+            status = pf_fail(error, PF_ERR_FILE,
+                             "%s: there are no results in it; `preflight bench run` with this --db "
+                             "makes them",
+                             path);
+        }
+    }
+    if (status == PF_OK) {
+        note_columns(s);
+    }
+    if (status != PF_OK) {
+        pf_store_close(s);
+        return status;
+    }
+    *store = s;
+    return PF_OK;
+}
+
+void pf_store_close(pf_store *s)
+{
+    if (s) {
+        sqlite3_close(s->db);
+        pthread_mutex_destroy(&s->lock);
+        free(s->tie);
+        free(s->path);
+        free(s);
+    }
+}
+
+pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
+    return run_sql(s, sql, error);
+}
+
+enum { RUNNING = 1, DONE = 2, FAILED = 3 }; // of a unit; 0: pending
+
+// --- blobs: bytes under a kind and a key
+
+static pf_status get_blob(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
+                          pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    bool more = false;
+    const sql_value values[] = {{key, 0}, {NULL, kind}};
+    *bytes = NULL;
+    *n = 0;
+    pf_status status = query(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", 2, values,
+                             &statement, error);
+    status = status ? status : next_row(s, statement, &more, error);
+    if (more) {
+        *n = (size_t)sqlite3_column_bytes(statement, 0);
+        *bytes = calloc(*n + 1, 1);
+        if (*bytes) {
+            memcpy(*bytes, sqlite3_column_blob(statement, 0), *n);
+        } else {
+            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
+        }
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static pf_status put_blob(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
+                          pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    const sql_value values[] = {{key, 0}, {NULL, kind}};
+    pf_status status = query(s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)",
+                             2, values, &statement, error);
+    if (status == PF_OK) {
+        sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "kit", error);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+pf_status pf_store_get(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
+                       pf_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    pf_status status = get_blob(s, kind, key, bytes, n, error);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pf_status pf_store_put(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
+                       pf_error *error)
+{
+    pf_status status = begin(s, error);
+    return status ? status : end(s, put_blob(s, kind, key, bytes, n, error), error);
+}
+
+// --- which model made the trials of an environment
+
+// Whether a trial of the environment is done or in the hands of a living process.
+static pf_status has_trials(pf_store *s, const char *hash, const char *environment, bool *has,
+                            pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    bool more = true;
+    const sql_value values[] = {{hash, 0}, {environment, 0}};
+    *has = false;
+    pf_status status = query(s,
+                             "SELECT DISTINCT state, coalesce(owner, '') FROM unit"
+                             " WHERE hash = ? AND environment = ? AND state IN (1, 2)",
+                             2, values, &statement, error);
+    while (!*has && status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK &&
+           more) {
+        *has = sqlite3_column_int(statement, 0) == DONE ||
+               owner_alive((const char *)sqlite3_column_text(statement, 1));
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static pf_status get_model(pf_store *s, const char *key, char bound[65], pf_error *error)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_status status = get_blob(s, PF_BLOB_MODEL, key, &bytes, &n, error);
+    snprintf(bound, 65, "%s", bytes ? (const char *)bytes : "");
+    free(bytes);
+    return status;
+}
+
+static tie *find_tie(const pf_store *s, const char *key)
+{
+    for (int i = 0; i < s->n_ties; i++) {
+        if (strcmp(s->tie[i].key, key) == 0) {
+            return &s->tie[i];
+        }
+    }
+    return NULL;
+}
+
+static pf_status note_tie(pf_store *s, const char *key, const char *model, pf_error *error)
+{
+    tie *known = find_tie(s, key);
+    if (!known) {
+        tie *more = realloc(s->tie, (size_t)(s->n_ties + 1) * sizeof *more);
+        if (!more) {
+            return pf_fail(error, PF_ERR_MEMORY, "out of memory for a database");
+        }
+        s->tie = more;
+        known = &more[s->n_ties++];
+    }
+    snprintf(known->key, sizeof known->key, "%s", key);
+    snprintf(known->model, sizeof known->model, "%s", model);
+    return PF_OK;
+}
+
+// Refuses a unit whose environment another process has tied to another model since.
+static pf_status still_bound(pf_store *s, const pf_unit *unit, pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    char key[96] = "", bound[65];
+    bool more = false;
+    if (s->n_ties == 0) {
+        return PF_OK;
+    }
+    pf_status status = query(s, "SELECT hash FROM unit WHERE id = ?", 1,
+                             &(sql_value){NULL, unit->id}, &statement, error);
+    status = status ? status : next_row(s, statement, &more, error);
+    if (more) {
+        snprintf(key, sizeof key, "%s|%s", (const char *)sqlite3_column_text(statement, 0),
+                 unit->environment);
+    }
+    sqlite3_finalize(statement);
+    const tie *known = find_tie(s, key);
+    if (status != PF_OK || !known) {
+        return status;
+    }
+    status = get_model(s, key, bound, error);
+    if (status == PF_OK && strcmp(bound, known->model) != 0) {
+        status = pf_fail(error, PF_ERR_MISMATCH,
+                         "%s: another process makes the trials of %s with another model; give both "
+                         "the same --models, or another --db",
+                         s->path, unit->environment);
+    }
+    return status;
+}
+
+// One transaction, so that of two processes with two models the second sees the first.
+pf_status pf_store_bind(pf_store *s, const char *hash, const char *environment, const char *model,
+                        char bound[65], pf_error *error)
+{
+    char key[96];
+    bool held = false;
+    snprintf(key, sizeof key, "%s|%s", hash, environment);
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status = get_model(s, key, bound, error);
+    if (status == PF_OK && bound[0] && strcmp(bound, model) != 0) {
+        status = has_trials(s, hash, environment, &held, error);
+    }
+    if (status == PF_OK && !held && strcmp(bound, model) != 0) {
+        status = put_blob(s, PF_BLOB_MODEL, key, model, strlen(model) + 1, error);
+        snprintf(bound, 65, "%s", model);
+    }
+    if (status == PF_OK && !held) {
+        status = note_tie(s, key, model, error);
+    }
+    return end(s, status, error);
+}
+
+pf_status pf_store_bound(pf_store *s, const char *hash, const char *environment, char bound[65],
+                         pf_error *error)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s|%s", hash, environment);
+    return get_model(s, key, bound, error);
+}
+
+// --- units
+
+pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
+                         const char *settings, const pf_unit *units, size_t n, pf_error *error)
+{
+    pf_status status = begin(s, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const sql_value row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
     status = run_bound(s,
                        "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
                        " VALUES(?, ?, ?, ?, ?)",
@@ -88,73 +704,69 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
     }
     sqlite3_stmt *statement = NULL;
     if (status == PF_OK) {
-        status =
-            pf__store_prepare(s,
-                              "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
-                              " VALUES(?, ?, ?, ?, ?)",
-                              &statement, error);
+        status = query(s,
+                       "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
+                       " VALUES(?, ?, ?, ?, ?)",
+                       0, NULL, &statement, error);
     }
     for (size_t i = 0; i < n && status == PF_OK; i++) {
-        const pf_bound values[] = {{hash, 0},
-                                   {units[i].environment, 0},
-                                   {units[i].setting, 0},
-                                   {NULL, units[i].seed},
-                                   {NULL, units[i].trial}};
-        pf__store_bind(statement, 5, values);
-        status =
-            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "database", error);
+        const sql_value values[] = {{hash, 0},
+                                    {units[i].environment, 0},
+                                    {units[i].setting, 0},
+                                    {NULL, units[i].seed},
+                                    {NULL, units[i].trial}};
+        bind_values(statement, 5, values);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "database", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
-    return pf__store_end(s, status, error);
+    return end(s, status, error);
 }
 
 pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
 {
     char dead[64][64];
     int n = 0;
+    bool more = true;
     sqlite3_stmt *statement = NULL;
-    pf_status status = pf__store_begin(s, error);
+    pf_status status = begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    status = pf__store_prepare(
-        s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", &statement,
-        error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{hash, 0}};
-        pf__store_bind(statement, 1, values);
-        bool more = true;
-        while (n < 64 && (status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
-            const char *owner = (const char *)sqlite3_column_text(statement, 0);
-            if (!pf__owner_alive(owner)) {
-                snprintf(dead[n++], sizeof dead[0], "%s", owner);
-            }
+    status = query(s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1",
+                   1, &(sql_value){hash, 0}, &statement, error);
+    while (n < 64 && status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK &&
+           more) {
+        const char *owner = (const char *)sqlite3_column_text(statement, 0);
+        if (!owner_alive(owner)) {
+            snprintf(dead[n++], sizeof dead[0], "%s", owner);
         }
     }
     sqlite3_finalize(statement);
     for (int i = 0; i < n && status == PF_OK; i++) {
-        const pf_bound values[] = {{hash, 0}, {dead[i], 0}};
+        const sql_value values[] = {{hash, 0}, {dead[i], 0}};
         status = run_bound(s,
                            "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
                            " AND coalesce(owner, '') = ?",
                            2, values, error);
     }
-    return pf__store_end(s, status, error);
+    return end(s, status, error);
+}
+
+// One statement in a transaction of its own.
+static pf_status run_alone(pf_store *s, const char *sql, int n, const sql_value *values,
+                           pf_error *error)
+{
+    pf_status status = begin(s, error);
+    return status ? status : end(s, run_bound(s, sql, n, values, error), error);
 }
 
 pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
 {
-    pf_status status = pf__store_begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    const pf_bound values[] = {{hash, 0}};
-    status = run_bound(s,
-                       "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
-                       " state = 3",
-                       1, values, error);
-    return pf__store_end(s, status, error);
+    return run_alone(s,
+                     "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
+                     " state = 3",
+                     1, &(sql_value){hash, 0}, error);
 }
 
 static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
@@ -181,8 +793,7 @@ static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
 {
     bool more = true;
     pf_status status = PF_OK;
-    while (*n < PF_STORE_CLAIM && (status = pf__store_next(s, pending, &more, error)) == PF_OK &&
-           more) {
+    while (*n < PF_STORE_CLAIM && (status = next_row(s, pending, &more, error)) == PF_OK && more) {
         read_unit(pending, &units[*n]);
         if (*n > 0 && !same_trial(&units[0], &units[*n])) {
             break;
@@ -198,41 +809,31 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
 {
     *n = 0;
     sqlite3_stmt *statement = NULL;
-    pf_status status = pf__store_begin(s, error);
+    pf_status status = begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    status = pf__store_prepare(
-        s,
-        "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
-        " state = 0 ORDER BY id",
-        &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{hash, 0}};
-        pf__store_bind(statement, 1, values);
-        status = pick_units(s, statement, wanted, self, units, n, error);
-    }
+    status = query(s,
+                   "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+                   " state = 0 ORDER BY id",
+                   1, &(sql_value){hash, 0}, &statement, error);
+    status = status ? status : pick_units(s, statement, wanted, self, units, n, error);
     sqlite3_finalize(statement);
     for (int i = 0; i < *n && status == PF_OK; i++) {
-        const pf_bound values[] = {{s->owner, 0}, {NULL, units[i].id}};
+        const sql_value values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
             run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
-    return pf__store_end(s, status, error);
+    return end(s, status, error);
 }
 
 pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
 {
-    pf_status status = pf__store_begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
-    status = run_bound(s,
-                       "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
-                       " owner = ?",
-                       2, values, error);
-    return pf__store_end(s, status, error);
+    const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
+    return run_alone(s,
+                     "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
+                     " owner = ?",
+                     2, values, error);
 }
 
 static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
@@ -251,7 +852,7 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
     }
     pf_text_add(&sql, ")");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : pf__store_prepare(s, sql.data, &statement, error);
+                                  : query(s, sql.data, 0, NULL, &statement, error);
     for (int m = 0; m < n_methods && status == PF_OK; m++) {
         sqlite3_bind_int64(statement, 1, unit->id);
         sqlite3_bind_text(statement, 2, methods[m], -1, SQLITE_STATIC);
@@ -262,8 +863,7 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
                 sqlite3_bind_double(statement, i + 3, results[m].value[i]);
             }
         }
-        status =
-            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "results", error);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "results", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
@@ -284,59 +884,55 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                           const char *const *methods, const pf_trial_result *results,
                           pf_error *error)
 {
-    pf_status status = pf__store_begin(s, error);
+    pf_status status = begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const pf_bound values[] = {{NULL, unit->id}, {s->owner, 0}};
+    const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
     status = run_bound(s,
                        "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
                        " state = 1 AND owner = ?",
                        2, values, error);
     status = status ? status : check_ended(s, unit, error);
     if (status == PF_OK) {
-        status = pf__store_still_bound(s, unit, error);
+        status = still_bound(s, unit, error);
     }
     if (status == PF_OK) {
         status = insert_results(s, unit, n_methods, methods, results, error);
     }
-    return pf__store_end(s, status, error);
+    return end(s, status, error);
 }
 
 pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
-    pf_status status = pf__store_begin(s, error);
+    pf_status status = begin(s, error);
     if (status != PF_OK) {
         return status;
     }
-    const pf_bound values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
+    const sql_value values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
     status =
         run_bound(s,
                   "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
                   " 1 AND owner = ?",
                   3, values, error);
     status = status ? status : check_ended(s, unit, error);
-    return pf__store_end(s, status, error);
+    return end(s, status, error);
 }
 
 pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
+    bool more = true;
     memset(counts, 0, sizeof *counts);
-    pf_status status = pf__store_prepare(
-        s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{hash, 0}};
-        pf__store_bind(statement, 1, values);
-        bool more = true;
-        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
-            int64_t n = sqlite3_column_int64(statement, 1);
-            int state = sqlite3_column_int(statement, 0);
-            counts->total += n;
-            counts->done += state == DONE ? n : 0;
-            counts->failed += state == FAILED ? n : 0;
-            counts->running += state == RUNNING ? n : 0;
-        }
+    pf_status status = query(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", 1,
+                             &(sql_value){hash, 0}, &statement, error);
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        int64_t n = sqlite3_column_int64(statement, 1);
+        int state = sqlite3_column_int(statement, 0);
+        counts->total += n;
+        counts->done += state == DONE ? n : 0;
+        counts->failed += state == FAILED ? n : 0;
+        counts->running += state == RUNNING ? n : 0;
     }
     sqlite3_finalize(statement);
     return status;
@@ -345,18 +941,15 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
 pf_status pf_store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
+    bool more = true;
     *n = 0;
-    pf_status status = pf__store_prepare(s,
-                                         "SELECT coalesce(owner, ''), count(*) FROM unit WHERE"
-                                         " hash = ? AND state = 1 GROUP BY owner",
-                                         &statement, error);
-    if (status == PF_OK) {
-        bool more = true;
-        pf__store_bind(statement, 1, &(pf_bound){hash, 0});
-        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
-            bool alive = pf__owner_alive((const char *)sqlite3_column_text(statement, 0));
-            *n += alive ? sqlite3_column_int64(statement, 1) : 0;
-        }
+    pf_status status = query(s,
+                             "SELECT coalesce(owner, ''), count(*) FROM unit WHERE hash = ? AND"
+                             " state = 1 GROUP BY owner",
+                             1, &(sql_value){hash, 0}, &statement, error);
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        bool alive = owner_alive((const char *)sqlite3_column_text(statement, 0));
+        *n += alive ? sqlite3_column_int64(statement, 1) : 0;
     }
     sqlite3_finalize(statement);
     return status;
@@ -367,20 +960,16 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
                             void *self, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status =
-        pf__store_prepare(s,
-                          "SELECT id, environment, setting, seed, trial, reason FROM unit"
-                          " WHERE hash = ? AND state = ? ORDER BY id",
-                          &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{hash, 0}, {NULL, state}};
-        pf__store_bind(statement, 2, values);
-        bool more = true;
-        while ((status = pf__store_next(s, statement, &more, error)) == PF_OK && more) {
-            pf_unit unit;
-            read_unit(statement, &unit);
-            each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
-        }
+    bool more = true;
+    const sql_value values[] = {{hash, 0}, {NULL, state}};
+    pf_status status = query(s,
+                             "SELECT id, environment, setting, seed, trial, reason FROM unit"
+                             " WHERE hash = ? AND state = ? ORDER BY id",
+                             2, values, &statement, error);
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        pf_unit unit;
+        read_unit(statement, &unit);
+        each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
     }
     sqlite3_finalize(statement);
     return status;
@@ -412,14 +1001,9 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
     pf_text_add(&sql, " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
                       " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : pf__store_prepare(s, sql.data, &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{hash, 0}};
-        pf__store_bind(statement, 1, values);
-    }
+                                  : query(s, sql.data, 1, &(sql_value){hash, 0}, &statement, error);
     bool more = true;
-    while (status == PF_OK && (status = pf__store_next(s, statement, &more, error)) == PF_OK &&
-           more) {
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
         pf_unit unit;
         pf_trial_result result;
         read_unit(statement, &unit);
@@ -435,51 +1019,95 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
     return status;
 }
 
-pf_status pf_store_kit_get(pf_store *s, const char *key, int statistic, void **bytes, size_t *n,
-                           pf_error *error)
+// --- experiments
+
+pf_status pf_store_configs(pf_store *s, const char *suite, const char *profile, int most,
+                           char (*hashes)[65], int *n, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    *bytes = NULL;
+    bool more = true;
+    const sql_value values[] = {{suite, 0}, {profile, 0}};
     *n = 0;
-    pthread_mutex_lock(&s->lock);
-    pf_status status = pf__store_prepare(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?",
-                                         &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
-        pf__store_bind(statement, 2, values);
-        bool more = false;
-        status = pf__store_next(s, statement, &more, error);
-        if (more) {
-            *n = (size_t)sqlite3_column_bytes(statement, 0);
-            *bytes = malloc(*n + 1);
-            if (*bytes) {
-                memcpy(*bytes, sqlite3_column_blob(statement, 0), *n);
-            } else {
-                status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
-            }
+    pf_status status =
+        query(s,
+              s->has_last_run ? "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                " ORDER BY coalesce(last_run, 0) DESC, ordinal DESC"
+                              : "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                " ORDER BY ordinal DESC",
+              2, values, &statement, error);
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        if (*n < most) {
+            snprintf(hashes[*n], 65, "%s", (const char *)sqlite3_column_text(statement, 0));
         }
+        (*n)++;
     }
     sqlite3_finalize(statement);
-    pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-pf_status pf_store_kit_put(pf_store *s, const char *key, int statistic, const void *bytes, size_t n,
-                           pf_error *error)
+pf_status pf_store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = pf__store_begin(s, error);
-    if (status != PF_OK) {
-        return status;
+    bool more = false;
+    pf_status status = query(s, "SELECT settings FROM experiment WHERE hash = ?", 1,
+                             &(sql_value){hash, 0}, &statement, error);
+    status = status ? status : next_row(s, statement, &more, error);
+    pf_text_add(out, more ? (const char *)sqlite3_column_text(statement, 0) : "");
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static void add_difference(pf_text *out, const char *key, const char *value)
+{
+    enum { SHOWN = 60 };
+    if (!value && strcmp(key, "processor") == 0) {
+        return; // goes with the predictor
     }
-    status = pf__store_prepare(
-        s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)", &statement, error);
-    if (status == PF_OK) {
-        const pf_bound values[] = {{key, 0}, {NULL, statistic}};
-        pf__store_bind(statement, 2, values);
-        sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__store_fail(s, "kit", error);
+    if (!value && strcmp(key, "predictor") == 0) {
+        value = "twin";
+    }
+    bool cut = value && strlen(value) > SHOWN;
+    pf_text_addf(out, "%s%s=%.*s%s", out->size > 0 ? ", " : "", key, SHOWN, value ? value : "none",
+                 cut ? "..." : "");
+}
+
+pf_status pf_store_differences(pf_store *s, const char *hash, const char *settings, pf_text *out,
+                               pf_error *error)
+{
+    static const char sql[] =
+        "WITH a AS (SELECT key, value FROM json_each((SELECT settings FROM experiment WHERE"
+        " hash = ?1))), b AS (SELECT key, value FROM json_each(?2))"
+        " SELECT key, value FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.key = a.key AND"
+        " b.value IS a.value) AND (key <> 'fingerprints' OR key IN (SELECT key FROM b))"
+        " UNION ALL SELECT key, NULL FROM b WHERE key NOT IN (SELECT key FROM a)";
+    sqlite3_stmt *statement = NULL;
+    pf_text found = {0};
+    bool more = true;
+    const sql_value values[] = {{hash, 0}, {settings, 0}};
+    pf_status status = query(s, sql, 2, values, &statement, error);
+    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+        add_difference(&found, (const char *)sqlite3_column_text(statement, 0),
+                       (const char *)sqlite3_column_text(statement, 1));
     }
     sqlite3_finalize(statement);
-    return pf__store_end(s, status, error);
+    pf_text_add(out, found.data ? found.data : "");
+    pf_text_free(&found);
+    return status;
+}
+
+pf_status pf_store_number(pf_store *s, const char *hash, const char *key, double *value,
+                          pf_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    bool more = false;
+    const sql_value values[] = {{hash, 0}, {key, 0}};
+    pf_status status =
+        query(s, "SELECT json_extract(settings, '$.' || ?2) FROM experiment WHERE hash = ?1", 2,
+              values, &statement, error);
+    status = status ? status : next_row(s, statement, &more, error);
+    if (more && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        *value = sqlite3_column_double(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    return status;
 }

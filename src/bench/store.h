@@ -104,16 +104,20 @@ pf_status pf_store_bind(pf_store *store, const char *hash, const char *environme
 pf_status pf_store_bound(pf_store *store, const char *hash, const char *environment, char bound[65],
                          pf_error *error);
 
-// Calibrated kits, kept so that a resumed run need not calibrate again. *bytes (free with free())
-// is NULL where there is none.
-// What else is kept in the same way, in places that no statistic has.
-enum {
-    PF_STORE_LEDGER = 3, // answers of nominal trials
-    PF_STORE_MODEL = 100 // which model the trials of an environment were made with
-};
-pf_status pf_store_kit_get(pf_store *store, const char *key, int statistic, void **bytes, size_t *n,
-                           pf_error *error);
-pf_status pf_store_kit_put(pf_store *store, const char *key, int statistic, const void *bytes,
-                           size_t n, pf_error *error);
+// What is kept to save work, by kind: the numbers stand in databases. Kits have the number of their
+// family.
+typedef enum pf_blob {
+    PF_BLOB_KIT_MATCHED = 0, // of methods on the matched statistic
+    PF_BLOB_KIT_NORM = 1,    // of methods on the residual norm
+    PF_BLOB_KIT_GROUP = 2,   // of group methods
+    PF_BLOB_NOMINAL = 3,     // answers of nominal trials
+    PF_BLOB_MODEL = 100      // which model made the trials of an environment
+} pf_blob;
+
+// *bytes (free with free()) is NULL where there is none.
+pf_status pf_store_get(pf_store *store, pf_blob kind, const char *key, void **bytes, size_t *n,
+                       pf_error *error);
+pf_status pf_store_put(pf_store *store, pf_blob kind, const char *key, const void *bytes, size_t n,
+                       pf_error *error);
 
 #endif

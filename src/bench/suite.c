@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "settings/schema.h"
-#include "law.h"
+#include "trial.h"
 #include "preflight/calibrate.h"
 #include "preflight/plant.h"
 
@@ -50,7 +50,7 @@ static const pf_schema_row episodes_element = {
 static const pf_schema_shape episodes_shape = {.single = &episodes_element,
                                                .element = &episodes_element};
 
-static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, PF_LAW_FAULTS,
+static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, PF_SCHEDULE_FAULTS,
                                              0,  NULL,          "mechanisms"};
 static const pf_schema_shape n_faults_shape = {.single = &faults_element,
                                                .element = &faults_element};
@@ -92,7 +92,7 @@ static const pf_schema_row rows[] = {
     {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(hazard), NULL, "per round"},
     {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(alpha), NULL, "risk of the certificate"},
     {"j_min", PF_KIND_NUMBER, 0, 0, 1, AT(j_min), NULL, "return that a go needs"},
-    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_LAW_FAULTS, AT(n_faults), &n_faults_shape,
+    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_SCHEDULE_FAULTS, AT(n_faults), &n_faults_shape,
      "mechanisms that change at once, gains drawn from the list"},
     {"probes", PF_KIND_TEXT, 0, 1, 1024, AT(probes), NULL,
      "of the group methods: single, designed or a file"},

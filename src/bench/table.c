@@ -2,12 +2,176 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.h"
 
-#include "grid.h"
-
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- a table of short texts, written as Markdown or LaTeX
+
+// A table of short texts, written as Markdown or LaTeX.
+
+enum { WORD = 72 };
+
+typedef enum table_format { FORMAT_MD, FORMAT_TEX } table_format;
+
+typedef struct text_table {
+    int rows, columns;  // without the header row and the label column
+    char (*word)[WORD]; // (rows + 1) x (columns + 1), the first of each are labels
+    bool *bold;         // likewise
+    char caption[256];
+} text_table;
+
+static void text_table_free(text_table *g)
+{
+    free(g->word);
+    free(g->bold);
+    *g = (text_table){0};
+}
+
+static pf_status text_table_init(text_table *g, int rows, int columns, pf_error *error)
+{
+    size_t n = ((size_t)rows + 1) * ((size_t)columns + 1);
+    *g = (text_table){.rows = rows, .columns = columns};
+    g->word = calloc(n, sizeof *g->word);
+    g->bold = calloc(n, sizeof *g->bold);
+    if (!g->word || !g->bold) {
+        text_table_free(g);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    return PF_OK;
+}
+
+static size_t place(const text_table *g, int row, int column)
+{
+    return (size_t)row * ((size_t)g->columns + 1) + (size_t)column;
+}
+
+// Sets a word; row and column 0 are labels.
+#if defined(__GNUC__)
+__attribute__((format(printf, 5, 6)))
+#endif
+static void
+text_table_set(text_table *g, int row, int column, bool bold, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(g->word[place(g, row, column)], WORD, format, list);
+    va_end(list);
+    g->bold[place(g, row, column)] = bold;
+}
+
+// Markdown
+
+// The bold part is what stands before the first space: the number without its interval.
+static void md_word(const text_table *g, int row, int column, char out[WORD + 8])
+{
+    const char *word = g->word[place(g, row, column)];
+    int head = (int)strcspn(word, column ? " " : "");
+    if (g->bold[place(g, row, column)]) {
+        snprintf(out, WORD + 8, "**%.*s**%s", head, word, word + head);
+    } else {
+        snprintf(out, WORD + 8, "%s", word);
+    }
+}
+
+static void write_md(const text_table *g, pf_text *out)
+{
+    char word[WORD + 8];
+    pf_text_addf(out, "%s\n\n", g->caption);
+    for (int row = 0; row <= g->rows; row++) {
+        for (int column = 0; column <= g->columns; column++) {
+            int width = 3;
+            for (int r = 0; r <= g->rows; r++) {
+                md_word(g, r, column, word);
+                width = (int)strlen(word) > width ? (int)strlen(word) : width;
+            }
+            md_word(g, row, column, word);
+            pf_text_addf(out, "| %-*s ", width, word);
+        }
+        pf_text_add(out, "|\n");
+        for (int column = 0; row == 0 && column <= g->columns; column++) {
+            pf_text_add(out, column ? "|---:" : "|---");
+        }
+        pf_text_add(out, row == 0 ? "|\n" : "");
+    }
+    pf_text_add(out, "\n");
+}
+
+// LaTeX
+
+static void add_tex(pf_text *out, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n && s[i]; i++) {
+        if (strchr("_%&#$", s[i])) {
+            pf_text_addf(out, "\\%c", s[i]);
+        } else {
+            pf_text_add_n(out, s + i, 1);
+        }
+    }
+}
+
+static void tex_word(const text_table *g, int row, int column, pf_text *out)
+{
+    const char *word = g->word[place(g, row, column)];
+    size_t head = strcspn(word, column ? " " : "");
+    bool bold = g->bold[place(g, row, column)];
+    pf_text_add(out, bold ? "\\textbf{" : "");
+    add_tex(out, word, head);
+    pf_text_add(out, bold ? "}" : "");
+    add_tex(out, word + head, strlen(word + head));
+}
+
+static void write_tex(const text_table *g, pf_text *out)
+{
+    pf_text_add(out, "\\begin{table}[ht]\n\\centering\n\\caption{");
+    add_tex(out, g->caption, strlen(g->caption));
+    pf_text_add(out, "}\n\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}{l");
+    for (int column = 0; column < g->columns; column++) {
+        pf_text_add(out, "r");
+    }
+    pf_text_add(out, "}\n\\hline\n");
+    for (int row = 0; row <= g->rows; row++) {
+        for (int column = 0; column <= g->columns; column++) {
+            pf_text_add(out, column ? " & " : "");
+            tex_word(g, row, column, out);
+        }
+        pf_text_addf(out, " \\\\\n%s", row == 0 || row == g->rows ? "\\hline\n" : "");
+    }
+    pf_text_add(out, "\\end{tabular}}\n\\end{table}\n\n");
+}
+
+static void text_table_write(const text_table *g, table_format format, pf_text *out)
+{
+    if (format == FORMAT_TEX) {
+        write_tex(g, out);
+    } else {
+        write_md(g, out);
+    }
+}
+
+// A heading and a paragraph of the same document.
+static void write_heading(const char *text, table_format format, pf_text *out)
+{
+    if (format == FORMAT_TEX) {
+        pf_text_add(out, "\\subsection*{");
+        add_tex(out, text, strlen(text));
+        pf_text_add(out, "}\n\n");
+    } else {
+        pf_text_addf(out, "## %s\n\n", text);
+    }
+}
+
+static void write_paragraph(const char *text, table_format format, pf_text *out)
+{
+    if (format == FORMAT_TEX) {
+        add_tex(out, text, strlen(text));
+    } else {
+        pf_text_add(out, text);
+    }
+    pf_text_add(out, "\n\n");
+}
 
 // --- csv
 
@@ -118,7 +282,7 @@ static int list_environments(const pf_report *r, const char **out)
 
 typedef struct sheet {
     const pf_report *report;
-    pf_grid_format format;
+    table_format format;
     pf_text *out;
     const char *environment[MOST_COLUMNS];
     int n_environments;
@@ -133,7 +297,7 @@ static int digits(double value)
     return fabs(value) < 10 ? 3 : 1;
 }
 
-static void put_entry(pf_grid *g, int row, int at, bool bold, const pf_entry *e,
+static void put_entry(text_table *g, int row, int at, bool bold, const pf_entry *e,
                       const pf_paper_row *paper)
 {
     char beside[24] = "";
@@ -142,12 +306,12 @@ static void put_entry(pf_grid *g, int row, int at, bool bold, const pf_entry *e,
         snprintf(beside, sizeof beside, " (%.*f)", digits(paper->mean), paper->mean);
     }
     if (e && !isnan(e->lo)) {
-        pf_grid_set(g, row, at, bold, "%.*f [%.*f, %.*f]%s", d, e->mean, d, e->lo, d, e->hi,
-                    beside);
+        text_table_set(g, row, at, bold, "%.*f [%.*f, %.*f]%s", d, e->mean, d, e->lo, d, e->hi,
+                       beside);
     } else if (e) {
-        pf_grid_set(g, row, at, bold, "%.*f%s", d, e->mean, beside);
+        text_table_set(g, row, at, bold, "%.*f%s", d, e->mean, beside);
     } else {
-        pf_grid_set(g, row, at, false, "-%s", beside);
+        text_table_set(g, row, at, false, "-%s", beside);
     }
 }
 
@@ -184,31 +348,31 @@ static pf_status write_methods(const sheet *s, const char *metric, const column 
                                const char *caption, bool difference, pf_error *error)
 {
     const pf_entries *all = s->report->entries;
-    pf_grid g;
+    text_table g;
     int row = 0;
-    pf_status status = pf_grid_init(&g, all->n_methods - difference, n, error);
+    pf_status status = text_table_init(&g, all->n_methods - difference, n, error);
     if (status != PF_OK) {
         return status;
     }
     snprintf(g.caption, sizeof g.caption, "%s", caption);
-    pf_grid_set(&g, 0, 0, false, "Method");
+    text_table_set(&g, 0, 0, false, "Method");
     for (int m = 0; m < all->n_methods; m++) {
         const char *method = all->method[m];
         if (difference && strcmp(method, PF_REFERENCE) == 0) {
             continue;
         }
-        pf_grid_set(&g, ++row, 0, false, "%s", pf_label_method(method));
+        text_table_set(&g, ++row, 0, false, "%s", pf_label_method(method));
         for (int c = 0; c < n; c++) {
             const column *k = &columns[c];
             const pf_entry *e = pf_entries_find(all, k->environment, k->setting, metric, method);
             const pf_paper_row *p = paper_beside(s->report, k, metric, method);
-            pf_grid_set(&g, 0, c + 1, false, "%s", k->label);
+            text_table_set(&g, 0, c + 1, false, "%s", k->label);
             put_entry(&g, row, c + 1, difference ? is_resolved(e) : is_best(all, k, metric, e), e,
                       p);
         }
     }
-    pf_grid_write(&g, s->format, s->out);
-    pf_grid_free(&g);
+    text_table_write(&g, s->format, s->out);
+    text_table_free(&g);
     return PF_OK;
 }
 
@@ -325,10 +489,10 @@ static pf_status write_differences(const sheet *s, const char *setting, pf_error
             continue;
         }
         if (!headed) {
-            pf_grid_heading("Paired differences to EG-MPT", s->format, s->out);
-            pf_grid_paragraph("Method minus EG-MPT on the same trials. Bold: the interval leaves "
-                              "out zero.",
-                              s->format, s->out);
+            write_heading("Paired differences to EG-MPT", s->format, s->out);
+            write_paragraph("Method minus EG-MPT on the same trials. Bold: the interval leaves "
+                            "out zero.",
+                            s->format, s->out);
             headed = true;
         }
         int direction = pf_metric_direction(r->metrics[i]);
@@ -354,12 +518,12 @@ static pf_status write_certificates(const sheet *s, const char *setting, pf_erro
     if (!has_metric(s->report->entries, metrics[0][0])) {
         return PF_OK;
     }
-    pf_grid_heading("Certificates", s->format, s->out);
+    write_heading("Certificates", s->format, s->out);
     snprintf(text, sizeof text,
              "Shares pooled within a seed, Clopper-Pearson intervals on the pooled counts; the "
              "certificate promises at most %g violations.",
              s->report->alpha);
-    pf_grid_paragraph(text, s->format, s->out);
+    write_paragraph(text, s->format, s->out);
     for (int i = 0; i < 5 && status == PF_OK; i++) {
         if (has_metric(s->report->entries, metrics[i][0])) {
             status = write_metric(s, metrics[i][0], setting, metrics[i][1], false, error);
@@ -375,19 +539,19 @@ static pf_status write_ranks(const sheet *s, const char *setting, pf_error *erro
     static const char *const metrics[] = {"rank_compensation_error", "rank_worst_error",
                                           "rank_crps", "rank_probes", "rank_coverage"};
     const pf_report *r = s->report;
-    pf_grid g;
-    pf_status status = pf_grid_init(&g, s->n_environments, 5, error);
+    text_table g;
+    pf_status status = text_table_init(&g, s->n_environments, 5, error);
     if (status != PF_OK) {
         return status;
     }
     snprintf(g.caption, sizeof g.caption,
              "Rank of EG-MPT among the eight methods, %s: ours [95 %% interval] (the paper's)",
              setting);
-    pf_grid_set(&g, 0, 0, false, "Plant");
+    text_table_set(&g, 0, 0, false, "Plant");
     for (int k = 0; k < 5; k++) {
         char name[64];
         pf_label_metric(metrics[k] + strlen("rank_"), name);
-        pf_grid_set(&g, 0, k + 1, false, "%s", name);
+        text_table_set(&g, 0, k + 1, false, "%s", name);
         for (int i = 0; i < s->n_environments; i++) {
             const char *environment = s->environment[i];
             const pf_entry *e =
@@ -398,18 +562,18 @@ static pf_status write_ranks(const sheet *s, const char *setting, pf_error *erro
             if (p) {
                 snprintf(beside, sizeof beside, " (%.0f)", p->mean);
             }
-            pf_grid_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+            text_table_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
             bool mean = strcmp(environment, PF_MACRO) == 0;
             if (e) {
-                pf_grid_set(&g, i + 1, k + 1, e->mean == 1, "%.*f [%.*f, %.*f]%s", mean ? 1 : 0,
-                            e->mean, mean ? 1 : 0, e->lo, mean ? 1 : 0, e->hi, beside);
+                text_table_set(&g, i + 1, k + 1, e->mean == 1, "%.*f [%.*f, %.*f]%s", mean ? 1 : 0,
+                               e->mean, mean ? 1 : 0, e->lo, mean ? 1 : 0, e->hi, beside);
             } else {
-                pf_grid_set(&g, i + 1, k + 1, false, "-%s", beside);
+                text_table_set(&g, i + 1, k + 1, false, "-%s", beside);
             }
         }
     }
-    pf_grid_write(&g, s->format, s->out);
-    pf_grid_free(&g);
+    text_table_write(&g, s->format, s->out);
+    text_table_free(&g);
     return PF_OK;
 }
 
@@ -418,10 +582,10 @@ static pf_status write_removal(const sheet *s, const char *metric, const char *s
 {
     const pf_report *r = s->report;
     const pf_entries *all = r->entries;
-    pf_grid g;
+    text_table g;
     char name[64], difference[80];
     int at = 0;
-    pf_status status = pf_grid_init(&g, s->n_environments, all->n_methods - 1, error);
+    pf_status status = text_table_init(&g, s->n_environments, all->n_methods - 1, error);
     if (status != PF_OK) {
         return status;
     }
@@ -431,25 +595,25 @@ static pf_status write_removal(const sheet *s, const char *metric, const char *s
              setting,
              pf_metric_direction(metric) > 0 ? "below zero the removed part helps"
                                              : "above zero the removed part helps");
-    pf_grid_set(&g, 0, 0, false, "Plant");
+    text_table_set(&g, 0, 0, false, "Plant");
     for (int m = 0; m < all->n_methods; m++) {
         if (strcmp(all->method[m], PF_REFERENCE) == 0) {
             continue;
         }
         const char *label = pf_label_method(all->method[m]), *comma = strstr(label, ", ");
-        pf_grid_set(&g, 0, ++at, false, "%s", comma ? comma + 2 : label);
+        text_table_set(&g, 0, ++at, false, "%s", comma ? comma + 2 : label);
         for (int i = 0; i < s->n_environments; i++) {
             // the overall row first
             const char *environment =
                 s->environment[(i + s->n_environments - 1) % s->n_environments];
             const pf_entry *e =
                 pf_entries_find(all, environment, setting, difference, all->method[m]);
-            pf_grid_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+            text_table_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
             put_entry(&g, i + 1, at, is_resolved(e), e, NULL);
         }
     }
-    pf_grid_write(&g, s->format, s->out);
-    pf_grid_free(&g);
+    text_table_write(&g, s->format, s->out);
+    text_table_free(&g);
     return PF_OK;
 }
 
@@ -469,7 +633,7 @@ static void write_head(const sheet *s)
     const pf_report *r = s->report;
     char text[600];
     snprintf(text, sizeof text, "%s: %s", r->suite, r->title);
-    pf_grid_heading(text, s->format, s->out);
+    write_heading(text, s->format, s->out);
     snprintf(
         text, sizeof text,
         "Profile %s, config %s. Mean of seed means [95 %% interval] (the paper's number); bold "
@@ -481,11 +645,11 @@ static void write_head(const sheet *s)
             ? " The paper's mean is over the plants it shows: compare it with 'Mean of "
               "these'."
             : "");
-    pf_grid_paragraph(text, s->format, s->out);
+    write_paragraph(text, s->format, s->out);
     if (r->settings) {
         pf_text set = {0};
         pf_text_addf(&set, "Settings other than the suite's: %s.", r->settings);
-        pf_grid_paragraph(set.data ? set.data : "", s->format, s->out);
+        write_paragraph(set.data ? set.data : "", s->format, s->out);
         pf_text_free(&set);
     }
 }
@@ -499,7 +663,7 @@ static void write_foot(const sheet *s)
                  "%lld of %lld trials are done, %lld failed: the numbers above are without the "
                  "rest.",
                  (long long)r->done, (long long)r->total, (long long)r->failed);
-        pf_grid_paragraph(text, s->format, s->out);
+        write_paragraph(text, s->format, s->out);
     }
 }
 
@@ -526,7 +690,7 @@ static pf_status write_grids(const sheet *s, pf_error *error)
 pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)
 {
     sheet s = {.report = r, .out = out};
-    s.format = strcmp(format, "tex") == 0 ? PF_GRID_TEX : PF_GRID_MD;
+    s.format = strcmp(format, "tex") == 0 ? FORMAT_TEX : FORMAT_MD;
     s.n_environments = list_environments(r, s.environment);
     write_head(&s);
     pf_status status = write_grids(&s, error);

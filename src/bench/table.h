@@ -4,7 +4,7 @@
 #define PF_TABLE_H
 
 #include "host/text.h"
-#include "entries.h"
+#include "stats.h"
 #include "paper.h"
 
 // What a table or a figure of a suite is made of.

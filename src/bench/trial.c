@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "domain.h"
+#include "trial.h"
 
 #include "core/session_impl.h"
-#include "episode.h"
 #include "preflight/recovery.h"
+#include "preflight/rng.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const metric_names[] = {
@@ -30,10 +31,520 @@ int pf_metric_find(const char *name)
     return -1;
 }
 
+// --- fault schedule
+
+// Position of a trial in a shuffle of all trials of its seed.
+static int shuffled_rank(uint64_t seed, const char *environment, int trial, int trials)
+{
+    pf_rng rng;
+    int rank = 0;
+    uint64_t mine = 0;
+    for (int i = 0; i < trials; i++) {
+        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
+        uint64_t bits = pf_rng_bits(&rng);
+        mine = i == trial ? bits : mine;
+    }
+    for (int i = 0; i < trials; i++) {
+        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
+        uint64_t bits = pf_rng_bits(&rng);
+        rank += bits < mine || (bits == mine && i < trial);
+    }
+    return rank;
+}
+
+int pf_schedule_fault(const pf_schedule *schedule, int mechanism)
+{
+    for (int i = 0; i < schedule->n_changed; i++) {
+        if (schedule->mechanism[i] == mechanism) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// Further changed mechanisms, different from those before.
+static void draw_mechanisms(pf_schedule *schedule, pf_rng *rng, int n, int candidates)
+{
+    while (schedule->n_changed < n) {
+        int mechanism = 1 + (int)pf_rng_below(rng, (uint32_t)candidates);
+        if (pf_schedule_fault(schedule, mechanism) < 0) {
+            schedule->mechanism[schedule->n_changed++] = mechanism;
+        }
+    }
+}
+
+// Whether a gain was given to one of the first n faults.
+static bool taken(const pf_schedule *schedule, int n, double gain)
+{
+    for (int i = 0; i < n; i++) {
+        if (schedule->gain[i] == gain) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void draw_gains(pf_schedule *schedule, pf_rng *rng, int n_gains, const double *gains)
+{
+    for (int i = 0; i < schedule->n_changed; i++) {
+        int pick = n_gains > 1 ? (int)pf_rng_below(rng, (uint32_t)n_gains) : 0;
+        while (i < n_gains && taken(schedule, i, gains[pick])) {
+            pick = (pick + 1) % n_gains;
+        }
+        schedule->gain[i] = gains[pick];
+    }
+}
+
+pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
+                             const pf_schedule_settings *s)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 0));
+    pf_schedule schedule = {.n_changed = 0};
+    schedule.tau = 10 + (int)pf_rng_below(&rng, 11);
+    schedule.reveal =
+        PF_SCHEDULE_REVEAL_FIRST +
+        (int)pf_rng_below(&rng, PF_SCHEDULE_REVEAL_LAST - PF_SCHEDULE_REVEAL_FIRST + 1);
+    schedule.mechanism[0] = 1 + (int)pf_rng_below(&rng, (uint32_t)s->candidates);
+    if (s->opportunities > 0) {
+        schedule.tau = PF_SCHEDULE_TAU;
+        schedule.reveal = PF_SCHEDULE_TAU + PF_SCHEDULE_PERIOD * s->opportunities;
+    }
+    schedule.nominal =
+        shuffled_rank(seed, environment, trial, s->trials) < (int)lround(s->share * s->trials);
+    if (!schedule.nominal) {
+        // a stream of its own, so that the draws above stay what they are
+        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 3));
+        schedule.n_changed = 1;
+        draw_mechanisms(&schedule, &rng, s->n_faults < s->candidates ? s->n_faults : s->candidates,
+                        s->candidates);
+        draw_gains(&schedule, &rng, s->n_gains, s->gains);
+    }
+    return schedule;
+}
+
+// --- closed loops as tasks
+
+void pf_loop_tasks(pf_plan *plan, const pf_plant_info *info)
+{
+    for (int t = 0; t < plan->n_tasks; t++) {
+        // the plan is ours: its memory is writable
+        pf_plan_task *task = (pf_plan_task *)(uintptr_t)&plan->tasks[t];
+        for (int i = 0; i < info->n_policies; i++) {
+            const pf_policy *p = &info->policies[i];
+            if (p->norm > 0 && task->n_uses == 1 && p->owner == task->uses[0]) {
+                task->policy = p->name;
+                task->policy_index = i;
+                task->rows = p->rows;
+                task->command = NULL;
+            }
+        }
+    }
+}
+
+static int policy_index(const pf_responses *r, int task)
+{
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    const char *name = pf_kit_task_policy(r->kit, task);
+    for (int i = 0; name[0] && i < info->n_policies; i++) {
+        if (info->policies[i].norm > 0 && strcmp(info->policies[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const pf_policy *pf_loop_policy(const pf_responses *r, int task)
+{
+    int i = policy_index(r, task);
+    return i >= 0 ? &pf_plant_get_info(r->plant)->policies[i] : NULL;
+}
+
+// A task's episodes from the trial's known start.
+typedef struct loop {
+    pf_responses *responses;
+    const pf_policy *policy;
+    int index;
+    double start[PF_STATE_MAX];
+    double gains[PF_MECH_MAX], correction[PF_MECH_MAX];
+    double best; // the nominal score, undisturbed
+} loop;
+
+static pf_status loop_score(loop *e, pf_key key, bool disturbance, double *out, pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    roll.start = e->start;
+    roll.gains = e->gains;
+    roll.correction = e->correction;
+    roll.policy = e->index;
+    roll.rows = e->policy->rows;
+    roll.disturbance = disturbance;
+    e->responses->rolls++;
+    return pf_plant_roll(e->responses->plant, &roll, &(pf_trace){.score = out}, error);
+}
+
+static void set_all(double *values, int n, double value)
+{
+    for (int j = 0; j < n; j++) {
+        values[j] = value;
+    }
+}
+
+// The start, the nominal score from it, and the corrections that the joint belief asks for.
+static pf_status loop_begin(loop *e, pf_responses *r, const pf_joint *joint, int task,
+                            bool corrected, pf_error *error)
+{
+    int n_mech = r->kit->n_mech;
+    e->responses = r;
+    e->index = policy_index(r, task);
+    e->policy = pf_loop_policy(r, task);
+    if (r->model) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "task '%s' is a closed loop; a learned model predicts open loops only",
+                       pf_kit_task_name(r->kit, task));
+    }
+    pf_roll reset = pf_roll_default();
+    reset.key = pf_responses_stream(r, PF_PURPOSE_TASK, 0);
+    reset.policy = e->index;
+    pf_status status = pf_plant_roll(r->plant, &reset, &(pf_trace){.start = e->start}, error);
+    set_all(e->gains, n_mech, 1);
+    set_all(e->correction, n_mech, 1);
+    status = status ? status : loop_score(e, reset.key, false, &e->best, error);
+    for (int j = 1; j < n_mech && corrected; j++) {
+        pf_moments moments = pf_joint_moments(joint, j);
+        e->correction[j] = pf_correction(&moments);
+    }
+    return status;
+}
+
+static double loop_return(const loop *e, double scored)
+{
+    return pf_return(fmax(e->best - scored, 0) / e->policy->norm);
+}
+
+pf_status pf_loop_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
+                          pf_prediction *out, pf_error *error)
+{
+    int n_grid = joint->n_grid, n = 1 + joint->m * n_grid;
+    loop e;
+    double *probability = calloc((size_t)n * (size_t)(1 + r->n_members), sizeof(double));
+    if (!probability) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a predicted return");
+    }
+    double *returns = probability + n;
+    pf_status status = loop_begin(&e, r, joint, task, true, error);
+    probability[0] = joint->nominal;
+    memcpy(probability + 1, joint->mass, sizeof(double) * (size_t)(n - 1));
+    for (int i = 0; i < r->n_members * n && status == PF_OK; i++) {
+        int hypothesis = i % n, cell = hypothesis - 1;
+        double scored = 0;
+        set_all(e.gains, r->kit->n_mech, 1);
+        if (hypothesis > 0) {
+            e.gains[1 + cell / n_grid] = joint->grid[cell % n_grid];
+        }
+        status =
+            loop_score(&e, pf_responses_stream(r, PF_PURPOSE_MEMBER, i / n), true, &scored, error);
+        returns[i] = status == PF_OK ? loop_return(&e, scored) : 0;
+    }
+    if (status == PF_OK) {
+        *out = pf_predict_return(r->n_members, n, probability, returns, alpha);
+    }
+    free(probability);
+    return status;
+}
+
+pf_status pf_loop_fly(pf_responses *r, const pf_joint *joint, int task, bool corrected, double *ret,
+                      double *regret, pf_error *error)
+{
+    loop e;
+    double scored = 0;
+    pf_status status = loop_begin(&e, r, joint, task, corrected, error);
+    if (status == PF_OK) {
+        // the truth once the change has happened
+        memcpy(e.gains, r->truth, sizeof(double) * (size_t)r->kit->n_mech);
+        status = loop_score(&e, pf_responses_stream(r, PF_PURPOSE_TASK, 1), true, &scored, error);
+    }
+    if (status == PF_OK) {
+        *ret = loop_return(&e, scored);
+        *regret = e.best - scored;
+    }
+    return status;
+}
+
+// --- plants with measures of their own
+
+enum { METRICS_MAX = 32 };
+
+// One deployment.
+typedef struct deployment {
+    pf_responses *responses;
+    const pf_schedule *schedule;
+    const pf_trial_setup *setup;
+    const pf_plant_info *info;
+    double *value;
+    int n;                       // hypotheses: nothing, (mechanism, gain), and last the truth
+    double *probability, *gains; // n, n x n_mech
+    double *returns, *beyond;    // draws x n, n
+    double correction[PF_MECH_MAX], none[PF_MECH_MAX];
+    int measured; // task whose measures are told
+} deployment;
+
+// Hypotheses with their probabilities; the truth has none and only shows what would happen.
+static void set_hypotheses(deployment *d, const pf_joint *joint)
+{
+    int mech = d->info->n_mech, grid = joint->n_grid;
+    for (int i = 0; i < d->n * mech; i++) {
+        d->gains[i] = 1;
+    }
+    d->probability[0] = joint->nominal;
+    for (int h = 0; h < joint->m * grid; h++) {
+        d->probability[h + 1] = joint->mass[h];
+        d->gains[(h + 1) * mech + h / grid + 1] = joint->grid[h % grid];
+    }
+    d->probability[d->n - 1] = 0;
+    memcpy(&d->gains[(d->n - 1) * mech], d->responses->truth, sizeof(double) * (size_t)mech);
+    for (int j = 0; j < mech; j++) {
+        d->none[j] = d->correction[j] = 1;
+        if (j > 0) {
+            pf_moments moments = pf_joint_moments(joint, j);
+            d->correction[j] = pf_correction(&moments);
+        }
+    }
+}
+
+// One start for all tasks of the trial.
+static pf_status domain_start(deployment *d, pf_error *error)
+{
+    pf_responses *b = d->responses;
+    if (b->started) {
+        return PF_OK;
+    }
+    pf_roll reset = pf_roll_default();
+    reset.key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 0);
+    b->rolls++;
+    pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = b->start}, error);
+    b->started = status == PF_OK;
+    return status;
+}
+
+static int policy_of(const deployment *d, int task)
+{
+    return d->setup->variant * (d->info->n_mech - 1) + task;
+}
+
+// What really happens on a task.
+static pf_status domain_fly(deployment *d, int task, const double *correction, double *metrics,
+                            pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.start = d->responses->start;
+    roll.key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 1);
+    roll.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
+    roll.policy = policy_of(d, task);
+    roll.rows = d->info->policies[roll.policy].rows;
+    roll.correction = correction;
+    roll.disturbance = true;
+    d->responses->rolls++;
+    return pf_plant_roll(d->responses->plant, &roll, &(pf_trace){.metrics = metrics}, error);
+}
+
+static void tell_metrics(deployment *d, const double *metrics)
+{
+    for (int i = 1; i < d->info->n_metrics; i++) {
+        int metric = pf_metric_find(d->info->metrics[i]);
+        if (metric >= 0) {
+            d->value[metric] = metrics[i];
+        }
+    }
+}
+
+// The correction as it would be sent, whatever was decided, where the domain asks for that.
+static pf_status tell_asked(deployment *d, bool go, const double *deployed, pf_error *error)
+{
+    static const struct {
+        const char *name;
+        int metric;
+    } asked[] = {{"shortfall", PF_METRIC_asked_shortfall},
+                 {"ramp_infeasible", PF_METRIC_asked_infeasible},
+                 {"ramp_excess", PF_METRIC_asked_excess}};
+    double flown[METRICS_MAX];
+    pf_status status = PF_OK;
+    bool known = go;
+    for (int i = 1; i < d->info->n_metrics && status == PF_OK; i++) {
+        for (size_t k = 0; k < sizeof asked / sizeof asked[0] && status == PF_OK; k++) {
+            if (strcmp(d->info->metrics[i], asked[k].name) != 0) {
+                continue;
+            }
+            if (!known) {
+                status = domain_fly(d, d->measured, d->correction, flown, error);
+                known = true;
+            }
+            d->value[asked[k].metric] = go ? deployed[i] : flown[i];
+        }
+    }
+    return status;
+}
+
+static void count_decision(deployment *d, bool changed, bool go, bool violated, bool safe)
+{
+    double *value = d->value;
+    value[PF_METRIC_contracts] += 1;
+    value[PF_METRIC_safe_ready] += go && safe;
+    value[PF_METRIC_deployed] += go;
+    value[PF_METRIC_violated] += go && violated;
+    value[PF_METRIC_false_ready] += go && !safe;
+    if (changed) {
+        bool clipped = d->beyond[d->n - 1] > 0;
+        value[PF_METRIC_changed_deployed] += go;
+        value[PF_METRIC_changed_violated] += go && violated;
+        value[PF_METRIC_changed_false_ready] += go && !safe;
+        value[PF_METRIC_clipped] = clipped;
+        value[PF_METRIC_clipped_go] = clipped && go;
+        value[PF_METRIC_clipped_false] = clipped && go && !safe;
+    }
+}
+
+// What the correction would bring at the true gain, on average over the draws.
+static double recovered(const deployment *d)
+{
+    double sum = 0;
+    for (int i = 0; i < d->info->draws; i++) {
+        sum += d->returns[(size_t)(i + 1) * (size_t)d->n - 1];
+    }
+    return sum / d->info->draws;
+}
+
+// A calm plant's twin is exact: tasks whose measures nobody asks for are not simulated.
+static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf_error *error)
+{
+    *ret = recovered(d);
+    if (go) {
+        return PF_OK;
+    }
+    double unused, sum = 0;
+    pf_forecast truth = *f;
+    truth.n = 1;
+    truth.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
+    truth.correction = d->none;
+    // the decision is made: its returns may go
+    pf_status status = pf_plant_forecast(d->responses->plant, &truth, d->returns, &unused, error);
+    for (int i = 0; i < d->info->draws && status == PF_OK; i++) {
+        sum += d->returns[i];
+    }
+    *ret = sum / d->info->draws;
+    return status;
+}
+
+static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
+{
+    double metrics[METRICS_MAX];
+    pf_forecast f = {.key = pf_responses_stream(d->responses, PF_PURPOSE_MEMBER, 0),
+                     .start = d->responses->start,
+                     .policy = policy_of(d, task),
+                     .correction = d->correction,
+                     .n = d->n,
+                     .gains = d->gains};
+    pf_status status = pf_plant_forecast(d->responses->plant, &f, d->returns, d->beyond, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_prediction p =
+        pf_predict_return(d->info->draws, d->n, d->probability, d->returns, d->setup->alpha);
+    pf_why why;
+    *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
+    bool simulated = !d->info->calm || task == d->measured;
+    double corrected = recovered(d);
+    if (simulated) {
+        status = domain_fly(d, task, *go ? d->correction : d->none, metrics, error);
+        *ret = metrics[0];
+    } else {
+        status = foresee(d, &f, *go, ret, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    bool changed = pf_schedule_fault(d->schedule, task + 1) >= 0;
+    count_decision(d, changed, *go, *ret < p.lower, *ret >= d->setup->j_min);
+    if (changed) {
+        d->value[PF_METRIC_clipped_recovered] =
+            d->beyond[d->n - 1] > 0 && corrected >= d->setup->j_min;
+    }
+    if (task != d->measured) {
+        return PF_OK;
+    }
+    tell_metrics(d, metrics);
+    return tell_asked(d, *go, metrics, error);
+}
+
+static pf_status deploy_all(deployment *d, pf_error *error)
+{
+    const pf_kit *k = d->responses->kit;
+    double selective = 0, changed_return = 1;
+    int abstained = 0;
+    pf_status status = domain_start(d, error);
+    d->value[PF_METRIC_contracts] = d->value[PF_METRIC_safe_ready] = 0;
+    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
+        double ret = 0;
+        bool go = false;
+        status = decide_task(d, t, &ret, &go, error);
+        abstained += !go;
+        selective += k->task_reveal[t] * ret;
+        if (pf_schedule_fault(d->schedule, t + 1) >= 0) {
+            changed_return = ret;
+        }
+    }
+    d->value[PF_METRIC_abstention] = (double)abstained / k->n_tasks;
+    d->value[PF_METRIC_selective_return] = selective;
+    d->value[PF_METRIC_changed_task_return] = changed_return;
+    d->value[PF_METRIC_future_task_regret] = 1 - changed_return;
+    return status;
+}
+
+pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
+                           const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
+                           pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(responses->plant);
+    deployment d = {
+        .responses = responses, .schedule = schedule, .setup = setup, .info = info, .value = value};
+    int m = info->n_mech - 1;
+    if (info->n_metrics > METRICS_MAX || info->n_policies < m * (setup->variant + 1)) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "plant %s has no such variant of its tasks",
+                       info->name);
+    }
+    if (joint->faults == PF_FAULTS_MANY || schedule->n_changed > 1) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "plant %s: its tasks are forecast for one fault at a time", info->name);
+    }
+    // nominal trials are measured on a drawn task
+    pf_rng rng;
+    pf_rng_init(&rng, pf_responses_stream(responses, PF_PURPOSE_LAW, 3));
+    d.measured =
+        schedule->nominal ? (int)pf_rng_below(&rng, (uint32_t)m) : schedule->mechanism[0] - 1;
+    d.n = 2 + m * joint->n_grid;
+    size_t n = (size_t)d.n, mech = (size_t)info->n_mech, draws = (size_t)info->draws;
+    pf_arena arena = {0};
+    d.probability = pf_arena_take(&arena, n, sizeof(double));
+    d.gains = pf_arena_take(&arena, n * mech, sizeof(double));
+    d.returns = pf_arena_take(&arena, n * draws, sizeof(double));
+    d.beyond = pf_arena_take(&arena, n, sizeof(double));
+    pf_status status =
+        arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a forecast") : PF_OK;
+    if (status == PF_OK) {
+        set_hypotheses(&d, joint);
+        status = deploy_all(&d, error);
+    }
+    pf_arena_free(&arena);
+    return status;
+}
+
+// --- the protocol
+
 // One method on one trial while it runs.
 typedef struct play {
-    pf_bank *bank;
-    const pf_law *law;
+    pf_responses *responses;
+    const pf_schedule *schedule;
     const pf_trial_setup *setup;
     pf_session *session;
     double *value;
@@ -42,7 +553,7 @@ typedef struct play {
 
 static bool present(const play *p, int round)
 {
-    return !p->law->nominal && round >= p->law->tau;
+    return !p->schedule->nominal && round >= p->schedule->tau;
 }
 
 static void count_look(play *p, int round)
@@ -50,7 +561,7 @@ static void count_look(play *p, int round)
     int n = 0;
     const pf_reading *r = pf_session_readings(p->session, &n);
     for (int t = 0; t < n && present(p, round); t++) {
-        bool changed = pf_law_fault(p->law, r[t].mechanism) >= 0;
+        bool changed = pf_schedule_fault(p->schedule, r[t].mechanism) >= 0;
         p->value[PF_METRIC_fault_looks] += changed;
         p->value[PF_METRIC_mute_looks] += changed && r[t].ratio == 1;
         p->value[PF_METRIC_gate_openings] += changed && r[t].gate;
@@ -62,12 +573,12 @@ static pf_status diagnose(play *p, pf_error *error)
 {
     pf_session *s = p->session;
     bool norm = pf_session_kit(s)->statistic == PF_STATISTIC_NORM;
-    for (int round = PF_LAW_PERIOD; round < p->law->reveal && pf_session_stage(s) == 1;
-         round += PF_LAW_PERIOD) {
+    for (int round = PF_SCHEDULE_PERIOD; round < p->schedule->reveal && pf_session_stage(s) == 1;
+         round += PF_SCHEDULE_PERIOD) {
         pf_ask ask = pf_session_ask(s);
-        const pf_evidence *e = NULL;
-        pf_status status = pf_bank_stage1(p->bank, round / PF_LAW_PERIOD - 1, ask.probe,
-                                          present(p, round), &e, error);
+        const pf_stage1_answer *e = NULL;
+        pf_status status = pf_responses_stage1(p->responses, round / PF_SCHEDULE_PERIOD - 1,
+                                               ask.probe, present(p, round), &e, error);
         if (status != PF_OK) {
             return status;
         }
@@ -91,15 +602,16 @@ static pf_status diagnose(play *p, pf_error *error)
 // methods; with several faults predictions depend on the belief and are the session's own.
 static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool faulty, pf_error *error)
 {
-    const pf_kit *k = p->bank->kit;
+    const pf_kit *k = p->responses->kit;
     if (k->faults == PF_FAULTS_MANY) {
-        pf_bank_response r;
-        pf_status status = pf_bank_recovery(p->bank, index, ask->probe, faulty, &r, error);
+        pf_recovery_response r;
+        pf_status status =
+            pf_responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
         pf_tell tell = {ask->probe, r.response, ask->rows, k->n_chan, r.start, k->n_state};
         return status ? status : pf_session_tell(p->session, &tell, &r.predictor, error);
     }
-    const pf_recovery_evidence *e = NULL;
-    pf_status status = pf_bank_stage2(p->bank, index, ask->probe, faulty, &e, error);
+    const pf_stage2_answer *e = NULL;
+    pf_status status = pf_responses_stage2(p->responses, index, ask->probe, faulty, &e, error);
     return status ? status : pf__session_tell_discrepancies(p->session, e->d_nominal, e->d, error);
 }
 
@@ -107,7 +619,7 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
 static pf_status recover(play *p, pf_error *error)
 {
     pf_session *s = p->session;
-    int round = p->setup->stop == PF_STOP_BREAK ? p->alarm_round : p->law->reveal;
+    int round = p->setup->stop == PF_STOP_BREAK ? p->alarm_round : p->schedule->reveal;
     for (int index = 0;; index++) {
         pf_ask ask = pf_session_ask(s);
         if (ask.kind == PF_ASK_DONE) {
@@ -130,12 +642,12 @@ enum { MOST_GRID = 256 };
 static pf_status predict_task(play *p, const pf_joint *joint, int task, double correction,
                               pf_prediction *out, pf_error *error)
 {
-    const pf_kit *k = p->bank->kit;
-    if (pf_episode_policy(p->bank, task)) {
-        return pf_episode_predict(p->bank, joint, task, p->setup->alpha, out, error);
+    const pf_kit *k = p->responses->kit;
+    if (pf_loop_policy(p->responses, task)) {
+        return pf_loop_predict(p->responses, joint, task, p->setup->alpha, out, error);
     }
     int j = k->use_mech[k->task_use[task]], n = k->n_grid + 1;
-    double probability[MOST_GRID + 1], returns[PF_BANK_MEMBERS * (MOST_GRID + 1)];
+    double probability[MOST_GRID + 1], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 1)];
     probability[k->n_grid] = 1;
     for (int g = 0; g < k->n_grid; g++) {
         probability[g] = joint->mass[(size_t)(j - 1) * (size_t)k->n_grid + (size_t)g];
@@ -143,17 +655,17 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     }
     probability[k->n_grid] = fmax(0, probability[k->n_grid]);
     double share = pf_kit_delivered_share(k, task, j, correction, 1);
-    for (int e = 0; e < p->bank->n_members; e++) {
+    for (int e = 0; e < p->responses->n_members; e++) {
         for (int g = 0; g < n; g++) {
             double nte = 0, gain = g < k->n_grid ? k->grid[g] : 1;
-            pf_status status = pf_bank_nte(p->bank, task, e, gain * share, &nte, error);
+            pf_status status = pf_responses_nte(p->responses, task, e, gain * share, &nte, error);
             if (status != PF_OK) {
                 return status;
             }
             returns[e * n + g] = pf_return(nte);
         }
     }
-    *out = pf_predict_return(p->bank->n_members, n, probability, returns, p->setup->alpha);
+    *out = pf_predict_return(p->responses->n_members, n, probability, returns, p->setup->alpha);
     return PF_OK;
 }
 
@@ -173,15 +685,15 @@ static void count_deployed(play *p, bool changed, bool violated, bool false_read
 static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double correction,
                      double *ret, pf_error *error)
 {
-    const pf_policy *policy = pf_episode_policy(p->bank, task);
+    const pf_policy *policy = pf_loop_policy(p->responses, task);
     if (!policy) {
-        return pf_bank_fly(p->bank, task, go ? correction : 1, ret, error);
+        return pf_responses_fly(p->responses, task, go ? correction : 1, ret, error);
     }
     double regret = 0;
-    bool changed = pf_law_fault(p->law, policy->owner) >= 0;
-    pf_status status = pf_episode_fly(p->bank, joint, task, go, ret, &regret, error);
+    bool changed = pf_schedule_fault(p->schedule, policy->owner) >= 0;
+    pf_status status = pf_loop_fly(p->responses, joint, task, go, ret, &regret, error);
     int metric = policy->regret ? pf_metric_find(policy->regret) : -1;
-    if (metric >= 0 && (changed || p->law->nominal)) {
+    if (metric >= 0 && (changed || p->schedule->nominal)) {
         p->value[metric] = changed ? regret : 0;
     }
     return status;
@@ -190,12 +702,12 @@ static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double c
 // Decides every task and flies what is deployed: the corrected policy, or the fallback.
 static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
-    const pf_kit *k = p->bank->kit;
+    const pf_kit *k = p->responses->kit;
     double selective = 0, changed_return = 0, clipped = 0;
     int abstained = 0, n_changed = 0;
     for (int t = 0; t < k->n_tasks; t++) {
         int j = k->use_mech[k->task_use[t]];
-        bool changed = pf_law_fault(p->law, j) >= 0;
+        bool changed = pf_schedule_fault(p->schedule, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
         double correction = pf_correction(&moments), ret = 0;
         pf_prediction prediction;
@@ -243,30 +755,30 @@ static void add_cost(play *p)
 // Who is named: the changed ones among the likeliest, and rather changed than not.
 static void score_names(play *p, const pf_joint *joint)
 {
-    const pf_law *law = p->law;
+    const pf_schedule *schedule = p->schedule;
     double least = 1, other = joint->faults == PF_FAULTS_MANY ? .5 : joint->nominal;
-    int healthy = joint->m - law->n_changed, blamed = 0;
+    int healthy = joint->m - schedule->n_changed, blamed = 0;
     for (int j = 1; j <= joint->m; j++) {
         double changed = pf_joint_moments(joint, j).changed;
-        bool fault = pf_law_fault(law, j) >= 0;
+        bool fault = pf_schedule_fault(schedule, j) >= 0;
         least = fault ? fmin(least, changed) : least;
         other = fault ? other : fmax(other, changed);
         blamed += !fault && changed > .5;
     }
-    if (!law->nominal) {
+    if (!schedule->nominal) {
         p->value[PF_METRIC_located] = least >= other;
     }
     if (p->setup->blame) {
         p->value[PF_METRIC_healthy_blamed] = healthy > 0 ? (double)blamed / healthy : NAN;
-        p->value[PF_METRIC_all_named] = law->nominal ? NAN : least > .5;
+        p->value[PF_METRIC_all_named] = schedule->nominal ? NAN : least > .5;
     }
 }
 
 // What is believed of one changed mechanism, added as its share of the mean over all of them.
 static void score_gain(play *p, const pf_joint *joint, int fault)
 {
-    int j = p->law->mechanism[fault], n = p->law->n_changed;
-    double g = p->law->gain[fault], lo = 0, hi = 0;
+    int j = p->schedule->mechanism[fault], n = p->schedule->n_changed;
+    double g = p->schedule->gain[fault], lo = 0, hi = 0;
     pf_moments moments = pf_joint_moments(joint, j);
     pf_joint_interval(joint, j, &lo, &hi);
     const struct {
@@ -284,29 +796,29 @@ static void score_gain(play *p, const pf_joint *joint, int fault)
 
 static void score_posterior(play *p, const pf_joint *joint)
 {
-    const pf_law *law = p->law;
+    const pf_schedule *schedule = p->schedule;
     double worst = 0;
     for (int j = 1; j <= joint->m; j++) {
-        int fault = pf_law_fault(law, j);
-        double truth = fault >= 0 ? law->gain[fault] : 1;
+        int fault = pf_schedule_fault(schedule, j);
+        double truth = fault >= 0 ? schedule->gain[fault] : 1;
         worst = fmax(worst, fabs(pf_joint_moments(joint, j).mean - truth));
     }
     p->value[PF_METRIC_worst_error] = worst;
     score_names(p, joint);
-    if (law->nominal) {
+    if (schedule->nominal) {
         p->value[PF_METRIC_false_alarm] = p->alarm_round > 0;
         return;
     }
-    bool detected = p->alarm_round >= law->tau;
+    bool detected = p->alarm_round >= schedule->tau;
     p->value[PF_METRIC_detection] = detected;
-    p->value[PF_METRIC_early] = p->alarm_round > 0 && p->alarm_round < law->tau;
-    p->value[PF_METRIC_delay] = (detected ? p->alarm_round : law->reveal) - law->tau;
-    for (int i = 0; i < law->n_changed; i++) {
+    p->value[PF_METRIC_early] = p->alarm_round > 0 && p->alarm_round < schedule->tau;
+    p->value[PF_METRIC_delay] = (detected ? p->alarm_round : schedule->reveal) - schedule->tau;
+    for (int i = 0; i < schedule->n_changed; i++) {
         score_gain(p, joint, i);
     }
 }
 
-static void clear(const pf_law *law, double *value)
+static void clear(const pf_schedule *schedule, double *value)
 {
     static const int counts[] = {PF_METRIC_deployed, PF_METRIC_violated, PF_METRIC_false_ready,
                                  PF_METRIC_recovery_probes};
@@ -319,17 +831,18 @@ static void clear(const pf_law *law, double *value)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         value[counts[i]] = 0;
     }
-    for (size_t i = 0; i < sizeof changed_counts / sizeof changed_counts[0] && !law->nominal; i++) {
+    for (size_t i = 0; i < sizeof changed_counts / sizeof changed_counts[0] && !schedule->nominal;
+         i++) {
         value[changed_counts[i]] = 0;
     }
 }
 
-pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, const pf_law *law,
-                       const pf_trial_setup *setup, void *memory, size_t bytes,
-                       pf_trial_result *result, pf_error *error)
+pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
+                       const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
+                       size_t bytes, pf_trial_result *result, pf_error *error)
 {
-    play p = {bank, law, setup, NULL, result->value, 0};
-    clear(law, result->value);
+    play p = {responses, schedule, setup, NULL, result->value, 0};
+    clear(schedule, result->value);
     if (kit->n_grid > MOST_GRID) {
         return pf_fail(error, PF_ERR_ARGUMENT, "a grid of more than %d gains", MOST_GRID);
     }
@@ -338,7 +851,7 @@ pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, con
     view.budget2 = setup->budget2;
     view.stop = setup->stop;
     view.require_probe = 0;
-    pf_session_config config = {method, pf_bank_stream(bank, PF_PURPOSE_METHOD, 0)};
+    pf_session_config config = {method, pf_responses_stream(responses, PF_PURPOSE_METHOD, 0)};
     pf_status status = pf_session_init(&p.session, &view, &config, memory, bytes, error);
     if (status == PF_OK) {
         status = diagnose(&p, error);
@@ -351,8 +864,8 @@ pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, con
     }
     pf_joint joint = pf_session_joint(p.session);
     score_posterior(&p, &joint);
-    status = pf_plant_get_info(bank->plant)->n_metrics > 0
-                 ? pf_domain_deploy(bank, &joint, law, setup, p.value, error)
+    status = pf_plant_get_info(responses->plant)->n_metrics > 0
+                 ? pf_domain_deploy(responses, &joint, schedule, setup, p.value, error)
                  : deploy(&p, &joint, error);
     add_cost(&p);
     return status;

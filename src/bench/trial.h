@@ -3,8 +3,46 @@
 #ifndef PF_TRIAL_H
 #define PF_TRIAL_H
 
-#include "bank.h"
-#include "law.h"
+#include "preflight/base.h"
+#include "preflight/calibrate.h"
+#include "preflight/certificate.h"
+#include "preflight/joint.h"
+#include "responses.h"
+
+// What does not depend on a method: drawn from (seed, environment, trial) alone.
+enum {
+    PF_SCHEDULE_PERIOD = 5,
+    PF_SCHEDULE_REVEAL_FIRST = 35,
+    PF_SCHEDULE_REVEAL_LAST = 45,
+    PF_SCHEDULE_TAU = 10
+};
+enum { PF_SCHEDULE_FAULTS = 8 }; // most mechanisms that change at once
+
+typedef struct pf_schedule {
+    bool nominal;
+    int n_changed;                     // 0 in a nominal trial
+    int mechanism[PF_SCHEDULE_FAULTS]; // the changed ones, distinct
+    double gain[PF_SCHEDULE_FAULTS];   // what they have left
+    int tau, reveal;
+} pf_schedule;
+
+// What is drawn: from whom, how many at once, and their gains.
+typedef struct pf_schedule_settings {
+    int trials;   // of a seed
+    double share; // of nominal trials: exactly round(share * trials)
+    int candidates;
+    int opportunities; // so many after a change at round 10; 0: change and reveal are drawn
+    int n_faults;      // at once, or as many as there are candidates
+    int n_gains;       // one: all faults have it; several: drawn, different while they last
+    const double *gains;
+} pf_schedule_settings;
+
+// The first changed mechanism, tau and R are the same for any number of faults.
+pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
+                             const pf_schedule_settings *settings);
+
+// Which of the changed ones a mechanism is, -1: it is healthy.
+int pf_schedule_fault(const pf_schedule *schedule, int mechanism);
 
 // One trial of the paper's protocol: a change at round tau, opportunities every five rounds, a
 // reveal at round R, run with several methods on the same draws.
@@ -93,8 +131,36 @@ typedef struct pf_trial_setup {
 } pf_trial_setup;
 
 // Runs one method. kit: of the method's statistic; memory: of a session on it.
-pf_status pf_trial_run(pf_bank *bank, const pf_kit *kit, const char *method, const pf_law *law,
-                       const pf_trial_setup *setup, void *memory, size_t bytes,
-                       pf_trial_result *result, pf_error *error);
+pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
+                       const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
+                       size_t bytes, pf_trial_result *result, pf_error *error);
+
+// Future tasks that are closed loops with a score of their own (classic control): one episode from
+// a known start, return exp(-max(regret, 0)/norm) with regret = nominal score - score. A loop may
+// use every mechanism, so every correction is in it and nothing collapses.
+
+// Makes the owned, scored policies of a plant the tasks of the suites' plan: the task of mechanism
+// j is the policy that j owns.
+void pf_loop_tasks(pf_plan *plan, const pf_plant_info *info);
+
+// The policy of a task that is one; NULL: an open loop.
+const pf_policy *pf_loop_policy(const pf_responses *responses, int task);
+
+// Predicted return under the posterior's corrections: hypotheses "nothing changed" and each
+// mechanism at each grid gain.
+pf_status pf_loop_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
+                          pf_prediction *out, pf_error *error);
+
+// What the task realises with the posterior's corrections, or without any; regret in the score's
+// own units.
+pf_status pf_loop_fly(pf_responses *responses, const pf_joint *joint, int task, bool corrected,
+                      double *ret, double *regret, pf_error *error);
+
+// The end of a trial on a plant with measures of its own: every task is forecast by the plant's
+// twin under every hypothesis with all corrections in the policy, decided, and flown in the
+// simulator. Fills what a trial tells of returns, decisions and the domain's measures.
+pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
+                           const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
+                           pf_error *error);
 
 #endif

@@ -151,8 +151,6 @@ bool cli_print_readiness(pf_session *session);
 #undef COMMAND
 #undef VERB
 #undef OPTION
-int cmd_bench_table(int argc, char **argv);
-int cmd_bench_figure(int argc, char **argv);
 int bench_list_suites(bool json); // `list suites`
 
 #endif

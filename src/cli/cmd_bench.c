@@ -1,13 +1,474 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "bench.h"
+#include "cli.h"
 
-#include "settings/config.h"
+#include "bench/experiment.h"
+#include "bench/figure.h"
+#include "bench/store.h"
+#include "bench/suite.h"
+#include "bench/worker.h"
 #include "host/clock.h"
-#include "bench/runner.h"
+#include "host/file.h"
+#include "settings/config.h"
 
+#include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { BENCH_PATH = 4096 };
+
+// Options that every subcommand has, added with bench_options.
+typedef struct bench_call {
+    const char *command; // "bench run", for messages
+    const char *profile_name, *db, *data, *config, *models;
+    cli_list set;
+    const pf_profile *profile;
+    char folder[BENCH_PATH]; // that holds suites/ and data/
+} bench_call;
+
+enum { BENCH_OPTIONS = 6 };
+
+// A suite, and the one whose units it shows (the same one unless it says `from`).
+typedef struct bench_suite {
+    pf_suite shown, other;
+    const pf_suite *run;
+} bench_suite;
+
+// --profile, --db, --data, --config, --set, --models into options[0..5].
+static void bench_options(bench_call *c, cli_option *options)
+{
+    options[0] = (cli_option){"--profile", .value = &c->profile_name};
+    options[1] = (cli_option){"--db", .value = &c->db};
+    options[2] = (cli_option){"--data", .value = &c->data};
+    options[3] = (cli_option){"--config", .value = &c->config};
+    options[4] = (cli_option){"--set", .list = &c->set};
+    options[5] = (cli_option){"--models", .value = &c->models};
+}
+
+// --- where suites and the paper's numbers are
+
+static bool has_suites(const char *folder)
+{
+    char path[BENCH_PATH + 16];
+    snprintf(path, sizeof path, "%s/suites", folder);
+    return access(path, R_OK | X_OK) == 0;
+}
+
+// The folder itself, the installed one beside the program, or the source tree.
+static bool find_folder(bench_call *c)
+{
+    if (c->data) {
+        int n = snprintf(c->folder, sizeof c->folder, "%s", c->data);
+        return n > 0 && n < (int)sizeof c->folder && has_suites(c->folder);
+    }
+    char program[BENCH_PATH - 32];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n > 0) {
+        program[n] = 0;
+        char *slash = strrchr(program, '/');
+        if (slash) {
+            *slash = 0;
+        }
+        snprintf(c->folder, sizeof c->folder, "%s/../share/preflight", program);
+        if (has_suites(c->folder)) {
+            return true;
+        }
+    }
+    snprintf(c->folder, sizeof c->folder, "%s", PF_SOURCE_DIR);
+    return has_suites(c->folder);
+}
+
+// Resolves profile, database and folder after cli_parse. False: printed, *status is the exit
+// status.
+static bool bench_resolve(bench_call *c, int *status)
+{
+    c->db = c->db ? c->db : "preflight.db";
+    c->profile = pf_profile_find(c->profile_name ? c->profile_name : "standard");
+    if (!c->profile) {
+        *status = cli_usage(c->command, "--profile: '%s' is not quick, standard or paper",
+                            c->profile_name);
+        return false;
+    }
+    pf_error error = {PF_OK, ""};
+    if (pf_store_check_name(c->db, &error) != PF_OK) {
+        *status = cli_usage(c->command, "%s", error.text);
+        return false;
+    }
+    if (!find_folder(c)) {
+        fprintf(stderr, "preflight %s: there is no folder %s/suites; name one with --data DIR\n",
+                c->command, c->folder);
+        *status = EXIT_BAD_INPUT;
+        return false;
+    }
+    return true;
+}
+
+// What the profile fixes cannot be set beside it; it would be overridden without a word.
+static pf_status check_profile(const bench_call *c, pf_error *error)
+{
+    const struct {
+        const char *key;
+        int fixed;
+    } keys[] = {{"seeds=", c->profile->seeds},
+                {"trials=", c->profile->trials},
+                {"alarm_trials=", c->profile->alarm_trials}};
+    for (int i = 0; i < c->set.n; i++) {
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            if (keys[k].fixed > 0 &&
+                strncmp(c->set.item[i], keys[k].key, strlen(keys[k].key)) == 0) {
+                return pf_fail(error, PF_ERR_ARGUMENT,
+                               "--set %s: the profile %s has its own number; use --profile paper",
+                               c->set.item[i], c->profile->name);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// --- suites by name
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void bench_names_free(char **names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(names[i]);
+    }
+    free(names);
+}
+
+// Names of the suites in the folder, sorted; free each and the list.
+static pf_status bench_names(const bench_call *c, char ***names, int *n, pf_error *error)
+{
+    enum { SUITES_MAX = 256 };
+    char path[BENCH_PATH + 16];
+    *n = 0;
+    *names = calloc(SUITES_MAX, sizeof **names);
+    snprintf(path, sizeof path, "%s/suites", c->folder);
+    DIR *folder = *names ? opendir(path) : NULL;
+    if (!folder) {
+        free(*names);
+        *names = NULL;
+        return pf_fail(error, PF_ERR_FILE, "%s: cannot be read", path);
+    }
+    for (struct dirent *e = readdir(folder); e && *n < SUITES_MAX; e = readdir(folder)) {
+        size_t length = strlen(e->d_name);
+        if (length <= 5 || strcmp(e->d_name + length - 5, ".yaml") != 0 || e->d_name[0] == '.') {
+            continue;
+        }
+        char *name = calloc(length, 1);
+        if (name) {
+            memcpy(name, e->d_name, length - 5);
+            (*names)[(*n)++] = name;
+        }
+    }
+    closedir(folder);
+    qsort(*names, (size_t)*n, sizeof **names, by_text);
+    return PF_OK;
+}
+
+static bool is_path(const char *name)
+{
+    size_t n = strlen(name);
+    return strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".yaml") == 0);
+}
+
+static pf_status no_such_suite(const bench_call *c, const char *name, pf_error *error)
+{
+    char **names = NULL;
+    int n = 0;
+    pf_status status = bench_names(c, &names, &n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const char *near = pf_nearest_word(name, (const char *const *)names, n);
+    status = pf_fail(error, PF_ERR_FILE, "there is no suite '%s'%s%s%s; see `preflight bench list`",
+                     name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    bench_names_free(names, n);
+    return status;
+}
+
+static pf_status read_suite(const char *path, const bench_call *c, bool overridden, pf_suite *suite,
+                            pf_error *error)
+{
+    enum { SUITE_BYTES = 1 << 20 };
+    void *text = NULL;
+    size_t n = 0;
+    pf_status status = pf_file_read(path, SUITE_BYTES, &text, &n, error);
+    if (status == PF_OK) {
+        const char *slash = strrchr(path, '/');
+        status = pf_suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item,
+                               overridden ? c->set.n : 0, error);
+        if (status == PF_OK && overridden) {
+            status = check_profile(c, error);
+            if (status != PF_OK) {
+                pf_suite_free(suite);
+            }
+        }
+    }
+    free(text);
+    return status;
+}
+
+// Reads without --set first, because it acts on the suite that is run.
+static pf_status open_other(const bench_call *c, const char *path, bench_suite *s, pf_error *error)
+{
+    char other[BENCH_PATH + 128];
+    const char *slash = strrchr(path, '/');
+    snprintf(other, sizeof other, "%.*s%s.yaml", slash ? (int)(slash - path) + 1 : 0, path,
+             s->shown.from);
+    pf_status status = read_suite(other, c, true, &s->other, error);
+    if (status == PF_OK && s->other.from) {
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: from: '%s' has no trials of its own either",
+                         s->shown.id, s->shown.from);
+    }
+    s->run = &s->other;
+    return status;
+}
+
+static void bench_suite_close(bench_suite *s)
+{
+    pf_suite_free(&s->shown);
+    pf_suite_free(&s->other);
+    s->run = NULL;
+}
+
+// By name in suites/ or by path (with a slash or ending in .yaml); --set acts on the one that is
+// run.
+static pf_status bench_suite_open(const bench_call *c, const char *name, bench_suite *s,
+                                  pf_error *error)
+{
+    char path[BENCH_PATH + 128];
+    memset(s, 0, sizeof *s);
+    if (is_path(name)) {
+        snprintf(path, sizeof path, "%s", name);
+    } else {
+        snprintf(path, sizeof path, "%s/suites/%.100s.yaml", c->folder, name);
+        if (access(path, F_OK) != 0) {
+            return no_such_suite(c, name, error);
+        }
+    }
+    pf_status status = read_suite(path, c, false, &s->shown, error);
+    s->run = &s->shown;
+    if (status == PF_OK && s->shown.from) {
+        status = open_other(c, path, s, error);
+    } else if (status == PF_OK && c->set.n > 0) {
+        pf_suite_free(&s->shown);
+        status = read_suite(path, c, true, &s->shown, error);
+    }
+    if (status != PF_OK) {
+        bench_suite_close(s);
+    }
+    return status;
+}
+
+// --- list
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static void add_string(pf_text *out, const char *key, const char *value)
+{
+    pf_json_key(out, key);
+    pf_json_string(out, or_empty(value));
+}
+
+// The environments of a suite as a list; missing: those alone that are not here.
+static void add_environments(pf_text *out, const char *key, const bench_suite *s,
+                             const pf_experiment *e, bool missing)
+{
+    pf_json_key(out, key);
+    pf_text_add(out, "[");
+    for (int i = 0; i < s->run->environments.n; i++) {
+        const char *name = s->run->environments.text[i];
+        if (!missing || pf_experiment_missing(e, name)) {
+            pf_json_comma(out);
+            pf_json_string(out, name);
+        }
+    }
+    pf_text_add(out, "]");
+}
+
+static void list_json(const bench_call *c, const char *name, const bench_suite *s,
+                      const pf_experiment *e, pf_text *out)
+{
+    pf_json_comma(out);
+    pf_text_add(out, "{");
+    add_string(out, "id", name);
+    add_string(out, "title", s->shown.title);
+    add_string(out, "paper", s->shown.paper);
+    add_string(out, "from", s->shown.from);
+    add_string(out, "needs", s->run->needs);
+    add_string(out, "cost", s->run->cost);
+    add_string(out, "profile", c->profile->name);
+    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d", e->n_units,
+                 s->run->environments.n, e->n_methods);
+    add_environments(out, "names", s, e, false);
+    add_environments(out, "missing", s, e, true);
+    pf_text_add(out, "}");
+}
+
+static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
+{
+    pf_text_addf(out, "%-18s %s", name, s->shown.title);
+    pf_text_addf(out, "%s%s%s\n%18s ", s->shown.paper ? " (" : "", or_empty(s->shown.paper),
+                 s->shown.paper ? ")" : "", "");
+    if (s->shown.from) {
+        pf_text_addf(out, "shows the trials of %s\n", s->shown.from);
+        return;
+    }
+    pf_text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", e->n_units,
+                 s->run->environments.n, e->n_methods,
+                 s->run->needs ? s->run->needs : "nothing more",
+                 s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
+    pf_text_addf(out, "%18s on", "");
+    for (int i = 0; i < s->run->environments.n; i++) {
+        pf_text_addf(out, " %s", s->run->environments.text[i]);
+    }
+    pf_text_add(out, "\n");
+    for (int i = 0; i < s->run->environments.n; i++) {
+        const char *why = pf_experiment_missing(e, s->run->environments.text[i]);
+        if (why) {
+            pf_text_addf(out, "%18s not here: %s\n", "", why);
+        }
+    }
+}
+
+static void list_one(const bench_call *c, const char *name, bool json, pf_text *out)
+{
+    bench_suite s;
+    pf_experiment e = {0};
+    pf_error error = {PF_OK, ""};
+    pf_status status = bench_suite_open(c, name, &s, &error);
+    if (status == PF_OK) {
+        status = pf_experiment_outline(&e, s.run, c->profile, &error);
+    }
+    if (status != PF_OK && json) {
+        pf_json_comma(out);
+        pf_text_add(out, "{");
+        add_string(out, "id", name);
+        add_string(out, "error", error.text);
+        pf_text_add(out, "}");
+    } else if (status != PF_OK) {
+        pf_text_addf(out, "%-18s not available: %s\n", name, error.text);
+    } else if (json) {
+        list_json(c, name, &s, &e, out);
+    } else {
+        list_line(name, &s, &e, out);
+    }
+    pf_experiment_free(&e);
+    bench_suite_close(&s);
+}
+
+static int bench_list(const bench_call *c, bool json)
+{
+    char **names = NULL;
+    int n = 0;
+    pf_error error = {PF_OK, ""};
+    pf_status status = bench_names(c, &names, &n, &error);
+    if (status != PF_OK) {
+        return cli_fail(c->command, status, &error);
+    }
+    pf_text out = {0};
+    pf_text_add(&out, json ? "[" : "");
+    for (int i = 0; i < n; i++) {
+        list_one(c, names[i], json, &out);
+    }
+    pf_text_add(&out, json ? "]\n" : "");
+    bench_names_free(names, n);
+    int exit_status = cli_write(c->command, "-", &out);
+    pf_text_free(&out);
+    return exit_status;
+}
+
+int bench_list_suites(bool json)
+{
+    int status = EXIT_YES;
+    bench_call call = {.command = "list"};
+    return bench_resolve(&call, &status) ? bench_list(&call, json) : status;
+}
+
+// --- which configuration of a database
+
+enum { CONFIGS = 64 };
+
+static pf_status no_such(const bench_call *c, const pf_suite *suite, const char *hash,
+                         pf_error *error)
+{
+    return pf_fail(error, PF_ERR_ARGUMENT,
+                   "%s holds no run of %s at profile %s with config %s%s; `preflight bench status "
+                   "%s` names what it holds",
+                   c->db, suite->id, c->profile->name, hash,
+                   c->config ? "" : ", which is that of --set here and now", suite->id);
+}
+
+// The others are named, with what they have set otherwise; where that cannot be told, without.
+static void name_others(const bench_call *c, const pf_suite *suite, pf_store *store,
+                        char (*hashes)[65], int n)
+{
+    enum { SHOWN = 8 };
+    pf_text settings = {0};
+    pf_store_settings(store, hashes[0], &settings, NULL);
+    fprintf(stderr,
+            "preflight %s: %s has %d configurations of %s at profile %s; this is %s, run last; "
+            "--config HASH shows another:\n",
+            c->command, c->db, n, suite->id, c->profile->name, hashes[0]);
+    for (int i = 1; i < n && i <= SHOWN; i++) {
+        pf_text other = {0};
+        if (settings.size > 0) {
+            pf_store_differences(store, hashes[i], settings.data, &other, NULL);
+        }
+        fprintf(stderr, "  %s%s%s\n", hashes[i], other.size > 0 ? ": " : "",
+                other.size > 0 ? other.data : "");
+        pf_text_free(&other);
+    }
+    if (n > SHOWN + 1) {
+        fprintf(stderr, "  and %d more\n", n - SHOWN - 1);
+    }
+    pf_text_free(&settings);
+}
+
+// The hash of the configuration meant: --config, else that of --set, else the one run last, with
+// the others named on stderr; empty if there is none. own: the hash of the suite as called, needed
+// with --set only.
+static pf_status bench_find_config(const bench_call *c, const pf_suite *suite, const char *own,
+                                   pf_store *store, char hash[65], pf_error *error)
+{
+    char hashes[CONFIGS][65];
+    int n = 0;
+    hash[0] = 0;
+    pf_status status =
+        pf_store_configs(store, suite->id, c->profile->name, CONFIGS, hashes, &n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (c->config && c->set.n > 0 && strcmp(c->config, own) != 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "--config %s is not the configuration of --set, which is %s; leave out one",
+                       c->config, own);
+    }
+    if (!c->config && c->set.n == 0) {
+        snprintf(hash, 65, "%s", n > 0 ? hashes[0] : "");
+        if (n > 1) {
+            name_others(c, suite, store, hashes, n < CONFIGS ? n : CONFIGS);
+        }
+        return PF_OK;
+    }
+    snprintf(hash, 65, "%s", c->config ? c->config : own);
+    for (int i = 0; i < n && i < CONFIGS; i++) {
+        if (strcmp(hashes[i], hash) == 0) {
+            return PF_OK;
+        }
+    }
+    return no_such(c, suite, hash, error);
+}
 
 // A suite opened, resolved at the profile, with its database.
 typedef struct session {
@@ -147,8 +608,8 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     status = learn(c, &s.experiment, filter, true, &effort, &error);
     status = status ? status : pf_experiment_bind(&s.experiment, s.store, &error);
     status = status || !retry ? status : pf_store_retry(s.store, s.experiment.hash, &error);
-    status =
-        status ? status : pf_runner_run(&s.experiment, s.store, filter, &effort, &report, &error);
+    status = status ? status
+                    : pf_experiment_run(&s.experiment, s.store, filter, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -350,8 +811,9 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s->experiment, NULL, false, &effort, &error);
     status = status ? status : pf_experiment_bound(&s->experiment, s->store, &error);
-    status = status ? status
-                    : pf_runner_verify(&s->experiment, s->store, sample, &effort, &report, &error);
+    status = status
+                 ? status
+                 : pf_experiment_verify(&s->experiment, s->store, sample, &effort, &report, &error);
     cli_progress_end(&progress);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
@@ -404,6 +866,216 @@ static int bench_cmd_verify(int argc, char **argv)
     return status;
 }
 
+// --- bench table and figure
+
+// A suite's stored trials, aggregated, with the paper's numbers.
+typedef struct loaded {
+    bench_suite suite;
+    pf_store *store;
+    pf_paper paper;
+    pf_entries entries;
+    pf_report report;
+    pf_text settings; // other than the suite's
+    pf_store_counts counts;
+    double alpha, g_cal;
+    char hash[65];
+} loaded;
+
+static void unload(loaded *l)
+{
+    pf_text_free(&l->settings);
+    pf_entries_free(&l->entries);
+    pf_paper_free(&l->paper);
+    pf_store_close(l->store);
+    bench_suite_close(&l->suite);
+}
+
+// The configuration meant; only --set needs the suite's own hash, for which plants are started.
+static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
+{
+    const char *suite = l->suite.run->id;
+    pf_experiment own = {0};
+    pf_status status =
+        c->set.n > 0 ? pf_experiment_init(&own, l->suite.run, c->profile, error) : PF_OK;
+    status =
+        status ? status : bench_find_config(c, l->suite.run, own.hash, l->store, l->hash, error);
+    pf_experiment_free(&own);
+    if (status == PF_OK && !l->hash[0]) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "%s has no trials of %s at profile %s; `preflight bench run %s --profile %s "
+                       "--db %s` makes them",
+                       c->db, suite, c->profile->name, suite, c->profile->name, c->db);
+    }
+    return status;
+}
+
+// What the configuration has set otherwise than the suite, and what its table needs of it.
+static pf_status find_settings(loaded *l, const bench_call *c, const char *name, pf_error *error)
+{
+    l->alpha = l->suite.run->alpha;
+    l->g_cal = l->suite.run->g_cal;
+    pf_status status = pf_store_number(l->store, l->hash, "alpha", &l->alpha, error);
+    status = status ? status : pf_store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
+    bench_call plain = *c;
+    plain.set.n = 0;
+    bench_suite suite;
+    pf_experiment e = {0};
+    if (status != PF_OK || bench_suite_open(&plain, name, &suite, NULL) != PF_OK) {
+        return status;
+    }
+    // a suite that cannot be described any more is not compared
+    if (pf_experiment_describe(&e, suite.run, c->profile, NULL) == PF_OK) {
+        status = pf_store_differences(l->store, l->hash, e.settings, &l->settings, error);
+    }
+    pf_experiment_free(&e);
+    bench_suite_close(&suite);
+    return status;
+}
+
+static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
+{
+    pf_status status = pf_store_count(l->store, l->hash, &l->counts, error);
+    const pf_store_counts counts = l->counts;
+    if (status != PF_OK) {
+        return status;
+    }
+    if (counts.done == 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s%s", c->db,
+                       l->hash,
+                       counts.failed > 0 ? "; `preflight bench status` says why they failed" : "");
+    }
+    if (counts.done < counts.total) {
+        fprintf(stderr,
+                "preflight %s: %lld of %lld trials are done, %lld failed; the rest is not in "
+                "here\n",
+                c->command, (long long)counts.done, (long long)counts.total,
+                (long long)counts.failed);
+    }
+    return PF_OK;
+}
+
+static pf_status aggregate(loaded *l, pf_error *error)
+{
+    const pf_suite *run = l->suite.run, *shown = &l->suite.shown;
+    const char *names[64];
+    pf_aggregate_options options = {.environments = (const char *const *)run->environments.text,
+                                    .n_environments = run->environments.n,
+                                    .shown = names,
+                                    .n_shown = pf_paper_shown(&l->paper, shown->id, names, 64)};
+    cli_progress progress;
+    pf_effort effort = cli_effort(&progress, 0);
+    options.effort = &effort;
+    pf_status status = pf_aggregate(&l->entries, l->store, l->hash, &options, error);
+    cli_progress_end(&progress);
+    return status;
+}
+
+static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error *error)
+{
+    char folder[BENCH_PATH + 16];
+    memset(l, 0, sizeof *l);
+    pf_status status = bench_suite_open(c, name, &l->suite, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    snprintf(folder, sizeof folder, "%s/data", c->folder);
+    status = pf_store_open(&l->store, c->db, PF_STORE_READ, error);
+    status = status ? status : pf_paper_load(&l->paper, folder, error);
+    status = status ? status : find_stored(l, c, error);
+    status = status ? status : check_rows(l, c, error);
+    status = status ? status : find_settings(l, c, name, error);
+    status = status ? status : aggregate(l, error);
+    const pf_suite *s = &l->suite.shown;
+    l->report = (pf_report){.suite = s->id,
+                            .title = s->title,
+                            .table = s->table ? s->table : "metrics",
+                            .profile = c->profile->name,
+                            .hash = l->hash,
+                            .metrics = (const char *const *)s->metrics.text,
+                            .n_metrics = s->metrics.n,
+                            .settings = l->settings.size > 0 ? l->settings.data : NULL,
+                            .done = l->counts.done,
+                            .failed = l->counts.failed,
+                            .total = l->counts.total,
+                            .alpha = l->alpha,
+                            .g_cal = l->g_cal,
+                            .entries = &l->entries,
+                            .paper = &l->paper};
+    return status;
+}
+
+static int write_table(const bench_call *c, const char *name, const char *format)
+{
+    loaded l;
+    pf_error error = {PF_OK, ""};
+    pf_text out = {0};
+    pf_status status = load(&l, c, name, &error);
+    if (status == PF_OK && strcmp(format, "csv") == 0) {
+        pf_table_csv(&l.report, &out);
+    } else if (status == PF_OK) {
+        status = pf_table_text(&l.report, format, &out, &error);
+    }
+    int exit_status =
+        status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
+    pf_text_free(&out);
+    unload(&l);
+    return exit_status;
+}
+
+static int bench_cmd_table(int argc, char **argv)
+{
+    const char *format = NULL;
+    int status = EXIT_YES;
+    cli_list words = {.n = 0};
+    bench_call call = {.command = "bench table"};
+    cli_option options[BENCH_OPTIONS + 1] = {[BENCH_OPTIONS] = {"--format", .value = &format}};
+    bench_options(&call, options);
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 1, &words)) {
+        return EXIT_USAGE;
+    }
+    if (words.n != 1) {
+        return cli_usage(call.command, "name one suite");
+    }
+    format = format ? format : "md";
+    if (strcmp(format, "md") != 0 && strcmp(format, "csv") != 0 && strcmp(format, "tex") != 0) {
+        return cli_usage(call.command, "--format: '%s' is not md, csv or tex", format);
+    }
+    return bench_resolve(&call, &status) ? write_table(&call, words.item[0], format) : status;
+}
+
+static int write_figure(const bench_call *c, const char *name, const char *folder)
+{
+    loaded l;
+    pf_error error = {PF_OK, ""};
+    pf_status status = load(&l, c, name, &error);
+    if (status == PF_OK) {
+        status = pf_figure_write(&l.report, folder, &error);
+    }
+    if (status == PF_OK) {
+        printf("%s/%s.svg\n%s/%s.png\n", folder, l.report.suite, folder, l.report.suite);
+    }
+    int exit_status = status == PF_OK ? EXIT_YES : cli_fail(c->command, status, &error);
+    unload(&l);
+    return exit_status;
+}
+
+static int bench_cmd_figure(int argc, char **argv)
+{
+    const char *folder = NULL;
+    int status = EXIT_YES;
+    cli_list words = {.n = 0};
+    bench_call call = {.command = "bench figure"};
+    cli_option options[BENCH_OPTIONS + 1] = {[BENCH_OPTIONS] = {"-o", .value = &folder}};
+    bench_options(&call, options);
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 1, &words)) {
+        return EXIT_USAGE;
+    }
+    if (words.n != 1 || !folder) {
+        return cli_usage(call.command, words.n != 1 ? "name one suite" : "-o DIR is missing");
+    }
+    return bench_resolve(&call, &status) ? write_figure(&call, words.item[0], folder) : status;
+}
+
 // --- bench
 
 int cmd_bench(int argc, char **argv)
@@ -413,7 +1085,7 @@ int cmd_bench(int argc, char **argv)
         int (*run)(int argc, char **argv);
     } verbs[] = {{"list", bench_cmd_list},     {"run", bench_cmd_run},
                  {"status", bench_cmd_status}, {"verify", bench_cmd_verify},
-                 {"table", cmd_bench_table},   {"figure", cmd_bench_figure}};
+                 {"table", bench_cmd_table},   {"figure", bench_cmd_figure}};
     enum { VERBS = sizeof verbs / sizeof verbs[0] };
     const char *known[VERBS];
     for (int i = 0; i < VERBS; i++) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PF_MECHANISM_H
-#define PF_MECHANISM_H
+#ifndef PF_STUDIES_H
+#define PF_STUDIES_H
 
 #include "trial.h"
 
@@ -18,5 +18,17 @@ const char *const *pf_mechanism_arms(void);
 // means over responses and gains (gain_mae, crps, coverage, log_score).
 pf_status pf_mechanism_run(const char *setting, uint64_t seed, int responses,
                            pf_trial_result results[PF_ARMS], pf_error *error);
+
+// The calibration of the transported coordinate: z of responses at one true gain against the ideal
+// (1 - g)/(1 - g_cal), for every mechanism and over all of them.
+
+// Arms: "all", then a mechanism each; a plant with fewer leaves the rest undefined.
+enum { PF_COORDINATE_ARMS = 9 };
+const char *const *pf_coordinate_arms(void);
+
+// So many episodes per mechanism. responses and kit: of the matched statistic, centres calibrated.
+pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
+                            int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
+                            pf_error *error);
 
 #endif

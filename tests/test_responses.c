@@ -4,7 +4,7 @@
 
 #include "run/drive.h"
 #include "preflight/calibrate.h"
-#include "bench/bank.h"
+#include "bench/responses.h"
 #include "bench/trial.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The response bank of a trial against what it stands for: real trajectories.
+// The response responses of a trial against what it stands for: real trajectories.
 
 // A small kit of a plant, for its probes and tasks.
 static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, pf_kit *kit)
@@ -40,7 +40,7 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
 }
 
 // NTE of a task at a share by a rollout of its own.
-static double direct_nte(pf_bank *b, int task, int member, double share)
+static double direct_nte(pf_responses *b, int task, int member, double share)
 {
     const pf_kit *k = b->kit;
     static double out[4096];
@@ -75,24 +75,24 @@ static void check_returns(void)
         pf_plant *plant = NULL;
         void *bytes = NULL;
         pf_kit kit;
-        pf_bank bank;
+        pf_responses responses;
         double worst = 0;
         pf_rng rng;
         pf_rng_init(&rng, (pf_key)p);
         if (small_kit(c, &plant, &bytes, &kit) &&
-            CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
+            CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
             for (int i = 0; i < 60; i++) {
-                int task = i % kit.n_tasks, member = i % PF_BANK_MEMBERS;
+                int task = i % kit.n_tasks, member = i % PF_RESPONSES_MEMBERS;
                 double share = 2.5 * pf_rng_uniform(&rng), nte = 0;
                 if (i % 12 == 0) {
-                    pf_bank_start(&bank, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, &(int){1},
-                                  &(double){.35});
+                    pf_responses_start(&responses, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1,
+                                       &(int){1}, &(double){.35});
                 }
-                CHECK(pf_bank_nte(&bank, task, member, share, &nte, NULL) == PF_OK);
-                double real = direct_nte(&bank, task, member, share);
+                CHECK(pf_responses_nte(&responses, task, member, share, &nte, NULL) == PF_OK);
+                double real = direct_nte(&responses, task, member, share);
                 worst = fmax(worst, fabs(exp(-fmin(nte, 10)) - exp(-fmin(real, 10))));
             }
-            pf_bank_free(&bank);
+            pf_responses_free(&responses);
         }
         printf("%-16s largest error of a predicted return %.1e\n", c->info.name, worst);
         // limits put a kink into the range of two plants: current and level
@@ -110,28 +110,29 @@ static void check_bad_returns(void)
     pf_plant *plant = NULL;
     void *bytes = NULL;
     pf_kit kit;
-    pf_bank bank;
+    pf_responses responses;
     if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
-        !CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
+        !CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     for (int i = 0; i < 2; i++) {
         pf_error error = {PF_OK, ""};
         double share = i == 0 ? .5 : .55, nte = -1;
-        pf_bank_start(&bank, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
-        CHECK(pf_bank_nte(&bank, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
-        double energy = bank.energy[0], start = bank.start[0];
-        bank.energy[0] = 0;
+        pf_responses_start(&responses, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
+        CHECK(pf_responses_nte(&responses, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
+        double energy = responses.energy[0], start = responses.start[0];
+        responses.energy[0] = 0;
         nte = -1;
-        CHECK(pf_bank_nte(&bank, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE && nte == -1);
+        CHECK(pf_responses_nte(&responses, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE &&
+              nte == -1);
         CHECK_CONTAINS(error.text, "its tracking error is not finite");
-        bank.energy[0] = energy;
-        bank.start[0] = NAN;
-        CHECK(pf_bank_nte(&bank, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
-        bank.start[0] = start;
-        CHECK(pf_bank_nte(&bank, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
+        responses.energy[0] = energy;
+        responses.start[0] = NAN;
+        CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
+        responses.start[0] = start;
+        CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
     }
-    pf_bank_free(&bank);
+    pf_responses_free(&responses);
     free(bytes);
     pf_plant_destroy(plant);
 }
@@ -166,15 +167,15 @@ static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
     return good;
 }
 
-// What the bank tells a session is what a session reads from the response itself.
+// What the responses tells a session is what a session reads from the response itself.
 static void check_evidence(bool pairs)
 {
     pf_plant *plant = NULL;
     void *bytes = NULL;
     pf_kit kit;
-    pf_bank bank;
+    pf_responses responses;
     if (!pair_kit(&plant, &bytes, &kit, pairs) ||
-        !CHECK(pf_bank_init(&bank, plant, &kit, NULL, NULL) == PF_OK)) {
+        !CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
@@ -185,13 +186,13 @@ static void check_evidence(bool pairs)
     pf_predictor predictor = pf_twin_predictor(&twin);
     pf_session *session = NULL;
     CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
-    pf_bank_start(&bank, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
-                  (const double[]){.35, .5});
+    pf_responses_start(&responses, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
+                       (const double[]){.35, .5});
     int first = pf_session_ask(session).probe;
     for (int i = 0; i < 6; i++) {
         pf_ask ask = pf_session_ask(session);
-        const pf_evidence *e = NULL;
-        CHECK(pf_bank_stage1(&bank, i, ask.probe, true, &e, NULL) == PF_OK);
+        const pf_stage1_answer *e = NULL;
+        CHECK(pf_responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
         pf_key key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_EVALUATION, (uint64_t)i);
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
         pf_tell tell = {ask.probe, response, ask.rows, kit.n_chan, start, kit.n_state};
@@ -202,58 +203,60 @@ static void check_evidence(bool pairs)
         for (int t = 0; t < n; t++) {
             CHECK_NEAR(r[t].score, e->match[t].score, 1e-9 * fabs(r[t].score) + 1e-12);
         }
-        long rolls = bank.rolls;
-        CHECK(pf_bank_stage1(&bank, i, ask.probe, true, &e, NULL) == PF_OK);
-        CHECK(bank.rolls == rolls); // asked again it is remembered, not run
+        long rolls = responses.rolls;
+        CHECK(pf_responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
+        CHECK(responses.rolls == rolls); // asked again it is remembered, not run
         // a recovery probe of its own stream, as it is
-        pf_bank_response recovery;
+        pf_recovery_response recovery;
         key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_RECOVERY, (uint64_t)i);
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
-        CHECK(pf_bank_recovery(&bank, i, ask.probe, true, &recovery, NULL) == PF_OK);
+        CHECK(pf_responses_recovery(&responses, i, ask.probe, true, &recovery, NULL) == PF_OK);
         CHECK(memcmp(recovery.response, response,
                      sizeof(double) * (size_t)(ask.rows * kit.n_chan)) == 0);
         CHECK(memcmp(recovery.start, start, sizeof(double) * (size_t)kit.n_state) == 0);
     }
     // the same trial in another setting goes on with what is known; another trial or loss does not
     for (int i = 0; i < 3; i++) {
-        const pf_evidence *e = NULL;
-        pf_bank_start(&bank, 9, i == 1 ? 5 : 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
-                      (const double[]){.35, i == 2 ? .6 : .5});
-        long rolls = bank.rolls;
-        CHECK(pf_bank_stage1(&bank, 0, first, true, &e, NULL) == PF_OK);
-        CHECK((bank.rolls == rolls) == (i == 0));
+        const pf_stage1_answer *e = NULL;
+        pf_responses_start(&responses, 9, i == 1 ? 5 : 4, PF_PURPOSE_EVALUATION, 2,
+                           (const int[]){2, 3}, (const double[]){.35, i == 2 ? .6 : .5});
+        long rolls = responses.rolls;
+        CHECK(pf_responses_stage1(&responses, 0, first, true, &e, NULL) == PF_OK);
+        CHECK((responses.rolls == rolls) == (i == 0));
     }
     free(memory);
-    pf_bank_free(&bank);
+    pf_responses_free(&responses);
     free(bytes);
     pf_plant_destroy(plant);
 }
 
-// The law of trials: exact share of nominal ones, ranges, all mechanisms, nothing but the names.
+// The schedule of trials: exact share of nominal ones, ranges, all mechanisms, nothing but the
+// names.
 static void check_law(void)
 {
     const double gain = .35;
-    pf_law_settings settings = {50, .2, 7, 0, 1, 1, &gain};
+    pf_schedule_settings settings = {50, .2, 7, 0, 1, 1, &gain};
     int nominal = 0, seen[8] = {0};
     for (int t = 0; t < 50; t++) {
-        pf_law law = pf_law_draw(2, "attitude", t, &settings);
-        pf_law again = pf_law_draw(2, "attitude", t, &settings);
-        CHECK(law.tau == again.tau && law.reveal == again.reveal &&
-              law.mechanism[0] == again.mechanism[0]);
-        CHECK(law.tau >= 10 && law.tau <= 20 && law.reveal >= 35 && law.reveal <= 45);
-        CHECK(law.nominal == (law.n_changed == 0));
-        nominal += law.nominal;
-        seen[law.nominal ? 0 : law.mechanism[0]]++;
+        pf_schedule schedule = pf_schedule_draw(2, "attitude", t, &settings);
+        pf_schedule again = pf_schedule_draw(2, "attitude", t, &settings);
+        CHECK(schedule.tau == again.tau && schedule.reveal == again.reveal &&
+              schedule.mechanism[0] == again.mechanism[0]);
+        CHECK(schedule.tau >= 10 && schedule.tau <= 20 && schedule.reveal >= 35 &&
+              schedule.reveal <= 45);
+        CHECK(schedule.nominal == (schedule.n_changed == 0));
+        nominal += schedule.nominal;
+        seen[schedule.nominal ? 0 : schedule.mechanism[0]]++;
     }
     CHECK(nominal == 10);
     for (int j = 1; j < 8; j++) {
         CHECK(seen[j] > 0);
     }
-    settings = (pf_law_settings){40, 0, 7, 0, 1, 1, &gain};
-    CHECK(!pf_law_draw(2, "attitude", 0, &settings).nominal);
+    settings = (pf_schedule_settings){40, 0, 7, 0, 1, 1, &gain};
+    CHECK(!pf_schedule_draw(2, "attitude", 0, &settings).nominal);
 }
 
-void test_bank(void)
+void test_responses(void)
 {
     PF_CASE("predicted returns against rollouts of their own");
     check_returns();
@@ -263,6 +266,56 @@ void test_bank(void)
     check_evidence(false);
     PF_CASE("shared evidence of group probes, weighted, two faults at once");
     check_evidence(true);
-    PF_CASE("the law of trials");
+    PF_CASE("the schedule of trials");
     check_law();
+}
+
+// What is kept is found under its own start and hypothesis and under no other.
+static void check_found(pf_predictions *m)
+{
+    PF_CASE("a prediction is found by its own start, probe, mechanism and gain alone");
+    const double start[] = {.25, -1}, other[] = {.25, -1.0000001};
+    const double response[] = {1, 2, 3};
+    pf_hypothesis h = {2, 1, .35, NULL};
+    CHECK(pf_predictions_find(m, start, &h) == NULL);
+    pf_predictions_keep(m, start, &h, response, 3);
+    const double *found = pf_predictions_find(m, start, &h);
+    CHECK(found && found[0] == 1 && found[2] == 3);
+    CHECK(pf_predictions_find(m, other, &h) == NULL);
+    const pf_hypothesis others[] = {{1, 1, .35, NULL}, {2, 2, .35, NULL}, {2, 1, .36, NULL}};
+    for (int i = 0; i < 3; i++) {
+        CHECK(pf_predictions_find(m, start, &others[i]) == NULL);
+    }
+}
+
+static void check_crowded(pf_predictions *m)
+{
+    PF_CASE("more than it has room for: what is found is right, the last one is there");
+    int found = 0;
+    for (int i = 0; i < 20000; i++) {
+        double start[] = {i, -i}, response = i;
+        pf_hypothesis h = {0, i % 3, .5, NULL};
+        pf_predictions_keep(m, start, &h, &response, 1);
+        CHECK(*pf_predictions_find(m, start, &h) == i);
+    }
+    for (int i = 0; i < 20000; i++) {
+        double start[] = {i, -i};
+        pf_hypothesis h = {0, i % 3, .5, NULL};
+        const double *response = pf_predictions_find(m, start, &h);
+        found += response != NULL;
+        CHECK(!response || *response == i);
+    }
+    CHECK(found > 1000 && found < 20000);
+}
+
+void test_predictions(void)
+{
+    pf_arena arena = {0};
+    pf_predictions memo = {0};
+    pf_error error;
+    if (CHECK(pf_predictions_init(&memo, &arena, 2, 3, &error) == PF_OK)) {
+        check_found(&memo);
+        check_crowded(&memo);
+    }
+    pf_arena_free(&arena);
 }

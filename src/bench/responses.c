@@ -1,0 +1,654 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "responses.h"
+
+#include "preflight/certificate.h"
+#include "preflight/recovery.h"
+#include "preflight/rng.h"
+#include "run/drive.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- predictions that a process gave before
+
+enum { PLACES = 4096, BYTES = 16 << 20 };
+
+pf_status pf_predictions_init(pf_predictions *m, pf_arena *arena, int n_state, size_t window,
+                              pf_error *error)
+{
+    m->n_state = (size_t)n_state;
+    m->window = window;
+    m->places = BYTES / ((m->n_state + 1 + window) * sizeof(double)) + 1;
+    m->places = m->places < PLACES ? m->places : PLACES;
+    m->start = pf_arena_take(arena, m->places * (m->n_state + 1), sizeof(double));
+    m->response = pf_arena_take(arena, m->places * window, sizeof(double));
+    m->hypothesis = pf_arena_take(arena, m->places, sizeof *m->hypothesis);
+    m->known = pf_arena_take(arena, m->places, sizeof *m->known);
+    return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for predictions") : PF_OK;
+}
+
+static pf_key mixed(pf_key hash, double number)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &number, sizeof bits);
+    return pf_key_derive(hash, bits);
+}
+
+static size_t place_of(const pf_predictions *m, const double *start, const pf_hypothesis *h)
+{
+    pf_key hash = pf_key_derive((pf_key)h->probe, (uint64_t)h->mechanism);
+    hash = mixed(hash, h->gain);
+    for (size_t i = 0; i < m->n_state; i++) {
+        hash = mixed(hash, start[i]);
+    }
+    return (size_t)(hash % m->places);
+}
+
+const double *pf_predictions_find(const pf_predictions *m, const double *start,
+                                  const pf_hypothesis *h)
+{
+    size_t at = place_of(m, start, h);
+    const pf_hypothesis *kept = &m->hypothesis[at];
+    bool same = m->known[at] && kept->probe == h->probe && kept->mechanism == h->mechanism &&
+                memcmp(&kept->gain, &h->gain, sizeof h->gain) == 0 &&
+                memcmp(m->start + at * (m->n_state + 1), start, m->n_state * sizeof *start) == 0;
+    return same ? m->response + at * m->window : NULL;
+}
+
+void pf_predictions_keep(pf_predictions *m, const double *start, const pf_hypothesis *h,
+                         const double *response, size_t n)
+{
+    size_t at = place_of(m, start, h);
+    m->hypothesis[at] = *h;
+    memcpy(m->start + at * (m->n_state + 1), start, m->n_state * sizeof *start);
+    memcpy(m->response + at * m->window, response, n * sizeof *response);
+    m->known[at] = true;
+}
+
+// --- responses of one trial
+
+static int most_task_rows(const pf_kit *k)
+{
+    int most = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        int rows = pf_kit_task_rows(k, t);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+// What only a learned model needs.
+static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    r->model = model;
+    r->n_members = pf_plant_get_info(r->plant)->calm ? 1 : PF_RESPONSES_DRAWS;
+    if (!model) {
+        return PF_OK;
+    }
+    r->n_members = pf_model_get_info(model)->n_members;
+    size_t responses = PF_RESPONSES_NODES * r->task_window;
+    r->table = pf_arena_take(&r->arena, responses + pf_model_scratch(model, PF_RESPONSES_NODES),
+                             sizeof(double));
+    r->table_gains =
+        pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k->n_mech, sizeof(double));
+    if (r->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a model");
+    }
+    return pf_ensemble_create(&r->ensemble, model, k, error);
+}
+
+pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
+                            const pf_model *model, pf_error *error)
+{
+    memset(r, 0, sizeof *r);
+    r->plant = plant;
+    r->kit = k;
+    size_t probes = (size_t)k->n_probes, tasks = (size_t)k->n_tasks, d = sizeof(double);
+    size_t task_rows = (size_t)most_task_rows(k), probe_rows = (size_t)pf_kit_most_rows(k);
+    size_t rows = task_rows > probe_rows ? task_rows : probe_rows, chan = (size_t)k->n_chan;
+    r->task_window = task_rows * chan;
+    r->evidence =
+        pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
+    r->recovery =
+        pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes, sizeof *r->recovery);
+    size_t most = (size_t)pf_kit_most_targets(k), row = most * (size_t)k->n_grid;
+    double *discrepancies = pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes * row, d);
+    pf_match *matches =
+        pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
+    r->nte = pf_arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
+    r->fallback = pf_arena_take(&r->arena, tasks, d);
+    r->energy = pf_arena_take(&r->arena, tasks, d);
+    r->reference = pf_arena_take(&r->arena, tasks * r->task_window, d);
+    size_t states = (size_t)pf_plant_get_info(plant)->n_state + 1;
+    r->start = pf_arena_take(&r->arena, states, d);
+    r->initial = pf_arena_take(&r->arena, chan, d);
+    r->gains = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
+    r->truth = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
+    r->signatures = pf_arena_take(&r->arena, most * probe_rows * chan, d);
+    r->scratch = pf_arena_take(&r->arena, pf_match_scratch((int)most), d);
+    r->twin = (pf_twin){plant, k};
+    r->begin = pf_arena_take(&r->arena, (size_t)k->n_state + 1, d);
+    pf_status status = take_model(r, model, error);
+    r->response = pf_arena_take(&r->arena, rows * chan, d);
+    r->nominal = pf_arena_take(&r->arena, rows * chan, d);
+    r->predicted = pf_arena_take(&r->arena, rows * chan, d);
+    r->residual = pf_arena_take(&r->arena, rows * chan, d);
+    r->zero_command = pf_arena_take(&r->arena, rows * (size_t)k->n_mech, d);
+    if (status == PF_OK && pf_plant_is_process(pf_plant_get_info(plant)->name)) {
+        status =
+            pf_predictions_init(&r->predictions, &r->arena, k->n_state, probe_rows * chan, error);
+    }
+    if (status == PF_OK && r->arena.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
+    }
+    if (status != PF_OK) {
+        pf_responses_free(r);
+        return status;
+    }
+    for (size_t i = 0; i < 2 * PF_RESPONSES_RECOVERIES * probes; i++) {
+        r->recovery[i].d = discrepancies + i * row;
+    }
+    for (size_t i = 0; i < 2 * PF_RESPONSES_OPPORTUNITIES * probes; i++) {
+        r->evidence[i].match = matches + i * most;
+    }
+    return PF_OK;
+}
+
+pf_status pf_responses_pool(pf_responses *r, pf_error *error)
+{
+    r->pool =
+        pf_arena_take(&r->arena, PF_RESPONSES_POOL * ((size_t)r->kit->n_state + 1), sizeof(double));
+    r->pool_known = pf_arena_take(&r->arena, PF_RESPONSES_POOL, sizeof *r->pool_known);
+    return r->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials")
+                           : PF_OK;
+}
+
+void pf_responses_free(pf_responses *r)
+{
+    pf_ensemble_destroy(r->ensemble);
+    r->ensemble = NULL;
+    pf_arena_free(&r->arena);
+}
+
+void pf_responses_start(pf_responses *r, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
+                        const int *mechanisms, const double *gains)
+{
+    const pf_kit *k = r->kit;
+    for (int j = 0; j < k->n_mech; j++) {
+        r->gains[j] = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        r->gains[mechanisms[i]] = gains[i];
+    }
+    size_t truth = (size_t)k->n_mech * sizeof *r->truth;
+    if (r->has_trial && r->seed == seed && r->trial == trial && r->purpose == purpose &&
+        memcmp(r->truth, r->gains, truth) == 0) {
+        return; // the same trial in another setting
+    }
+    memcpy(r->truth, r->gains, truth);
+    r->has_trial = true;
+    r->seed = seed;
+    r->trial = trial;
+    r->purpose = purpose;
+    r->started = false;
+    for (int i = 0; i < 2 * PF_RESPONSES_OPPORTUNITIES * k->n_probes; i++) {
+        r->evidence[i].known = false;
+    }
+    for (int i = 0; i < 2 * PF_RESPONSES_RECOVERIES * k->n_probes; i++) {
+        r->recovery[i].known = false;
+    }
+}
+
+static const double *set_gains(pf_responses *r, int mechanism, double gain)
+{
+    for (int j = 0; j < r->kit->n_mech; j++) {
+        r->gains[j] = 1;
+    }
+    r->gains[mechanism] = mechanism > 0 ? gain : 1;
+    return r->gains;
+}
+
+pf_key pf_responses_stream(const pf_responses *r, pf_purpose purpose, int index)
+{
+    return pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, r->trial, purpose,
+                         (uint64_t)index);
+}
+
+// The physical response to a probe into r->response, its start into r->begin.
+static pf_status observe(pf_responses *r, int probe, pf_key key, bool faulty, pf_error *error)
+{
+    pf_rig rig = {.plant = r->plant,
+                  .kit = r->kit,
+                  .gains = faulty ? r->truth : set_gains(r, 0, 1),
+                  .start = r->begin,
+                  .response = r->response};
+    r->rolls++;
+    return pf_rig_run(&rig, probe, key, error);
+}
+
+static pf_predictor predictor(pf_responses *r)
+{
+    return r->ensemble ? pf_ensemble_predictor(r->ensemble) : pf_twin_predictor(&r->twin);
+}
+
+// What is predicted from r->begin; answers of a process are kept.
+static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                         double *out, pf_error *error)
+{
+    pf_responses *r = self;
+    size_t n = (size_t)pf_kit_probe_rows(r->kit, h->probe) * (size_t)r->kit->n_chan;
+    const double *kept =
+        r->predictions.known ? pf_predictions_find(&r->predictions, start, h) : NULL;
+    if (kept) {
+        memcpy(out, kept, n * sizeof *out);
+        return PF_OK;
+    }
+    pf_predictor p = predictor(r);
+    r->rolls += !r->ensemble;
+    pf_status status = p.predict(p.self, h, start, n_start, out, error);
+    if (status == PF_OK && r->predictions.known) {
+        pf_predictions_keep(&r->predictions, start, h, out, n);
+    }
+    return status;
+}
+
+static pf__evidence evidence(pf_responses *r, int probe)
+{
+    pf__evidence e = {.predictor = {r, predict},
+                      .start = r->begin,
+                      .n_start = r->kit->n_state,
+                      .nominal = r->nominal,
+                      .predicted = r->predicted,
+                      .residual = r->residual,
+                      .signatures = r->signatures,
+                      .scratch = r->scratch};
+    pf__evidence_set(&e, r->kit, probe);
+    return e;
+}
+
+// A nominal response of a calm plant from one of a few starts: its prediction and the noise of the
+// sensors.
+static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    int at = (int)(key % PF_RESPONSES_POOL);
+    double *start = r->pool + (size_t)at * ((size_t)k->n_state + 1);
+    pf_status status = PF_OK;
+    if (!r->pool_known[at]) {
+        pf_roll reset = pf_roll_default();
+        reset.key =
+            pf_key_stream(r->seed, info->name, (uint64_t)at, PF_PURPOSE_THRESHOLD, 1u << 20);
+        status = pf_plant_roll(r->plant, &reset, &(pf_trace){.start = start}, error);
+        r->pool_known[at] = status == PF_OK;
+    }
+    memcpy(r->begin, start, sizeof(double) * (size_t)k->n_state);
+    if (status == PF_OK) {
+        pf__evidence seen = evidence(r, probe);
+        status = pf__evidence_predict(&seen, 0, 1, r->response, error);
+    }
+    pf_observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
+                     r->response);
+    return status;
+}
+
+pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool faulty,
+                              const pf_stage1_answer **out, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    if (opportunity >= PF_RESPONSES_OPPORTUNITIES) {
+        return pf_fail(error, PF_ERR_INTERNAL, "more opportunities than a trial has room for");
+    }
+    pf_stage1_answer *e = &r->evidence[(opportunity * k->n_probes + probe) * 2 + faulty];
+    *out = e;
+    if (e->known) {
+        return PF_OK;
+    }
+    pf_key key = pf_responses_stream(r, r->purpose, opportunity);
+    pf__evidence seen = evidence(r, probe);
+    pf_status status =
+        r->pool ? observe_pooled(r, probe, key, error) : observe(r, probe, key, faulty, error);
+    if (status == PF_OK) {
+        status = pf__evidence_signatures(&seen, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    pf__evidence_residual(&seen, r->response);
+    pf__evidence_whiten(&seen);
+    pf__evidence_match(&seen, e->match);
+    e->norm = pf_residual_norm(seen.rows * seen.n_chan, seen.residual);
+    e->known = true;
+    return PF_OK;
+}
+
+pf_status pf_responses_recovery(pf_responses *r, int index, int probe, bool faulty,
+                                pf_recovery_response *out, pf_error *error)
+{
+    *out = (pf_recovery_response){r->begin, r->response, predictor(r)};
+    return observe(r, probe, pf_responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
+}
+
+pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty,
+                              const pf_stage2_answer **out, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    if (index >= PF_RESPONSES_RECOVERIES) {
+        return pf_fail(error, PF_ERR_INTERNAL, "more recovery probes than a trial has room for");
+    }
+    pf_stage2_answer *e = &r->recovery[(index * k->n_probes + probe) * 2 + faulty];
+    *out = e;
+    if (e->known) {
+        return PF_OK;
+    }
+    pf__evidence seen = evidence(r, probe);
+    pf_status status =
+        observe(r, probe, pf_responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
+    if (status == PF_OK) {
+        status = pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
+    }
+    for (int i = 0; i < seen.n_targets * k->n_grid && status == PF_OK; i++) {
+        status = pf__evidence_distance(&seen, r->response, seen.targets[i / k->n_grid],
+                                       k->grid[i % k->n_grid], &e->d[i], error);
+    }
+    e->known = status == PF_OK;
+    return status;
+}
+
+// --- tasks
+
+static pf_status roll_task(pf_responses *r, int task, pf_roll *roll, double *out, pf_error *error)
+{
+    roll->rows = pf_kit_task_rows(r->kit, task);
+    r->rolls++;
+    return pf_plant_roll(r->plant, roll, &(pf_trace){.output = out}, error);
+}
+
+static const double *task_command(const pf_kit *k, int task)
+{
+    return k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
+}
+
+// One start for all tasks of the trial, and the undisturbed reference of each.
+static pf_status start_tasks(pf_responses *r, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    pf_roll reset = pf_roll_default();
+    reset.key = pf_responses_stream(r, PF_PURPOSE_TASK, 0);
+    reset.command = r->zero_command;
+    pf_trace trace = {.start = r->start, .initial = r->initial};
+    pf_status status = pf_plant_roll(r->plant, &reset, &trace, error);
+    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
+        double *reference = r->reference + (size_t)t * r->task_window;
+        pf_roll roll = pf_roll_default();
+        roll.start = r->start;
+        roll.command = r->zero_command;
+        status = roll_task(r, t, &roll, r->nominal, error);
+        if (status == PF_OK) {
+            roll.command = task_command(k, t);
+            status = roll_task(r, t, &roll, reference, error);
+        }
+        r->energy[t] = pf_tracking_distance(pf_kit_task_rows(k, t), k->n_chan, k->return_scale,
+                                            reference, r->nominal);
+        r->fallback[t] = NAN;
+        if (status == PF_OK && !(r->energy[t] > 0)) {
+            status = pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel",
+                             pf_kit_task_name(k, t));
+        }
+    }
+    for (int i = 0; i < k->n_tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES; i++) {
+        r->nte[i] = NAN;
+    }
+    r->started = status == PF_OK;
+    return status;
+}
+
+// A member of a learned model at every node in one request, against the recorded reference.
+static pf_status model_nodes(pf_responses *r, int task, int member, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    int rows = pf_kit_task_rows(k, task), j = k->use_mech[k->task_use[task]];
+    const double *reference = r->reference + (size_t)task * r->task_window;
+    double *nte = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES];
+    for (int i = 0; i < PF_RESPONSES_NODES * k->n_mech; i++) {
+        r->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
+    }
+    pf_model_request request = {r->initial, task_command(k, task), rows, PF_RESPONSES_NODES,
+                                r->table_gains};
+    pf_status status =
+        pf_model_roll(r->model, member, &request, r->table + PF_RESPONSES_NODES * r->task_window,
+                      r->table, error);
+    for (int n = 0; n < PF_RESPONSES_NODES && status == PF_OK; n++) {
+        nte[n] =
+            pf_tracking_distance(rows, k->n_chan, k->return_scale,
+                                 r->table + (size_t)n * (size_t)(rows * k->n_chan), reference) /
+            r->energy[task];
+    }
+    return status;
+}
+
+static pf_status node(pf_responses *r, int task, int member, int n, double *value, pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    double *nte = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES + n];
+    *value = *nte;
+    if (!isnan(*nte)) {
+        return PF_OK;
+    }
+    if (r->model) {
+        pf_status status = model_nodes(r, task, member, error);
+        *value = *nte;
+        return status;
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = r->start;
+    roll.key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member);
+    roll.gains = set_gains(r, k->use_mech[k->task_use[task]], n / 8.0);
+    roll.command = task_command(k, task);
+    roll.disturbance = true;
+    pf_status status = roll_task(r, task, &roll, r->response, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const double *reference = r->reference + (size_t)task * r->task_window;
+    *nte = pf_tracking_distance(roll.rows, k->n_chan, k->return_scale, r->response, reference) /
+           r->energy[task];
+    *value = *nte;
+    return PF_OK;
+}
+
+pf_status pf_responses_nte(pf_responses *r, int task, int member, double share, double *nte,
+                           pf_error *error)
+{
+    pf_status status = r->started ? PF_OK : start_tasks(r, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    // the parabola through the three nodes around the share; nodes are hit exactly
+    double at = fmin(fmax(8 * share, 0), PF_RESPONSES_NODES - 1);
+    int middle = (int)lround(at);
+    middle = middle < 1 ? 1 : middle > PF_RESPONSES_NODES - 2 ? PF_RESPONSES_NODES - 2 : middle;
+    double x = at - middle, y[3] = {0};
+    int first = x == 0 ? 1 : 0, last = x == 0 ? 1 : 2;
+    for (int i = first; i <= last && status == PF_OK; i++) {
+        status = node(r, task, member, middle - 1 + i, &y[i], error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    double parabola = y[1] + .5 * x * (y[2] - y[0]) + .5 * x * x * (y[2] - 2 * y[1] + y[0]);
+    double value = x == 0 ? y[1] : parabola;
+    if (!isfinite(value)) {
+        return pf_fail(error, PF_ERR_NONFINITE, "task '%s': its tracking error is not finite",
+                       pf_kit_task_name(r->kit, task));
+    }
+    *nte = fmax(value, 0);
+    return PF_OK;
+}
+
+pf_status pf_responses_fly(pf_responses *r, int task, double correction, double *ret,
+                           pf_error *error)
+{
+    const pf_kit *k = r->kit;
+    pf_status status = r->started ? PF_OK : start_tasks(r, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (correction == 1 && !isnan(r->fallback[task])) {
+        *ret = r->fallback[task];
+        return PF_OK;
+    }
+    int j = k->use_mech[k->task_use[task]], rows = pf_kit_task_rows(k, task);
+    const double *command = task_command(k, task);
+    for (int i = 0; i < rows * k->n_mech; i++) {
+        int mechanism = i % k->n_mech;
+        r->zero_command[i] = mechanism == j
+                                 ? pf_corrected_command(command[i], correction, k->lo[j], k->hi[j])
+                                 : command[i];
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = r->start;
+    roll.key = pf_responses_stream(r, PF_PURPOSE_TASK, 1);
+    roll.gains = r->truth;
+    roll.command = r->zero_command;
+    roll.disturbance = true;
+    status = roll_task(r, task, &roll, r->response, error);
+    memset(r->zero_command, 0, sizeof(double) * (size_t)rows * (size_t)k->n_mech);
+    if (status != PF_OK) {
+        return status;
+    }
+    const double *reference = r->reference + (size_t)task * r->task_window;
+    *ret =
+        pf_return(pf_tracking_distance(rows, k->n_chan, k->return_scale, r->response, reference) /
+                  r->energy[task]);
+    if (correction == 1) {
+        r->fallback[task] = *ret;
+    }
+    return status;
+}
+
+// --- answers of nominal trials
+
+enum { MATCH_NUMBERS = 6 };
+
+static size_t answer_numbers(const pf_nominal_cache *c)
+{
+    return 1 + (size_t)c->most * MATCH_NUMBERS;
+}
+
+static double *answer(const pf_nominal_cache *c, int trial, int opportunity, int probe)
+{
+    size_t at =
+        ((size_t)trial * PF_NOMINAL_OPPORTUNITIES + (size_t)opportunity) * (size_t)c->probes +
+        (size_t)probe;
+    return c->number + at * answer_numbers(c);
+}
+
+static void add_text(pf_sha256 *sha, const char *text)
+{
+    pf_sha256_update(sha, text, strlen(text) + 1);
+}
+
+static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
+                     const char *fingerprint)
+{
+    const pf_kit *k = r->kit;
+    const double numbers[] = {(double)seed,    (double)c->trials, k->g_cal,    k->sensor_noise,
+                              k->sensed_start, k->n_scale,        k->n_chan,   k->n_mech,
+                              k->n_probes,     k->n_rows,         k->n_targets};
+    pf_sha256 sha;
+    uint8_t digest[32];
+    pf_sha256_init(&sha);
+    add_text(&sha, PF_VERSION);
+    add_text(&sha, pf_kit_get_string(k, PF_KIT_PLANT));
+    add_text(&sha, fingerprint);
+    add_text(&sha, r->model ? pf_model_get_info(r->model)->sha256 : "");
+    add_text(&sha, r->model ? pf_numeric_library() : "");
+    pf_sha256_update(&sha, numbers, sizeof numbers);
+    size_t chan = (size_t)k->n_chan, d = sizeof(double);
+    pf_sha256_update(&sha, k->scale, (size_t)k->n_scale * chan * d);
+    pf_sha256_update(&sha, k->return_scale, chan * d);
+    pf_sha256_update(&sha, k->command, (size_t)k->n_rows * (size_t)k->n_mech * d);
+    pf_sha256_update(&sha, k->probe_row, ((size_t)k->n_probes + 1) * sizeof *k->probe_row);
+    pf_sha256_update(&sha, k->probe_target, ((size_t)k->n_probes + 1) * sizeof *k->probe_target);
+    pf_sha256_update(&sha, k->target_mech, (size_t)k->n_targets * sizeof *k->target_mech);
+    pf_sha256_update(&sha, k->whiten, (size_t)k->n_whiten * d);
+    pf_sha256_final(&sha, digest);
+    pf_sha256_text(digest, c->key);
+}
+
+pf_status pf_nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t seed, int trials,
+                          const char *fingerprint, pf_error *error)
+{
+    *c = (pf_nominal_cache){
+        .trials = trials, .probes = r->kit->n_probes, .most = pf_kit_most_targets(r->kit)};
+    c->n = (size_t)trials * PF_NOMINAL_OPPORTUNITIES * (size_t)c->probes * answer_numbers(c);
+    c->number = malloc(c->n * sizeof *c->number);
+    if (!c->number) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the answers of %d nominal trials",
+                       trials);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        c->number[i] = NAN;
+    }
+    name_key(c, r, seed, fingerprint);
+    return PF_OK;
+}
+
+void pf_nominal_free(pf_nominal_cache *c)
+{
+    free(c->number);
+    *c = (pf_nominal_cache){.number = NULL};
+}
+
+bool pf_nominal_read(pf_nominal_cache *c, const void *bytes, size_t n)
+{
+    if (n != c->n * sizeof *c->number) {
+        return false;
+    }
+    memcpy(c->number, bytes, n);
+    return true;
+}
+
+void pf_nominal_give(const pf_nominal_cache *c, int trial, pf_responses *r)
+{
+    for (int i = 0; i < PF_NOMINAL_OPPORTUNITIES * c->probes; i++) {
+        const double *from = answer(c, trial, i / c->probes, i % c->probes);
+        pf_stage1_answer *e = &r->evidence[i * 2];
+        if (isnan(*from)) {
+            continue;
+        }
+        e->known = true;
+        e->norm = *from++;
+        for (int t = 0; t < c->most; t++, from += MATCH_NUMBERS) {
+            e->match[t] = (pf_match){.score = from[0],
+                                     .coefficient = from[1],
+                                     .remaining = from[2],
+                                     .usable = from[3] != 0,
+                                     .size = from[4],
+                                     .off = from[5]};
+        }
+    }
+}
+
+void pf_nominal_take(pf_nominal_cache *c, int trial, const pf_responses *r)
+{
+    for (int i = 0; i < PF_NOMINAL_OPPORTUNITIES * c->probes; i++) {
+        double *to = answer(c, trial, i / c->probes, i % c->probes);
+        const pf_stage1_answer *e = &r->evidence[i * 2];
+        if (!e->known || !isnan(*to)) {
+            continue;
+        }
+        c->fresh++;
+        *to++ = e->norm;
+        for (int t = 0; t < pf_kit_probe_targets(r->kit, i % c->probes, NULL); t++) {
+            const pf_match *m = &e->match[t];
+            const double numbers[MATCH_NUMBERS] = {m->score,  m->coefficient, m->remaining,
+                                                   m->usable, m->size,        m->off};
+            memcpy(to + t * MATCH_NUMBERS, numbers, sizeof numbers);
+        }
+    }
+}

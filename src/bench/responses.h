@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_RESPONSES_H
+#define PF_RESPONSES_H
+
+#include "core/evidence.h"
+#include "host/arena.h"
+#include "preflight/kit.h"
+#include "preflight/plant.h"
+#include "preflight/predictor.h"
+#include "preflight/session.h"
+#include "responses.h"
+#include "run/ensemble.h"
+#include "run/twin.h"
+
+#include <stdbool.h>
+
+// Predictions that were asked for before, by start and hypothesis: a message to a process costs
+// more than the memory, and its starts return. A table with one place for each hash: a later
+// prediction takes the place of an earlier one. What is found is what would be predicted, to the
+// bit. Hypotheses have no others.
+typedef struct pf_predictions {
+    double *start;    // places x (n_state + 1)
+    double *response; // places x window
+    pf_hypothesis *hypothesis;
+    bool *known;
+    size_t n_state, window, places;
+} pf_predictions;
+
+// Memory comes from the arena and goes with it. window: the longest response in numbers.
+pf_status pf_predictions_init(pf_predictions *predictions, pf_arena *arena, int n_state,
+                              size_t window, pf_error *error);
+
+// NULL: not there.
+const double *pf_predictions_find(const pf_predictions *predictions, const double *start,
+                                  const pf_hypothesis *h);
+
+void pf_predictions_keep(pf_predictions *predictions, const double *start, const pf_hypothesis *h,
+                         const double *response, size_t n);
+
+// Physical responses of one trial, each computed when first asked for and then shared by all
+// methods, and by the settings of a suite that ask in turn for the same trial: what a response says
+// does not depend on who asked.
+
+// Most opportunities and recovery probes of a trial.
+enum { PF_RESPONSES_OPPORTUNITIES = 32, PF_RESPONSES_RECOVERIES = 8 };
+
+// Members of a predicted return: draws of the disturbance with a twin (one where there is none),
+// the networks of a learned model.
+enum { PF_RESPONSES_DRAWS = 8, PF_RESPONSES_MEMBERS = PF_MODEL_MEMBERS };
+
+// Starts that the alarm trials of a calm process share.
+enum { PF_RESPONSES_POOL = 32 };
+
+// The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
+enum { PF_RESPONSES_NODES = 65 };
+
+typedef struct pf_stage1_answer {
+    bool known;
+    pf_match *match; // by target
+    double norm;
+} pf_stage1_answer;
+
+typedef struct pf_stage2_answer {
+    bool known;
+    double d_nominal;
+    double *d; // targets x n_grid
+} pf_stage2_answer;
+
+// A machine's response as it is, for what cannot be shared: predictions that depend on a belief.
+typedef struct pf_recovery_response {
+    const double *start;    // n_state of the kit
+    const double *response; // rows x n_chan
+    pf_predictor predictor; // valid until the next call
+} pf_recovery_response;
+
+typedef struct pf_responses {
+    pf_plant *plant;       // not owned
+    const pf_kit *kit;     // probes, tasks, scales
+    const pf_model *model; // Nullable: a twin predicts
+    pf_ensemble *ensemble; // of the model
+    int n_members;
+    bool has_trial; // a trial was started: that of seed, trial, purpose and truth
+    uint64_t seed, trial;
+    pf_purpose purpose;
+    double *truth; // n_mech: the gains once the change has happened
+    long rolls;    // trajectories run, for statistics
+
+    pf_arena arena;
+    pf_stage1_answer *evidence; // opportunities x probes x (healthy, faulty)
+    pf_stage2_answer *recovery; // recoveries x probes x (healthy, faulty)
+    double *nte;                // tasks x members x nodes, NaN: not yet
+    double *fallback;           // tasks: realised return uncorrected, NaN: not yet
+    double *energy;             // tasks: of reference minus free response
+    double *reference;          // tasks x longest window
+    double *start;              // of the tasks
+    double *initial;            // channels there
+    double *table;              // responses of a member at every node, and its work space
+    double *table_gains;        // nodes x mechanisms
+    bool started;
+    size_t task_window;
+    pf_predictions predictions; // of a process
+    double *pool;               // starts that alarm trials of a calm plant share. Nullable.
+    bool *pool_known;
+
+    pf_twin twin;
+    double *gains, *begin, *response, *nominal, *predicted, *residual; // work space
+    double *zero_command;
+    double *signatures, *scratch; // of the largest probe
+} pf_responses;
+
+// Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all
+// must outlive it.
+pf_status pf_responses_init(pf_responses *responses, pf_plant *plant, const pf_kit *kit,
+                            const pf_model *model, pf_error *error);
+void pf_responses_free(pf_responses *responses);
+
+// Healthy trials of a calm plant start at one of a few states from now on, for its nominal residual
+// is the sensors' noise and each start costs a message.
+pf_status pf_responses_pool(pf_responses *responses, pf_error *error);
+
+// Starts a trial, in which n mechanisms change to these gains, and forgets any other.
+void pf_responses_start(pf_responses *responses, uint64_t seed, uint64_t trial, pf_purpose purpose,
+                        int n, const int *mechanisms, const double *gains);
+
+// The randomness of the trial at hand for a purpose, the same for all methods.
+pf_key pf_responses_stream(const pf_responses *responses, pf_purpose purpose, int index);
+
+// What the response to a probe at an opportunity says; faulty: the fault is present.
+pf_status pf_responses_stage1(pf_responses *responses, int opportunity, int probe, bool faulty,
+                              const pf_stage1_answer **out, pf_error *error);
+// The response to the recovery probe number `index`, valid until the next call.
+pf_status pf_responses_recovery(pf_responses *responses, int index, int probe, bool faulty,
+                                pf_recovery_response *out, pf_error *error);
+// Its discrepancies, one change at a time.
+pf_status pf_responses_stage2(pf_responses *responses, int index, int probe, bool faulty,
+                              const pf_stage2_answer **out, pf_error *error);
+
+// Predicted NTE of a task when its mechanism delivers the share, for a member: local parabola
+// through the nearest nodes.
+pf_status pf_responses_nte(pf_responses *responses, int task, int member, double share, double *nte,
+                           pf_error *error);
+
+// Realised return of a task under a correction of its mechanism.
+pf_status pf_responses_fly(pf_responses *responses, int task, double correction, double *ret,
+                           pf_error *error);
+
+// What the nominal trials of an alarm calibration said, by trial, opportunity and probe. Kits that
+// differ in bins, episodes, methods or what tasks are worth put the same questions to the same
+// machine; with a cache the simulator and the model answer them once.
+
+// Answers of later opportunities are not kept.
+enum { PF_NOMINAL_OPPORTUNITIES = 10 };
+
+typedef struct pf_nominal_cache {
+    char key[65]; // names all that an answer depends on
+    int trials, probes, most;
+    size_t n;       // numbers
+    double *number; // per answer its norm, NaN where there is none, and `most` matches
+    long fresh;     // answers since it was made or read
+} pf_nominal_cache;
+
+// An empty one for trials of this responses's kit; fingerprint: of the plant.
+pf_status pf_nominal_init(pf_nominal_cache *cache, const pf_responses *responses, uint64_t seed,
+                          int trials, const char *fingerprint, pf_error *error);
+void pf_nominal_free(pf_nominal_cache *cache);
+
+// Takes over what was kept under the same key. False, and it stays as it was: these are none.
+bool pf_nominal_read(pf_nominal_cache *cache, const void *bytes, size_t n);
+
+// Gives the responses, started for a nominal trial, the answers that are there; takes those it
+// found.
+void pf_nominal_give(const pf_nominal_cache *cache, int trial, pf_responses *responses);
+void pf_nominal_take(pf_nominal_cache *cache, int trial, const pf_responses *responses);
+
+#endif

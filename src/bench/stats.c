@@ -1,0 +1,1367 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "stats.h"
+
+#include "host/parallel.h"
+#include "preflight/method.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- intervals
+
+// Continued fraction of the incomplete beta function (modified Lentz); converges fast for
+// x < (a + 1)/(a + b + 2).
+static double beta_fraction(double a, double b, double x)
+{
+    const double tiny = 1e-300;
+    double c = 1, d = 1 - (a + b) * x / (a + 1);
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    double h = d;
+    for (int m = 1; m < 10000; m++) {
+        double change = 1;
+        for (int half = 0; half < 2; half++) {
+            double term = half == 0 ? m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+                                    : -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+            d = 1 + term * d;
+            c = 1 + term / c;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            c = fabs(c) < tiny ? tiny : c;
+            change *= d * c;
+            h *= d * c;
+        }
+        if (fabs(change - 1) < 1e-15) {
+            break;
+        }
+    }
+    return h;
+}
+
+double pf_beta_share(double a, double b, double x)
+{
+    if (!(x > 0) || !(x < 1)) {
+        return x >= 1 ? 1 : 0;
+    }
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
+                                     : 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+// The x at which I_x(a, b) reaches p, by bisection.
+static double beta_quantile(double a, double b, double p)
+{
+    double lo = 0, hi = 1;
+    for (int i = 0; i < 60; i++) {
+        double middle = (lo + hi) / 2;
+        if (pf_beta_share(a, b, middle) < p) {
+            lo = middle;
+        } else {
+            hi = middle;
+        }
+    }
+    return (lo + hi) / 2;
+}
+
+pf_interval pf_clopper_pearson(double k, double n, double alpha)
+{
+    pf_interval out = {NAN, NAN};
+    if (n > 0) {
+        out.lo = k <= 0 ? 0 : beta_quantile(k, n - k + 1, alpha / 2);
+        out.hi = k >= n ? 1 : beta_quantile(k + 1, n - k, 1 - alpha / 2);
+    }
+    return out;
+}
+
+static void swap(double *a, double *b)
+{
+    double t = *a;
+    *a = *b;
+    *b = t;
+}
+
+// Puts the k-th smallest value at its place, smaller ones before it (Hoare).
+static void select_nth(double *v, int n, int k)
+{
+    int lo = 0, hi = n - 1;
+    while (lo < hi) {
+        double pivot = v[lo + (hi - lo) / 2];
+        int i = lo, j = hi;
+        while (i <= j) {
+            while (v[i] < pivot) {
+                i++;
+            }
+            while (v[j] > pivot) {
+                j--;
+            }
+            if (i <= j) {
+                swap(&v[i++], &v[j--]);
+            }
+        }
+        if (k <= j) {
+            hi = j;
+        } else if (k >= i) {
+            lo = i;
+        } else {
+            return;
+        }
+    }
+}
+
+static double quantile(double *v, int n, double p)
+{
+    double place = p * (n - 1);
+    int k = (int)floor(place);
+    select_nth(v, n, k);
+    double low = v[k], next = low;
+    for (int i = k + 1; i < n; i++) {
+        next = i == k + 1 || v[i] < next ? v[i] : next;
+    }
+    return low + (place - k) * (next - low);
+}
+
+pf_interval pf_percentiles(double *values, int n, double alpha)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isnan(values[i])) {
+            values[kept++] = values[i];
+        }
+    }
+    if (kept == 0) {
+        return (pf_interval){NAN, NAN};
+    }
+    double lo = quantile(values, kept, alpha / 2);
+    return (pf_interval){lo, quantile(values, kept, 1 - alpha / 2)};
+}
+
+void pf_mean_sd(const double *values, int n, double *mean, double *sd)
+{
+    double sum = 0, squares = 0;
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isnan(values[i])) {
+            sum += values[i];
+            kept++;
+        }
+    }
+    *mean = kept ? sum / kept : NAN;
+    for (int i = 0; i < n; i++) {
+        if (!isnan(values[i])) {
+            squares += (values[i] - *mean) * (values[i] - *mean);
+        }
+    }
+    *sd = kept > 1 ? sqrt(squares / (kept - 1)) : NAN;
+}
+
+// --- one environment and setting
+
+static const struct {
+    const char *name;
+    int num, den;
+} shares[] = {
+#define X(name, num, den) {#name, PF_METRIC_##num, PF_METRIC_##den},
+    PF_SHARES(X)
+#undef X
+};
+
+static const struct {
+    const char *name;
+    int metric, direction;
+} ranks[] = {
+#define X(name, direction) {"rank_" #name, PF_METRIC_##name, direction},
+    PF_RANKED(X)
+#undef X
+};
+
+const char *pf_statistic_id(int i)
+{
+    return i < PF_METRIC_COUNT ? pf_metric_name(i) : shares[i - PF_METRIC_COUNT].name;
+}
+
+const char *pf_rank_id(int rank)
+{
+    return ranks[rank].name;
+}
+
+// --- trials as clusters: what is drawn together
+
+typedef struct cluster {
+    int seed, trial;
+} cluster;
+
+// Sums and counts of every (method, cluster); equal columns of counts are kept once.
+typedef struct sums_table {
+    int n_methods, n_clusters, width, n_patterns;
+    cluster *clusters;
+    double *cell;                 // methods x clusters x width: sums, then counts by pattern
+    int pattern[PF_METRIC_COUNT]; // column of a metric's counts
+} sums_table;
+
+static int compare_clusters(const void *a, const void *b)
+{
+    const cluster *x = a, *y = b;
+    return x->seed != y->seed ? (x->seed > y->seed) - (x->seed < y->seed)
+                              : (x->trial > y->trial) - (x->trial < y->trial);
+}
+
+static void table_free(sums_table *t)
+{
+    free(t->clusters);
+    free(t->cell);
+}
+
+static double *table_row(const sums_table *t, int method, int at)
+{
+    return t->cell + ((size_t)method * (size_t)t->n_clusters + (size_t)at) * (size_t)t->width;
+}
+
+static pf_status find_clusters(sums_table *t, const pf_row *const *rows, size_t n, pf_error *error)
+{
+    t->clusters = malloc((n ? n : 1) * sizeof *t->clusters);
+    if (!t->clusters) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    for (size_t i = 0; i < n; i++) {
+        t->clusters[i] = (cluster){rows[i]->seed, rows[i]->trial};
+    }
+    qsort(t->clusters, n, sizeof *t->clusters, compare_clusters);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || compare_clusters(&t->clusters[i], &t->clusters[i - 1]) != 0) {
+            t->clusters[t->n_clusters++] = t->clusters[i];
+        }
+    }
+    return PF_OK;
+}
+
+static bool same_counts(const sums_table *t, int a, int b)
+{
+    for (int m = 0; m < t->n_methods; m++) {
+        for (int c = 0; c < t->n_clusters; c++) {
+            const double *count = table_row(t, m, c) + PF_METRIC_COUNT;
+            if (count[a] != count[b]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+// Most metrics are defined on the same trials: their counts need not be summed again.
+static void merge_patterns(sums_table *t)
+{
+    int representative[PF_METRIC_COUNT];
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        int p = 0;
+        while (p < t->n_patterns && !same_counts(t, i, representative[p])) {
+            p++;
+        }
+        if (p == t->n_patterns) {
+            representative[t->n_patterns++] = i;
+        }
+        t->pattern[i] = PF_METRIC_COUNT + p;
+    }
+    // pack in place, front to back
+    int packed = PF_METRIC_COUNT + t->n_patterns;
+    size_t n = (size_t)t->n_methods * (size_t)t->n_clusters;
+    for (size_t i = 0; i < n; i++) {
+        double row[2 * PF_METRIC_COUNT];
+        memcpy(row, t->cell + i * (size_t)t->width, sizeof row);
+        for (int p = 0; p < t->n_patterns; p++) {
+            row[PF_METRIC_COUNT + p] = row[PF_METRIC_COUNT + representative[p]];
+        }
+        memcpy(t->cell + i * (size_t)packed, row, (size_t)packed * sizeof *row);
+    }
+    t->width = packed;
+}
+
+static pf_status table_init(sums_table *t, const pf_row *const *rows, size_t n, int n_methods,
+                            pf_error *error)
+{
+    *t = (sums_table){.n_methods = n_methods, .width = 2 * PF_METRIC_COUNT};
+    pf_status status = find_clusters(t, rows, n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    size_t cells = (size_t)n_methods * (size_t)t->n_clusters * (size_t)t->width;
+    t->cell = calloc(cells ? cells : 1, sizeof *t->cell);
+    if (!t->cell) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    for (size_t i = 0; i < n; i++) {
+        cluster key = {rows[i]->seed, rows[i]->trial};
+        const cluster *at = bsearch(&key, t->clusters, (size_t)t->n_clusters, sizeof *t->clusters,
+                                    compare_clusters);
+        double *cell = table_row(t, rows[i]->method, (int)(at - t->clusters));
+        for (int k = 0; k < PF_METRIC_COUNT; k++) {
+            if (!isnan(rows[i]->value[k])) {
+                cell[k] += rows[i]->value[k];
+                cell[PF_METRIC_COUNT + k] += 1;
+            }
+        }
+    }
+    merge_patterns(t);
+    return PF_OK;
+}
+
+// --- statistics
+
+static double divide(double sum, double count)
+{
+    return count > 0 ? sum / count : NAN;
+}
+
+// What a statistic divides, from the sums over clusters.
+static void parts_of(const sums_table *t, const double *sums, int statistic, double *sum,
+                     double *count)
+{
+    if (statistic < PF_METRIC_COUNT) {
+        *sum = sums[statistic];
+        *count = sums[t->pattern[statistic]];
+        return;
+    }
+    int num = shares[statistic - PF_METRIC_COUNT].num,
+        den = shares[statistic - PF_METRIC_COUNT].den;
+    *sum = sums[num];
+    // without any numerator there is no share
+    *count = sums[t->pattern[num]] > 0 ? sums[den] : 0;
+}
+
+static pf_status sample_alloc(pf_sample *s, int n_methods, int n_seeds, pf_error *error)
+{
+    size_t cells = (size_t)n_methods * PF_STATISTIC_COUNT;
+    *s = (pf_sample){.n_methods = n_methods, .n_seeds = n_seeds};
+    s->seed_mean = calloc(cells * (size_t)(n_seeds ? n_seeds : 1), sizeof *s->seed_mean);
+    s->sum = calloc(cells, sizeof *s->sum);
+    s->count = calloc(cells, sizeof *s->count);
+    s->resampled = calloc(cells * PF_RESAMPLES, sizeof *s->resampled);
+    s->paired = calloc(cells, sizeof *s->paired);
+    s->rank_resampled = calloc((size_t)PF_RANK_COUNT * PF_RESAMPLES, sizeof *s->rank_resampled);
+    if (!s->seed_mean || !s->sum || !s->count || !s->resampled || !s->paired ||
+        !s->rank_resampled) {
+        pf_sample_free(s);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    return PF_OK;
+}
+
+void pf_sample_free(pf_sample *s)
+{
+    free(s->seed_mean);
+    free(s->sum);
+    free(s->count);
+    free(s->resampled);
+    free(s->paired);
+    free(s->rank_resampled);
+    *s = (pf_sample){0};
+}
+
+// Clusters of a seed are first..last-1.
+static void seed_range(const sums_table *t, int seed, int *first, int *last)
+{
+    *first = 0;
+    while (*first < t->n_clusters && t->clusters[*first].seed < seed) {
+        ++*first;
+    }
+    *last = *first;
+    while (*last < t->n_clusters && t->clusters[*last].seed == seed) {
+        ++*last;
+    }
+}
+
+static void seed_means(pf_sample *s, const sums_table *t)
+{
+    double sums[2 * PF_METRIC_COUNT];
+    for (int m = 0; m < s->n_methods; m++) {
+        for (int seed = 0; seed < s->n_seeds; seed++) {
+            int first = 0, last = 0;
+            seed_range(t, seed, &first, &last);
+            memset(sums, 0, sizeof sums);
+            for (int c = first; c < last; c++) {
+                const double *row = table_row(t, m, c);
+                for (int k = 0; k < t->width; k++) {
+                    sums[k] += row[k];
+                }
+            }
+            for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
+                size_t at = (size_t)m * PF_STATISTIC_COUNT + (size_t)i;
+                double sum = 0, count = 0;
+                parts_of(t, sums, i, &sum, &count);
+                s->sum[at] += sum;
+                s->count[at] += count;
+                s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) * PF_STATISTIC_COUNT +
+                             (size_t)i] = divide(sum, count);
+            }
+        }
+    }
+}
+
+// Adds one seed's statistics on drawn clusters; seen counts the seeds in which each is defined.
+static void resample_seed(pf_sample *s, const sums_table *t, int m, int first, int n,
+                          const uint32_t *draws, uint16_t *seen)
+{
+    const double *base = table_row(t, m, first);
+    const size_t width = (size_t)t->width;
+    double *out = s->resampled + (size_t)m * PF_STATISTIC_COUNT * PF_RESAMPLES;
+    for (int r = 0; r < PF_RESAMPLES; r++) {
+        double sums[2 * PF_METRIC_COUNT] = {0};
+        for (int d = 0; d < n; d++) {
+            const double *row = base + draws[(size_t)r * (size_t)n + (size_t)d] * width;
+            for (size_t k = 0; k < width; k++) {
+                sums[k] += row[k];
+            }
+        }
+        for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
+            double sum = 0, count = 0;
+            parts_of(t, sums, i, &sum, &count);
+            if (count > 0) {
+                out[(size_t)i * PF_RESAMPLES + (size_t)r] += sum / count;
+                seen[(size_t)i * PF_RESAMPLES + (size_t)r] += 1;
+            }
+        }
+    }
+}
+
+static void finish_resamples(double *out, const uint16_t *seen)
+{
+    for (size_t i = 0; i < (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES; i++) {
+        out[i] = seen[i] ? out[i] / seen[i] : NAN;
+    }
+}
+
+static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_error *error)
+{
+    size_t per_method = (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES;
+    uint16_t *seen = calloc(per_method * (size_t)s->n_methods, sizeof *seen);
+    uint32_t *draws =
+        malloc((size_t)(t->n_clusters ? t->n_clusters : 1) * PF_RESAMPLES * sizeof *draws);
+    if (!seen || !draws) {
+        free(seen);
+        free(draws);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    for (int seed = 0; seed < s->n_seeds; seed++) {
+        int first = 0, last = 0;
+        seed_range(t, seed, &first, &last);
+        if (first == last) {
+            continue;
+        }
+        // the same draws for all methods: what is compared stays paired
+        pf_rng rng;
+        pf_rng_init(&rng, pf_key_derive(key, (uint64_t)seed));
+        for (size_t d = 0; d < (size_t)(last - first) * PF_RESAMPLES; d++) {
+            draws[d] = pf_rng_below(&rng, (uint32_t)(last - first));
+        }
+        for (int m = 0; m < s->n_methods; m++) {
+            resample_seed(s, t, m, first, last - first, draws, seen + per_method * (size_t)m);
+        }
+    }
+    for (int m = 0; m < s->n_methods; m++) {
+        finish_resamples(s->resampled + per_method * (size_t)m, seen + per_method * (size_t)m);
+    }
+    free(seen);
+    free(draws);
+    return PF_OK;
+}
+
+// Whether a method has values on exactly the trials on which the reference has.
+static void mark_paired(pf_sample *s, const sums_table *t, int reference)
+{
+    for (int m = 0; m < s->n_methods && reference >= 0; m++) {
+        for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
+            int k = t->pattern[i < PF_METRIC_COUNT ? i : shares[i - PF_METRIC_COUNT].den];
+            bool same = true;
+            for (int c = 0; c < t->n_clusters && same; c++) {
+                same = table_row(t, m, c)[k] == table_row(t, reference, c)[k];
+            }
+            s->paired[(size_t)m * PF_STATISTIC_COUNT + (size_t)i] = same;
+        }
+    }
+}
+
+// --- ranks
+
+// 1 + methods that are better by more than rounding; NaN without a value or a competitor.
+static double rank_of(const double *values, const bool *ranked, int n, int reference, int direction)
+{
+    double own = values[reference];
+    int better = 0, competitors = 0;
+    for (int m = 0; m < n; m++) {
+        if (m != reference && ranked[m] && !isnan(values[m])) {
+            competitors++;
+            better += direction * (values[m] - own) > 1e-12;
+        }
+    }
+    return isnan(own) || competitors == 0 ? NAN : 1 + better;
+}
+
+enum { MOST_METHODS = 64 };
+
+static void rank_all(pf_sample *s, int reference, const bool *ranked)
+{
+    double values[MOST_METHODS], unused;
+    for (int k = 0; k < PF_RANK_COUNT; k++) {
+        size_t metric = (size_t)ranks[k].metric;
+        s->rank[k] = NAN;
+        for (int r = 0; r < PF_RESAMPLES; r++) {
+            s->rank_resampled[(size_t)k * PF_RESAMPLES + (size_t)r] = NAN;
+        }
+        if (reference < 0 || s->n_methods > MOST_METHODS) {
+            continue;
+        }
+        for (int m = 0; m < s->n_methods; m++) {
+            double means[1024];
+            int n = s->n_seeds < 1024 ? s->n_seeds : 1024;
+            for (int seed = 0; seed < n; seed++) {
+                means[seed] = s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) *
+                                               PF_STATISTIC_COUNT +
+                                           metric];
+            }
+            pf_mean_sd(means, n, &values[m], &unused);
+        }
+        s->rank[k] = rank_of(values, ranked, s->n_methods, reference, ranks[k].direction);
+        for (size_t r = 0; r < PF_RESAMPLES; r++) {
+            for (int m = 0; m < s->n_methods; m++) {
+                values[m] =
+                    s->resampled[((size_t)m * PF_STATISTIC_COUNT + metric) * PF_RESAMPLES + r];
+            }
+            s->rank_resampled[(size_t)k * PF_RESAMPLES + r] =
+                rank_of(values, ranked, s->n_methods, reference, ranks[k].direction);
+        }
+    }
+}
+
+pf_status pf_sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int n_methods,
+                         int n_seeds, int reference, const bool *ranked, pf_key key,
+                         pf_error *error)
+{
+    sums_table t = {0};
+    *s = (pf_sample){0};
+    pf_status status = table_init(&t, rows, n, n_methods, error);
+    if (status == PF_OK) {
+        status = sample_alloc(s, n_methods, n_seeds, error);
+    }
+    if (status == PF_OK) {
+        seed_means(s, &t);
+        mark_paired(s, &t, reference);
+        status = resample(s, &t, key, error);
+    }
+    if (status == PF_OK) {
+        rank_all(s, reference, ranked);
+    } else {
+        pf_sample_free(s);
+    }
+    table_free(&t);
+    return status;
+}
+
+// --- over environments
+
+// Mean of the defined values at the same place of several arrays.
+static double mean_at(const double *const *arrays, int n, size_t at)
+{
+    double sum = 0;
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isnan(arrays[i][at])) {
+            sum += arrays[i][at];
+            kept++;
+        }
+    }
+    return kept ? sum / kept : NAN;
+}
+
+enum { MOST_PARTS = 128 };
+
+pf_status pf_sample_macro(pf_sample *s, const pf_sample *const *parts, int n_parts, pf_error *error)
+{
+    const double *arrays[MOST_PARTS];
+    if (n_parts < 1 || n_parts > MOST_PARTS) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "a mean over %d environments", n_parts);
+    }
+    pf_status status = sample_alloc(s, parts[0]->n_methods, parts[0]->n_seeds, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    size_t cells = (size_t)s->n_methods * PF_STATISTIC_COUNT;
+    for (int i = 0; i < n_parts; i++) {
+        arrays[i] = parts[i]->seed_mean;
+        for (size_t c = 0; c < cells; c++) {
+            s->sum[c] += parts[i]->sum[c];
+            s->count[c] += parts[i]->count[c];
+            s->paired[c] = (i == 0 || s->paired[c]) && parts[i]->paired[c];
+        }
+    }
+    for (size_t at = 0; at < cells * (size_t)s->n_seeds; at++) {
+        s->seed_mean[at] = mean_at(arrays, n_parts, at);
+    }
+    for (int i = 0; i < n_parts; i++) {
+        arrays[i] = parts[i]->resampled;
+    }
+    for (size_t at = 0; at < cells * PF_RESAMPLES; at++) {
+        s->resampled[at] = mean_at(arrays, n_parts, at);
+    }
+    for (int i = 0; i < n_parts; i++) {
+        arrays[i] = parts[i]->rank_resampled;
+    }
+    for (size_t at = 0; at < (size_t)PF_RANK_COUNT * PF_RESAMPLES; at++) {
+        s->rank_resampled[at] = mean_at(arrays, n_parts, at);
+    }
+    for (int i = 0; i < n_parts; i++) {
+        arrays[i] = parts[i]->rank;
+    }
+    for (size_t k = 0; k < PF_RANK_COUNT; k++) {
+        s->rank[k] = mean_at(arrays, n_parts, k);
+    }
+    return PF_OK;
+}
+
+// --- the numbers of a table
+
+// --- what metrics and methods are
+
+static const char *const higher[] = {"log_score",        "detection", "located",
+                                     "selective_return", "coverage",  "changed_task_return",
+                                     "gate_openings",    "min_ttc",   "min_headway",
+                                     "tail_ttc",         "otif",      "safe_coverage",
+                                     "all_named"};
+static const char *const neutral[] = {"deployed",
+                                      "violated",
+                                      "false_ready",
+                                      "changed_deployed",
+                                      "changed_violated",
+                                      "changed_false_ready",
+                                      "fault_looks",
+                                      "mute_looks",
+                                      "clipped",
+                                      "mute_share",
+                                      "coordinate",
+                                      "coordinate_bias",
+                                      "contracts",
+                                      "safe_ready",
+                                      "clipped_go",
+                                      "clipped_false",
+                                      "clipped_recovered",
+                                      "clipped_go_share",
+                                      "clipped_recovered_share"};
+static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
+                                       "asid-fim", "opax",       "task-oed",   "eg-mpt"};
+
+static bool is_in(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(word, list[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+#define IS_IN(word, list) is_in((word), (list), sizeof(list) / sizeof(list)[0])
+
+int pf_metric_direction(const char *metric)
+{
+    return IS_IN(metric, neutral) ? 0 : IS_IN(metric, higher) ? 1 : -1;
+}
+
+bool pf_method_of_paper(const char *method)
+{
+    return IS_IN(method, compared);
+}
+
+bool pf_entry_metric_known(const char *metric)
+{
+    size_t n = strlen(metric), tail = strlen(PF_DIFFERENCE);
+    char base[64];
+    if (n > tail && strcmp(metric + n - tail, PF_DIFFERENCE) == 0) {
+        n -= tail;
+    }
+    snprintf(base, sizeof base, "%.*s", (int)n, metric);
+    for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
+        if (strcmp(base, pf_statistic_id(i)) == 0) {
+            return true;
+        }
+    }
+    for (int i = 0; i < PF_RANK_COUNT; i++) {
+        if (strcmp(metric, pf_rank_id(i)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *const labels[][2] = {
+    {"attitude", "Attitude"},
+    {"building", "Building"},
+    {"pump_tank", "Pump network"},
+    {"battery", "Battery pack"},
+    {"reaction_wheel", "Reaction wheel"},
+    {"aircraft", "Aircraft"},
+    {"wood_berry", "Distillation"},
+    {"dc_servo", "Servo"},
+    {"quad_tank", "Quad tank"},
+    {"quadrotor", "Quadrotor"},
+    {"wind_pitch", "Turbine"},
+    {"pendulum", "Pendulum"},
+    {"acrobot", "Acrobot"},
+    {"cartpole", "CartPole"},
+    {"gym:BipedalWalker-v3", "BipedalWalker"},
+    {"gym:BipedalWalkerHardcore-v3", "Hardcore"},
+    {"gym:CarRacing-v3", "CarRacing"},
+    {"grid2op", "Grid2Op"},
+    {"highway", "highway-v0"},
+    {"inventory_serial", "Serial, backlog"},
+    {"inventory_lost_sales", "Serial, lost sales"},
+    {"inventory_multi", "Multi-echelon"},
+    {PF_MACRO, "Mean of all"},
+    {PF_MACRO_SHOWN, "Mean of these"},
+};
+
+const char *pf_label_environment(const char *environment)
+{
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        if (strcmp(labels[i][0], environment) == 0) {
+            return labels[i][1];
+        }
+    }
+    return environment;
+}
+
+const char *pf_label_method(const char *method)
+{
+    const pf_method *m = pf_method_find(method);
+    return m ? m->label : method;
+}
+
+void pf_label_metric(const char *metric, char out[64])
+{
+    snprintf(out, 64, "%s", metric);
+    for (char *at = out; *at; at++) {
+        *at = *at == '_' ? ' ' : *at;
+    }
+}
+
+void pf_setting_without(const char *setting, const char *key, char out[96])
+{
+    size_t length = strlen(key), used = 0;
+    out[0] = 0;
+    while (*setting) {
+        size_t n = strcspn(setting, ";");
+        bool match = n > length && setting[length] == '=' && strncmp(setting, key, length) == 0;
+        if (!match && used + n + 2 < 96) {
+            used +=
+                (size_t)snprintf(out + used, 96 - used, "%s%.*s", used ? ";" : "", (int)n, setting);
+        }
+        setting += n + (setting[n] == ';');
+    }
+    if (used == 0) {
+        strcpy(out, PF_SETTING_ALL);
+    }
+}
+
+// --- names
+
+char *pf_entries_intern(pf_entries *c, const char *name)
+{
+    for (int i = 0; i < c->n_names; i++) {
+        if (strcmp(c->name[i], name) == 0) {
+            return c->name[i];
+        }
+    }
+    if (c->n_names == c->names_capacity) {
+        int capacity = c->names_capacity ? 2 * c->names_capacity : 128;
+        char **grown = realloc(c->name, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        c->name = grown;
+        c->names_capacity = capacity;
+    }
+    char *copy = malloc(strlen(name) + 1);
+    if (copy) {
+        strcpy(copy, name);
+        c->name[c->n_names++] = copy;
+    }
+    return copy;
+}
+
+// Index of a name in a list that grows; -1: out of memory.
+int pf_entries_index(pf_entries *c, char ***list, int *n, const char *name)
+{
+    for (int i = 0; i < *n; i++) {
+        if (strcmp((*list)[i], name) == 0) {
+            return i;
+        }
+    }
+    char *own = pf_entries_intern(c, name);
+    char **grown = own ? realloc(*list, (size_t)(*n + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        return -1;
+    }
+    *list = grown;
+    grown[*n] = own;
+    return (*n)++;
+}
+
+void pf_entries_free(pf_entries *c)
+{
+    for (int i = 0; i < c->n_names; i++) {
+        free(c->name[i]);
+    }
+    free(c->name);
+    free(c->environment);
+    free(c->setting);
+    free(c->method);
+    free(c->entry);
+    free(c->slot);
+    *c = (pf_entries){0};
+}
+
+static const char *known_name(const pf_entries *c, const char *name)
+{
+    for (int i = 0; i < c->n_names; i++) {
+        if (strcmp(c->name[i], name) == 0) {
+            return c->name[i];
+        }
+    }
+    return NULL;
+}
+
+// Names are kept once, so their addresses tell them apart.
+static size_t hash_names(const pf_entry *e)
+{
+    const char *const names[] = {e->environment, e->setting, e->metric, e->method};
+    uint64_t hash = 0;
+    for (int i = 0; i < 4; i++) {
+        hash = pf_key_derive(hash, (uint64_t)(uintptr_t)names[i]);
+    }
+    return (size_t)hash;
+}
+
+static bool same_names(const pf_entry *a, const pf_entry *b)
+{
+    return a->metric == b->metric && a->method == b->method && a->setting == b->setting &&
+           a->environment == b->environment;
+}
+
+const pf_entry *pf_entries_find(const pf_entries *c, const char *environment, const char *setting,
+                                const char *metric, const char *method)
+{
+    pf_entry key = {.environment = known_name(c, environment),
+                    .setting = known_name(c, setting),
+                    .metric = known_name(c, metric),
+                    .method = known_name(c, method)};
+    for (size_t at = hash_names(&key); c->n_slots; at++) {
+        uint32_t slot = c->slot[at & (c->n_slots - 1)];
+        if (slot == 0) {
+            return NULL;
+        }
+        if (same_names(&c->entry[slot - 1], &key)) {
+            return &c->entry[slot - 1];
+        }
+    }
+    return NULL;
+}
+
+pf_entry *pf_entries_add(pf_entries *c, const pf_entry *entry)
+{
+    if (c->n == c->capacity) {
+        size_t capacity = c->capacity ? 2 * c->capacity : 4096;
+        pf_entry *grown = realloc(c->entry, capacity * sizeof *grown);
+        if (!grown) {
+            return NULL;
+        }
+        c->entry = grown;
+        c->capacity = capacity;
+    }
+    c->entry[c->n] = *entry;
+    return &c->entry[c->n++];
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const pf_entry *x = a, *y = b;
+    for (int k = 0; k < 4; k++) {
+        if (x->order[k] != y->order[k]) {
+            return x->order[k] < y->order[k] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+bool pf_entries_sort(pf_entries *c)
+{
+    free(c->slot);
+    c->n_slots = 16;
+    while (c->n_slots < 2 * c->n) {
+        c->n_slots *= 2;
+    }
+    c->slot = calloc(c->n_slots, sizeof *c->slot);
+    if (!c->slot) {
+        c->n_slots = 0;
+        return false;
+    }
+    if (c->n > 0) {
+        qsort(c->entry, c->n, sizeof *c->entry, compare_entries);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        size_t at = hash_names(&c->entry[i]);
+        while (c->slot[at & (c->n_slots - 1)]) {
+            at++;
+        }
+        c->slot[at & (c->n_slots - 1)] = (uint32_t)(i + 1);
+    }
+    return true;
+}
+
+// --- from trials to entries
+
+static const char *const rates[] = {"detection", "early",    "false_alarm",
+                                    "located",   "coverage", "clipped"};
+
+static bool is_rate(int statistic)
+{
+    return statistic >= PF_METRIC_COUNT || IS_IN(pf_statistic_id(statistic), rates);
+}
+
+// --- the rows of an experiment
+
+typedef struct rows {
+    pf_entries *entries;
+    pf_row *row;
+    size_t n, capacity;
+    int seed[1000]; // seed numbers, in order of appearance
+    int n_seeds;
+} rows;
+
+static int seed_index(rows *r, int seed)
+{
+    for (int i = 0; i < r->n_seeds; i++) {
+        if (r->seed[i] == seed) {
+            return i;
+        }
+    }
+    if (r->n_seeds == (int)(sizeof r->seed / sizeof r->seed[0])) {
+        return -1;
+    }
+    r->seed[r->n_seeds] = seed;
+    return r->n_seeds++;
+}
+
+static pf_status take_row(void *self, const pf_unit *unit, const char *method,
+                          const pf_trial_result *result, pf_error *error)
+{
+    rows *r = self;
+    pf_entries *c = r->entries;
+    if (r->n == r->capacity) {
+        size_t capacity = r->capacity ? 2 * r->capacity : 4096;
+        pf_row *grown = realloc(r->row, capacity * sizeof *grown);
+        if (!grown) {
+            return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        }
+        r->row = grown;
+        r->capacity = capacity;
+    }
+    pf_row *row = &r->row[r->n];
+    row->environment = pf_entries_index(c, &c->environment, &c->n_environments, unit->environment);
+    row->setting = pf_entries_index(c, &c->setting, &c->n_settings, unit->setting);
+    row->method = pf_entries_index(c, &c->method, &c->n_methods, method);
+    row->seed = seed_index(r, unit->seed);
+    row->trial = unit->trial;
+    if (row->environment < 0 || row->setting < 0 || row->method < 0 || row->seed < 0) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    memcpy(row->value, result->value, sizeof row->value);
+    r->n++;
+    return PF_OK;
+}
+
+static int method_order(const char *id)
+{
+    for (int i = 0; i < pf_method_count(); i++) {
+        if (strcmp(pf_method_at(i)->id, id) == 0) {
+            return i;
+        }
+    }
+    return pf_method_count();
+}
+
+// Methods in the order of the table of methods, unknown ones after it.
+static void sort_methods(rows *r)
+{
+    pf_entries *c = r->entries;
+    for (int i = 1; i < c->n_methods; i++) {
+        for (int k = i; k > 0 && method_order(c->method[k]) < method_order(c->method[k - 1]); k--) {
+            char *name = c->method[k];
+            c->method[k] = c->method[k - 1];
+            c->method[k - 1] = name;
+            for (size_t at = 0; at < r->n; at++) {
+                int m = r->row[at].method;
+                r->row[at].method = m == k ? k - 1 : m == k - 1 ? k : m;
+            }
+        }
+    }
+}
+
+// --- pooled settings
+
+static bool key_varies(const pf_entries *c, const char *key)
+{
+    char a[96], b[96];
+    for (int i = 0; i < c->n_raw_settings; i++) {
+        pf_setting_without(c->setting[i], key, a);
+        for (int k = 0; k < i; k++) {
+            pf_setting_without(c->setting[k], key, b);
+            if (strcmp(a, b) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// Bits of mask: leave out g, leave out B2.
+enum { POOL_G = 1, POOL_B2 = 2, POOL_BOTH = 3 };
+
+static void pooled_name(const char *setting, int mask, char out[96])
+{
+    char rest[96];
+    if (mask & POOL_G) {
+        pf_setting_without(setting, "g", rest);
+    } else {
+        snprintf(rest, sizeof rest, "%s", setting);
+    }
+    if ((mask & POOL_B2) && strcmp(rest, PF_SETTING_ALL) != 0) {
+        pf_setting_without(rest, "B2", out);
+    } else {
+        memcpy(out, rest, sizeof rest);
+    }
+}
+
+// Whether a setting as run belongs to the (pooled) setting at an index.
+static bool belongs(const pf_entries *c, const int *masks, int raw, int setting)
+{
+    char name[96];
+    if (setting < c->n_raw_settings) {
+        return raw == setting;
+    }
+    pooled_name(c->setting[raw], masks[setting - c->n_raw_settings], name);
+    return strcmp(name, c->setting[setting]) == 0;
+}
+
+enum { MOST_POOLED = 256 };
+
+static pf_status add_pooled(pf_entries *c, int *masks, pf_error *error)
+{
+    c->n_raw_settings = c->n_settings;
+    bool g = key_varies(c, "g"), b2 = key_varies(c, "B2");
+    for (int mask = POOL_G; mask <= POOL_BOTH; mask++) {
+        if (((mask & POOL_G) && !g) || ((mask & POOL_B2) && !b2)) {
+            continue;
+        }
+        for (int i = 0; i < c->n_raw_settings; i++) {
+            char name[96];
+            int before = c->n_settings;
+            pooled_name(c->setting[i], mask, name);
+            int at = pf_entries_index(c, &c->setting, &c->n_settings, name);
+            if (at < 0 || at - c->n_raw_settings >= MOST_POOLED) {
+                return pf_fail(error, PF_ERR_MEMORY, "too many settings for a table");
+            }
+            if (at >= before) {
+                masks[at - c->n_raw_settings] = mask;
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// --- entries
+
+typedef struct work {
+    pf_entries *entries;
+    const rows *rows;
+    const pf_row **sorted; // rows by environment and setting
+    size_t *first;         // environments x raw settings + 1: where each starts
+    const int *masks;
+    int setting, reference;
+    bool ranked[64];
+    pf_sample *samples; // by environment
+} work;
+
+static pf_status add_entry(pf_entries *c, const int order[4], const char *metric,
+                           const pf_entry *value, pf_error *error)
+{
+    pf_entry entry = *value;
+    memcpy(entry.order, order, sizeof entry.order);
+    entry.setting = c->setting[order[1]];
+    entry.metric = pf_entries_intern(c, metric);
+    entry.method = c->method[order[3]];
+    bool added = entry.metric && entry.environment && pf_entries_add(c, &entry);
+    return added ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+}
+
+static size_t statistic_at(int method, int statistic)
+{
+    return (size_t)method * PF_STATISTIC_COUNT + (size_t)statistic;
+}
+
+static void seed_values(const pf_sample *s, int method, int statistic, double *out)
+{
+    for (int k = 0; k < s->n_seeds; k++) {
+        out[k] = s->seed_mean[statistic_at(method * s->n_seeds + k, statistic)];
+    }
+}
+
+// A metric of a method, or (reference >= 0) its paired difference to the reference.
+static pf_entry make_entry(const pf_sample *s, int method, int statistic, int reference, bool macro)
+{
+    double seeds[1000], other[1000], draws[PF_RESAMPLES];
+    size_t at = statistic_at(method, statistic);
+    pf_entry entry = {.n = s->count[at]};
+    seed_values(s, method, statistic, seeds);
+    memcpy(draws, s->resampled + at * PF_RESAMPLES, sizeof draws);
+    if (reference >= 0) {
+        seed_values(s, reference, statistic, other);
+        const double *base = s->resampled + statistic_at(reference, statistic) * PF_RESAMPLES;
+        for (int k = 0; k < s->n_seeds; k++) {
+            seeds[k] -= other[k];
+        }
+        for (int r = 0; r < PF_RESAMPLES; r++) {
+            draws[r] -= base[r];
+        }
+    }
+    pf_mean_sd(seeds, s->n_seeds, &entry.mean, &entry.sd);
+    double share = s->count[at] > 0 ? s->sum[at] / s->count[at] : NAN;
+    // a mean over environments is no pooled share, unless it is nothing or all
+    bool exact = reference < 0 && is_rate(statistic) && (!macro || share == 0 || share == 1);
+    pf_interval interval = exact ? pf_clopper_pearson(s->sum[at], s->count[at], .05)
+                                 : pf_percentiles(draws, PF_RESAMPLES, .05);
+    entry.lo = interval.lo;
+    entry.hi = interval.hi;
+    return entry;
+}
+
+static pf_status add_ranks(work *w, pf_sample *s, const char *environment, int order[4],
+                           pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int k = 0; k < PF_RANK_COUNT && w->reference >= 0 && status == PF_OK; k++) {
+        if (isnan(s->rank[k])) {
+            continue;
+        }
+        pf_interval interval =
+            pf_percentiles(s->rank_resampled + (size_t)k * PF_RESAMPLES, PF_RESAMPLES, .05);
+        pf_entry entry = {.environment = environment,
+                          .mean = s->rank[k],
+                          .sd = NAN,
+                          .lo = interval.lo,
+                          .hi = interval.hi,
+                          .n = s->count[statistic_at(w->reference, PF_METRIC_probes)]};
+        order[2] = 2 * PF_STATISTIC_COUNT + k;
+        order[3] = w->reference;
+        status = add_entry(w->entries, order, pf_rank_id(k), &entry, error);
+    }
+    return status;
+}
+
+static pf_status add_sample(work *w, pf_sample *s, const char *environment, int place, bool macro,
+                            pf_error *error)
+{
+    pf_status status = PF_OK;
+    int order[4] = {place, w->setting, 0, 0};
+    for (int m = 0; m < s->n_methods && status == PF_OK; m++) {
+        for (int i = 0; i < PF_STATISTIC_COUNT && status == PF_OK; i++) {
+            char metric[80];
+            order[3] = m;
+            order[2] = i;
+            pf_entry entry = make_entry(s, m, i, -1, macro);
+            entry.environment = environment;
+            if (isnan(entry.mean)) {
+                continue;
+            }
+            status = add_entry(w->entries, order, pf_statistic_id(i), &entry, error);
+            if (status != PF_OK || m == w->reference || w->reference < 0 ||
+                !s->paired[statistic_at(m, i)]) {
+                continue;
+            }
+            snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, pf_statistic_id(i));
+            order[2] = PF_STATISTIC_COUNT + i;
+            entry = make_entry(s, m, i, w->reference, macro);
+            entry.environment = environment;
+            if (!isnan(entry.mean)) {
+                status = add_entry(w->entries, order, metric, &entry, error);
+            }
+        }
+    }
+    return status == PF_OK ? add_ranks(w, s, environment, order, error) : status;
+}
+
+// --- one setting, all environments
+
+static pf_status sample_environment(void *self, int worker, size_t item, pf_error *error)
+{
+    (void)worker;
+    work *w = self;
+    const pf_entries *c = w->entries;
+    const pf_row **mine = NULL;
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        n = 0;
+        for (int raw = 0; raw < c->n_raw_settings; raw++) {
+            size_t slot = item * (size_t)c->n_raw_settings + (size_t)raw;
+            size_t count = w->first[slot + 1] - w->first[slot];
+            if (!belongs(c, w->masks, raw, w->setting)) {
+                continue;
+            }
+            if (pass == 1) {
+                memcpy(mine + n, w->sorted + w->first[slot], count * sizeof *mine);
+            }
+            n += count;
+        }
+        if (pass == 0 && !(mine = malloc((n ? n : 1) * sizeof *mine))) {
+            return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        }
+    }
+    pf_key key = pf_key_text(pf_key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
+    pf_status status = pf_sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
+                                      w->reference, w->ranked, key, error);
+    free(mine);
+    return status;
+}
+
+static pf_status add_macro(work *w, const char *name, int place, const char *const *shown,
+                           int n_shown, pf_error *error)
+{
+    const pf_sample *parts[128];
+    pf_entries *c = w->entries;
+    int n = 0;
+    for (int e = 0; e < c->n_environments && n < 128; e++) {
+        if (!shown || is_in(c->environment[e], shown, (size_t)n_shown)) {
+            parts[n++] = &w->samples[e];
+        }
+    }
+    // the second one only where it says something else
+    if (n < 2 || (shown && n == c->n_environments)) {
+        return PF_OK;
+    }
+    pf_sample macro = {0};
+    pf_status status = pf_sample_macro(&macro, parts, n, error);
+    if (status == PF_OK) {
+        status = add_sample(w, &macro, pf_entries_intern(c, name), place, true, error);
+    }
+    pf_sample_free(&macro);
+    return status;
+}
+
+static pf_status aggregate_setting(work *w, const pf_aggregate_options *options, pf_error *error)
+{
+    pf_entries *c = w->entries;
+    pf_status status =
+        pf_parallel(options->effort, pf_threads(options->effort), (size_t)c->n_environments,
+                    sample_environment, w, "table", error);
+    if (status == PF_OK && options->n_shown > 0) {
+        status = add_macro(w, PF_MACRO_SHOWN, c->n_environments, options->shown, options->n_shown,
+                           error);
+    }
+    if (status == PF_OK) {
+        status = add_macro(w, PF_MACRO, c->n_environments + 1, NULL, 0, error);
+    }
+    for (int e = 0; e < c->n_environments; e++) {
+        if (status == PF_OK) {
+            status = add_sample(w, &w->samples[e], c->environment[e], e, false, error);
+        }
+        pf_sample_free(&w->samples[e]);
+    }
+    return status;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const pf_row *x = *(const pf_row *const *)a, *y = *(const pf_row *const *)b;
+    int by_environment = (x->environment > y->environment) - (x->environment < y->environment);
+    int by_setting = (x->setting > y->setting) - (x->setting < y->setting);
+    int by_place = (x > y) - (x < y);
+    return by_environment ? by_environment : by_setting ? by_setting : by_place;
+}
+
+static pf_status sort_rows(work *w, pf_error *error)
+{
+    const rows *r = w->rows;
+    const pf_entries *c = w->entries;
+    size_t slots = (size_t)c->n_environments * (size_t)c->n_raw_settings, at = 0;
+    w->sorted = malloc((r->n ? r->n : 1) * sizeof *w->sorted);
+    w->first = malloc((slots + 1) * sizeof *w->first);
+    w->samples = calloc((size_t)c->n_environments + 1, sizeof *w->samples);
+    if (!w->sorted || !w->first || !w->samples) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        w->sorted[i] = &r->row[i];
+    }
+    qsort(w->sorted, r->n, sizeof *w->sorted, compare_rows);
+    for (size_t slot = 0; slot <= slots; slot++) {
+        while (at < r->n && (size_t)w->sorted[at]->environment * (size_t)c->n_raw_settings +
+                                    (size_t)w->sorted[at]->setting <
+                                slot) {
+            at++;
+        }
+        w->first[slot] = at;
+    }
+    return PF_OK;
+}
+
+static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf_error *error)
+{
+    pf_entries *c = r->entries;
+    int masks[MOST_POOLED] = {0};
+    work w = {.entries = c, .rows = r, .masks = masks, .reference = -1};
+    sort_methods(r);
+    pf_status status = add_pooled(c, masks, error);
+    for (int m = 0; m < c->n_methods && m < 64; m++) {
+        w.reference = strcmp(c->method[m], PF_REFERENCE) == 0 ? m : w.reference;
+        w.ranked[m] = pf_method_of_paper(c->method[m]);
+    }
+    if (status == PF_OK) {
+        status = sort_rows(&w, error);
+    }
+    for (w.setting = 0; w.setting < c->n_settings && status == PF_OK; w.setting++) {
+        status = aggregate_setting(&w, options, error);
+    }
+    free(w.sorted);
+    free(w.first);
+    free(w.samples);
+    if (status == PF_OK && !pf_entries_sort(c)) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    return status;
+}
+
+pf_status pf_aggregate(pf_entries *entries, pf_store *store, const char *hash,
+                       const pf_aggregate_options *options, pf_error *error)
+{
+    *entries = (pf_entries){0};
+    rows *r = calloc(1, sizeof *r);
+    if (!r) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+    }
+    r->entries = entries;
+    pf_status status = PF_OK;
+    for (int e = 0; e < options->n_environments; e++) {
+        if (pf_entries_index(entries, &entries->environment, &entries->n_environments,
+                             options->environments[e]) < 0) {
+            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        }
+    }
+    if (status == PF_OK) {
+        status = pf_store_rows(store, hash, take_row, r, error);
+    }
+    if (status == PF_OK) {
+        status = aggregate_rows(r, options, error);
+    }
+    free(r->row);
+    free(r);
+    if (status != PF_OK) {
+        pf_entries_free(entries);
+    }
+    return status;
+}

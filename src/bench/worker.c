@@ -1,0 +1,765 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "worker.h"
+
+#include "host/parallel.h"
+#include "host/text.h"
+#include "kits.h"
+#include "studies.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// The kits of one (environment, seed, calibration).
+typedef struct cached_kits {
+    int environment, seed;
+    const pf_cell *cell; // one that needs them
+    bool needed, made;
+    pf_trial_kits kits;
+    pf_status status; // of the calibration; trials on a failed one fail with its reason
+    pf_error error;
+} cached_kits;
+
+typedef struct kit_cache {
+    const pf_experiment *experiment;
+    pf_store *store;
+    bool keep; // take kits from the store, and write what was calibrated to it
+    size_t n, n_needed;
+    cached_kits *kits;
+    size_t *needed; // indices of the needed ones
+} kit_cache;
+
+// A worker's own things: a plant, and the responses and session of the current kits.
+typedef struct worker {
+    const pf_experiment *experiment;
+    int environment; // of the plant, -1: none yet
+    pf_plant *plant;
+    const cached_kits *kits; // of the responses
+    pf_responses
+        responses[2]; // of the paper's library and of the group probes, as far as they are needed
+    void *memory;     // of a session
+    size_t bytes;
+    pf_trial_result *results; // by method
+    long rolls;
+} worker;
+
+// --- kit cache: kits by environment, seed and calibration
+
+static void cache_free(kit_cache *c)
+{
+    for (size_t i = 0; c->kits && i < c->n; i++) {
+        pf_kits_free(&c->kits[i].kits);
+    }
+    free(c->kits);
+    free(c->needed);
+    memset(c, 0, sizeof *c);
+}
+
+static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *store, pf_error *error)
+{
+    memset(c, 0, sizeof *c);
+    c->experiment = e;
+    c->store = store;
+    size_t n = (size_t)e->n_calibrations;
+    c->n = (size_t)e->suite->environments.n * (size_t)e->seeds * n;
+    c->kits = calloc(c->n, sizeof *c->kits);
+    c->needed = calloc(c->n, sizeof *c->needed);
+    if (!c->kits || !c->needed) {
+        cache_free(c);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for kits");
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        c->kits[i].cell = &e->cells[e->calibration_cell[i % n]];
+        c->kits[i].seed = (int)(i / n % (size_t)e->seeds);
+        c->kits[i].environment = (int)(i / n / (size_t)e->seeds);
+    }
+    return PF_OK;
+}
+
+// The entry of a unit.
+static cached_kits *cache_find(const kit_cache *c, const pf_unit *unit)
+{
+    const pf_experiment *e = c->experiment;
+    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
+    int environment = pf_experiment_environment(e, unit->environment);
+    if (!cell || environment < 0 || unit->seed < 0 || unit->seed >= e->seeds) {
+        return NULL;
+    }
+    size_t at = (size_t)environment * (size_t)e->seeds + (size_t)unit->seed;
+    return &c->kits[at * (size_t)e->n_calibrations + (size_t)cell->calibration];
+}
+
+static bool uses_family(const pf_suite *suite, int family)
+{
+    for (int i = 0; i < suite->methods.n; i++) {
+        if (pf_family_of(suite->methods.text[i]) == family) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Kits from the store; *found only if all of them are there and whole.
+static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *found,
+                       pf_error *error)
+{
+    *found = true;
+    for (int i = 0; i < PF_FAMILIES && *found; i++) {
+        if (!uses_family(c->experiment->suite, i)) {
+            continue;
+        }
+        pf_status status =
+            pf_store_get(c->store, (pf_blob)i, key, &kits->kits.bytes[i], &kits->kits.n[i], error);
+        if (status != PF_OK) {
+            return status;
+        }
+        *found = kits->kits.bytes[i] != NULL;
+    }
+    *found = *found && pf_kits_load(&kits->kits, NULL) == PF_OK;
+    if (!*found) {
+        pf_kits_free(&kits->kits);
+    }
+    return PF_OK;
+}
+
+static pf_status keep(kit_cache *c, const cached_kits *kits, const char *key, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < PF_FAMILIES && status == PF_OK; i++) {
+        if (kits->kits.bytes[i]) {
+            status = pf_store_put(c->store, (pf_blob)i, key, kits->kits.bytes[i], kits->kits.n[i],
+                                  error);
+        }
+    }
+    return status;
+}
+
+_Static_assert((int)PF_BLOB_KIT_GROUP == (int)PF_FAMILY_GROUP, "kits are kept by family");
+
+typedef struct blob_place {
+    pf_store *store;
+    pf_status status; // what the store refuses ends the run
+    pf_error *error;
+} blob_place;
+
+static bool get_nominal(void *self, const char *key, void **bytes, size_t *n)
+{
+    blob_place *d = self;
+    d->status = pf_store_get(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+    return d->status == PF_OK;
+}
+
+static bool put_nominal(void *self, const char *key, const void *bytes, size_t n)
+{
+    blob_place *d = self;
+    if (d->status == PF_OK) {
+        d->status = pf_store_put(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+    }
+    return d->status == PF_OK;
+}
+
+// The kits of one entry. What the plant or the data refuse stays with it, what the store refuses
+// ends the run.
+static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
+{
+    (void)index;
+    kit_cache *c = self;
+    const pf_experiment *e = c->experiment;
+    const pf_suite *suite = e->suite;
+    cached_kits *kits = &c->kits[c->needed[item]];
+    pf_plant *plant = NULL;
+    kits->status =
+        pf_plant_create(&plant, suite->environments.text[kits->environment], &kits->error);
+    if (kits->status == PF_OK && pf_experiment_learned(e) &&
+        !(e->models && e->models[kits->environment])) {
+        kits->status =
+            pf_fail(&kits->error, PF_ERR_FILE, "the model of %s is not in the folder of models",
+                    suite->environments.text[kits->environment]);
+    }
+    if (kits->status != PF_OK) {
+        pf_plant_destroy(plant);
+        return PF_OK;
+    }
+    pf_kits_request request = {.plant = plant,
+                               .seed = (uint64_t)kits->seed,
+                               .model = e->models ? e->models[kits->environment] : NULL,
+                               .sensor_noise = suite->sensor_noise,
+                               .amplitude = kits->cell->amplitude,
+                               .risk = (pf_risk)kits->cell->risk,
+                               .opportunities = kits->cell->opportunities,
+                               .g_cal = kits->cell->g_cal,
+                               .sigma = suite->sigma,
+                               .hazard = suite->hazard,
+                               .grid = suite->grid,
+                               .bins = kits->cell->bins,
+                               .episodes = kits->cell->episodes,
+                               .alarm_trials = e->alarm_trials,
+                               .n_methods = suite->methods.n,
+                               .methods = (const char *const *)suite->methods.text,
+                               .fingerprint = e->fingerprint[kits->environment],
+                               .group = pf_experiment_group(e, kits->environment)};
+    char key[65];
+    bool found = false;
+    pf_kits_key(&request, key);
+    blob_place nominal = {c->store, PF_OK, error};
+    if (c->keep) {
+        request.nominal = (pf_blob_store){&nominal, get_nominal, put_nominal};
+    }
+    // who does not keep kits does not trust kept ones either: verification calibrates anew
+    pf_status status = c->keep ? fetch(c, kits, key, &found, error) : PF_OK;
+    if (status == PF_OK && !found) {
+        kits->status = pf_kits_calibrate(&kits->kits, &request, &kits->error);
+        kits->made = kits->status == PF_OK;
+        status = nominal.status;
+        if (status == PF_OK && kits->made && c->keep) {
+            status = keep(c, kits, key, error);
+        }
+    }
+    pf_plant_destroy(plant);
+    return status;
+}
+
+// Loads (where they are kept) or calibrates all that are marked needed.
+static pf_status cache_fill(kit_cache *c, const pf_effort *effort, pf_error *error)
+{
+    c->n_needed = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->kits[i].needed) {
+            c->needed[c->n_needed++] = i;
+        }
+    }
+    return pf_parallel(effort, pf_threads(effort), c->n_needed, fill_one, c, "calibrating", error);
+}
+
+// --- one worker
+
+static pf_status worker_init(worker *w, const pf_experiment *e, pf_error *error)
+{
+    memset(w, 0, sizeof *w);
+    w->experiment = e;
+    w->environment = -1;
+    w->results = calloc((size_t)e->n_methods, sizeof *w->results);
+    return w->results ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
+}
+
+static void clear_responses(worker *w)
+{
+    for (int b = 0; b < 2; b++) {
+        w->rolls += w->responses[b].rolls;
+        pf_responses_free(&w->responses[b]);
+        w->responses[b] = (pf_responses){0};
+    }
+    free(w->memory);
+    w->kits = NULL;
+    w->memory = NULL;
+}
+
+static void worker_free(worker *w)
+{
+    clear_responses(w);
+    pf_plant_destroy(w->plant);
+    free(w->results);
+    w->plant = NULL;
+    w->results = NULL;
+}
+
+static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
+{
+    if (w->kits == kits) {
+        return PF_OK;
+    }
+    clear_responses(w);
+    pf_status status = PF_OK;
+    if (w->environment != kits->environment) {
+        pf_plant_destroy(w->plant);
+        w->plant = NULL;
+        w->environment = -1;
+        const char *name = w->experiment->suite->environments.text[kits->environment];
+        status = pf_plant_create(&w->plant, name, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        w->environment = kits->environment;
+    }
+    w->bytes = (pf_kits_session_size(&kits->kits) + 15) & ~(size_t)15;
+    w->memory = aligned_alloc(16, w->bytes);
+    const pf_model *model = w->experiment->models ? w->experiment->models[kits->environment] : NULL;
+    status = w->memory ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
+    for (int b = 0; b < 2 && status == PF_OK; b++) {
+        const pf_kit *kit = pf_kits_library(&kits->kits, b == 1);
+        status = kit ? pf_responses_init(&w->responses[b], w->plant, kit, model, error) : PF_OK;
+    }
+    if (status != PF_OK) {
+        clear_responses(w);
+        return status;
+    }
+    w->kits = kits;
+    return PF_OK;
+}
+
+// All methods on one unit into w->results.
+static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *unit,
+                            pf_error *error)
+{
+    const pf_suite *suite = w->experiment->suite;
+    if (w->experiment->responses > 0 && !w->experiment->coordinate) {
+        return pf_mechanism_run(unit->setting, (uint64_t)unit->seed, w->experiment->responses,
+                                w->results, error);
+    }
+    if (kits->status != PF_OK) {
+        return pf_fail(error, kits->status, "calibration: %s", kits->error.text);
+    }
+    pf_status status = take_kits(w, kits, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    const pf_plant_info *info = pf_plant_get_info(w->plant);
+    const pf_cell *cell = pf_experiment_cell(w->experiment, unit->setting);
+    pf_trial_setup setup = pf_experiment_setup(w->experiment, cell);
+    uint64_t seed = (uint64_t)unit->seed;
+    if (w->experiment->coordinate) {
+        return pf_coordinate_run(&w->responses[0], &kits->kits.kit[0], seed, cell->gain,
+                                 w->experiment->responses, w->results, error);
+    }
+    bool drawn = cell->n_faults > 0;
+    pf_schedule_settings settings = {.trials = w->experiment->trials,
+                                     .share = suite->nominal,
+                                     .candidates = info->n_mech - 1,
+                                     .opportunities = cell->opportunities,
+                                     .n_faults = drawn ? cell->n_faults : 1,
+                                     .n_gains = drawn ? suite->gains.n : 1,
+                                     .gains = drawn ? suite->gains.value : &cell->gain};
+    pf_schedule schedule = pf_schedule_draw(seed, info->name, unit->trial, &settings);
+    for (int b = 0; b < 2; b++) {
+        if (w->responses[b].kit) {
+            pf_responses_start(&w->responses[b], seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION,
+                               schedule.n_changed, schedule.mechanism, schedule.gain);
+        }
+    }
+    for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
+        const char *method = suite->methods.text[i];
+        int family = pf_family_of(method);
+        const pf_kit *kit = &kits->kits.kit[family];
+        pf_error why = {PF_OK, ""};
+        status = pf_trial_run(&w->responses[family == PF_FAMILY_GROUP], kit, method, &schedule,
+                              &setup, w->memory, w->bytes, &w->results[i], &why);
+        if (status != PF_OK) {
+            pf_fail(error, status, "%s: %s", method, why.text);
+        }
+    }
+    return status;
+}
+
+typedef struct run {
+    const pf_experiment *experiment;
+    pf_store *store;
+    const pf_filter *filter;
+    const pf_effort *effort;
+    kit_cache cache;
+    pthread_mutex_t lock; // of everything below
+    bool broken;          // the store failed; the others stop too
+    size_t since_count;   // finished since the store was last counted
+    pf_store_counts counts;
+    pf_run_report *report;
+} run;
+
+// --- run: one claimed unit after the other
+
+static bool stopped(run *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool stop = r->broken || (r->effort && r->effort->stop && *r->effort->stop);
+    pthread_mutex_unlock(&r->lock);
+    return stop;
+}
+
+static bool wants(const void *self, const pf_unit *unit)
+{
+    const run *r = self;
+    return !pf_experiment_missing(r->experiment, unit->environment) &&
+           (!r->filter || pf_filter_wants(r->filter, unit));
+}
+
+// Other processes finish units too, so the store is asked now and then.
+static void show(run *r, bool failed)
+{
+    enum { COUNT_EVERY = 100 };
+    pthread_mutex_lock(&r->lock);
+    r->report->done += !failed;
+    r->report->failed += failed;
+    if (++r->since_count >= COUNT_EVERY) {
+        pf_store_counts counts;
+        if (pf_store_count(r->store, r->experiment->hash, &counts, NULL) == PF_OK) {
+            r->counts = counts;
+            r->since_count = 0;
+        }
+    }
+    if (r->effort && r->effort->progress) {
+        size_t total = (size_t)r->counts.total;
+        size_t done = (size_t)(r->counts.done + r->counts.failed) + r->since_count;
+        r->effort->progress(r->effort->self, "trials", done < total ? done : total, total);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *error)
+{
+    const cached_kits *kits = cache_find(&r->cache, unit);
+    if (!kits) {
+        return pf_fail(error, PF_ERR_INTERNAL, "the store has a unit that the suite has not: %s %s",
+                       unit->environment, unit->setting);
+    }
+    pf_error why = {PF_OK, ""};
+    bool failed = worker_run(own, kits, unit, &why) != PF_OK;
+    pf_status status = failed ? pf_store_fail(r->store, unit, why.text, error)
+                              : pf_store_finish(r->store, unit, r->experiment->n_methods,
+                                                r->experiment->methods, own->results, error);
+    if (status == PF_OK) {
+        show(r, failed);
+    } else {
+        pf_store_unclaim(r->store, unit, NULL); // if it can still be written
+    }
+    return status;
+}
+
+static pf_status work(void *self, int index, size_t item, pf_error *error)
+{
+    (void)index;
+    (void)item;
+    run *r = self;
+    worker own;
+    pf_status status = worker_init(&own, r->experiment, error);
+    int n = 1;
+    while (status == PF_OK && n > 0 && !stopped(r)) {
+        pf_unit units[PF_STORE_CLAIM];
+        status = pf_store_claim(r->store, r->experiment->hash, wants, r, units, &n, error);
+        for (int i = 0; i < n; i++) {
+            if (status == PF_OK && !stopped(r)) {
+                status = run_unit(r, &own, &units[i], error);
+            } else {
+                pf_store_unclaim(r->store, &units[i], NULL); // if it can still be written
+            }
+        }
+    }
+    worker_free(&own);
+    pthread_mutex_lock(&r->lock);
+    r->broken = r->broken || status != PF_OK;
+    r->report->rolls += own.rolls;
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+static void pause_briefly(void)
+{
+    struct timespec moment = {0, 50000000};
+    nanosleep(&moment, NULL);
+}
+
+// Passes until nothing is left to claim; units of dead processes are given back in between, and
+// units of living ones are waited for, so that success means complete.
+static pf_status run_passes(run *r, pf_error *error)
+{
+    const char *hash = r->experiment->hash;
+    pf_effort team = {.threads = r->effort ? r->effort->threads : 0};
+    pf_store_counts before, after;
+    for (;;) {
+        int workers = pf_threads(&team);
+        pf_status status = pf_parallel(&team, workers, (size_t)workers, work, r, "trials", error);
+        if (status == PF_OK && stopped(r)) {
+            status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
+        }
+        status = status ? status : pf_store_count(r->store, hash, &before, error);
+        if (status == PF_OK && before.running == 0) {
+            return PF_OK;
+        }
+        status = status ? status : pf_store_recover(r->store, hash, error);
+        status = status ? status : pf_store_count(r->store, hash, &after, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        if (before.running == after.running) {
+            if (r->filter) {
+                return PF_OK;
+            }
+            pause_briefly();
+        }
+    }
+}
+
+// the whole
+
+static bool mark_needed(run *r)
+{
+    bool any = false;
+    const pf_experiment *e = r->experiment;
+    for (size_t i = 0; i < e->n_units; i++) {
+        if (wants(r, &e->units[i])) {
+            cache_find(&r->cache, &e->units[i])->needed = e->responses == 0 || e->coordinate;
+            any = true;
+        }
+    }
+    return any;
+}
+
+static pf_status prepare(run *r, pf_error *error)
+{
+    const pf_experiment *e = r->experiment;
+    pf_status status = pf_store_begin(r->store, e->hash, e->suite->id, e->profile->name,
+                                      e->settings, e->units, e->n_units, error);
+    status = status ? status : pf_store_recover(r->store, e->hash, error);
+    status = status ? status : pf_store_count(r->store, e->hash, &r->counts, error);
+    return status;
+}
+
+static pf_status run_all(run *r, pf_error *error)
+{
+    pf_status status = prepare(r, error);
+    if (status != PF_OK || r->counts.done + r->counts.failed == r->counts.total ||
+        !mark_needed(r)) {
+        return status;
+    }
+    status = cache_fill(&r->cache, r->effort, error);
+    for (size_t i = 0; i < r->cache.n; i++) {
+        r->report->kits += r->cache.kits[i].needed;
+        r->report->kits_made += r->cache.kits[i].made;
+    }
+    return status ? status : run_passes(r, error);
+}
+
+pf_status pf_experiment_run(const pf_experiment *e, pf_store *store, const pf_filter *filter,
+                            const pf_effort *effort, pf_run_report *report, pf_error *error)
+{
+    memset(report, 0, sizeof *report);
+    pf_filter bound = {0};
+    if (filter && filter->n > 0) {
+        bound = *filter;
+        bound.experiment = e;
+    }
+    run r = {.experiment = e,
+             .store = store,
+             .filter = bound.n > 0 ? &bound : NULL,
+             .effort = effort,
+             .report = report};
+    pf_status status = r.filter ? pf_filter_check(&bound, error) : PF_OK;
+    status = status ? status : cache_init(&r.cache, e, store, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    r.cache.keep = true;
+    pthread_mutex_init(&r.lock, NULL);
+    status = run_all(&r, error);
+    pthread_mutex_destroy(&r.lock);
+    cache_free(&r.cache);
+    return status;
+}
+
+// --- verify
+
+typedef struct check {
+    const pf_experiment *experiment;
+    kit_cache cache;
+    bool *done; // by unit
+    size_t n;
+    size_t *sample;          // n indices of units, ascending
+    int64_t *place;          // by unit: position in the sample, -1: not in it
+    pf_trial_result *stored; // n x methods
+    bool *there;             // n x methods
+    char (*difference)[320]; // n
+    worker *workers;         // by thread
+} check;
+
+static int find_method(const pf_experiment *e, const char *method)
+{
+    for (int i = 0; i < e->n_methods; i++) {
+        if (strcmp(e->methods[i], method) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void note_done(void *self, const pf_unit *unit, const char *reason)
+{
+    (void)reason;
+    check *c = self;
+    int64_t at = pf_experiment_find(c->experiment, unit);
+    if (at >= 0) {
+        c->done[at] = true;
+    }
+}
+
+static pf_status note_values(void *self, const pf_unit *unit, const char *method,
+                             const pf_trial_result *result, pf_error *error)
+{
+    (void)error;
+    check *c = self;
+    int64_t at = pf_experiment_find(c->experiment, unit);
+    int m = find_method(c->experiment, method);
+    if (at >= 0 && m >= 0 && c->place[at] >= 0) {
+        size_t slot = (size_t)c->place[at] * (size_t)c->experiment->n_methods + (size_t)m;
+        c->stored[slot] = *result;
+        c->there[slot] = true;
+    }
+    return PF_OK;
+}
+
+// Selection sampling: n of the available units, every set as likely, by the hash alone.
+static void choose(check *c, size_t available)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_text(pf_key_root(c->n), c->experiment->hash));
+    size_t left = available, want = c->n, taken = 0;
+    for (size_t i = 0; i < c->experiment->n_units; i++) {
+        c->place[i] = -1;
+        if (!c->done[i]) {
+            continue;
+        }
+        if (pf_rng_below(&rng, (uint32_t)left) < want) {
+            c->place[i] = (int64_t)taken;
+            c->sample[taken++] = i;
+            want--;
+        }
+        left--;
+    }
+}
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+// The first difference of a unit in words; empty if there is none.
+static void compare(const check *c, size_t item, const pf_trial_result *now, char out[320])
+{
+    const pf_experiment *e = c->experiment;
+    const pf_unit *u = &e->units[c->sample[item]];
+    for (int m = 0; m < e->n_methods; m++) {
+        size_t slot = item * (size_t)e->n_methods + (size_t)m;
+        if (!c->there[slot]) {
+            snprintf(out, 320, "%s %s seed %d trial %d, %s: the row is missing", u->environment,
+                     u->setting, u->seed, u->trial, e->methods[m]);
+            return;
+        }
+        for (int i = 0; i < PF_METRIC_COUNT; i++) {
+            double stored = c->stored[slot].value[i], computed = now[m].value[i];
+            if (!same(stored, computed)) {
+                char a[32] = "none", b[32] = "none";
+                if (!isnan(stored)) {
+                    pf_number_text(stored, a);
+                }
+                if (!isnan(computed)) {
+                    pf_number_text(computed, b);
+                }
+                snprintf(out, 320, "%s %s seed %d trial %d, %s, %s: stored %s, recomputed %s",
+                         u->environment, u->setting, u->seed, u->trial, e->methods[m],
+                         pf_metric_name(i), a, b);
+                return;
+            }
+        }
+    }
+}
+
+static pf_status recompute(void *self, int index, size_t item, pf_error *error)
+{
+    (void)error;
+    check *c = self;
+    worker *own = &c->workers[index];
+    const pf_unit *unit = &c->experiment->units[c->sample[item]];
+    pf_error why = {PF_OK, ""};
+    if (worker_run(own, cache_find(&c->cache, unit), unit, &why) != PF_OK) {
+        snprintf(c->difference[item], 320, "%s %s seed %d trial %d: now fails: %.90s",
+                 unit->environment, unit->setting, unit->seed, unit->trial, why.text);
+    } else {
+        compare(c, item, own->results, c->difference[item]);
+    }
+    return PF_OK;
+}
+
+static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify_report *report,
+                             pf_error *error)
+{
+    const pf_experiment *e = c->experiment;
+    c->done = calloc(e->n_units, sizeof *c->done);
+    c->place = calloc(e->n_units, sizeof *c->place);
+    pf_status status = c->done && c->place
+                           ? pf_store_done(store, e->hash, note_done, c, error)
+                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
+    if (status != PF_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < e->n_units; i++) {
+        report->available += c->done[i];
+    }
+    c->n = sample < report->available ? sample : report->available;
+    size_t slots = c->n * (size_t)e->n_methods + 1;
+    c->sample = calloc(c->n + 1, sizeof *c->sample);
+    c->stored = calloc(slots, sizeof *c->stored);
+    c->there = calloc(slots, sizeof *c->there);
+    c->difference = calloc(c->n + 1, sizeof *c->difference);
+    if (!c->sample || !c->stored || !c->there || !c->difference) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
+    }
+    choose(c, report->available);
+    return pf_store_rows(store, e->hash, note_values, c, error);
+}
+
+static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const pf_unit *unit = &c->experiment->units[c->sample[i]];
+        cache_find(&c->cache, unit)->needed = true;
+    }
+    pf_status status = cache_fill(&c->cache, effort, error);
+    int workers = pf_threads(effort), started = 0;
+    c->workers = calloc((size_t)workers, sizeof *c->workers);
+    if (status == PF_OK && !c->workers) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
+    }
+    for (; started < workers && status == PF_OK; started++) {
+        status = worker_init(&c->workers[started], c->experiment, error);
+    }
+    if (status == PF_OK) {
+        status = pf_parallel(effort, workers, c->n, recompute, c, "verifying", error);
+    }
+    for (int i = 0; i < started; i++) {
+        worker_free(&c->workers[i]);
+    }
+    return status;
+}
+
+static void free_check(check *c)
+{
+    cache_free(&c->cache);
+    free(c->done);
+    free(c->sample);
+    free(c->place);
+    free(c->stored);
+    free(c->there);
+    free(c->difference);
+    free(c->workers);
+}
+
+pf_status pf_experiment_verify(const pf_experiment *e, pf_store *store, size_t sample,
+                               const pf_effort *effort, pf_verify_report *report, pf_error *error)
+{
+    memset(report, 0, sizeof *report);
+    check c = {.experiment = e};
+    pf_status status = cache_init(&c.cache, e, store, error);
+    status = status ? status : take_sample(&c, store, sample, report, error);
+    status = status ? status : check_sample(&c, effort, error);
+    report->checked = status == PF_OK ? c.n : 0;
+    for (size_t i = 0; i < report->checked; i++) {
+        if (c.difference[i][0]) {
+            if (report->different++ == 0) {
+                memcpy(report->difference, c.difference[i], sizeof report->difference);
+            }
+        }
+    }
+    free_check(&c);
+    return status;
+}
