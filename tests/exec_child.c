@@ -21,6 +21,8 @@
 #define N_STATE 2
 #define TASK_ROWS 4
 #define ROWS_MAX 100000
+#define HOSTILE_LEFT "`touch ran` \"b\" 'c' \\ 100% @M"
+#define HOSTILE_RIGHT "'.system('touch ran').'\".system('touch ran').\""
 
 static bool is_mode(const char *mode, const char *name)
 {
@@ -121,6 +123,15 @@ static void say_hello(const char *mode)
     if (is_mode(mode, "angle") || is_mode(mode, "wrong-kind")) {
         json_object_set_new(json_array_get(json_object_get(hello, "channels"), 1), "kind",
                             json_string(is_mode(mode, "angle") ? "angle" : "degrees"));
+    }
+    // names that are commands in a shell or in gnuplot
+    if (is_mode(mode, "hostile-names")) {
+        json_t *mechanisms = json_object_get(hello, "mechanisms");
+        json_t *left = json_array_get(mechanisms, 1), *right = json_array_get(mechanisms, 2);
+        json_object_set_new(left, "name", json_string(HOSTILE_LEFT));
+        json_object_set_new(right, "name", json_string(HOSTILE_RIGHT));
+        json_object_set_new(right, "hi", json_real(2));
+        json_object_del(hello, "tasks");
     }
     if (is_domain(mode)) {
         describe_domain(mode, hello);

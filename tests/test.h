@@ -77,7 +77,8 @@ const char *pf_scratch_dir(void);
     X(responses, false)                                                                            \
     X(predictions, true)                                                                           \
     X(episode, true)                                                                               \
-    X(aggregate, false)
+    X(aggregate, false)                                                                            \
+    X(figure, false)
 
 #define X(name, asan) void test_##name(void);
 GROUPS(X)

@@ -437,10 +437,11 @@ static void check_figure(const pf_report *report)
     PF_CASE("Figures, with and without gnuplot");
     char folder[256], path[300], before[4096];
     pf_error error = {PF_OK, ""};
+    pf_figure figure = {PF_SOURCE "/suites/figures", "bars"};
     snprintf(folder, sizeof folder, "%s/figure", pf_scratch_dir());
     snprintf(before, sizeof before, "%s", getenv("PATH") ? getenv("PATH") : "");
     setenv("PATH", "/nonexistent", 1);
-    CHECK(pf_figure_write(report, folder, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf_figure_write(report, &figure, folder, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "gnuplot-nox");
     setenv("PATH", before, 1);
     // data and script are there all the same
@@ -448,7 +449,7 @@ static void check_figure(const pf_report *report)
     CHECK(access(path, R_OK) == 0);
     snprintf(path, sizeof path, "%s/known.gp", folder);
     CHECK(access(path, R_OK) == 0);
-    pf_status status = pf_figure_write(report, folder, &error);
+    pf_status status = pf_figure_write(report, &figure, folder, &error);
     if (status == PF_ERR_UNSUPPORTED) {
         pf_skip("gnuplot is not installed");
         return;

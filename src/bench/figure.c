@@ -1,62 +1,155 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "figure.h"
 
 #include "host/file.h"
 #include "host/gnuplot.h"
-#include "figure_impl.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-void pf_figure_text(const pf_report *r, pf_text *data, pf_text *script)
+// --- the data: a block of names, then a block of numbers per metric; suites/figures/common.gp
+// reads them
+
+static void add_name(pf_text *out, const char *what, const char *id, const char *label)
 {
-    static const char common[] = "set datafile missing '?'\nset border 3 lc rgb '#606060'\n"
-                                 "set tics nomirror\nset pointintervalbox 0\n"
-                                 "set grid back lt 1 lw 0.6 lc rgb '#d8d8d8'\n";
-    pf__drawing d = {.report = r, .data = data, .width = 900, .height = 600};
-    pf_text_addf(data, "# %s, profile %s, config %s\n", r->suite, r->profile, r->hash);
-    if (strcmp(r->table, "ranks") == 0) {
-        pf__figure_ranks(&d);
-    } else if (strcmp(r->suite, "per-family") == 0) {
-        pf__figure_families(&d);
-    } else if (strcmp(r->table, "ladder") == 0) {
-        pf__figure_ladder(&d);
-    } else if (strcmp(r->suite, "mechanism") == 0) {
-        pf__figure_mechanism(&d);
-    } else if (strcmp(r->suite, "budget-curves") == 0 || strcmp(r->suite, "budget") == 0) {
-        pf__figure_budgets(&d);
-    } else if (strcmp(r->suite, "deadline") == 0) {
-        pf__figure_deadline(&d);
-    } else if (strcmp(r->suite, "sensitivity") == 0) {
-        pf__figure_sensitivity(&d);
-    } else if (strcmp(r->suite, "coordinate") == 0) {
-        pf__figure_coordinate(&d);
-    } else if (pf__figure_gains(r->entries) > 3) {
-        pf__figure_severity(&d);
-    } else {
-        pf__figure_bars(&d);
-    }
-    pf_text_addf(script,
-                 "# gnuplot %s.gp draws %s.svg and %s.png from %s.dat\nFILE = '%s.dat'\n"
-                 "%s",
-                 r->suite, r->suite, r->suite, r->suite, r->suite, common);
-    pf_text_addf(
-        script,
-        "set terminal svg size %d,%d font 'DejaVu Sans,13' background '#ffffff'\nset output "
-        "'%s.svg'\n%sset output\n",
-        d.width, d.height, r->suite, d.body.data ? d.body.data : "");
-    pf_text_addf(script,
-                 "reset\n%sset terminal pngcairo size %d,%d font 'DejaVu Sans,13' background "
-                 "'#ffffff'\nset output '%s.png'\n%sset output\n",
-                 common, d.width, d.height, r->suite, d.body.data ? d.body.data : "");
-    script->failed = script->failed || d.body.failed;
-    pf_text_free(&d.body);
+    pf_gnuplot_string(out, what);
+    pf_text_add(out, " ");
+    pf_gnuplot_string(out, id);
+    pf_text_add(out, " ");
+    pf_gnuplot_string(out, label);
+    pf_text_add(out, "\n");
 }
+
+static void add_names(pf_text *out, const pf_report *r)
+{
+    const pf_entries *all = r->entries;
+    char g_cal[32];
+    pf_number_text(r->g_cal, g_cal);
+    pf_text_add(out, "# what id label\n");
+    add_name(out, "suite", r->suite, r->title);
+    add_name(out, "profile", r->profile, r->hash);
+    add_name(out, "g_cal", g_cal, "calibration gain");
+    add_name(out, "at", pf_report_setting(r), "the setting shown");
+    for (int i = 0; i < all->n_methods; i++) {
+        add_name(out, "method", all->method[i], pf_label_method(all->method[i]));
+    }
+    for (int i = 0; i < all->n_environments; i++) {
+        add_name(out, "environment", all->environment[i],
+                 pf_label_environment(all->environment[i]));
+    }
+    for (size_t i = 0; i < all->n; i++) {
+        if (strcmp(all->entry[i].environment, PF_MACRO_SHOWN) == 0) {
+            add_name(out, "paper_mean", PF_MACRO_SHOWN, "Mean of the paper's");
+            break;
+        }
+    }
+    for (int i = 0; i < all->n_settings; i++) {
+        add_name(out, i < all->n_raw_settings ? "run" : "pooled", all->setting[i], all->setting[i]);
+    }
+    for (int i = 0; i < r->n_metrics; i++) {
+        add_name(out, "shown", r->metrics[i], r->metrics[i]);
+    }
+}
+
+static void add_value(pf_text *out, double value)
+{
+    char text[32] = "NaN";
+    if (!isnan(value)) {
+        pf_number_text(value, text);
+    }
+    pf_text_addf(out, " %s", text);
+}
+
+static void add_entry(pf_text *out, const pf_report *r, const pf_entry *e)
+{
+    const pf_paper_row *paper =
+        pf_paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
+    const double values[] = {e->mean, e->sd, e->lo, e->hi, paper ? paper->mean : NAN};
+    pf_gnuplot_string(out, e->environment);
+    pf_text_add(out, " ");
+    pf_gnuplot_string(out, e->setting);
+    pf_text_add(out, " ");
+    pf_gnuplot_string(out, e->method);
+    for (int k = 0; k < 5; k++) {
+        add_value(out, values[k]);
+    }
+    pf_text_add(out, "\n");
+}
+
+// Whether it is the first entry of its metric; names are kept once.
+static bool is_first(const pf_entries *all, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (all->entry[k].metric == all->entry[i].metric) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_data(pf_text *out, const pf_report *r)
+{
+    const pf_entries *all = r->entries;
+    pf_text blocks = {0};
+    add_names(out, r);
+    for (size_t i = 0; i < all->n; i++) {
+        if (!is_first(all, i)) {
+            continue;
+        }
+        char label[64];
+        const char *metric = all->entry[i].metric;
+        pf_label_metric(metric, label);
+        add_name(out, "metric", metric, label);
+        pf_text_add(&blocks, "\n\n# environment setting method mean sd lo hi paper: ");
+        pf_gnuplot_string(&blocks, metric);
+        pf_text_add(&blocks, "\n");
+        for (size_t k = i; k < all->n; k++) {
+            if (all->entry[k].metric == metric) {
+                add_entry(&blocks, r, &all->entry[k]);
+            }
+        }
+    }
+    pf_text_add_n(out, blocks.data ? blocks.data : "", blocks.size);
+    out->failed = out->failed || blocks.failed;
+    pf_text_free(&blocks);
+}
+
+// --- the script
+
+static pf_status add_script(pf_text *out, const pf_report *r, const pf_figure *f, pf_error *error)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s.gp", f->templates, f->name);
+    if (strspn(f->name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != strlen(f->name) ||
+        n >= (int)sizeof path || access(path, R_OK) != 0) {
+        return pf_fail(error, PF_ERR_FILE, "%s: figure: there is no template '%s' in %s", r->suite,
+                       f->name, f->templates);
+    }
+    char *folder = realpath(f->templates, NULL); // the script runs in another one
+    if (!folder) {
+        return pf_fail(error, PF_ERR_FILE, "%s: %s", f->templates, strerror(errno));
+    }
+    pf_text_add(out, "# draws the pictures below from the data; run it in this folder\nFIGURES = ");
+    pf_gnuplot_string(out, folder);
+    pf_text_add(out, "\nPICTURE = './'.");
+    pf_gnuplot_string(out, r->suite);
+    pf_text_addf(out,
+                 "\nDATA = PICTURE.'.dat'\n"
+                 "do for [ENDING in 'svg png'] { load FIGURES.'/%s.gp' }\n",
+                 f->name);
+    free(folder);
+    return PF_OK;
+}
+
+// --- both
 
 static pf_status write_file(const char *folder, const char *suite, const char *ending,
                             const pf_text *text, pf_error *error)
@@ -69,18 +162,22 @@ static pf_status write_file(const char *folder, const char *suite, const char *e
     return pf_file_write(path, text->data ? text->data : "", text->size, error);
 }
 
-pf_status pf_figure_write(const pf_report *r, const char *folder, pf_error *error)
+pf_status pf_figure_write(const pf_report *r, const pf_figure *figure, const char *folder,
+                          pf_error *error)
 {
     pf_text data = {0}, script = {0};
+    if (strchr(r->suite, '/')) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: id: a figure's file cannot have a '/' in its name", r->suite);
+    }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", folder,
                        strerror(errno));
     }
-    pf_figure_text(r, &data, &script);
-    pf_status status = write_file(folder, r->suite, "dat", &data, error);
-    if (status == PF_OK) {
-        status = write_file(folder, r->suite, "gp", &script, error);
-    }
+    pf_status status = add_script(&script, r, figure, error);
+    add_data(&data, r);
+    status = status ? status : write_file(folder, r->suite, "dat", &data, error);
+    status = status ? status : write_file(folder, r->suite, "gp", &script, error);
     if (status == PF_OK) {
         char name[128];
         snprintf(name, sizeof name, "%s.gp", r->suite);

@@ -5,12 +5,16 @@
 
 #include "table.h"
 
-// Writes SUITE.dat, SUITE.gp and, through gnuplot, SUITE.svg and SUITE.png into a folder, which is
-// made if it is not there. Without gnuplot the first two are written and PF_ERR_UNSUPPORTED says
-// what to install.
-pf_status pf_figure_write(const pf_report *report, const char *folder, pf_error *error);
+// How a suite is drawn: TEMPLATES/NAME.gp, a gnuplot script.
+typedef struct pf_figure {
+    const char *templates; // the folder
+    const char *name;      // what the suite's `figure:` says
+} pf_figure;
 
-// The data and the script alone, for tests.
-void pf_figure_text(const pf_report *report, pf_text *data, pf_text *script);
+// Writes SUITE.dat (names and numbers), SUITE.gp (which loads the template) and, through gnuplot,
+// SUITE.svg and SUITE.png into a folder, which is made if it is not there. Without gnuplot the
+// first two are written and PF_ERR_UNSUPPORTED says what to install.
+pf_status pf_figure_write(const pf_report *report, const pf_figure *figure, const char *folder,
+                          pf_error *error);
 
 #endif

@@ -65,6 +65,7 @@ static const pf_schema_row rows[] = {
     {"cost", PF_KIND_TEXT, 0, 1, 120, AT(cost), NULL, "what it costs"},
     {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
     {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
+    {"figure", PF_KIND_NAME, 0, 1, 32, AT(figure), NULL, "a template of suites/figures"},
     {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
     {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
     {"settings", PF_KIND_REFS, 0, 1, 256, AT(settings), &names_shape,

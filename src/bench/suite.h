@@ -11,11 +11,12 @@
 // against a schema; everything that varies is a list.
 typedef struct pf_suite {
     char *id, *title, *paper;
-    char *kind;  // "readiness", "mechanism" or "coordinate"
-    char *needs; // what it needs beyond the program, for `bench list`. Nullable.
-    char *cost;  // what it costs at paper scale, for `bench list`. Nullable.
-    char *from;  // the suite whose units it shows; it then has none of its own. Nullable.
-    char *table; // "metrics", "ranks" or "ladder"
+    char *kind;   // "readiness", "mechanism" or "coordinate"
+    char *needs;  // what it needs beyond the program, for `bench list`. Nullable.
+    char *cost;   // what it costs at paper scale, for `bench list`. Nullable.
+    char *from;   // the suite whose units it shows; it then has none of its own. Nullable.
+    char *table;  // "metrics", "ranks" or "ladder"
+    char *figure; // the template that draws it. Nullable: bars.
     pf_config_refs environments, methods;
     pf_config_refs settings;                         // of a mechanism study: "knob=NAME;value=X"
     pf_config_refs metrics;                          // what its table shows first

@@ -1049,7 +1049,11 @@ static int write_figure(const bench_call *c, const char *name, const char *folde
     pf_error error = {PF_OK, ""};
     pf_status status = load(&l, c, name, &error);
     if (status == PF_OK) {
-        status = pf_figure_write(&l.report, folder, &error);
+        char templates[BENCH_PATH + 32];
+        snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
+        const char *figure = l.suite.shown.figure;
+        pf_figure drawn = {templates, figure ? figure : "bars"};
+        status = pf_figure_write(&l.report, &drawn, folder, &error);
     }
     if (status == PF_OK) {
         printf("%s/%s.svg\n%s/%s.png\n", folder, l.report.suite, folder, l.report.suite);

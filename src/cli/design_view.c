@@ -248,11 +248,13 @@ static void add_block(const design_view *v, int q, pf_text *script)
 static void add_panel(const design_view *v, int q, pf_text *script)
 {
     const pf_plan_probe *p = &v->design->library.probes[q].probe;
-    pf_text_addf(script, "set title '%s' noenhanced\nset yrange [%g:1.5]\nset ytics (", p->name,
-                 -2.5 * (p->n_targets - 1) - 1.5);
+    pf_text_add(script, "set title ");
+    pf_gnuplot_string(script, p->name);
+    pf_text_addf(script, "\nset yrange [%g:1.5]\nset ytics (", -2.5 * (p->n_targets - 1) - 1.5);
     for (int t = 0; t < p->n_targets; t++) {
-        pf_text_addf(script, "%s\"%s\" %g", t > 0 ? ", " : "", mechanism(v, p->targets[t]),
-                     -2.5 * t);
+        pf_text_add(script, t > 0 ? ", tic(" : "tic(");
+        pf_gnuplot_string(script, mechanism(v, p->targets[t]));
+        pf_text_addf(script, ") %g", -2.5 * t);
     }
     pf_text_add(script, ")\nplot \\\n");
     for (int t = 0; t < p->n_targets; t++) {
@@ -263,18 +265,16 @@ static void add_panel(const design_view *v, int q, pf_text *script)
 
 static void fill_script(const design_view *v, const char *path, pf_text *script)
 {
-    const char *slash = strrchr(path, '/'), *ending = strrchr(path, '.') + 1;
     int n = v->design->n_designed, lines = 0;
     for (int q = 0; q < n; q++) {
         add_block(v, q, script);
         lines += v->design->library.probes[q].probe.n_targets + 2;
     }
+    pf_gnuplot_open(script, path, 820, 60 + 34 * lines);
     pf_text_addf(script,
-                 "set terminal %s size 820,%d font 'DejaVu Sans,12' background '#ffffff'\n"
-                 "set output '%s'\nset border 3 lc rgb '#606060'\nset tics nomirror noenhanced\n"
-                 "set grid ytics back lt 1 lw 0.6 lc rgb '#d8d8d8'\nset xlabel 'step'\n"
-                 "set lmargin 18\nset multiplot layout %d,1\n",
-                 ending, 60 + 34 * lines, slash ? slash + 1 : path, n);
+                 "set xlabel 'step'\nset grid noxtics\nset lmargin 18\n"
+                 "set multiplot layout %d,1\n",
+                 n);
     for (int q = 0; q < n; q++) {
         add_panel(v, q, script);
     }

@@ -75,12 +75,6 @@ void train_view_epoch(void *self, const pf_epoch *e)
 
 // --- the curve
 
-static const char *ending_of(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot && strcmp(dot, ".png") == 0 ? "pngcairo" : "svg";
-}
-
 // The rows of one member as a gnuplot data block.
 static void add_block(pf_text *script, const pf_text *log, int member)
 {
@@ -100,19 +94,16 @@ static void add_block(pf_text *script, const pf_text *log, int member)
 
 static void fill_script(const train_view *v, const char *title, const char *path, pf_text *script)
 {
-    const char *slash = strrchr(path, '/');
     for (int e = 0; e < v->settings->members; e++) {
         add_block(script, &v->log, e);
     }
-    pf_text_addf(script,
-                 "set datafile separator ','\n"
-                 "set terminal %s size 900,560 font 'DejaVu Sans,13' background '#ffffff'\n"
-                 "set output '%s'\nset border 3 lc rgb '#606060'\nset tics nomirror\n"
-                 "set grid back lt 1 lw 0.6 lc rgb '#d8d8d8'\nset logscale y\n"
-                 "set format y '%%g'\n"
-                 "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
-                 "set title '%s' noenhanced\nset key top right\nplot \\\n",
-                 ending_of(path), slash ? slash + 1 : path, title);
+    pf_gnuplot_open(script, path, 900, 560);
+    pf_text_add(script,
+                "set datafile separator ','\nset logscale y\nset format y '%g'\n"
+                "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
+                "set title ");
+    pf_gnuplot_string(script, title);
+    pf_text_add(script, "\nset key top right\nplot \\\n");
     for (int e = 0; e < v->settings->members; e++) {
         pf_text_addf(script,
                      "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"

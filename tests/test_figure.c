@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
+#include "test.h"
+
+#include "bench/figure.h"
+#include "host/file.h"
+#include "host/gnuplot.h"
+#include "program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Names reach gnuplot as data: whatever they hold, nothing is run and the picture shows them.
+
+// A command in backquotes, both quotes, a backslash, a format, a macro, markup, and a comment.
+#define HOSTILE "`touch ran` \"q\" 'p' \\n 100% @M _{x} # <b>"
+// the same in an SVG
+#define HOSTILE_DRAWN "`touch ran` \"q\" 'p' \\n 100% @M _{x} # &lt;b>"
+#define CLOSING "'.system('touch ran').'\".system('touch ran').\""
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static const char *const templates[] = {"bars",     "severity",    "ladder",    "families",
+                                        "ranks",    "mechanism",   "budget",    "deadline",
+                                        "controls", "sensitivity", "coordinate"};
+
+static void add_entries(pf_entries *all, const char *environment, int e, const char *setting, int s)
+{
+    static const char *const metrics[] = {"compensation_error",
+                                          HOSTILE,
+                                          "compensation_error" PF_DIFFERENCE,
+                                          HOSTILE PF_DIFFERENCE,
+                                          "coverage",
+                                          "detection",
+                                          "delay",
+                                          "crps",
+                                          "log_score",
+                                          "future_task_regret",
+                                          "changed_task_return",
+                                          "coordinate",
+                                          "coordinate_sd",
+                                          "rank_compensation_error",
+                                          "rank_worst_error",
+                                          "rank_crps",
+                                          "rank_probes",
+                                          "rank_coverage"};
+    static const char *const methods[] = {"random", "eg-mpt",    HOSTILE,   CLOSING,
+                                          "bayes",  "transport", "category"};
+    for (int i = 0; i < (int)COUNT(metrics); i++) {
+        for (int m = 0; m < (int)COUNT(methods); m++) {
+            double mean = .5 + .1 * m + .01 * e + .02 * s;
+            pf_entry entry = {.environment = pf_entries_intern(all, environment),
+                              .setting = pf_entries_intern(all, setting),
+                              .metric = pf_entries_intern(all, metrics[i]),
+                              .method = pf_entries_intern(all, methods[m]),
+                              .mean = mean,
+                              .sd = .01,
+                              .lo = mean - .05,
+                              .hi = mean + .05,
+                              .n = 10,
+                              .order = {e, s, i, m}};
+            pf_entries_index(all, &all->method, &all->n_methods, methods[m]);
+            CHECK(pf_entries_add(all, &entry) != NULL);
+        }
+    }
+}
+
+static void make_entries(pf_entries *all)
+{
+    static const char *const environments[] = {HOSTILE, CLOSING, PF_MACRO};
+    static const char *const settings[] = {"A=1;B2=1;K=2;N=25;P=1;g=0.35;knob=none;value=0",
+                                           "A=2;B2=2;K=3;N=50;P=2;g=0.5;knob=" HOSTILE ";value=1",
+                                           HOSTILE};
+    for (int e = 0; e < 3; e++) {
+        for (int s = 0; s < 3; s++) {
+            add_entries(all, environments[e], e, settings[s], s);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        pf_entries_index(all, &all->setting, &all->n_settings, settings[i]);
+        if (i < 2) {
+            pf_entries_index(all, &all->environment, &all->n_environments, environments[i]);
+        }
+    }
+    all->n_raw_settings = 2;
+    CHECK(pf_entries_sort(all));
+}
+
+static bool file_has(const char *path, const char *part)
+{
+    void *text = NULL;
+    size_t n = 0;
+    bool found = false;
+    if (CHECK(pf_file_read(path, 1 << 24, &text, &n, NULL) == PF_OK)) {
+        char *copy = calloc(n + 1, 1);
+        found = copy && memcpy(copy, text, n) && strstr(copy, part);
+        free(copy);
+    }
+    free(text);
+    return found;
+}
+
+static void check_templates(void)
+{
+    static const char *const metrics[] = {"compensation_error", HOSTILE};
+    char folder[256], path[600];
+    pf_error error = {PF_OK, ""};
+    pf_entries all = {0};
+    pf_paper paper = {0};
+    make_entries(&all);
+    pf_report report = {.suite = HOSTILE,
+                        .title = HOSTILE,
+                        .table = "metrics",
+                        .profile = "quick",
+                        .hash = HOSTILE,
+                        .metrics = metrics,
+                        .n_metrics = 2,
+                        .g_cal = .35,
+                        .entries = &all,
+                        .paper = &paper};
+    for (size_t i = 0; i < COUNT(templates); i++) {
+        char label[80];
+        snprintf(label, sizeof label, "Names that are commands, template %s", templates[i]);
+        PF_CASE(label);
+        snprintf(folder, sizeof folder, "%s/figure-%s", pf_scratch_dir(), templates[i]);
+        pf_figure figure = {PF_SOURCE "/suites/figures", templates[i]};
+        pf_status status = pf_figure_write(&report, &figure, folder, &error);
+        if (status == PF_ERR_UNSUPPORTED) {
+            pf_skip("gnuplot is not installed");
+            break;
+        }
+        CHECK(status == PF_OK);
+        snprintf(path, sizeof path, "%s/ran", folder);
+        CHECK(access(path, F_OK) != 0);
+        snprintf(path, sizeof path, "%s/%s.png", folder, HOSTILE);
+        CHECK(access(path, R_OK) == 0);
+        snprintf(path, sizeof path, "%s/%s.svg", folder, HOSTILE);
+        // the ranks show no name but those of environments, of which this is one
+        CHECK(file_has(path, HOSTILE_DRAWN));
+    }
+    PF_CASE("A template that is not there, or elsewhere");
+    static const char *const bad[] = {"nosuch", "../figures/bars", "`touch ran`"};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        pf_figure figure = {PF_SOURCE "/suites/figures", bad[i]};
+        CHECK(pf_figure_write(&report, &figure, folder, &error) == PF_ERR_FILE);
+        CHECK_CONTAINS(error.text, "there is no template");
+    }
+    report.suite = "../up";
+    pf_figure figure = {PF_SOURCE "/suites/figures", "bars"};
+    CHECK(pf_figure_write(&report, &figure, folder, &error) == PF_ERR_FORMAT);
+    pf_entries_free(&all);
+}
+
+static void check_design(void)
+{
+    PF_CASE("design --plot: mechanisms and a file whose names are commands");
+    char folder[200], command[1200], path[400];
+    CHECK(program_folder(folder, sizeof folder, "figure-design"));
+    snprintf(command, sizeof command,
+             "design \"exec:exec '%s' hostile-names\" -o '%s/library' --plot "
+             "'%s/|touch ran; `touch ran` \"x\".svg'",
+             PF_EXEC_CHILD, folder, folder);
+    if (access("/usr/bin/gnuplot", X_OK) != 0) {
+        pf_skip("gnuplot is not installed");
+        return;
+    }
+    CHECK(program(command, 0, "touch ran"));
+    snprintf(path, sizeof path, "%s/ran", folder);
+    CHECK(access(path, F_OK) != 0);
+    snprintf(path, sizeof path, "%s/|touch ran; `touch ran` \"x\".svg", folder);
+    CHECK(file_has(path, "`touch ran` \"b\" 'c' \\ 100% @M"));
+    CHECK(file_has(path, CLOSING));
+}
+
+void test_figure(void)
+{
+    PF_CASE("What gnuplot would act on is written in octal");
+    pf_text text = {0};
+    pf_gnuplot_string(&text, "a`b\"c'd\\e@f%g\nh é");
+    CHECK_STR(text.data, "\"a\\140b\\042c\\047d\\134e\\100f\\045g\\012h é\"");
+    pf_text_free(&text);
+    check_templates();
+    check_design();
+}
