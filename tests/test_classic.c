@@ -4,7 +4,7 @@
 #include "plant/native/classic.h"
 #include "test.h"
 
-#include "calibrate/contract.h"
+#include "calibrate/source.h"
 #include "preflight/certificate.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test_mujoco.h"
 
-#include "calibrate/contract.h"
+#include "calibrate/source.h"
 #include "preflight/certificate.h"
 #include "test.h"
 

@@ -3,7 +3,7 @@
 #include "plant/native/native.h"
 #include "test.h"
 
-#include "calibrate/contract.h"
+#include "calibrate/source.h"
 #include "calibrate/fit.h"
 #include "preflight/score.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/whiten.h"
+#include "calibrate/fit.h"
 #include "kit_fixture.h"
 #include "preflight/calibrate.h"
 #include "test.h"

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
 
-#include "calibrate/calibrate_impl.h"
 #include "calibrate/fit.h"
+#include "calibrate/source.h"
 #include "core/session_impl.h"
 #include "host/text.h"
 #include "preflight/design.h"
@@ -315,26 +315,24 @@ static pf_status calibrate_family(pf_trial_kits *kits, const pf_kits_request *r,
                                   const char *const *methods, pf_error *error)
 {
     pf_effort one = {.threads = 1};
-    pf_calibration c = {.plan = plan, .model = r->model, .effort = &one};
-    pf_kit_kind kind = pf__calibration_kind(&c, pf_plant_get_info(r->plant),
-                                            pf_method_find(methods[0])->statistic);
+    pf_plant_source c = {.plan = plan, .model = r->model, .effort = &one};
+    pf_kit_kind kind =
+        pf__plant_kind(&c, pf_plant_get_info(r->plant), pf_method_find(methods[0])->statistic);
     kind.n_members = 1;
     kind.n_methods = n;
     kind.methods = methods;
-    pf_status status = pf__calibration_start(&c, r->plant, &kind, error);
+    pf_status status = pf_contract_check(plan, r->plant, error);
     if (status == PF_OK) {
-        status = pf__calibrate_scales(&c, error);
+        status = pf__plant_open(&c, r->plant, &kind, error);
     }
     if (status == PF_OK) {
-        status = pf__calibrate_weighting(&c, error);
-    }
-    if (status == PF_OK) {
-        status = pf__calibrate_channels(&c, error);
+        pf_source source = pf__plant_source(&c);
+        status = pf__calibrate_channels(&source, error);
     }
     if (status == PF_OK) {
         status = pf_kit_build_save(&c.build, &kits->bytes[family], &kits->n[family], error);
     }
-    pf__calibration_free(&c);
+    pf__plant_free(&c);
     return status;
 }
 

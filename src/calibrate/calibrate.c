@@ -1,148 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate_impl.h"
-#include "contract.h"
-#include "whiten.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static size_t most_rows(const pf_plan *plan)
-{
-    int rows = 1;
-    for (int q = 0; q < plan->n_probes; q++) {
-        rows = plan->probes[q].rows > rows ? plan->probes[q].rows : rows;
-    }
-    for (int t = 0; t < plan->n_tasks; t++) {
-        rows = plan->tasks[t].rows > rows ? plan->tasks[t].rows : rows;
-    }
-    return (size_t)rows;
-}
-
-// A twin, or the model with room for the return table.
-static pf_status make_predictor(pf_calibration *c, pf_worker *w, size_t window, pf_error *error)
-{
-    const pf_kit *k = &c->build.kit;
-    if (!c->model) {
-        w->twin = (pf_twin){w->plant, k};
-        w->predictor = pf_twin_predictor(&w->twin);
-        return PF_OK;
-    }
-    size_t d = sizeof(double);
-    w->table = pf_arena_take(&c->arena, PF_SHARES * window, d);
-    w->table_gains = pf_arena_take(&c->arena, PF_SHARES * (size_t)k->n_mech, d);
-    w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_SHARES), d);
-    pf_status status = pf_ensemble_create(&w->ensemble, c->model, k, error);
-    w->predictor = pf_ensemble_predictor(w->ensemble);
-    return status;
-}
-
-static pf_status make_workers(pf_calibration *c, pf_plant *plant, pf_error *error)
-{
-    const pf_plan *plan = c->plan;
-    size_t rows = most_rows(plan), window = rows * (size_t)plan->n_chan, d = sizeof(double);
-    int targets = 1;
-    for (int q = 0; q < plan->n_probes; q++) {
-        targets = plan->probes[q].n_targets > targets ? plan->probes[q].n_targets : targets;
-    }
-    int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
-    c->n_workers = pf_threads(c->effort);
-    c->workers = pf_arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
-    for (int i = 0; c->workers && i < c->n_workers; i++) {
-        pf_worker *w = &c->workers[i];
-        w->start = pf_arena_take(&c->arena, (size_t)start + 1, d);
-        w->response = pf_arena_take(&c->arena, window, d);
-        w->nominal = pf_arena_take(&c->arena, window, d);
-        w->predicted = pf_arena_take(&c->arena, window, d);
-        w->signatures = pf_arena_take(&c->arena, window * (size_t)targets, d);
-        w->scratch = pf_arena_take(&c->arena, pf_match_scratch(targets), d);
-        w->gains = pf_arena_take(&c->arena, (size_t)plan->n_mech, d);
-        w->still = pf_arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
-        w->matches = pf_arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
-        if (c->arena.failed) {
-            break;
-        }
-        // the first one is the caller's own: a process takes seconds to start
-        w->plant = i == 0 ? plant : NULL;
-        pf_status status = i == 0 ? PF_OK : pf_plant_clone(plant, &w->plant, error);
-        if (status == PF_OK) {
-            status = make_predictor(c, w, window, error);
-        }
-        if (status != PF_OK) {
-            return status;
-        }
-    }
-    return c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for calibration") : PF_OK;
-}
-
-pf__evidence pf__worker_evidence(const pf_calibration *c, int worker, int probe)
-{
-    const pf_worker *w = &c->workers[worker];
-    pf__evidence e = {.predictor = w->predictor,
-                      .start = w->start,
-                      .n_start = c->build.kit.n_state,
-                      .nominal = w->nominal,
-                      .predicted = w->predicted,
-                      .residual = w->response,
-                      .signatures = w->signatures,
-                      .scratch = w->scratch};
-    pf__evidence_set(&e, &c->build.kit, probe);
-    return e;
-}
-
-void pf__calibration_free(pf_calibration *c)
-{
-    for (int i = 0; c->workers && i < c->n_workers; i++) {
-        pf_plant_destroy(i == 0 ? NULL : c->workers[i].plant);
-        pf_ensemble_destroy(c->workers[i].ensemble);
-    }
-    pf_arena_free(&c->arena);
-    pf_kit_build_free(&c->build);
-}
-
-pf_status pf__calibration_open(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
-                               pf_error *error)
-{
-    pf_status status = pf_kit_build_init(&c->build, c->plan, kind, error);
-    return status == PF_OK ? make_workers(c, plant, error) : status;
-}
-
-pf_status pf__calibration_start(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
-                                pf_error *error)
-{
-    pf_status status = pf_contract_check(c->plan, plant, error);
-    return status == PF_OK ? pf__calibration_open(c, plant, kind, error) : status;
-}
-
-pf_kit_kind pf__calibration_kind(const pf_calibration *c, const pf_plant_info *info,
-                                 pf_statistic statistic)
-{
-    const pf_plan *plan = c->plan;
-    pf_kit_kind kind = {.predictor = "twin",
-                        .source = info->source,
-                        .statistic = statistic,
-                        .n_state = plan->n_state,
-                        .n_scale = 1,
-                        .n_members = plan->members,
-                        .curves = plan->every_severity && plan->severity_curve &&
-                                  statistic == PF_STATISTIC_MATCHED};
-    for (int q = 0; pf__calibration_residual(c) && q < plan->n_probes; q++) {
-        int rows = plan->probes[q].rows;
-        kind.n_scale = rows > kind.n_scale ? rows : kind.n_scale;
-    }
-    if (c->model) {
-        const pf_model_info *model = pf_model_get_info(c->model);
-        kind.predictor = "ensemble";
-        kind.model = model->sha256;
-        kind.processor = pf_numeric_library();
-        kind.n_state = plan->n_chan;
-        // every member of the model equally often
-        int n = model->n_members;
-        kind.n_members = (plan->members + n - 1) / n * n;
-    }
-    return kind;
-}
+#include "fit.h"
+#include "source.h"
 
 // What a model cannot stand in for is said before anything runs.
 static pf_status model_check(const pf_plan *plan, const pf_plant_info *info, const pf_model *model,
@@ -203,30 +62,16 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
     return PF_OK;
 }
 
-static pf_status run_steps(pf_calibration *c, pf_plant *plant, const pf_kit_kind *kind,
-                           void **bytes, size_t *n_bytes, pf_error *error)
+pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_error *error)
 {
-    pf_status status = pf__calibration_start(c, plant, kind, error);
+    pf_status status = pf__calibrate_channels(source, error);
     if (status == PF_OK) {
-        status = pf__calibrate_scales(c, error);
+        status = source->returns(source->self, error);
     }
     if (status == PF_OK) {
-        status = pf__calibrate_weighting(c, error);
+        status = pf__calibrate_alarm(source, error);
     }
-    if (status == PF_OK) {
-        status = pf__calibrate_channels(c, error);
-    }
-    if (status == PF_OK) {
-        status = pf__calibrate_returns(c, error);
-    }
-    if (status == PF_OK) {
-        status = pf__calibrate_alarm(c, error);
-    }
-    if (status == PF_OK) {
-        status = pf_kit_build_save(&c->build, bytes, n_bytes, error);
-    }
-    pf__calibration_free(c);
-    return status;
+    return status == PF_OK ? pf_kit_build_save(source->build, bytes, n_bytes, error) : status;
 }
 
 pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *model,
@@ -248,7 +93,16 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     if (status != PF_OK) {
         return status;
     }
-    pf_calibration c = {.plan = plan, .model = model, .effort = effort};
-    pf_kit_kind kind = pf__calibration_kind(&c, info, method->statistic);
-    return run_steps(&c, plant, &kind, bytes, n_bytes, error);
+    pf_plant_source c = {.plan = plan, .model = model, .effort = effort};
+    pf_kit_kind kind = pf__plant_kind(&c, info, method->statistic);
+    status = pf_contract_check(plan, plant, error);
+    if (status == PF_OK) {
+        status = pf__plant_open(&c, plant, &kind, error);
+    }
+    if (status == PF_OK) {
+        pf_source source = pf__plant_source(&c);
+        status = pf__calibrate(&source, bytes, n_bytes, error);
+    }
+    pf__plant_free(&c);
+    return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "contract.h"
+#include "source.h"
 
 #include "host/arena.h"
 

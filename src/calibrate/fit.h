@@ -25,6 +25,8 @@ void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, do
 // Median; scratch needs n doubles.
 double pf_fit_median(int n, const double *values, double *scratch);
 
+double pf_fit_mean(int n, const double *values, double *scratch); // the same call; NaN for none
+
 // 1.4826 times the median absolute deviation, without floor; scratch needs n doubles.
 double pf_fit_dispersion(int n, const double *values, double *scratch);
 
@@ -32,7 +34,22 @@ double pf_fit_dispersion(int n, const double *values, double *scratch);
 // dispersion it counts every outlier.
 double pf_fit_spread(int n, const double *values, double centre);
 
+// Of n >= 2 ascending gains the lower one of the pair that a gain lies between (below the first:
+// the first two), and the weight of the upper one: 0 for a gain within `same` of the lower.
+double pf_fit_between(int n, const double *gains, double gain, double same, int *lower);
+
 // Smallest value that at most `rate` of the running maxima exceed. Sorts maxima.
 double pf_fit_threshold(int n, double *maxima, double rate);
+
+// Longest window (rows x channels) that is weighted: its factor has half the square of it.
+enum { PF_WHITEN_MAX = 1024 };
+
+// The whitening factor of `count` residuals of n numbers: the lower triangle F (n (n + 1)/2, row by
+// row) with F^T F the inverse of their second moments S, shrunk towards their mean variance mu by
+// the rule of Ledoit and Wolf (2004), S' = lambda mu I + (1 - lambda) S, and divided by mu, so that
+// scores keep their size and equal variances without correlation give the identity. Second moments
+// about zero, not about the mean: what the predictor always gets wrong is no news either. scratch
+// needs n x n doubles. Gives lambda.
+double pf_fit_whiten(int n, int count, const double *residuals, double *scratch, double *factor);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "recordings_read.h"
+#include "recordings.h"
 
 #include "preflight/method.h"
 

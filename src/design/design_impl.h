@@ -3,7 +3,7 @@
 #ifndef PF_DESIGN_IMPL_H
 #define PF_DESIGN_IMPL_H
 
-#include "calibrate/calibrate_impl.h"
+#include "calibrate/source.h"
 #include "calibrate/plan_impl.h"
 #include "preflight/design.h"
 
@@ -54,7 +54,7 @@ typedef struct pf_design_job {
 
 typedef struct pf_study {
     pf_plan plan; // the job's with other probes
-    pf_calibration c;
+    pf_plant_source c;
     pf_arena arena;
 } pf_study;
 

@@ -71,12 +71,11 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
     memcpy(list, probes, (size_t)n * sizeof *list);
     s->plan.probes = list;
     s->plan.n_probes = n + still;
-    s->c = (pf_calibration){.plan = &s->plan, .model = job->model, .effort = job->effort};
-    pf_kit_kind kind =
-        pf__calibration_kind(&s->c, pf_plant_get_info(job->plant), PF_STATISTIC_MATCHED);
-    pf_status status = pf__calibration_open(&s->c, job->plant, &kind, error);
+    s->c = (pf_plant_source){.plan = &s->plan, .model = job->model, .effort = job->effort};
+    pf_kit_kind kind = pf__plant_kind(&s->c, pf_plant_get_info(job->plant), PF_STATISTIC_MATCHED);
+    pf_status status = pf__plant_open(&s->c, job->plant, &kind, error);
     if (status == PF_OK && own_scales) {
-        return pf__calibrate_scales(&s->c, error);
+        return pf__plant_scales(&s->c, error);
     }
     if (status == PF_OK) {
         copy_scales(s, job);
@@ -86,7 +85,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
 
 void pf__study_close(pf_study *s)
 {
-    pf__calibration_free(&s->c);
+    pf__plant_free(&s->c);
     pf_arena_free(&s->arena);
 }
 
@@ -97,13 +96,7 @@ pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key
     for (int j = 0; j < plan->n_mech; j++) {
         w->gains[j] = j == weak && j > 0 ? plan->g_cal : 1;
     }
-    pf_rig rig = {.plant = w->plant,
-                  .kit = &s->c.build.kit,
-                  .gains = w->gains,
-                  .start = w->start,
-                  .response = w->response,
-                  .sensed_start = plan->sensed_start};
-    return pf_rig_run(&rig, q, key, error);
+    return pf__plant_run(&s->c, worker, q, w->gains, key, error);
 }
 
 static bool all_finite(size_t n, const double *values)
@@ -307,7 +300,7 @@ static pf_status single_scales(pf_design_job *job, pf_error *error)
     size_t chan = (size_t)plan->n_chan;
     if (status == PF_OK) {
         const pf_kit *k = &s.c.build.kit;
-        job->n_scale = pf__calibration_residual(&s.c) ? job->rows : 1;
+        job->n_scale = pf__plant_residual(&s.c) ? job->rows : 1;
         job->scale = pf_arena_take(&job->arena, (size_t)job->n_scale * chan, sizeof(double));
         job->return_scale = pf_arena_take(&job->arena, chan, sizeof(double));
         status = job->arena.failed ? no_memory(error) : PF_OK;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A calibration on any bytes as recordings: refused in one line, or a kit that loads.
-#include "calibrate/recordings_read.h"
+#include "calibrate/recordings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PF_RECORDINGS_READ_H
-#define PF_RECORDINGS_READ_H
+#ifndef PF_RECORDINGS_H
+#define PF_RECORDINGS_H
 
 #include "host/arena.h"
 #include "host/csv.h"
@@ -80,34 +80,6 @@ pf_status pf__recordings_match(pf_recordings *rec, pf_error *error);
 // Refuses what is missing, by name.
 pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
                               pf_error *error);
-
-// Mean response of a group (even ranks).
-void pf__recordings_mean(const pf_recordings *rec, const pf_group *group, double *out);
-
-// Recorded gains of a target with at least `least` episodes, ascending, then the nominal group; out
-// has room for n_groups + 1.
-int pf__recordings_gains(const pf_recordings *rec, int probe, int mechanism, int least,
-                         const pf_group **out);
-
-// Of n >= 2 such points the lower one of the pair that a gain lies between (below the first: the
-// first two), and the weight of the upper one.
-double pf__recordings_between(int n, const pf_group *const *at, double gain, int *lower);
-
-// Response of a target at any gain. points has room for n_groups + 1, scratch for a response.
-void pf__recordings_at(const pf_recordings *rec, int probe, int mechanism, double gain,
-                       const pf_group **points, double *out, double *scratch);
-
-// Fills the kit's responses and scales.
-pf_status pf__recordings_responses(const pf_recordings *rec, const pf_plan *plan,
-                                   pf_kit_build *build, pf_error *error);
-
-// Fills the return table of a kit that has its responses and scales.
-pf_status pf__recordings_returns(const pf_recordings *rec, const pf_plan *plan, pf_kit_build *build,
-                                 pf_error *error);
-
-// Sets the threshold of a kit that is finished otherwise, from the odd ranks of the nominal groups.
-pf_status pf__recordings_alarm(const pf_recordings *rec, const pf_plan *plan, pf_kit_build *build,
-                               const pf_effort *effort, pf_error *error);
 
 // pf_calibrate_recordings with another number of alarm trials (0: the plan's); for the fuzzer.
 pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const char *csv, size_t n,

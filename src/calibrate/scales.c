@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate_impl.h"
+#include "fit.h"
+#include "source.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,14 +10,17 @@
 enum { SCALE_STARTS = 40 };
 
 // Random streams of their own, so that no draw is shared with the calibration episodes.
-enum { STREAM_PULSE = 1000, STREAM_RESIDUAL = 1001 };
+enum { STREAM_PULSE = 1000, STREAM_RESIDUAL = 1001, STREAM_WEIGHT = 1002 };
+
+// Nominal runs of each probe behind its weight.
+enum { WEIGHT_RUNS = 200 };
 
 // A residual scale is never less than this share of the pulse scale.
 static const double least_share = 1e-3;
 
 // --- pulse scale
 
-static pf_status response_energy(pf_calibration *c, int probe, int start, double *energy,
+static pf_status response_energy(pf_plant_source *c, int probe, int start, double *energy,
                                  double *noise, pf_error *error)
 {
     const pf_plan *plan = c->plan;
@@ -63,7 +67,7 @@ static bool has_single(const pf_plan *plan)
 }
 
 // What the channels declare, and the rms pulse response where they declare nothing.
-static pf_status pulse_scale(pf_calibration *c, double *scale, pf_error *error)
+static pf_status pulse_scale(pf_plant_source *c, double *scale, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     bool all_given = true;
@@ -103,25 +107,14 @@ static pf_status pulse_scale(pf_calibration *c, double *scale, pf_error *error)
 // --- residual scale
 
 // Squares of what a healthy machine's response differs from the prediction by, added up per step.
-static pf_status residual_energy(pf_calibration *c, int probe, int start, double *energy,
+static pf_status residual_energy(pf_plant_source *c, int probe, int start, double *energy,
                                  pf_error *error)
 {
     const pf_plan *plan = c->plan;
-    const pf_kit *k = &c->build.kit;
     pf_worker *w = &c->workers[0];
-    pf_rig rig = {.plant = w->plant,
-                  .kit = k,
-                  .start = w->start,
-                  .response = w->response,
-                  .sensed_start = plan->sensed_start};
     pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)start,
                                PF_PURPOSE_CALIBRATION, STREAM_RESIDUAL);
-    pf_hypothesis nominal = {probe, 0, 1, NULL};
-    pf_status status = pf_rig_run(&rig, probe, key, error);
-    if (status == PF_OK) {
-        status = w->predictor.predict(w->predictor.self, &nominal, w->start, k->n_state, w->nominal,
-                                      error);
-    }
+    pf_status status = pf__plant_run_nominal(c, 0, probe, key, error);
     for (int i = 0; status == PF_OK && i < plan->probes[probe].rows * plan->n_chan; i++) {
         double off = w->response[i] - w->nominal[i];
         energy[i] += off * off;
@@ -129,7 +122,7 @@ static pf_status residual_energy(pf_calibration *c, int probe, int start, double
     return status;
 }
 
-static pf_status residual_scale(pf_calibration *c, pf_error *error)
+static pf_status residual_scale(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     const pf_kit *k = &c->build.kit;
@@ -155,17 +148,68 @@ static pf_status residual_scale(pf_calibration *c, pf_error *error)
     return PF_OK;
 }
 
-bool pf__calibration_residual(const pf_calibration *c)
+bool pf__plant_residual(const pf_plant_source *c)
 {
     return c->plan->scale == PF_SCALE_RESIDUAL || (c->plan->scale == PF_SCALE_AUTO && c->model);
 }
 
-pf_status pf__calibrate_scales(pf_calibration *c, pf_error *error)
+pf_status pf__plant_scales(pf_plant_source *c, pf_error *error)
 {
     pf_status status = pulse_scale(c, c->build.return_scale, error);
-    if (status != PF_OK || pf__calibration_residual(c)) {
+    if (status != PF_OK || pf__plant_residual(c)) {
         return status == PF_OK ? residual_scale(c, error) : status;
     }
     memcpy(c->build.scale, c->build.return_scale, sizeof(double) * (size_t)c->plan->n_chan);
     return PF_OK;
+}
+
+// --- weights
+
+typedef struct weight_work {
+    pf_plant_source *c;
+    double *residuals; // runs x window of the probe at hand
+    int probe;
+} weight_work;
+
+static pf_status run_weight(void *self, int worker, size_t item, pf_error *error)
+{
+    weight_work *work = self;
+    pf_plant_source *c = work->c;
+    pf__evidence e = pf__worker_evidence(c, worker, work->probe);
+    e.residual = work->residuals + item * (size_t)(e.rows * e.n_chan);
+    pf_key key = pf_key_stream(c->plan->seed, c->plan->environment, item, PF_PURPOSE_CALIBRATION,
+                               STREAM_WEIGHT);
+    pf_status status = pf__plant_run_nominal(c, worker, work->probe, key, error);
+    if (status == PF_OK) {
+        pf__evidence_residual(&e, c->workers[worker].response);
+    }
+    return status;
+}
+
+pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    weight_work work = {.c = c};
+    if (plan->weighting == PF_WEIGHTING_NONE) {
+        return PF_OK;
+    }
+    size_t window = (size_t)pf_kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;
+    work.residuals = pf_arena_take(&c->arena, WEIGHT_RUNS * window, sizeof(double));
+    double *scratch = pf_arena_take(&c->arena, window * window, sizeof(double));
+    if (c->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the weights of the probes");
+    }
+    double *factor = c->build.whiten;
+    pf_status status = PF_OK;
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        int n = plan->probes[q].rows * plan->n_chan;
+        work.probe = q;
+        status =
+            pf_parallel(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, &work, "weights", error);
+        if (status == PF_OK) {
+            pf_fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
+            factor += (size_t)n * (size_t)(n + 1) / 2;
+        }
+    }
+    return status;
 }

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "fit.h"
+#include "source.h"
+
+#include "preflight/method.h"
+
+#include <math.h>
+
+// The alarm threshold: nominal responses through real sessions, so that its rate holds whatever the
+// channel assumes.
+
+typedef struct work {
+    const pf_alarm *alarm;
+    pf_kit *kits;          // per method, with nothing that ends stage 1 before its opportunities
+    size_t *bytes;         // of a session, per method
+    void **memory;         // workers x methods
+    pf_session **sessions; // workers x methods; NULL: not yet
+    double *peaks;         // methods x trials
+} work;
+
+// Stage 1 of one method in one trial, with the method's own acquisition.
+static pf_status run_method(const work *w, int worker, int method, uint64_t trial, pf_error *error)
+{
+    const pf_alarm *a = w->alarm;
+    int at = worker * a->n_methods + method;
+    pf_session **session = &w->sessions[at];
+    pf_session_config config = {a->methods[method], pf_key_stream(a->seed, a->environment, trial,
+                                                                  PF_PURPOSE_METHOD, a->stream)};
+    pf_status status = PF_OK;
+    // only a method that draws its probes needs the trial's own seed
+    if (!*session || pf_session_method(*session)->rule == PF_RULE_RANDOM) {
+        status = pf_session_init(session, &w->kits[method], &config, w->memory[at],
+                                 w->bytes[method], error);
+    } else {
+        pf_session_reset(*session);
+    }
+    if (status == PF_OK) {
+        pf_alarm_trial t = {worker, method, trial, a->opportunities[trial], *session};
+        status = a->run_trial(a->self, &t, error);
+    }
+    if (status == PF_OK) {
+        w->peaks[(size_t)method * (size_t)a->trials + trial] = pf_session_peak(*session);
+    }
+    return status;
+}
+
+static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error)
+{
+    const work *w = self;
+    const pf_alarm *a = w->alarm;
+    pf_status status = PF_OK;
+    if (a->begin) {
+        a->begin(a->self, trial);
+    }
+    for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
+        status = run_method(w, worker, i, trial, error);
+    }
+    if (a->end && status == PF_OK) {
+        a->end(a->self, trial);
+    }
+    return status;
+}
+
+static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *error)
+{
+    const pf_alarm *a = w->alarm;
+    size_t methods = (size_t)a->n_methods, all = methods * (size_t)n_workers;
+    w->kits = pf_arena_take(arena, methods, sizeof *w->kits);
+    w->bytes = pf_arena_take(arena, methods, sizeof *w->bytes);
+    w->memory = pf_arena_take(arena, all, sizeof *w->memory);
+    w->sessions = pf_arena_take(arena, all, sizeof *w->sessions);
+    w->peaks = pf_arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
+    for (size_t i = 0; !arena->failed && i < methods; i++) {
+        w->kits[i] = *a->kits[i];
+        w->kits[i].require_probe = 0;
+        w->kits[i].stop = PF_STOP_LATCH;
+        // a kit that is not valid is reported as such, not as a session of no size
+        pf_status status = pf_kit_check(&w->kits[i], error);
+        if (status != PF_OK) {
+            return status;
+        }
+        w->bytes[i] = pf_session_size(&w->kits[i]);
+    }
+    for (size_t i = 0; !arena->failed && i < all; i++) {
+        w->memory[i] = pf_arena_take(arena, w->bytes[i % methods], 1);
+    }
+    return arena->failed
+               ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials", a->trials)
+               : PF_OK;
+}
+
+pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_workers,
+                        double *thresholds, pf_error *error)
+{
+    work w = {.alarm = a};
+    pf_arena arena = {0};
+    n_workers = n_workers < a->trials ? n_workers : a->trials;
+    pf_status status = make_room(&w, &arena, n_workers, error);
+    if (status == PF_OK) {
+        status =
+            pf_parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials", error);
+    }
+    for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
+        double *peaks = w.peaks + (size_t)i * (size_t)a->trials;
+        thresholds[i] = fmin(1, pf_fit_threshold(a->trials, peaks, a->rate));
+    }
+    pf_arena_free(&arena);
+    return status;
+}
+
+// Opportunities before a reveal drawn by the plan's law.
+static int draw_opportunities(const pf_plan *plan, uint64_t trial)
+{
+    if (plan->reveal_period == 0) {
+        return plan->budget1;
+    }
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(pf_key_stream(plan->seed, plan->environment, trial,
+                                                  PF_PURPOSE_THRESHOLD, 0),
+                                    PF_PURPOSE_LAW));
+    int span = plan->reveal_last - plan->reveal_first + 1;
+    int reveal = plan->reveal_first + (int)pf_rng_below(&rng, (uint32_t)span);
+    return (reveal - 1) / plan->reveal_period;
+}
+
+pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error)
+{
+    const pf_plan *plan = source->plan;
+    pf_arena arena = {0};
+    int *opportunities = pf_arena_take(&arena, (size_t)plan->alarm_trials, sizeof(int));
+    if (!opportunities) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials",
+                       plan->alarm_trials);
+    }
+    for (int i = 0; i < plan->alarm_trials; i++) {
+        opportunities[i] = draw_opportunities(plan, (uint64_t)i);
+    }
+    const pf_kit *kit = &source->build->kit;
+    pf_alarm alarm = {.n_methods = 1,
+                      .methods = &plan->method,
+                      .kits = &kit,
+                      .trials = plan->alarm_trials,
+                      .opportunities = opportunities,
+                      .rate = plan->alarm_rate,
+                      .seed = plan->seed,
+                      .environment = plan->environment,
+                      .self = source->self,
+                      .run_trial = source->run_trial};
+    pf_status status =
+        pf__fit_alarm(&alarm, source->effort, source->n_workers, source->build->threshold, error);
+    pf_arena_free(&arena);
+    return status;
+}

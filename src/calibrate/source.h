@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SOURCE_H
+#define PF_SOURCE_H
+
+#include "core/evidence.h"
+#include "host/parallel.h"
+#include "kit_build.h"
+#include "preflight/session.h"
+#include "run/drive.h"
+#include "run/ensemble.h"
+
+// One calibration over two sources. A source (a plant with its predictor, or recordings) gives
+// scales, the matches of its episodes and a return table; the fit and the alarm are the same.
+
+// Gains that the channel for every severity is calibrated at, mixed evenly (protocol section 8):
+// with g_cal alone a milder loss would fall between the classes, into a bin that says nothing.
+enum { PF_SEVERITIES = 5 };
+extern const double pf__severities[PF_SEVERITIES];
+
+// Matches of some episodes of a probe at one gain: n episodes, `stride` matches apart, each with
+// one match per target.
+typedef struct pf_samples {
+    double gain;
+    int n;
+    int stride;
+    const pf_match *match;
+} pf_samples;
+
+// Stage 1 of a session on a healthy machine in a nominal trial.
+typedef struct pf_alarm_trial {
+    int worker, method;
+    uint64_t trial;
+    int most; // opportunities
+    pf_session *session;
+} pf_alarm_trial;
+typedef pf_status (*pf_alarm_fn)(void *self, const pf_alarm_trial *t, pf_error *error);
+
+typedef struct pf_source {
+    void *self;
+    const pf_plan *plan;
+    pf_kit_build *build;
+    const pf_effort *effort;
+    int n_workers;
+
+    // How scores become numbers of a kit.
+    double (*centre)(int n, const double *values, double *scratch); // of the curve at a gain
+    double same_gain; // a gain this near to a point of the curve is that point
+    bool even;        // classes of any size are pooled 1:1: each is spread over as many scores
+    bool apart;       // a kit of the paper's, too, needs 3 dispersions between the centres
+
+    // What a refusal says.
+    const char *file;      // begins it. Nullable
+    const char *no_effect; // the signature of a target is nothing
+    const char *no_noise;  // all nominal scores are 0. Nullable: that is no fault
+    const char *stronger;  // what to do where the centres are too near
+
+    // Scales, weights where inner products are weighted, and the matches of all episodes.
+    pf_status (*read)(void *self, pf_error *error);
+    // Class 0 is nominal, 1 + t is target t at g_cal. With mixed severities, 1 + n_targets + t is
+    // target t at pf__severities.
+    int (*classes)(const void *self, int probe);
+    pf_samples (*class_samples)(const void *self, int probe, int class);
+    int most_samples; // of one class
+    // Points of the curve of a target: ascending gains, the last one is 1; n 0: on the line.
+    int (*points)(const void *self, int probe, int target, pf_samples *out);
+    int most_points;
+    // Scores of a target at one severity; how many, -1: one is not finite. Nullable: the class with
+    // mixed severities has them.
+    int (*severity_scores)(void *self, int probe, int target, double gain, double *score);
+    // The largest rms off the signatures without weights. Nullable: there are none.
+    double (*plain_off)(const void *self, int probe);
+
+    pf_status (*returns)(void *self, pf_error *error);
+    pf_alarm_fn run_trial;
+} pf_source;
+
+// The steps of every calibration, in order; free() the image.
+pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_error *error);
+
+// Everything but the return table and the thresholds.
+pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
+
+// --- alarm
+
+// Nominal trials of one or several methods through real sessions, over whatever answers a probe.
+typedef struct pf_alarm {
+    int n_methods;
+    const char *const *methods;
+    const pf_kit *const *kits; // per method: finished but for its thresholds
+    int trials;
+    const int *opportunities; // per trial: of stage 1 at most
+    double rate;
+    uint64_t seed;
+    const char *environment; // what random streams are named after
+    uint64_t stream;         // of the methods that draw their probes
+    void *self;
+    // Before and after the methods of a trial, which run one after the other. Nullable.
+    void (*begin)(void *self, uint64_t trial);
+    void (*end)(void *self, uint64_t trial);
+    pf_alarm_fn run_trial;
+} pf_alarm;
+
+// thresholds[i] is the smallest that at most `rate` of the trials of method i exceed.
+pf_status pf__fit_alarm(const pf_alarm *alarm, const pf_effort *effort, int n_workers,
+                        double *thresholds, pf_error *error);
+
+// The threshold of a source's kit, for the plan's method.
+pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error);
+
+// --- plant
+
+// What must hold of a plant before anything is calibrated on it, checked on real trajectories:
+// passive data equal to the bit under every dormant fault, an effect of every fault on its own
+// probe, and every task in need of each mechanism it names. The error names the offender.
+pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error);
+
+// Each worker thread has a plant (the first one the caller's) and buffers of its own; every result
+// goes to its own slot.
+typedef struct pf_worker {
+    pf_plant *plant;
+    pf_twin twin;          // without a model
+    pf_ensemble *ensemble; // with a model
+    pf_predictor predictor;
+    double *start;         // n_state or n_chan, whichever is more
+    double *response;      // longest probe or task x n_chan
+    double *nominal;       // the same
+    double *predicted;     // the same
+    double *signatures;    // most targets x window
+    double *scratch;       // pf_match_scratch
+    double *gains;         // n_mech
+    double *still;         // longest probe or task x n_mech: no command at all
+    pf_match *matches;     // most targets
+    double *table;         // with a model: shares x longest task x n_chan
+    double *table_gains;   // shares x n_mech
+    double *table_scratch; // pf_model_scratch
+} pf_worker;
+
+typedef struct pf_plant_source {
+    const pf_plan *plan;
+    const pf_model *model; // Nullable: a twin predicts
+    const pf_effort *effort;
+    pf_kit_build build;
+    pf_arena arena;
+    int n_workers;
+    pf_worker *workers;
+    // Slots of all episodes: per probe, class, episode, target.
+    pf_match *matches;
+    double *plain; // with weights: rms off the signatures without them, by slot
+    size_t *first; // first slot of each probe
+} pf_plant_source;
+
+// The kind of kit that the plan and the model ask for.
+pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
+                           pf_statistic statistic);
+
+// Whether residuals are divided by the predictor's own nominal residual.
+bool pf__plant_residual(const pf_plant_source *c);
+
+// Lays out the kit and makes the workers; free follows whatever it returned.
+pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind *kind,
+                         pf_error *error);
+void pf__plant_free(pf_plant_source *c);
+pf_source pf__plant_source(pf_plant_source *c);
+
+// What a response in the worker's memory says about the targets of a probe. The residual takes the
+// place of the response.
+pf__evidence pf__worker_evidence(const pf_plant_source *c, int worker, int probe);
+
+// A probe on the worker's machine, watched through its sensors: response and start. gains is
+// Nullable: healthy.
+pf_status pf__plant_run(pf_plant_source *c, int worker, int probe, const double *gains, pf_key key,
+                        pf_error *error);
+// The same of a healthy machine, and what was predicted of it into w->nominal.
+pf_status pf__plant_run_nominal(pf_plant_source *c, int worker, int probe, pf_key key,
+                                pf_error *error);
+
+// Channel scales: the pulse scale, and where it is asked for the residual scale.
+pf_status pf__plant_scales(pf_plant_source *c, pf_error *error);
+// The whitening factor of every probe, where inner products are weighted.
+pf_status pf__plant_weights(pf_plant_source *c, pf_error *error);
+// The table of normalised tracking errors over delivered shares, and the reach of closed loops.
+pf_status pf__plant_returns(pf_plant_source *c, pf_error *error);
+
+#endif

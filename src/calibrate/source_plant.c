@@ -1,0 +1,346 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "fit.h"
+#include "source.h"
+
+#include <math.h>
+
+// A plant as the source of a calibration, with a twin or a learned model that predicts.
+
+// --- workers
+
+static size_t most_rows(const pf_plan *plan)
+{
+    int rows = 1;
+    for (int q = 0; q < plan->n_probes; q++) {
+        rows = plan->probes[q].rows > rows ? plan->probes[q].rows : rows;
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        rows = plan->tasks[t].rows > rows ? plan->tasks[t].rows : rows;
+    }
+    return (size_t)rows;
+}
+
+// A twin, or the model with room for the return table.
+static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window, pf_error *error)
+{
+    const pf_kit *k = &c->build.kit;
+    if (!c->model) {
+        w->twin = (pf_twin){w->plant, k};
+        w->predictor = pf_twin_predictor(&w->twin);
+        return PF_OK;
+    }
+    size_t d = sizeof(double);
+    w->table = pf_arena_take(&c->arena, PF_SHARES * window, d);
+    w->table_gains = pf_arena_take(&c->arena, PF_SHARES * (size_t)k->n_mech, d);
+    w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_SHARES), d);
+    pf_status status = pf_ensemble_create(&w->ensemble, c->model, k, error);
+    w->predictor = pf_ensemble_predictor(w->ensemble);
+    return status;
+}
+
+static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    size_t rows = most_rows(plan), window = rows * (size_t)plan->n_chan, d = sizeof(double);
+    int targets = pf_kit_most_targets(&c->build.kit);
+    int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
+    c->n_workers = pf_threads(c->effort);
+    c->workers = pf_arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
+    for (int i = 0; c->workers && i < c->n_workers; i++) {
+        pf_worker *w = &c->workers[i];
+        w->start = pf_arena_take(&c->arena, (size_t)start + 1, d);
+        w->response = pf_arena_take(&c->arena, window, d);
+        w->nominal = pf_arena_take(&c->arena, window, d);
+        w->predicted = pf_arena_take(&c->arena, window, d);
+        w->signatures = pf_arena_take(&c->arena, window * (size_t)targets, d);
+        w->scratch = pf_arena_take(&c->arena, pf_match_scratch(targets), d);
+        w->gains = pf_arena_take(&c->arena, (size_t)plan->n_mech, d);
+        w->matches = pf_arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
+        w->still = pf_arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
+        if (c->arena.failed) {
+            break;
+        }
+        // the first one is the caller's own: a process takes seconds to start
+        w->plant = i == 0 ? plant : NULL;
+        pf_status status = i == 0 ? PF_OK : pf_plant_clone(plant, &w->plant, error);
+        if (status == PF_OK) {
+            status = make_predictor(c, w, window, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    return c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for calibration") : PF_OK;
+}
+
+void pf__plant_free(pf_plant_source *c)
+{
+    for (int i = 0; c->workers && i < c->n_workers; i++) {
+        pf_plant_destroy(i == 0 ? NULL : c->workers[i].plant);
+        pf_ensemble_destroy(c->workers[i].ensemble);
+    }
+    pf_arena_free(&c->arena);
+    pf_kit_build_free(&c->build);
+}
+
+pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind *kind,
+                         pf_error *error)
+{
+    pf_status status = pf_kit_build_init(&c->build, c->plan, kind, error);
+    return status == PF_OK ? make_workers(c, plant, error) : status;
+}
+
+pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
+                           pf_statistic statistic)
+{
+    const pf_plan *plan = c->plan;
+    pf_kit_kind kind = {.predictor = "twin",
+                        .source = info->source,
+                        .statistic = statistic,
+                        .n_state = plan->n_state,
+                        .n_scale = 1,
+                        .n_members = plan->members,
+                        .curves = plan->every_severity && plan->severity_curve &&
+                                  statistic == PF_STATISTIC_MATCHED};
+    for (int q = 0; pf__plant_residual(c) && q < plan->n_probes; q++) {
+        int rows = plan->probes[q].rows;
+        kind.n_scale = rows > kind.n_scale ? rows : kind.n_scale;
+    }
+    if (c->model) {
+        const pf_model_info *model = pf_model_get_info(c->model);
+        kind.predictor = "ensemble";
+        kind.model = model->sha256;
+        kind.processor = pf_numeric_library();
+        kind.n_state = plan->n_chan;
+        // every member of the model equally often
+        int n = model->n_members;
+        kind.n_members = (plan->members + n - 1) / n * n;
+    }
+    return kind;
+}
+
+// --- episodes
+
+static pf_rig rig_of(const pf_plant_source *c, pf_worker *w, const double *gains)
+{
+    return (pf_rig){.plant = w->plant,
+                    .kit = &c->build.kit,
+                    .gains = gains,
+                    .start = w->start,
+                    .response = w->response,
+                    .sensed_start = c->plan->sensed_start};
+}
+
+pf_status pf__plant_run(pf_plant_source *c, int worker, int probe, const double *gains, pf_key key,
+                        pf_error *error)
+{
+    pf_rig rig = rig_of(c, &c->workers[worker], gains);
+    return pf_rig_run(&rig, probe, key, error);
+}
+
+static int n_classes(const void *self, int probe)
+{
+    const pf_plant_source *c = self;
+    return 1 + c->plan->probes[probe].n_targets * (c->plan->every_severity ? 2 : 1);
+}
+
+static size_t slot(const pf_plant_source *c, int probe, int class, int episode)
+{
+    size_t targets = (size_t)c->plan->probes[probe].n_targets;
+    return c->first[probe] +
+           ((size_t) class * (size_t)c->plan->episodes + (size_t)episode) * targets;
+}
+
+pf__evidence pf__worker_evidence(const pf_plant_source *c, int worker, int probe)
+{
+    const pf_worker *w = &c->workers[worker];
+    pf__evidence e = {.predictor = w->predictor,
+                      .start = w->start,
+                      .n_start = c->build.kit.n_state,
+                      .nominal = w->nominal,
+                      .predicted = w->predicted,
+                      .residual = w->response,
+                      .signatures = w->signatures,
+                      .scratch = w->scratch};
+    pf__evidence_set(&e, &c->build.kit, probe);
+    return e;
+}
+
+pf_status pf__plant_run_nominal(pf_plant_source *c, int worker, int probe, pf_key key,
+                                pf_error *error)
+{
+    pf__evidence e = pf__worker_evidence(c, worker, probe);
+    pf_status status = pf__plant_run(c, worker, probe, NULL, key, error);
+    return status == PF_OK ? pf__evidence_predict(&e, 0, 1, e.nominal, error) : status;
+}
+
+// What the response of a worker says about the targets of a probe.
+static pf_status match_episode(pf_plant_source *c, int worker, int probe, size_t at,
+                               pf_error *error)
+{
+    pf__evidence e = pf__worker_evidence(c, worker, probe);
+    pf_match *out = c->matches + at;
+    pf_status status = pf__evidence_signatures(&e, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf__evidence_residual(&e, e.residual);
+    pf__evidence_match(&e, out);
+    if (e.norm) {
+        out[0].score = pf_residual_norm(e.rows * e.n_chan, e.residual);
+    }
+    if (e.whiten) {
+        c->plain[at] = out[0].off;
+        pf__evidence_whiten(&e);
+        pf__evidence_match(&e, out);
+    }
+    return PF_OK;
+}
+
+// The gains of an episode of a class.
+static void set_gains(const pf_plan *plan, int probe, int class, int episode, double *gains)
+{
+    const pf_plan_probe *p = &plan->probes[probe];
+    for (int j = 0; j < plan->n_mech; j++) {
+        gains[j] = 1;
+    }
+    if (class > 0) {
+        gains[p->targets[(class - 1) % p->n_targets]] =
+            class > p->n_targets ? pf__severities[episode % PF_SEVERITIES] : plan->g_cal;
+    }
+}
+
+// One episode: the physical response, the predictions from its saved start, the matches.
+static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
+{
+    pf_plant_source *c = self;
+    const pf_plan *plan = c->plan;
+    pf_worker *w = &c->workers[worker];
+    int class = (int)(item / (size_t)plan->episodes),
+        episode = (int)(item % (size_t)plan->episodes);
+    int probe = 0;
+    while (class >= n_classes(c, probe)) {
+        class -= n_classes(c, probe++);
+    }
+    set_gains(plan, probe, class, episode, w->gains);
+    int stream = class > plan->probes[probe].n_targets ? 2 : class > 0;
+    pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)episode,
+                               PF_PURPOSE_CALIBRATION, (uint64_t)stream);
+    pf_status status = pf__plant_run(c, worker, probe, w->gains, key, error);
+    return status == PF_OK ? match_episode(c, worker, probe, slot(c, probe, class, episode), error)
+                           : status;
+}
+
+static pf_status run_episodes(pf_plant_source *c, pf_error *error)
+{
+    const pf_plan *plan = c->plan;
+    size_t units = 0, slots = 0;
+    c->first = pf_arena_take(&c->arena, (size_t)plan->n_probes, sizeof *c->first);
+    for (int q = 0; q < plan->n_probes && c->first; q++) {
+        c->first[q] = slots;
+        units += (size_t)n_classes(c, q);
+        slots = slot(c, q, n_classes(c, q), 0);
+    }
+    c->matches = pf_arena_take(&c->arena, slots, sizeof *c->matches);
+    if (c->build.kit.n_whiten > 0) {
+        c->plain = pf_arena_take(&c->arena, slots, sizeof *c->plain);
+    }
+    if (c->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
+                       plan->episodes);
+    }
+    return pf_parallel(c->effort, c->n_workers, units * (size_t)plan->episodes, run_episode, c,
+                       "episodes", error);
+}
+
+// --- the source
+
+static pf_status read_plant(void *self, pf_error *error)
+{
+    pf_plant_source *c = self;
+    pf_status status = pf__plant_scales(c, error);
+    if (status == PF_OK) {
+        status = pf__plant_weights(c, error);
+    }
+    return status == PF_OK ? run_episodes(c, error) : status;
+}
+
+static pf_samples class_samples(const void *self, int probe, int class)
+{
+    const pf_plant_source *c = self;
+    return (pf_samples){.n = c->plan->episodes,
+                        .stride = c->plan->probes[probe].n_targets,
+                        .match = c->matches + slot(c, probe, class, 0)};
+}
+
+static double plain_off(const void *self, int probe)
+{
+    const pf_plant_source *c = self;
+    double largest = 0;
+    for (size_t i = slot(c, probe, 0, 0); i < slot(c, probe, n_classes(c, probe), 0); i++) {
+        largest = fmax(largest, c->plain[i]);
+    }
+    return largest;
+}
+
+// The severities, and 0 at gain 1.
+static int curve_points(const void *self, int probe, int target, pf_samples *out)
+{
+    const pf_plant_source *c = self;
+    int n_targets = c->plan->probes[probe].n_targets;
+    pf_samples all = class_samples(self, probe, 1 + n_targets + target);
+    for (int s = 0; s < PF_SEVERITIES; s++) {
+        out[s] = (pf_samples){.gain = pf__severities[s],
+                              .n = (all.n + PF_SEVERITIES - 1 - s) / PF_SEVERITIES,
+                              .stride = PF_SEVERITIES * n_targets,
+                              .match = all.match + s * n_targets};
+    }
+    out[PF_SEVERITIES] = (pf_samples){.gain = 1};
+    return PF_SEVERITIES + 1;
+}
+
+static pf_status plant_returns(void *self, pf_error *error)
+{
+    return pf__plant_returns(self, error);
+}
+
+static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+{
+    pf_plant_source *c = self;
+    pf_worker *w = &c->workers[t->worker];
+    pf_rig rig = rig_of(c, w, NULL);
+    rig.predictor = &w->predictor;
+    pf_drive drive = {.seed = c->plan->seed,
+                      .trial = t->trial,
+                      .purpose = PF_PURPOSE_THRESHOLD,
+                      .only_stage1 = true,
+                      .most = t->most};
+    return pf_drive_session(t->session, &rig, &drive, error);
+}
+
+pf_source pf__plant_source(pf_plant_source *c)
+{
+    return (pf_source){
+        .self = c,
+        .plan = c->plan,
+        .build = &c->build,
+        .effort = c->effort,
+        .n_workers = c->n_workers,
+        .centre = pf_fit_median,
+        .no_effect = "the model predicts no effect of a loss",
+        .no_noise = "nominal responses equal the prediction to the last bit: there is no noise to "
+                    "calibrate against; set sensor_noise (for example .25)",
+        .stronger = c->model ? "a better model, or a stronger or longer probe"
+                             : "a stronger or longer probe",
+        .read = read_plant,
+        .classes = n_classes,
+        .class_samples = class_samples,
+        .most_samples = c->plan->episodes,
+        .points = curve_points,
+        .most_points = PF_SEVERITIES + 1,
+        .plain_off = c->build.kit.n_whiten > 0 ? plain_off : NULL,
+        .returns = plant_returns,
+        .run_trial = run_trial,
+    };
+}

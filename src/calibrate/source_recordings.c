@@ -1,0 +1,500 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "fit.h"
+#include "recordings.h"
+#include "source.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Recorded responses as the source of a calibration. In every group even ranks make what is
+// predicted (means, scale, signatures), odd ranks what is calibrated on it (channel, members,
+// alarm), so that no episode is judged by itself.
+
+typedef struct recorded {
+    const pf_recordings *rec;
+    const pf_effort *effort;
+    pf_plan plan;
+    pf_arena arena;
+    pf_kit_build build;
+    int most_samples;        // odd ranks of one group
+    pf_match **matches;      // per group: odd ranks x targets
+    pf_match *spare;         // most targets
+    pf__evidence evidence;   // with the signatures of its probe
+    double *from, *to;       // responses
+    const pf_group **points; // recorded gains of one target and the nominal group
+    double *gains;           // there
+} recorded;
+
+static size_t window(const pf_recordings *rec, int probe)
+{
+    return (size_t)rec->probes[probe].rows * (size_t)rec->n_chan;
+}
+
+// --- what is predicted
+
+// Mean response of a group (even ranks).
+static void mean_response(const pf_recordings *rec, const pf_group *group, double *out)
+{
+    size_t n = window(rec, group->probe);
+    memset(out, 0, n * sizeof *out);
+    for (int rank = 0; rank < group->n; rank += 2) {
+        const double *response = pf_recordings_response(rec, group, rank);
+        for (size_t i = 0; i < n; i++) {
+            out[i] += response[i];
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        out[i] /= (group->n + 1) / 2;
+    }
+}
+
+static int by_gain(const void *a, const void *b)
+{
+    double x = (*(const pf_group *const *)a)->gain, y = (*(const pf_group *const *)b)->gain;
+    return (x > y) - (x < y);
+}
+
+// Recorded gains of a mechanism with at least `least` episodes, ascending, then the nominal group.
+static int find_points(const pf_recordings *rec, int probe, int mechanism, int least,
+                       const pf_group **out)
+{
+    int n = 0;
+    for (int g = 0; g < rec->n_groups; g++) {
+        const pf_group *group = &rec->groups[g];
+        if (group->probe == probe && group->mechanism == mechanism && group->n >= least) {
+            out[n++] = group;
+        }
+    }
+    qsort(out, (size_t)n, sizeof *out, by_gain);
+    out[n++] = pf_recordings_find(rec, probe, 0, 1);
+    return n;
+}
+
+// Response of a mechanism at any gain: straight lines between the recorded ones.
+static void response_at(recorded *r, int probe, int mechanism, double gain, double *out)
+{
+    int n = find_points(r->rec, probe, mechanism, 1, r->points), k = 0;
+    double *upper = r->evidence.residual;
+    for (int i = 0; i < n; i++) {
+        r->gains[i] = r->points[i]->gain;
+    }
+    double weight = pf_fit_between(n, r->gains, gain, PF_SAME_GAIN, &k);
+    mean_response(r->rec, r->points[k], out);
+    mean_response(r->rec, r->points[k + 1], upper);
+    for (size_t i = 0; i < window(r->rec, probe); i++) {
+        out[i] += weight * (upper[i] - out[i]);
+    }
+}
+
+static void fill_responses(recorded *r)
+{
+    const pf_plan *plan = &r->plan;
+    double *nominal = r->build.response, *variant = r->build.variant;
+    for (int q = 0; q < plan->n_probes; q++) {
+        const pf_plan_probe *probe = &plan->probes[q];
+        mean_response(r->rec, pf_recordings_find(r->rec, q, 0, 1), nominal);
+        nominal += window(r->rec, q);
+        for (int t = 0; t < probe->n_targets; t++) {
+            for (int g = 0; g < plan->n_grid; g++, variant += window(r->rec, q)) {
+                response_at(r, q, probe->targets[t], plan->grid[g], variant);
+            }
+        }
+    }
+}
+
+// Sum of squares of one channel's nominal residuals over the even ranks, and the largest value.
+static double residual_energy(const pf_recordings *rec, const pf_kit *k, int channel,
+                              double *largest)
+{
+    double energy = 0;
+    size_t n_chan = (size_t)k->n_chan;
+    *largest = 0;
+    for (int q = 0; q < k->n_probes; q++) {
+        const pf_group *group = pf_recordings_find(rec, q, 0, 1);
+        const double *mean = k->response + (size_t)k->probe_row[q] * n_chan;
+        for (int rank = 0; rank < group->n; rank += 2) {
+            const double *response = pf_recordings_response(rec, group, rank);
+            for (size_t i = (size_t)channel; i < window(rec, q); i += n_chan) {
+                energy += (response[i] - mean[i]) * (response[i] - mean[i]);
+                *largest = fmax(*largest, fabs(response[i]));
+            }
+        }
+    }
+    return energy;
+}
+
+// The scale of the noise around the nominal means.
+static pf_status fit_scale(recorded *r, pf_error *error)
+{
+    const pf_recordings *rec = r->rec;
+    double rows = 0;
+    for (int q = 0; q < rec->n_probes; q++) {
+        rows += (double)((pf_recordings_find(rec, q, 0, 1)->n + 1) / 2) * rec->probes[q].rows;
+    }
+    for (int c = 0; c < rec->n_chan; c++) {
+        double largest = 0, given = r->plan.channels[c].scale;
+        double rms = sqrt(residual_energy(rec, &r->build.kit, c, &largest) / rows);
+        // a constant channel leaves the rounding errors of its mean, which are no noise
+        if (!(given > 0) && !(rms > 1e-13 * largest && rms > 1e-150)) {
+            return pf_fail(error, PF_ERR_DEGENERATE,
+                           "%s: column '%s': the nominal episodes do not differ, so its scale is "
+                           "unknown; record real noise, drop the column, or give its `scale` in a "
+                           "configuration",
+                           rec->file, rec->channels[c]);
+        }
+        r->build.scale[c] = r->build.return_scale[c] = given > 0 ? given : rms;
+    }
+    return PF_OK;
+}
+
+// --- what is calibrated on it
+
+// What a response says about the targets of the probe whose signatures are there.
+static void match(recorded *r, const double *response, pf_match *out)
+{
+    pf__evidence_residual(&r->evidence, response);
+    pf__evidence_match(&r->evidence, out);
+}
+
+static pf_status read_recordings(void *self, pf_error *error)
+{
+    recorded *r = self;
+    fill_responses(r);
+    pf_status status = fit_scale(r, error);
+    for (int q = 0; q < r->plan.n_probes && status == PF_OK; q++) {
+        pf__evidence_set(&r->evidence, &r->build.kit, q);
+        status = pf__evidence_signatures(&r->evidence, error);
+        for (int g = 0; g < r->rec->n_groups && status == PF_OK; g++) {
+            const pf_group *group = &r->rec->groups[g];
+            for (int i = 0; i < group->n / 2 && group->probe == q; i++) {
+                match(r, pf_recordings_response(r->rec, group, 2 * i + 1),
+                      r->matches[g] + i * r->evidence.n_targets);
+            }
+        }
+    }
+    return status;
+}
+
+static pf_samples group_samples(const recorded *r, const pf_group *group)
+{
+    return (pf_samples){group->gain, group->n / 2, r->plan.probes[group->probe].n_targets,
+                        r->matches[group - r->rec->groups]};
+}
+
+static int n_classes(const void *self, int probe)
+{
+    const recorded *r = self;
+    return 1 + r->plan.probes[probe].n_targets;
+}
+
+static const pf_group *class_group(const recorded *r, int probe, int class)
+{
+    int mechanism = class > 0 ? r->plan.probes[probe].targets[class - 1] : 0;
+    return pf_recordings_find(r->rec, probe, mechanism, class > 0 ? r->plan.g_cal : 1);
+}
+
+static pf_samples class_samples(const void *self, int probe, int class)
+{
+    return group_samples(self, class_group(self, probe, class));
+}
+
+static int curve_points(const void *self, int probe, int target, pf_samples *out)
+{
+    const recorded *r = self;
+    int n = find_points(r->rec, probe, r->plan.probes[probe].targets[target], 2, r->points);
+    for (int i = 0; i < n; i++) {
+        out[i] = group_samples(r, r->points[i]);
+    }
+    return n;
+}
+
+// The well recorded gain of a target that is nearest to a severity; g_cal is always one.
+static const pf_group *nearest_group(const recorded *r, int probe, int target, double severity)
+{
+    const pf_group *best = class_group(r, probe, target + 1);
+    for (int g = 0; g < r->rec->n_groups; g++) {
+        const pf_group *group = &r->rec->groups[g];
+        double closer = fabs(best->gain - severity) - fabs(group->gain - severity);
+        if (group->probe == probe && group->mechanism == best->mechanism &&
+            group->n >= PF_LEAST_EPISODES && closer > PF_SAME_GAIN) {
+            best = group;
+        }
+    }
+    return best;
+}
+
+// Recorded scores at the nearest gain, moved by what the kit's own responses say of the step from
+// there (a score is linear in the response).
+static int severity_scores(void *self, int probe, int target, double severity, double *score)
+{
+    recorded *r = self;
+    const pf_group *group = nearest_group(r, probe, target, severity);
+    pf_samples s = group_samples(r, group);
+    double moved = 0;
+    if (fabs(group->gain - severity) >= PF_SAME_GAIN) {
+        const double *nominal = r->evidence.nominal;
+        pf__evidence_set(&r->evidence, &r->build.kit, probe);
+        if (pf__evidence_signatures(&r->evidence, NULL) != PF_OK) {
+            return -1;
+        }
+        mean_response(r->rec, group, r->from);
+        response_at(r, probe, group->mechanism, severity, r->to);
+        for (size_t i = 0; i < window(r->rec, probe); i++) {
+            r->to[i] = nominal[i] + (r->to[i] - r->from[i]);
+        }
+        match(r, r->to, r->spare);
+        moved = r->spare[target].score;
+    }
+    for (int i = 0; i < s.n; i++) {
+        const pf_match *m = s.match + (size_t)i * (size_t)s.stride + target;
+        if (!isfinite(m->score) || !isfinite(m->coefficient) || !isfinite(moved)) {
+            return -1;
+        }
+        score[i] = m->score + moved;
+    }
+    return s.n;
+}
+
+// --- returns
+
+// The return table of a machine without a simulator: what is not delivered is missed, and every run
+// has the error that a nominal run was seen to have.
+
+// The probe whose runs show the error of a mechanism: its own alone if there is one; -1: none.
+static int probe_of(const pf_plan *plan, int mechanism)
+{
+    int found = -1;
+    for (int q = 0; q < plan->n_probes; q++) {
+        for (int t = 0; t < plan->probes[q].n_targets; t++) {
+            bool better =
+                found < 0 || (plan->probes[found].n_targets > 1 && plan->probes[q].n_targets == 1);
+            if (plan->probes[q].targets[t] == mechanism && better) {
+                found = q;
+            }
+        }
+    }
+    return found;
+}
+
+// e_k: error energy of the nominal odd-rank episode `member` relative to that of the mean response.
+static pf_status error_share(const pf_recordings *rec, const pf_kit *k, int probe, int member,
+                             double *share, pf_error *error)
+{
+    const pf_group *group = pf_recordings_find(rec, probe, 0, 1);
+    const double *response = pf_recordings_response(rec, group, 2 * member + 1);
+    size_t n_chan = (size_t)k->n_chan, n = (size_t)pf_kit_probe_rows(k, probe) * n_chan;
+    const double *mean = k->response + (size_t)k->probe_row[probe] * n_chan;
+    double missed = 0, energy = 0;
+    for (size_t i = 0; i < n; i++) {
+        double scale = k->return_scale[i % n_chan];
+        double part = (response[i] - mean[i]) / scale, whole = mean[i] / scale;
+        missed += part * part;
+        energy += whole * whole;
+    }
+    *share = missed / energy;
+    if (!(energy > 0) || !isfinite(*share)) {
+        return pf_fail(error, PF_ERR_DEGENERATE,
+                       "%s: probe '%s': its mean nominal response is zero, so an error has no "
+                       "measure; use a stronger probe",
+                       rec->file, pf_kit_probe_name(k, probe));
+    }
+    return PF_OK;
+}
+
+static void fill_row(const pf_kit *k, double share, double *row)
+{
+    for (int i = 0; i < k->n_shares; i++) {
+        double missing = 1 - k->shares[i];
+        row[i] = missing * missing + share;
+    }
+}
+
+// NTE = (1 - e)^2 + e_k. Entries of a task's mechanisms are added in use, so each carries an equal
+// part of e_k: a run has its error once. The current mechanism carries none.
+static pf_status fill_returns(void *self, pf_error *error)
+{
+    recorded *r = self;
+    const pf_kit *k = &r->build.kit;
+    double *row = r->build.nte;
+    for (int task = 0; task < k->n_tasks; task++) {
+        int candidates = 0;
+        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+            candidates += k->use_mech[u] > 0;
+        }
+        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+            int probe = k->use_mech[u] > 0 ? probe_of(&r->plan, k->use_mech[u]) : -1;
+            for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
+                double share = 0;
+                pf_status status =
+                    probe >= 0 ? error_share(r->rec, k, probe, e, &share, error) : PF_OK;
+                if (status != PF_OK) {
+                    return status;
+                }
+                fill_row(k, share / (candidates > 0 ? candidates : 1), row);
+            }
+        }
+    }
+    return PF_OK;
+}
+
+// --- alarm
+
+// Stage 1 on responses drawn from the odd ranks.
+static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+{
+    const recorded *r = self;
+    pf_session *session = t->session;
+    pf_status status = PF_OK;
+    for (int i = 0; i < t->most && pf_session_stage(session) == 1 && status == PF_OK; i++) {
+        pf_ask ask = pf_session_ask(session);
+        const pf_group *group = pf_recordings_find(r->rec, ask.probe, 0, 1);
+        pf_rng rng;
+        pf_rng_init(&rng, pf_key_stream(r->plan.seed, r->plan.environment, t->trial,
+                                        PF_PURPOSE_THRESHOLD, (uint64_t)i));
+        int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
+        pf_tell tell = {.probe = ask.probe,
+                        .response = pf_recordings_response(r->rec, group, rank),
+                        .rows = ask.rows,
+                        .channels = r->rec->n_chan};
+        status = pf_session_tell(session, &tell, NULL, error);
+    }
+    return status;
+}
+
+// --- all of it
+
+// A curve needs two recorded gains of every target; there are as many members as every probe has
+// nominal episodes.
+static void set_sizes(const recorded *r, pf_kit_kind *kind)
+{
+    kind->n_members = 65536; // as many as a kit holds
+    kind->curves = true;
+    for (int q = 0; q < r->plan.n_probes; q++) {
+        const pf_plan_probe *p = &r->plan.probes[q];
+        int nominal = pf_recordings_find(r->rec, q, 0, 1)->n / 2;
+        kind->n_members = nominal < kind->n_members ? nominal : kind->n_members;
+        for (int t = 0; t < p->n_targets; t++) {
+            int points = find_points(r->rec, q, p->targets[t], 2, r->points);
+            kind->curves = kind->curves && points > 2;
+        }
+    }
+}
+
+static pf_status make_room(recorded *r, pf_error *error)
+{
+    const pf_kit *k = &r->build.kit;
+    size_t most = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, d = sizeof(double);
+    size_t targets = (size_t)pf_kit_most_targets(k), groups = (size_t)r->rec->n_groups;
+    r->evidence =
+        (pf__evidence){.predictor = pf__recorded_predictor(k),
+                       .nominal = pf_arena_take(&r->arena, most, d),
+                       .predicted = pf_arena_take(&r->arena, most, d),
+                       .residual = pf_arena_take(&r->arena, most, d),
+                       .signatures = pf_arena_take(&r->arena, most * targets, d),
+                       .scratch = pf_arena_take(&r->arena, pf_match_scratch((int)targets), d)};
+    r->from = pf_arena_take(&r->arena, most, d);
+    r->to = pf_arena_take(&r->arena, most, d);
+    r->spare = pf_arena_take(&r->arena, targets, sizeof *r->spare);
+    r->matches = pf_arena_take(&r->arena, groups, sizeof *r->matches);
+    for (size_t g = 0; g < groups && r->matches; g++) {
+        const pf_group *group = &r->rec->groups[g];
+        size_t n = (size_t)(group->n / 2) * (size_t)r->plan.probes[group->probe].n_targets;
+        r->most_samples = group->n / 2 > r->most_samples ? group->n / 2 : r->most_samples;
+        r->matches[g] = pf_arena_take(&r->arena, n, sizeof **r->matches);
+    }
+    return r->arena.failed
+               ? pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for the channels", r->rec->file)
+               : PF_OK;
+}
+
+// The kit is named after the checksum of the recordings.
+static pf_status open_kit(recorded *r, const char *csv, size_t n, pf_error *error)
+{
+    char hex[65], source[80];
+    pf_sha256_of(csv, n, hex);
+    snprintf(source, sizeof source, "sha256:%s", hex);
+    pf_kit_kind kind = {.predictor = "recordings",
+                        .source = source,
+                        .statistic = PF_STATISTIC_MATCHED,
+                        .n_scale = 1,
+                        .responses = true};
+    size_t points = (size_t)r->rec->n_groups + 1;
+    r->points = pf_arena_take(&r->arena, points, sizeof *r->points);
+    r->gains = pf_arena_take(&r->arena, points, sizeof *r->gains);
+    if (r->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for responses", r->rec->file);
+    }
+    set_sizes(r, &kind);
+    pf_status status = pf_kit_build_init(&r->build, &r->plan, &kind, error);
+    return status == PF_OK ? make_room(r, error) : status;
+}
+
+static pf_source source_of(recorded *r)
+{
+    return (pf_source){
+        .self = r,
+        .plan = &r->plan,
+        .build = &r->build,
+        .effort = r->effort,
+        .n_workers = pf_threads(r->effort),
+        .centre = pf_fit_mean,
+        .same_gain = PF_SAME_GAIN,
+        .even = true,
+        .apart = true,
+        .file = r->rec->file,
+        .no_effect = "its weakened responses equal the nominal ones; does the probe move it?",
+        .stronger = "a stronger or longer probe, or a smaller gain",
+        .read = read_recordings,
+        .classes = n_classes,
+        .class_samples = class_samples,
+        .most_samples = r->most_samples,
+        .points = curve_points,
+        .most_points = r->rec->n_groups + 1,
+        .severity_scores = severity_scores,
+        .returns = fill_returns,
+        .run_trial = run_trial,
+    };
+}
+
+pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const char *csv, size_t n,
+                                   int alarm_trials, const pf_effort *effort, void **bytes,
+                                   size_t *n_bytes, pf_error *error)
+{
+    *bytes = NULL;
+    *n_bytes = 0;
+    if (plan && plan->weighting != PF_WEIGHTING_NONE) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "weighting: shrunk needs a simulator to draw residuals from; recordings "
+                       "have too few");
+    }
+    pf_recordings rec;
+    pf_status status = pf_recordings_read(&rec, plan, file, csv, n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    recorded r = {.rec = &rec, .effort = effort};
+    status = pf__recordings_plan(&rec, &r.arena, &r.plan, error);
+    if (status == PF_OK) {
+        r.plan.environment = "recordings";
+        r.plan.alarm_trials = alarm_trials > 0 ? alarm_trials : r.plan.alarm_trials;
+        status = open_kit(&r, csv, n, error);
+    }
+    if (status == PF_OK) {
+        pf_source source = source_of(&r);
+        status = pf__calibrate(&source, bytes, n_bytes, error);
+    }
+    pf_kit_build_free(&r.build);
+    pf_arena_free(&r.arena);
+    pf_recordings_free(&rec);
+    return status;
+}
+
+pf_status pf_calibrate_recordings(const pf_plan *plan, const char *file, const char *csv, size_t n,
+                                  const pf_effort *effort, void **bytes, size_t *n_bytes,
+                                  pf_error *error)
+{
+    return pf__calibrate_recordings(plan, file, csv, n, 0, effort, bytes, n_bytes, error);
+}
