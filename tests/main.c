@@ -26,7 +26,7 @@ static struct {
     const char *golden;
     char scratch[64];
     int passed, failed, skipped;
-    bool open, bad;
+    bool open, bad, full;
 } run;
 
 static void close_case(void)
@@ -105,6 +105,11 @@ void pf_skip(const char *why)
     printf("SKIPPED %s (%s)\n", run.label, why);
 }
 
+bool pf_long(void)
+{
+    return run.full;
+}
+
 const char *pf_golden_file(void)
 {
     return run.golden;
@@ -154,10 +159,13 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--asan") == 0) {
             only_asan = true;
+        } else if (strcmp(argv[i], "--long") == 0) {
+            run.full = true;
         } else if (strcmp(argv[i], "--golden") == 0 && i + 1 < argc) {
             run.golden = argv[++i];
         } else if (argv[i][0] == '-') {
-            fprintf(stderr, "usage: preflight_test [--list] [--asan] [--golden FILE] [NAME]\n");
+            fprintf(stderr,
+                    "usage: preflight_test [--list] [--asan] [--long] [--golden FILE] [NAME]\n");
             return 2;
         } else {
             filter = argv[i];

@@ -26,6 +26,8 @@ bool pf_check_contains(const char *actual, const char *part, const char *file, i
 // A case that cannot run here. In CI (environment variable CI) a skip is a failure.
 void pf_skip(const char *why);
 
+// Whether tests run at full size (--long, `make check-all`): more repetitions of the same checks.
+bool pf_long(void);
 // The golden file of this run (--golden FILE, else the project's own).
 const char *pf_golden_file(void);
 // A folder of this run's own, removed at the end.
