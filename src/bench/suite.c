@@ -283,7 +283,9 @@ static pf_status read_tree(pf__yaml_node **root, const char *file, const char *t
                            const char *const *overrides, int n_overrides, pf_error *error)
 {
     pf_status status = pf__yaml_read(root, file, text, n, error);
-    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
+    // they act on the suite that is run
+    bool shows = status == PF_OK && pf__yaml_get(*root, "from");
+    for (int i = 0; i < n_overrides && status == PF_OK && !shows; i++) {
         status = pf__yaml_set(*root, overrides[i], error);
     }
     return status;

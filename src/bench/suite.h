@@ -42,7 +42,8 @@ typedef struct pf_suite {
     int weighting;      // pf_weighting
 } pf_suite;
 
-// Reads and checks; overrides as in pf_config_read. Methods and plants must exist, numbers must
+// Reads and checks; overrides as in pf_config_read, but not of a suite that shows the units of
+// another (`from`), where they act on that one. Methods and plants must exist, numbers must
 // make sense, or it is refused before any work.
 pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
                         const char *const *overrides, int n_overrides, pf_error *error);

@@ -193,8 +193,7 @@ static pf_status no_such_suite(const bench_call *c, const char *name, pf_error *
     return status;
 }
 
-static pf_status read_suite(const char *path, const bench_call *c, bool overridden, pf_suite *suite,
-                            pf_error *error)
+static pf_status read_suite(const char *path, const bench_call *c, pf_suite *suite, pf_error *error)
 {
     enum { SUITE_BYTES = 1 << 20 };
     void *text = NULL;
@@ -202,9 +201,9 @@ static pf_status read_suite(const char *path, const bench_call *c, bool overridd
     pf_status status = pf_file_read(path, SUITE_BYTES, &text, &n, error);
     if (status == PF_OK) {
         const char *slash = strrchr(path, '/');
-        status = pf_suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item,
-                               overridden ? c->set.n : 0, error);
-        if (status == PF_OK && overridden) {
+        status =
+            pf_suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item, c->set.n, error);
+        if (status == PF_OK && !suite->from) {
             status = check_profile(c, error);
             if (status != PF_OK) {
                 pf_suite_free(suite);
@@ -215,14 +214,13 @@ static pf_status read_suite(const char *path, const bench_call *c, bool overridd
     return status;
 }
 
-// Reads without --set first, because it acts on the suite that is run.
 static pf_status open_other(const bench_call *c, const char *path, bench_suite *s, pf_error *error)
 {
     char other[BENCH_PATH + 128];
     const char *slash = strrchr(path, '/');
     snprintf(other, sizeof other, "%.*s%s.yaml", slash ? (int)(slash - path) + 1 : 0, path,
              s->shown.from);
-    pf_status status = read_suite(other, c, true, &s->other, error);
+    pf_status status = read_suite(other, c, &s->other, error);
     if (status == PF_OK && s->other.from) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: from: '%s' has no trials of its own either",
                          s->shown.id, s->shown.from);
@@ -253,13 +251,10 @@ static pf_status bench_suite_open(const bench_call *c, const char *name, bench_s
             return no_such_suite(c, name, error);
         }
     }
-    pf_status status = read_suite(path, c, false, &s->shown, error);
+    pf_status status = read_suite(path, c, &s->shown, error);
     s->run = &s->shown;
     if (status == PF_OK && s->shown.from) {
         status = open_other(c, path, s, error);
-    } else if (status == PF_OK && c->set.n > 0) {
-        pf_suite_free(&s->shown);
-        status = read_suite(path, c, true, &s->shown, error);
     }
     if (status != PF_OK) {
         bench_suite_close(s);
@@ -482,17 +477,13 @@ static void close_session(session *s)
     pf_store_close(s->store);
     pf_experiment_free(&s->experiment);
     bench_suite_close(&s->suite);
+    s->store = NULL;
 }
 
 // The suite is checked before the database is touched.
-static pf_status open_session(session *s, const bench_call *c, const char *name, pf_store_mode mode,
-                              pf_error *error)
+static pf_status open_session(session *s, const bench_call *c, pf_store_mode mode, pf_error *error)
 {
-    memset(s, 0, sizeof *s);
-    pf_status status = bench_suite_open(c, name, &s->suite, error);
-    if (status == PF_OK) {
-        status = pf_experiment_init(&s->experiment, s->suite.run, c->profile, error);
-    }
+    pf_status status = pf_experiment_init(&s->experiment, s->suite.run, c->profile, error);
     if (status == PF_OK) {
         status = pf_store_open(&s->store, c->db, mode, error);
     }
@@ -585,31 +576,30 @@ static int report_missing(const pf_experiment *e, const pf_filter *filter)
     return n;
 }
 
-static int run_one(const bench_call *c, const char *name, const pf_filter *filter, int threads,
+static int run_one(const bench_call *c, session *s, const pf_filter *filter, int threads,
                    bool retry)
 {
-    session s;
     pf_error error = {PF_OK, ""};
     pf_run_report report = {0};
     cli_progress progress;
-    pf_status status = open_session(&s, c, name, PF_STORE_WRITE, &error);
+    pf_status status = open_session(s, c, PF_STORE_WRITE, &error);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    pf_filter part = {filter->n, filter->clause, &s.experiment};
-    status = pf_experiment_runnable(&s.experiment, &part, &error);
+    pf_filter part = {filter->n, filter->clause, &s->experiment};
+    status = pf_experiment_runnable(&s->experiment, &part, &error);
     if (status != PF_OK) {
-        close_session(&s);
+        close_session(s);
         return cli_fail(c->command, status, &error);
     }
     double start = pf_seconds();
-    int missing = report_missing(&s.experiment, filter);
+    int missing = report_missing(&s->experiment, filter);
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s.experiment, filter, true, &effort, &error);
-    status = status ? status : pf_experiment_bind(&s.experiment, s.store, &error);
-    status = status || !retry ? status : pf_store_retry(s.store, s.experiment.hash, &error);
+    status = learn(c, &s->experiment, filter, true, &effort, &error);
+    status = status ? status : pf_experiment_bind(&s->experiment, s->store, &error);
+    status = status || !retry ? status : pf_store_retry(s->store, s->experiment.hash, &error);
     status = status ? status
-                    : pf_experiment_run(&s.experiment, s.store, filter, &effort, &report, &error);
+                    : pf_experiment_run(&s->experiment, s->store, filter, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -620,27 +610,26 @@ static int run_one(const bench_call *c, const char *name, const pf_filter *filte
     } else if (status != PF_OK) {
         exit_status = cli_fail(c->command, status, &error);
     } else {
-        exit_status = report_run(c, &s, &report, pf_seconds() - start);
+        exit_status = report_run(c, s, &report, pf_seconds() - start);
         exit_status = missing > 0 && exit_status == EXIT_YES ? EXIT_NO : exit_status;
     }
-    close_session(&s);
+    close_session(s);
     return exit_status;
 }
 
-// Whether every suite can be read, before any work.
-static int check_suites(const bench_call *c, const cli_list *names, const pf_filter *filter)
+// Whether every suite can be read, before any work; they stay open.
+static int open_suites(const bench_call *c, const cli_list *names, const pf_filter *filter,
+                       session *sessions)
 {
     for (int i = 0; i < names->n; i++) {
-        bench_suite suite;
-        pf_experiment experiment = {0};
+        pf_experiment outline = {0};
         pf_error error = {PF_OK, ""};
-        pf_status status = bench_suite_open(c, names->item[i], &suite, &error);
+        pf_status status = bench_suite_open(c, names->item[i], &sessions[i].suite, &error);
         if (status == PF_OK) {
-            status = pf_experiment_outline(&experiment, suite.run, c->profile, &error);
-            pf_filter part = {filter->n, filter->clause, &experiment};
+            status = pf_experiment_outline(&outline, sessions[i].suite.run, c->profile, &error);
+            pf_filter part = {filter->n, filter->clause, &outline};
             status = status ? status : pf_filter_check(&part, &error);
-            pf_experiment_free(&experiment);
-            bench_suite_close(&suite);
+            pf_experiment_free(&outline);
         }
         if (status == PF_ERR_ARGUMENT) {
             return cli_usage(c->command, "%s", error.text);
@@ -650,6 +639,26 @@ static int check_suites(const bench_call *c, const cli_list *names, const pf_fil
         }
     }
     return EXIT_YES;
+}
+
+// The suites one after the other; failed trials of one do not keep the next from running.
+static int run_suites(const bench_call *c, const cli_list *names, const pf_filter *filter,
+                      int threads, bool retry)
+{
+    session *sessions = calloc((size_t)names->n, sizeof *sessions);
+    if (!sessions) {
+        return cli_fail(c->command, PF_ERR_MEMORY, &(pf_error){PF_ERR_MEMORY, "out of memory"});
+    }
+    int status = open_suites(c, names, filter, sessions);
+    for (int i = 0; i < names->n; i++) {
+        if (status <= EXIT_NO) {
+            int one = run_one(c, &sessions[i], filter, threads, retry);
+            status = one > status ? one : status;
+        }
+        close_session(&sessions[i]);
+    }
+    free(sessions);
+    return status;
 }
 
 static int bench_cmd_run(int argc, char **argv)
@@ -682,13 +691,7 @@ static int bench_cmd_run(int argc, char **argv)
         return status;
     }
     pf_filter filter = {only.n, only.item, NULL};
-    status = check_suites(&call, &names, &filter);
-    // failed trials of one suite do not keep the next from running
-    for (int i = 0; i < names.n && status <= EXIT_NO; i++) {
-        int one = run_one(&call, names.item[i], &filter, (int)threads, retry);
-        status = one > status ? one : status;
-    }
-    return status;
+    return run_suites(&call, &names, &filter, (int)threads, retry);
 }
 
 // --- bench status
@@ -772,11 +775,12 @@ static int bench_cmd_status(int argc, char **argv)
     if (!bench_resolve(&call, &exit_status)) {
         return exit_status;
     }
-    session s;
+    session s = {.store = NULL};
     char hash[65];
     pf_text out = {0};
     pf_error error = {PF_OK, ""};
-    pf_status status = open_session(&s, &call, names.item[0], PF_STORE_READ, &error);
+    pf_status status = bench_suite_open(&call, names.item[0], &s.suite, &error);
+    status = status ? status : open_session(&s, &call, PF_STORE_READ, &error);
     if (status != PF_OK) {
         return cli_fail(call.command, status, &error);
     }
@@ -855,9 +859,10 @@ static int bench_cmd_verify(int argc, char **argv)
     if (!bench_resolve(&call, &status)) {
         return status;
     }
-    session s;
+    session s = {.store = NULL};
     pf_error error = {PF_OK, ""};
-    pf_status opened = open_session(&s, &call, names.item[0], PF_STORE_READ, &error);
+    pf_status opened = bench_suite_open(&call, names.item[0], &s.suite, &error);
+    opened = opened ? opened : open_session(&s, &call, PF_STORE_READ, &error);
     if (opened != PF_OK) {
         return cli_fail(call.command, opened, &error);
     }
@@ -918,17 +923,16 @@ static pf_status find_settings(loaded *l, const bench_call *c, const char *name,
     status = status ? status : pf_store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
     bench_call plain = *c;
     plain.set.n = 0;
-    bench_suite suite;
+    bench_suite as_written = {.run = NULL};
     pf_experiment e = {0};
-    if (status != PF_OK || bench_suite_open(&plain, name, &suite, NULL) != PF_OK) {
-        return status;
-    }
-    // a suite that cannot be described any more is not compared
-    if (pf_experiment_describe(&e, suite.run, c->profile, NULL) == PF_OK) {
+    // a suite that cannot be read or described any more is not compared
+    bool read = c->set.n == 0 || bench_suite_open(&plain, name, &as_written, NULL) == PF_OK;
+    const pf_suite *suite = c->set.n == 0 ? l->suite.run : as_written.run;
+    if (status == PF_OK && read && pf_experiment_describe(&e, suite, c->profile, NULL) == PF_OK) {
         status = pf_store_differences(l->store, l->hash, e.settings, &l->settings, error);
     }
     pf_experiment_free(&e);
-    bench_suite_close(&suite);
+    bench_suite_close(&as_written);
     return status;
 }
 
