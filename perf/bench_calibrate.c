@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 
 #include <math.h>
@@ -45,20 +45,15 @@ static double calibrate(rig *r, int threads)
 static double check(rig *r, uint64_t seed)
 {
     pf_error error = {PF_OK, ""};
-    double gains[] = {1, 1, 1, 1, 1, .35, 1, 1}, start[16], response[8 * 6];
-    pf_session *session = NULL;
+    double gains[] = {1, 1, 1, 1, 1, .35, 1, 1};
+    pf_check_config config = {.machine = r->plant, .gains = gains, .seed = seed};
+    pf_check *one = NULL;
     double begin = bench_now();
     must(pf_kit_load(&r->kit, r->bytes[0], r->n[0], &error), &error);
-    size_t bytes = pf_session_size(&r->kit);
-    void *memory = malloc(bytes);
-    must(pf_session_init(&session, &r->kit, NULL, memory, bytes, &error), &error);
-    pf_rig machine = {
-        .plant = r->plant, .kit = &r->kit, .gains = gains, .start = start, .response = response};
-    pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
-    must(pf_drive_session(session, &machine, &drive, &error), &error);
-    pf_session_certify(session);
+    must(pf_check_create(&one, &r->kit, &config, &error), &error);
+    must(pf_check_run(one, NULL, &error), &error);
     double seconds = bench_now() - begin;
-    free(memory);
+    pf_check_destroy(one);
     return seconds;
 }
 

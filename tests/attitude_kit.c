@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
 
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 
 #include <stdio.h>
@@ -143,12 +143,13 @@ void attitude_machine_predict(attitude_machine *machine, const pf_kit *kit, int 
 {
     pf_error error = {PF_OK, ""};
     double response[ATTITUDE_ROWS * ATTITUDE_CHAN];
-    pf_twin twin = {machine->plant, kit};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor predictor;
+    must(pf_predictor_create(&predictor, kit, machine->plant, NULL, &error), &error);
     pf_hypothesis hypothesis = {probe, mechanism, gain, machine->others};
     must(predictor.predict(predictor.self, &hypothesis, machine->start, ATTITUDE_STATE, response,
                            &error),
          &error);
+    pf_predictor_destroy(&predictor);
     pf_json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, response);
 }
 

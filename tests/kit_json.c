@@ -175,7 +175,7 @@ void check_kit_json(const pf_kit *k)
     const double *variant = k->variant;
     pf_text text = {0};
     json_error_t problem;
-    pf_kit_json(&text, k);
+    pf_reply_kit(&text, k);
     json_t *j = json_loads(text.data, JSON_REJECT_DUPLICATES, &problem);
     CHECK(j != NULL);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {

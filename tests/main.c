@@ -51,7 +51,7 @@ void pf_case(const char *name)
     run.bad = false;
 }
 
-bool pf_check(bool passed, const char *file, int line, const char *what)
+bool pf_test_check(bool passed, const char *file, int line, const char *what)
 {
     if (!passed) {
         run.bad = true;
@@ -97,7 +97,7 @@ bool pf_check_contains(const char *actual, const char *part, const char *file, i
 void pf_skip(const char *why)
 {
     if (getenv("CI")) {
-        pf_check(false, __FILE__, __LINE__, why);
+        pf_test_check(false, __FILE__, __LINE__, why);
         return;
     }
     run.open = false;

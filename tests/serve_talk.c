@@ -13,9 +13,8 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
     memset(t, 0, sizeof *t);
     attitude_machine_open(&t->machine, weak, .35);
     CHECK(pf_kit_load(&t->twin_kit, bytes, n, &error) == PF_OK);
-    t->twin = (pf_twin){t->machine.plant, &t->twin_kit};
-    pf_predictor predictor = pf_twin_predictor(&t->twin);
-    pf_dialogue_config config = {.predictor = twin ? &predictor : NULL,
+    CHECK(pf_predictor_create(&t->twin, &t->twin_kit, t->machine.plant, NULL, &error) == PF_OK);
+    pf_dialogue_config config = {.predictor = twin ? &t->twin : NULL,
                                  .no_predictor = "the twin is at the cleaner's"};
     CHECK(pf_dialogue_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
     CHECK_STR(error.text, "");
@@ -26,6 +25,7 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
 void close_talk(talk *t)
 {
     pf_dialogue_destroy(t->dialogue);
+    pf_predictor_destroy(&t->twin);
     attitude_machine_close(&t->machine);
     pf_text_free(&t->request);
     pf_text_free(&t->reply);

@@ -5,7 +5,7 @@
 
 #include "attitude_kit.h"
 #include "wire/dialogue.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 
 #include <jansson.h>
 
@@ -16,7 +16,7 @@ typedef struct talk {
     pf_session *session;
     attitude_machine machine;
     pf_kit twin_kit;
-    pf_twin twin;
+    pf_predictor twin;
     pf_text request, reply;
 } talk;
 

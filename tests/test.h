@@ -9,7 +9,7 @@
 // Checks count and go on; they survive NDEBUG.
 
 void pf_case(const char *name);
-bool pf_check(bool passed, const char *file, int line, const char *what);
+bool pf_test_check(bool passed, const char *file, int line, const char *what);
 bool pf_check_near(double actual, double expected, double tolerance, const char *file, int line,
                    const char *what);
 bool pf_check_string(const char *actual, const char *expected, const char *file, int line);
@@ -17,7 +17,7 @@ bool pf_check_contains(const char *actual, const char *part, const char *file, i
 
 // Opens a case; the checks that follow belong to it.
 #define PF_CASE(name) pf_case(name)
-#define CHECK(condition) pf_check((condition), __FILE__, __LINE__, #condition)
+#define CHECK(condition) pf_test_check((condition), __FILE__, __LINE__, #condition)
 #define CHECK_NEAR(actual, expected, tolerance)                                                    \
     pf_check_near((actual), (expected), (tolerance), __FILE__, __LINE__, #actual)
 #define CHECK_STR(actual, expected) pf_check_string((actual), (expected), __FILE__, __LINE__)

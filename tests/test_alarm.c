@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "host/parallel.h"
 #include "preflight/design.h"
 #include "test.h"
@@ -34,12 +34,19 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
                       .purpose = PF_PURPOSE_EVALUATION,
                       .only_stage1 = true,
                       .most = (35 + (int)pf_rng_below(&rng, 11) - 1) / 5};
-    pf_status status =
+    pf_machine machine = pf_rig_machine(&rig);
+    pf_predictor twin;
+    pf_status status = pf_predictor_create(&twin, w->kit, w->plant[worker], NULL, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    status =
         pf_session_init(&session, w->kit, NULL, w->memory[worker], pf_session_size(w->kit), error);
     if (status == PF_OK) {
-        status = pf_drive_session(session, &rig, &drive, error);
+        status = pf_drive_session(session, &machine, &twin, &drive, error);
         w->alarm[trial] = pf_session_alarm(session);
     }
+    pf_predictor_destroy(&twin);
     return status;
 }
 

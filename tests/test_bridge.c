@@ -303,7 +303,7 @@ static void test_failures(const answer *expected)
             continue;
         }
         bool hangs = strncmp(failures[i].mode, "hang", 4) == 0;
-        pf__plant_set_timeouts(plant, 20, hangs ? 0.3 : 20);
+        pf_plant_set_timeouts(plant, 20, hangs ? 0.3 : 20);
         pf_roll roll = test_roll();
         answer got;
         int good = strcmp(failures[i].mode, "die") == 0 ? 2 : 1;
@@ -416,7 +416,7 @@ static void test_hello_timeout(const char *mark)
     }
     answer got;
     pf_roll roll = test_roll();
-    pf__plant_set_timeouts(plant, 0.3, 20);
+    pf_plant_set_timeouts(plant, 0.3, 20);
     CHECK(run(plant, &roll, &got, &error) == PF_OK);
     CHECK(run(plant, &roll, &got, &error) == PF_ERR_PLANT);
     touch(mark);
@@ -425,7 +425,7 @@ static void test_hello_timeout(const char *mark)
     CHECK_CONTAINS(error.text, "no answer within 0.3 s");
     CHECK(pf_seconds() - before < 10);
     remove(mark);
-    pf__plant_set_timeouts(plant, 20, 20);
+    pf_plant_set_timeouts(plant, 20, 20);
     CHECK(run(plant, &roll, &got, &error) == PF_OK);
     drop(plant);
 }
@@ -449,9 +449,9 @@ static void test_other_plant(const char *mark)
     // a time-out ends the child; the next one says something else
     answer got;
     pf_roll roll = test_roll();
-    pf__plant_set_timeouts(plant, 20, 0);
+    pf_plant_set_timeouts(plant, 20, 0);
     CHECK(run(plant, &roll, &got, &error) == PF_ERR_PLANT);
-    pf__plant_set_timeouts(plant, 20, 20);
+    pf_plant_set_timeouts(plant, 20, 20);
     CHECK(run(plant, &roll, &got, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "describes another plant than before");
     remove(mark);
@@ -526,7 +526,7 @@ static void test_large_request(void)
         CHECK(plant->ops->roll(plant, &roll, &trace, &error) == PF_OK);
         CHECK(isfinite(output[(size_t)rows * N_CHAN - 1]));
         // a child that does not read: the request does not fit into the socket
-        pf__plant_set_timeouts(deaf, 20, 0.3);
+        pf_plant_set_timeouts(deaf, 20, 0.3);
         CHECK(deaf->ops->roll(deaf, &roll, &trace, &error) == PF_ERR_PLANT);
         CHECK_CONTAINS(error.text, "no answer within 0.3 s");
     }

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE // sched_setaffinity
 #include "calibrate/fit.h"
-#include "run/drive.h"
-#include "run/flight.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 #include "test.h"
 
@@ -20,8 +19,7 @@ typedef struct bench {
     void *bytes;
     size_t n;
     pf_kit kit;
-    void *memory;
-    double start[PF_STATE_MAX], response[64 * 8];
+    pf_check *check;
 } bench;
 
 static bool calibrated(bench *b, const pf_plan *plan, int threads)
@@ -34,34 +32,26 @@ static bool calibrated(bench *b, const pf_plan *plan, int threads)
         printf("%s\n", error.text);
         return false;
     }
-    b->memory = aligned_alloc(16, (pf_session_size(&b->kit) + 15) / 16 * 16);
     return true;
 }
 
 static void release(bench *b)
 {
     free(b->bytes);
-    free(b->memory);
+    pf_check_destroy(b->check);
     pf_plant_destroy(b->plant);
 }
 
 static pf_session *check_once(bench *b, const double *gains, uint64_t seed)
 {
-    pf_session *session = NULL;
     pf_error error = {PF_OK, ""};
-    pf_rig rig = {.plant = b->plant,
-                  .kit = &b->kit,
-                  .gains = gains,
-                  .start = b->start,
-                  .response = b->response};
-    pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
-    CHECK(pf_session_init(&session, &b->kit, NULL, b->memory, pf_session_size(&b->kit), &error) ==
-          PF_OK);
-    if (!CHECK(pf_drive_session(session, &rig, &drive, &error) == PF_OK)) {
+    pf_check_config config = {.machine = b->plant, .gains = gains, .seed = seed};
+    pf_check_destroy(b->check);
+    if (!CHECK(pf_check_create(&b->check, &b->kit, &config, &error) == PF_OK &&
+               pf_check_run(b->check, NULL, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
-    pf_session_certify(session);
-    return session;
+    return pf_check_session(b->check);
 }
 
 static bool all_go(const bench *b, const pf_session *session)
@@ -165,6 +155,8 @@ static int one_loss(uint64_t seed, double gain, double gains[8])
 static tally check_many(bench *b, double gain)
 {
     tally t = {0};
+    pf_flight *flight = NULL;
+    CHECK(pf_flight_create(&flight, b->plant, &b->kit, NULL) == PF_OK);
     for (uint64_t seed = 0; seed < 140; seed++) {
         double gains[8], corrections[8];
         int j = one_loss(seed, gain, gains);
@@ -176,14 +168,18 @@ static tally check_many(bench *b, double gain)
             corrections[i] = pf_session_mechanism(session, i)->correction;
             t.blamed += i > 0 && i != j && pf_session_mechanism(session, i)->changed > .5;
         }
+        pf_key key = pf_key_stream(seed, "attitude", 0, PF_PURPOSE_TASK, 0);
+        CHECK(pf_flight_start(flight, key, NULL) == PF_OK);
         for (int task = 0; task < b->kit.n_tasks; task++) {
             const pf_task_readiness *r = pf_session_task(session, task);
-            double flown = 0;
+            pf_attempt attempt = {
+                .task = task, .key = key, .gains = gains, .corrections = corrections};
+            pf_flown outcome;
             if (r->decision != PF_GO) {
                 continue;
             }
-            pf_key key = pf_key_stream(seed, "attitude", 0, PF_PURPOSE_TASK, 0);
-            CHECK(pf_fly(b->plant, &b->kit, task, key, gains, corrections, &flown, NULL) == PF_OK);
+            CHECK(pf_flight_fly(flight, &attempt, &outcome, NULL) == PF_OK);
+            double flown = outcome.ret;
             t.deployed++;
             t.violated += flown < r->lower;
             t.false_ready += flown < b->kit.j_min;
@@ -191,6 +187,7 @@ static tally check_many(bench *b, double gain)
             t.changed_violated += task == j - 1 && flown < r->lower;
         }
     }
+    pf_flight_destroy(flight);
     return t;
 }
 
@@ -242,7 +239,6 @@ static void check_curve(void)
     }
     plan.every_severity = false; // the paper's
     free(b.bytes);
-    free(b.memory);
     CHECK(calibrated(&b, &plan, 0) && b.kit.n_curve == 0);
     release(&b);
     pf_plan_free(&plan);

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "run/drive.h"
+#include "run/run_impl.h"
 #include "wire/dialogue.h"
 #include "host/file.h"
-#include "run/ensemble.h"
 #include "preflight/calibrate.h"
 #include "preflight/train.h"
 #include "program.h"
@@ -259,7 +258,7 @@ static void check_refused(lab *l)
     CHECK_CONTAINS(error.text, "open loops");
     PF_CASE("a plant that does not tell where it starts is refused");
     const double blind[CHAN] = {0, NAN};
-    CHECK(pf_initial_check(pf_plant_get_info(l->plant), blind, &error) == PF_ERR_PLANT);
+    CHECK(pf__initial_check(pf_plant_get_info(l->plant), blind, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "'speed'");
 }
 
@@ -274,20 +273,23 @@ static void check_no_predictor(lab *l)
     pf_drive drive = {.purpose = PF_PURPOSE_EVALUATION};
     PF_CASE("a rig does not fall back on a twin");
     CHECK(pf_session_init(&session, &l->kit, NULL, memory, bytes, NULL) == PF_OK);
-    CHECK(pf_drive_session(session, &rig, &drive, &error) == PF_ERR_PREDICTION);
+    pf_machine machine = pf_rig_machine(&rig);
+    pf_predictor none;
+    CHECK(pf_drive_session(session, &machine, NULL, &drive, &error) == PF_ERR_PREDICTION);
+    CHECK(pf_predictor_create(&none, &l->kit, l->plant, NULL, &error) == PF_ERR_PREDICTION);
     free(memory);
 }
 
 static void check_other_model(lab *l)
 {
     pf_model *other = NULL;
-    pf_ensemble *ensemble = NULL;
+    pf_predictor ensemble;
     pf_error error = {PF_OK, ""};
     PF_CASE("another model than the kit's is refused");
     CHECK(pf_model_load(&other, l->other, NULL) == PF_OK);
-    CHECK(pf_ensemble_create(&ensemble, other, &l->kit, &error) == PF_ERR_MISMATCH);
+    CHECK(pf_predictor_create(&ensemble, &l->kit, NULL, other, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, pf_model_get_info(l->model)->sha256);
-    CHECK(!ensemble);
+    CHECK(!ensemble.predict);
     pf_model_destroy(other);
 }
 
@@ -317,9 +319,8 @@ static void check_others(lab *l, const double *start)
     for (int many = 0; many < 2; many++) {
         pf_kit kit = l->kit;
         kit.faults = many ? PF_FAULTS_MANY : PF_FAULTS_ONE;
-        pf_ensemble *e = NULL;
-        CHECK(pf_ensemble_create(&e, l->model, &kit, NULL) == PF_OK);
-        pf_predictor p = pf_ensemble_predictor(e);
+        pf_predictor p;
+        CHECK(pf_predictor_create(&p, &kit, NULL, l->model, NULL) == PF_OK);
         double others[8] = {1, .9, .7, .8, 1, 1, 1, 1}, direct[ROWS * CHAN], got[ROWS * CHAN];
         double *scratch =
             malloc(sizeof(double) * (pf_model_scratch(l->model, 1) + 2 * ROWS * CHAN));
@@ -341,30 +342,29 @@ static void check_others(lab *l, const double *start)
             }
         }
         free(scratch);
-        pf_ensemble_destroy(e);
+        pf_predictor_destroy(&p);
     }
 }
 
 static void check_order(lab *l)
 {
-    pf_ensemble *a = NULL, *b = NULL;
+    pf_predictor first, second;
     pf_hypothesis list[MOST];
     int n = hypotheses(&l->kit, list);
     const double starts[2][CHAN] = {{.1, 0}, {-.4, .02}};
     static double all[MOST][2][ROWS * CHAN];
     double again[ROWS * CHAN];
     PF_CASE("a prediction has the same bits whatever else was asked, and in any order");
-    CHECK(pf_ensemble_create(&a, l->model, &l->kit, NULL) == PF_OK);
-    CHECK(pf_ensemble_create(&b, l->model, &l->kit, NULL) == PF_OK);
-    pf_predictor first = pf_ensemble_predictor(a), second = pf_ensemble_predictor(b);
+    CHECK(pf_predictor_create(&first, &l->kit, NULL, l->model, NULL) == PF_OK);
+    CHECK(pf_predictor_create(&second, &l->kit, NULL, l->model, NULL) == PF_OK);
     for (int s = 0; s < 2; s++) {
         for (int i = 0; i < n; i++) {
-            CHECK(first.predict(a, &list[i], starts[s], CHAN, all[i][s], NULL) == PF_OK);
+            CHECK(first.predict(first.self, &list[i], starts[s], CHAN, all[i][s], NULL) == PF_OK);
         }
     }
     for (int i = n - 1; i >= 0; i--) {
         for (int s = 1; s >= 0; s--) {
-            CHECK(second.predict(b, &list[i], starts[s], CHAN, again, NULL) == PF_OK);
+            CHECK(second.predict(second.self, &list[i], starts[s], CHAN, again, NULL) == PF_OK);
             CHECK(memcmp(again, all[i][s], sizeof again) == 0);
         }
     }
@@ -373,11 +373,11 @@ static void check_order(lab *l)
     check_others(l, starts[0]);
     PF_CASE("a start of the wrong size is refused");
     pf_error error = {PF_OK, ""};
-    CHECK(first.predict(a, &list[0], starts[0], 3, again, &error) == PF_ERR_PREDICTION);
+    CHECK(first.predict(first.self, &list[0], starts[0], 3, again, &error) == PF_ERR_PREDICTION);
     CHECK_CONTAINS(error.text, "2 channels");
-    CHECK(first.predict(a, &list[0], NULL, 0, again, NULL) == PF_ERR_PREDICTION);
-    pf_ensemble_destroy(a);
-    pf_ensemble_destroy(b);
+    CHECK(first.predict(first.self, &list[0], NULL, 0, again, NULL) == PF_ERR_PREDICTION);
+    pf_predictor_destroy(&first);
+    pf_predictor_destroy(&second);
 }
 
 // A servo whose sensors declare no noise: what is added follows the size of a response.
@@ -445,11 +445,10 @@ static void converse(lab *l, pf_dialogue *dialogue, const double *gains, pf_text
 static void check_dialogue(lab *l, pf_text *requests)
 {
     const double gains[MECH] = {1, 1, .35, 1};
-    pf_ensemble *ensemble = NULL;
+    pf_predictor predictor;
     pf_dialogue *dialogue = NULL;
     PF_CASE("a session with the channels as state finds and corrects a loss");
-    CHECK(pf_ensemble_create(&ensemble, l->model, &l->kit, NULL) == PF_OK);
-    pf_predictor predictor = pf_ensemble_predictor(ensemble);
+    CHECK(pf_predictor_create(&predictor, &l->kit, NULL, l->model, NULL) == PF_OK);
     pf_dialogue_config config = {.predictor = &predictor};
     CHECK(pf_dialogue_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
     converse(l, dialogue, gains, requests);
@@ -459,7 +458,7 @@ static void check_dialogue(lab *l, pf_text *requests)
     CHECK(pf_session_mechanism(session, 2)->changed > .9);
     CHECK_NEAR(pf_session_mechanism(session, 2)->mean_gain, .35, .1);
     pf_dialogue_destroy(dialogue);
-    pf_ensemble_destroy(ensemble);
+    pf_predictor_destroy(&predictor);
 }
 
 static bool run(const lab *l, const char *format, int status, const char *part)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "kit_fixture.h"
 #include "preflight/calibrate.h"
 #include "preflight/certificate.h"
@@ -52,8 +52,8 @@ static int count_go(rig *r)
 // A whole session in which every probe is answered by `answer`.
 static int told(rig *r, void (*answer)(pf_rng *rng, double *response, int n), uint64_t seed)
 {
-    pf_twin twin = {r->plant, r->kit};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor predictor;
+    CHECK(pf_predictor_create(&predictor, r->kit, r->plant, NULL, NULL) == PF_OK);
     pf_rng rng;
     pf_rng_init(&rng, seed);
     memset(r->start, 0, sizeof r->start);
@@ -67,6 +67,7 @@ static int told(rig *r, void (*answer)(pf_rng *rng, double *response, int n), ui
             pf_session_skip(r->session, NULL);
         }
     }
+    pf_predictor_destroy(&predictor);
     return count_go(r);
 }
 
@@ -147,14 +148,18 @@ static void check_garbage(const pf_kit *kit)
 // A real simulated machine with these gains; the mechanisms in `lost` must not be go.
 static void check_machine(rig *r, const double *gains, const int *lost, int n_lost, uint64_t seed)
 {
-    pf_rig machine = {.plant = r->plant,
-                      .kit = r->kit,
-                      .gains = gains,
-                      .start = r->start,
-                      .response = r->response};
+    pf_rig plant = {.plant = r->plant,
+                    .kit = r->kit,
+                    .gains = gains,
+                    .start = r->start,
+                    .response = r->response};
+    pf_machine machine = pf_rig_machine(&plant);
     pf_drive drive = {.seed = seed, .purpose = PF_PURPOSE_EVALUATION};
+    pf_predictor twin;
+    CHECK(pf_predictor_create(&twin, r->kit, r->plant, NULL, NULL) == PF_OK);
     pf_session_reset(r->session);
-    CHECK(pf_drive_session(r->session, &machine, &drive, NULL) == PF_OK);
+    CHECK(pf_drive_session(r->session, &machine, &twin, &drive, NULL) == PF_OK);
+    pf_predictor_destroy(&twin);
     pf_session_certify(r->session);
     for (int i = 0; i < n_lost; i++) {
         CHECK(pf_session_task(r->session, lost[i] - 1)->decision == PF_NO_GO);

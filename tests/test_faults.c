@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 #include "test.h"
 
@@ -19,12 +19,10 @@ typedef struct score {
     int trials, named, healthy, blamed;
 } score;
 
-static void run_trial(pf_plant *plant, const pf_kit *kit, void *memory, int n_faults, int trial,
-                      score *out)
+static void run_trial(pf_plant *plant, const pf_kit *kit, int n_faults, int trial, score *out)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
-    pf_session *s = NULL;
-    double gains[PF_MECH_MAX], start[64], response[1024];
+    double gains[PF_MECH_MAX];
     pf_rng rng;
     pf_rng_init(&rng, pf_key_text(pf_key_root((uint64_t)trial), info->name));
     for (int j = 0; j < kit->n_mech; j++) {
@@ -37,11 +35,13 @@ static void run_trial(pf_plant *plant, const pf_kit *kit, void *memory, int n_fa
             i++;
         }
     }
-    pf_rig rig = {.plant = plant, .kit = kit, .gains = gains, .start = start, .response = response};
-    pf_drive drive = {.seed = 31, .trial = (uint64_t)trial, .purpose = PF_PURPOSE_EVALUATION};
-    CHECK(pf_session_init(&s, kit, NULL, memory, pf_session_size(kit), NULL) == PF_OK);
-    CHECK(pf_drive_session(s, &rig, &drive, NULL) == PF_OK);
-    pf_session_certify(s);
+    pf_check *check = NULL;
+    pf_check_config config = {.machine = plant, .gains = gains, .seed = 31};
+    pf_drive drive = pf_drive_default();
+    drive.trial = (uint64_t)trial;
+    CHECK(pf_check_create(&check, kit, &config, NULL) == PF_OK);
+    CHECK(pf_check_run(check, &drive, NULL) == PF_OK);
+    const pf_session *s = pf_check_session(check);
     bool all = true;
     for (int j = 1; j < kit->n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(s, j);
@@ -51,6 +51,7 @@ static void run_trial(pf_plant *plant, const pf_kit *kit, void *memory, int n_fa
     }
     out->trials++;
     out->named += all;
+    pf_check_destroy(check);
 }
 
 static score run_plant(const char *name, int n_faults)
@@ -70,11 +71,9 @@ static score run_plant(const char *name, int n_faults)
     bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
                 pf_kit_load(&kit, bytes, n, &error) == PF_OK;
     if (CHECK(good)) {
-        void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
         for (int trial = 0; trial < TRIALS; trial++) {
-            run_trial(plant, &kit, memory, n_faults, trial, &out);
+            run_trial(plant, &kit, n_faults, trial, &out);
         }
-        free(memory);
     }
     free(bytes);
     pf_plan_free(&plan);

@@ -30,7 +30,7 @@ static json_t *member(const golden *c, const char *key)
     if (!value) {
         char what[96];
         snprintf(what, sizeof what, "golden file lacks %s", key);
-        pf_check(false, __FILE__, __LINE__, what);
+        pf_test_check(false, __FILE__, __LINE__, what);
     }
     return value;
 }
@@ -72,7 +72,7 @@ static void near_all(const char *what, int n, const double *actual, const double
             char text[160];
             snprintf(text, sizeof text, "%s[%d] is %.17g, golden %.17g", what, i, actual[i],
                      expected[i]);
-            pf_check(false, __FILE__, __LINE__, text);
+            pf_test_check(false, __FILE__, __LINE__, text);
         }
     }
 }
@@ -83,7 +83,7 @@ static void near_key(const golden *c, const char *key, int n, const double *actu
     int have = list(c, key, expected);
     char text[96];
     snprintf(text, sizeof text, "%s has %d numbers, computed %d", key, have, n);
-    if (pf_check(have == n, __FILE__, __LINE__, text)) {
+    if (pf_test_check(have == n, __FILE__, __LINE__, text)) {
         near_all(key, n, actual, expected, s);
     }
 }

@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "attitude_kit.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 #include "wire/dialogue.h"
 #include "wire/journal.h"
 #include "host/file.h"
@@ -284,8 +284,9 @@ static int make_requests(pf_text *out, int weak)
     pf_text line = {0}, reply = {0};
     int accepted = 0, probes = 0;
     attitude_machine_open(&machine, weak, .35);
-    pf_twin twin = {machine.plant, attitude_small_kit()};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor predictor;
+    CHECK(pf_predictor_create(&predictor, attitude_small_kit(), machine.plant, NULL, &error) ==
+          PF_OK);
     pf_dialogue_config config = {.predictor = &predictor};
     CHECK(pf_dialogue_create(&dialogue, bytes, n, &config, &error) == PF_OK);
     pf_session *session = pf_dialogue_session(dialogue);
@@ -315,6 +316,7 @@ static int make_requests(pf_text *out, int weak)
         add_line(out, last[i], &accepted);
     }
     pf_dialogue_destroy(dialogue);
+    pf_predictor_destroy(&predictor);
     attitude_machine_close(&machine);
     pf_text_free(&line);
     pf_text_free(&reply);

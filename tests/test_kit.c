@@ -368,7 +368,7 @@ static void damage(copy *c, const void *at, const void *value, size_t size, cons
     memcpy(saved, c->bytes + offset, size);
     memcpy(c->bytes + offset, value, size);
     seal(c);
-    pf_check(load(c->bytes, c->n, &error) == PF_ERR_FORMAT, __FILE__, line, expect);
+    pf_test_check(load(c->bytes, c->n, &error) == PF_ERR_FORMAT, __FILE__, line, expect);
     pf_check_contains(error.text, expect, __FILE__, line);
     memcpy(c->bytes + offset, saved, size);
     seal(c);

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "attitude_kit.h"
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "wire/dialogue_impl.h"
 #include "host/file.h"
 #include "program.h"

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "run/drive.h"
-#include "run/ensemble.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 #include "preflight/train.h"
 #include "program.h"
@@ -22,7 +21,6 @@ typedef struct side {
     pf_kit kit;
     pf_session *session;
     void *memory;
-    bool sensed;      // starts are read by noisy sensors
     bool hit[TRIALS]; // the fault of this trial was found
     int found, false_alarms;
     double gain_error; // summed over found
@@ -71,7 +69,6 @@ static bool open_side(side *s, pf_plant *plant, const pf_model *model, bool sens
         return false;
     }
     plan.sensed_start = sensed;
-    s->sensed = sensed;
     bool good = passed(pf_calibrate(&plan, plant, model, NULL, &s->bytes, &s->n, &error), &error) &&
                 passed(pf_kit_load(&s->kit, s->bytes, s->n, &error), &error);
     pf_plan_free(&plan);
@@ -100,16 +97,12 @@ static void run_trial(side *s, pf_plant *plant, const pf_predictor *predictor, i
     for (int j = 0; j < s->kit.n_mech; j++) {
         gains[j] = j == mechanism && j > 0 ? loss : 1;
     }
-    pf_rig rig = {.plant = plant,
-                  .kit = &s->kit,
-                  .gains = gains,
-                  .start = start,
-                  .response = response,
-                  .sensed_start = s->sensed,
-                  .predictor = predictor};
+    pf_rig rig = {
+        .plant = plant, .kit = &s->kit, .gains = gains, .start = start, .response = response};
+    pf_machine machine = pf_rig_machine(&rig);
     pf_drive drive = {.seed = 11, .trial = (uint64_t)trial, .purpose = PF_PURPOSE_EVALUATION};
     pf_session_reset(s->session);
-    if (!passed(pf_drive_session(s->session, &rig, &drive, &error), &error)) {
+    if (!passed(pf_drive_session(s->session, &machine, predictor, &drive, &error), &error)) {
         return;
     }
     pf_session_certify(s->session);
@@ -133,20 +126,20 @@ static void compare(const char *name, bool sensed, double loss)
 {
     pf_plant *plant = NULL;
     pf_model *model = NULL;
-    pf_ensemble *ensemble = NULL;
+    pf_predictor simulator = {0}, network = {0};
     pf_error error = {PF_OK, ""};
     side twin = {0}, learned = {0};
     if (passed(pf_plant_create(&plant, name, &error), &error) && learn(plant, &model) &&
         open_side(&twin, plant, NULL, false) && open_side(&learned, plant, model, sensed) &&
-        passed(pf_ensemble_create(&ensemble, model, &learned.kit, &error), &error)) {
-        pf_predictor predictor = pf_ensemble_predictor(ensemble);
+        passed(pf_predictor_create(&simulator, &twin.kit, plant, NULL, &error), &error) &&
+        passed(pf_predictor_create(&network, &learned.kit, NULL, model, &error), &error)) {
         int candidates = twin.kit.n_mech - 1;
         for (int t = 0; t < TRIALS; t++) {
             int mechanism = 1 + t % candidates;
-            run_trial(&twin, plant, NULL, t, mechanism, loss);
-            run_trial(&learned, plant, &predictor, t, mechanism, loss);
-            run_trial(&twin, plant, NULL, TRIALS + t, 0, loss);
-            run_trial(&learned, plant, &predictor, TRIALS + t, 0, loss);
+            run_trial(&twin, plant, &simulator, t, mechanism, loss);
+            run_trial(&learned, plant, &network, t, mechanism, loss);
+            run_trial(&twin, plant, &simulator, TRIALS + t, 0, loss);
+            run_trial(&learned, plant, &network, TRIALS + t, 0, loss);
         }
         int both = 0;
         for (int t = 0; t < TRIALS; t++) {
@@ -161,7 +154,8 @@ static void compare(const char *name, bool sensed, double loss)
         CHECK(both >= twin.found * 9 / 10);
         CHECK(learned.false_alarms < TRIALS / 8);
     }
-    pf_ensemble_destroy(ensemble);
+    pf_predictor_destroy(&simulator);
+    pf_predictor_destroy(&network);
     close_side(&twin);
     close_side(&learned);
     pf_model_destroy(model);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "run/drive.h"
+#include "preflight/run.h"
 #include "preflight/calibrate.h"
 #include "bench/responses.h"
 #include "bench/trial.h"
@@ -182,8 +182,8 @@ static void check_evidence(bool pairs)
     double start[8], response[64], gains[8] = {1, 1, .35, .5, 1, 1, 1, 1};
     pf_rig rig = {
         .plant = plant, .kit = &kit, .gains = gains, .start = start, .response = response};
-    pf_twin twin = {plant, &kit};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor predictor;
+    CHECK(pf_predictor_create(&predictor, &kit, plant, NULL, NULL) == PF_OK);
     pf_session *session = NULL;
     CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
     pf_responses_start(&responses, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
@@ -224,6 +224,7 @@ static void check_evidence(bool pairs)
         CHECK(pf_responses_stage1(&responses, 0, first, true, &e, NULL) == PF_OK);
         CHECK((responses.rolls == rolls) == (i == 0));
     }
+    pf_predictor_destroy(&predictor);
     free(memory);
     pf_responses_free(&responses);
     free(bytes);

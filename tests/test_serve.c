@@ -5,7 +5,7 @@
 
 #include "wire/reply.h"
 #include "host/file.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 #include "serve_talk.h"
 
 #include <poll.h>
@@ -232,8 +232,8 @@ static void test_equal(const void *bytes, size_t n, int weak)
     size_t size = pf_session_size(a.kit);
     void *memory = aligned_alloc(16, (size + 15) & ~(size_t)15);
     CHECK(pf_session_init(&s, a.kit, NULL, memory, size, &error) == PF_OK);
-    pf_twin twin = {a.machine.plant, a.kit};
-    pf_predictor predictor = pf_twin_predictor(&twin);
+    pf_predictor predictor;
+    CHECK(pf_predictor_create(&predictor, a.kit, a.machine.plant, NULL, &error) == PF_OK);
     int steps = 0, recoveries = 0;
     while (step(&a, true)) {
         pf_ask ask = pf_session_ask(s);
@@ -248,6 +248,7 @@ static void test_equal(const void *bytes, size_t n, int weak)
         CHECK(memcmp(x.mass, y.mass, sizeof(double) * (size_t)(x.m * x.n_grid)) == 0);
         pf_text direct = {0};
         pf_text_add(&direct, "{\"ok\":true");
+        pf_session_certify(s);
         pf_reply_readiness(&direct, s);
         pf_text_add(&direct, "}");
         CHECK_STR(say(&a, "{\"op\":\"readiness\"}"), direct.data);
@@ -262,6 +263,7 @@ static void test_equal(const void *bytes, size_t n, int weak)
     }
     CHECK(!step(&b, false) && pf_session_ask(s).kind == PF_ASK_DONE);
     CHECK(steps >= 2 && (recoveries > 0) == (weak > 0));
+    pf_predictor_destroy(&predictor);
     free(memory);
     close_talk(&a);
     close_talk(&b);

@@ -163,6 +163,23 @@ PF_API pf_status pf_plant_load_state(pf_plant *plant, int n, const double *value
 PF_API int pf_plant_count(void);
 PF_API const pf_plant_class *pf_plant_at(int index);
 
+// A plant whose trajectories come from a function in this process. The function gets 53 bits of the
+// key as a seed, a saved start (n_start numbers, Nullable: from the seed), n_mech gains and rows x
+// n_mech commands; it fills start_out (n_state), initial (n_chan) and output (rows x n_chan).
+// noise: with disturbance and sensor noise. Nonzero: it failed and said why (320 bytes).
+typedef int (*pf_roll_function)(void *self, uint64_t seed, const double *start, int n_start,
+                                const double *gains, const double *commands, int rows, int noise,
+                                double *start_out, double *initial, double *output, char *why);
+
+// hello: what the plant tells of itself, as in the bridge protocol (docs/formats.md). self must
+// outlive the plant and its clones.
+PF_API pf_status pf_plant_from_function(pf_plant **plant, const char *name, const char *hello,
+                                        pf_roll_function roll, void *self, pf_error *error);
+
+// Seconds that a process has from its start to its hello, and for one trajectory; negative: as
+// before. Nothing happens to a plant that is no process.
+PF_API void pf_plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
+
 // Simulators of a domain behind the process bridge, by name; NULL past the last one.
 PF_API const char *pf_plant_domain_at(int index, const char **title);
 // Whether a plant of that name is a process of its own, which takes time to start.

@@ -55,9 +55,10 @@ PF_API pf_machine pf_rig_machine(pf_rig *rig);
 // --- predictors
 
 // What predicts for a kit: the mean of a learned model where the kit was calibrated with one
-// (another model than that is refused), else the twin, a plant that is rolled from the saved start.
-// A kit from recordings predicts by itself: *predictor is then {NULL, NULL}. kit, twin and model
-// must outlive it. Nullable: whichever of twin and model the kit does not use.
+// (another model than that is refused), else the twin, a plant that is rolled from the saved start
+// (it may be mismatched through its knobs). A kit from recordings predicts by itself: *predictor is
+// then {NULL, NULL}. kit, twin and model must outlive it. Nullable: twin and model, whichever the
+// kit does not use. All memory is taken here; owned by one thread.
 PF_API pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_plant *twin,
                                      const pf_model *model, pf_error *error);
 PF_API void pf_predictor_destroy(pf_predictor *predictor); // Only of pf_predictor_create.
@@ -66,13 +67,13 @@ PF_API void pf_predictor_destroy(pf_predictor *predictor); // Only of pf_predict
 // rows x n_chan. The memory is the caller's and holds what the stage of the session needs.
 typedef struct pf_given {
     const pf_session *session;
-    const double *nominal; // window
-    const double *fault;   // targets x window: at g_cal, in stage 2 with several faults at gain 1
-    const double *grid;    // targets x gains x window
+    double *nominal; // window
+    double *fault;   // targets x window: at g_cal, in stage 2 with several faults at gain 1
+    double *grid;    // targets x gains x window
 } pf_given;
 
 // given must stay where it is.
-PF_API pf_predictor pf_given_predictor(const pf_given *given);
+PF_API pf_predictor pf_given_predictor(pf_given *given);
 
 // --- the drive loop
 
@@ -86,6 +87,8 @@ typedef struct pf_drive {
     const volatile int *stop; // nonzero: PF_ERR_INTERRUPTED. Nullable.
     void *self;
     void (*after_ask)(void *self, const pf_ask *ask);
+    // What to predict with instead of inner; both stay valid for one tell.
+    pf_predictor (*watch)(void *self, const pf_predictor *inner, const pf_ask *ask);
     void (*after_tell)(void *self, const pf_ask *ask, const pf_answer *answer);
 } pf_drive;
 
@@ -122,7 +125,7 @@ PF_API void pf_check_destroy(pf_check *check); // Nullable.
 // Drives the session to its end and certifies. drive is Nullable; its seed is the config's.
 PF_API pf_status pf_check_run(pf_check *check, const pf_drive *drive, pf_error *error);
 
-// Its session, for the verdict, and its predictor.
+// Its session, for the verdict.
 PF_API pf_session *pf_check_session(pf_check *check);
 
 // --- tasks flown
@@ -138,17 +141,36 @@ PF_API void pf_flight_destroy(pf_flight *flight); // Nullable.
 // kept until the next start.
 PF_API pf_status pf_flight_start(pf_flight *flight, pf_key reset, pf_error *error);
 
+#define PF_METRICS_MAX 32
+
+// One task under one hypothesis about the machine, or under the truth.
+typedef struct pf_attempt {
+    int task;
+    int variant;               // of the tasks of a plant with measures of its own; 0 elsewhere
+    pf_key key;                // of the disturbance
+    const double *gains;       // n_mech. Nullable: all 1
+    const double *corrections; // n_mech. Nullable: all 1; corrected commands are clipped to limits
+    double *metrics;           // n_metrics of the plant, at most PF_METRICS_MAX. Nullable.
+} pf_attempt;
+
 typedef struct pf_flown {
     double ret;    // return
-    double nte;    // normalised tracking error; of a scored loop the regret over its norm
+    double nte;    // normalised tracking error, or regret over its norm; NaN where there is none
     double regret; // of a scored loop in its own units, else NaN
 } pf_flown;
 
-// Flies one task from the start: with the disturbance of `key`, without sensor noise, against the
-// undisturbed nominal trajectory from the same start. gains and corrections have n_mech entries,
-// Nullable: all 1; the corrected command is clipped to the limits.
-PF_API pf_status pf_flight_fly(pf_flight *flight, int task, pf_key key, const double *gains,
-                               const double *corrections, pf_flown *flown, pf_error *error);
+// Flies one task from the start, disturbed, without sensor noise. An open loop returns by its
+// tracking error against the undisturbed nominal trajectory from the same start, a scored closed
+// loop by its regret against that, any other closed loop by what the plant measures.
+PF_API pf_status pf_flight_fly(pf_flight *flight, const pf_attempt *attempt, pf_flown *flown,
+                               pf_error *error);
+
+// The tracking errors that a member of a learned model expects of an open-loop task under n
+// hypotheses (gains: n x n_mech), from the channels at the start. scratch: pf_model_scratch(model,
+// n) and n x rows x n_chan doubles more.
+PF_API pf_status pf_flight_expect(pf_flight *flight, int task, const pf_model *model, int member,
+                                  int n, const double *gains, double *scratch, double *nte,
+                                  pf_error *error);
 
 // --- does this file belong to this plant
 

@@ -3,11 +3,8 @@
 #ifndef PF_PY_BINDING_H
 #define PF_PY_BINDING_H
 
-#include "run/drive.h"
-#include "run/ensemble.h"
-#include "run/twin.h"
 #include "preflight/calibrate.h"
-#include "preflight/session.h"
+#include "preflight/run.h"
 
 // What Python calls through ctypes: flat functions on opaque handles, numbers and texts, so that no
 // layout of a public struct is repeated in Python. A call that can fail returns a pf_status and
@@ -30,8 +27,7 @@ PF_PY const char *pf_py_status(int status);
 
 typedef struct pf_py_plant pf_py_plant;
 
-// One trajectory of a plant in Python: from start (n_start doubles, Nullable: from the seed) into
-// start_out, initial and output. Nonzero: it failed and said why.
+// One trajectory of a plant in Python, as pf_roll_function without self.
 typedef int (*pf_py_roll_fn)(uint64_t seed, const double *start, int n_start, const double *gains,
                              const double *commands, int rows, int noise, double *start_out,
                              double *initial, double *output, char *why);
@@ -138,6 +134,7 @@ PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine, const 
 
 struct pf_py_plant {
     pf_plant *plant;
+    pf_py_roll_fn roll; // of a plant in Python
 };
 
 struct pf_py_kit {

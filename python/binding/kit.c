@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
-#include "wire/reply.h"
 #include "preflight/design.h"
 
 #include <stdlib.h>
@@ -64,13 +63,7 @@ void pf_py_kit_close(pf_py_kit *kit)
 
 char *pf_py_kit_json(const pf_py_kit *kit)
 {
-    pf_text out = {0};
-    pf_kit_json(&out, &kit->kit);
-    if (out.failed) {
-        pf_text_free(&out);
-        return NULL;
-    }
-    return out.data;
+    return pf_kit_json(&kit->kit);
 }
 
 static void apply(const pf_py_plan *given, pf_plan *plan)

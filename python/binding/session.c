@@ -2,11 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
-#include "wire/given.h"
-#include "run/identity.h"
-#include "wire/reply.h"
-#include "host/arena.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,37 +11,45 @@ struct pf_py_session {
     pf_session *session;
     void *memory; // of the session
     pf_py_desk desk;
-    pf_twin twin;
+    pf_py_ask ask;
+    double *numbers; // of the desk
     pf_model *model;
-    pf_ensemble *ensemble;
     pf_predictor predictor; // from a start state; predict NULL: none
-    pf_arena arena;         // of the desk
 };
 
-static double *numbers(pf_py_session *s, size_t n)
-{
-    return pf_arena_take(&s->arena, n + 1, sizeof(double));
-}
-
+// The desk in one block of numbers, one more for each array than it needs.
 static bool furnish(pf_py_session *s)
 {
     const pf_kit *k = s->kit;
     size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
     size_t targets = (size_t)pf_kit_most_targets(k), m = (size_t)k->n_mech - 1;
-    s->desk = (pf_py_desk){
-        .response = numbers(s, window),
-        .start = numbers(s, (size_t)k->n_state + PF_STATE_MAX),
-        .nominal = numbers(s, window),
-        .fault = numbers(s, targets * window),
-        .grid = numbers(s, targets * (size_t)k->n_grid * window),
-        .belief = numbers(s, (size_t)k->n_mech),
-        .joint = numbers(s, m * (size_t)k->n_grid),
-        .mean = numbers(s, m),
-        .gains = numbers(s, (size_t)k->n_mech),
-        .reading = pf_arena_take(&s->arena, targets, sizeof(pf_py_reading)),
-        .ask = pf_arena_take(&s->arena, 1, sizeof(pf_py_ask)),
+    struct {
+        double **array;
+        size_t n;
+    } arrays[] = {
+        {&s->desk.response, window},
+        {&s->desk.start, (size_t)k->n_state + PF_STATE_MAX},
+        {&s->desk.nominal, window},
+        {&s->desk.fault, targets * window},
+        {&s->desk.grid, targets * (size_t)k->n_grid * window},
+        {&s->desk.belief, (size_t)k->n_mech},
+        {&s->desk.joint, m * (size_t)k->n_grid},
+        {&s->desk.mean, m},
+        {&s->desk.gains, (size_t)k->n_mech},
     };
-    return !s->arena.failed;
+    size_t n = 0, count = sizeof arrays / sizeof arrays[0];
+    for (size_t i = 0; i < count; i++) {
+        n += arrays[i].n + 1;
+    }
+    s->numbers = calloc(n, sizeof *s->numbers);
+    s->desk.reading = calloc(targets, sizeof *s->desk.reading);
+    s->desk.ask = &s->ask;
+    double *next = s->numbers;
+    for (size_t i = 0; i < count && next; i++) {
+        *arrays[i].array = next;
+        next += arrays[i].n + 1;
+    }
+    return s->numbers && s->desk.reading;
 }
 
 int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char *method,
@@ -83,9 +86,10 @@ int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char
 void pf_py_session_close(pf_py_session *s)
 {
     if (s) {
-        pf_ensemble_destroy(s->ensemble);
+        pf_predictor_destroy(&s->predictor);
         pf_model_destroy(s->model);
-        pf_arena_free(&s->arena);
+        free(s->numbers);
+        free(s->desk.reading);
         free(s->memory);
         free(s);
     }
@@ -101,10 +105,10 @@ pf_py_desk *pf_py_session_desk(pf_py_session *s)
 int pf_py_session_twin(pf_py_session *s, pf_py_plant *plant, char *why)
 {
     pf_error error = {PF_OK, ""};
-    pf_status status = pf_twin_matches(s->kit, pf_plant_get_info(plant->plant), &error);
+    pf_status status = pf_kit_fits_twin(s->kit, pf_plant_get_info(plant->plant), &error);
     if (status == PF_OK) {
-        s->twin = (pf_twin){plant->plant, s->kit};
-        s->predictor = pf_twin_predictor(&s->twin);
+        pf_predictor_destroy(&s->predictor);
+        status = pf_predictor_create(&s->predictor, s->kit, plant->plant, NULL, &error);
     }
     return pf_py_report(status, &error, why);
 }
@@ -115,13 +119,11 @@ int pf_py_session_model(pf_py_session *s, const char *path, char *why)
     pf_status status = s->model ? pf_fail(&error, PF_ERR_STAGE, "the session has a model")
                                 : pf_model_load(&s->model, path, &error);
     if (status == PF_OK) {
-        status = pf_ensemble_fits(s->model, s->kit, &error);
+        status = pf_kit_fits_model(s->kit, s->model, &error);
     }
     if (status == PF_OK) {
-        status = pf_ensemble_create(&s->ensemble, s->model, s->kit, &error);
-    }
-    if (status == PF_OK) {
-        s->predictor = pf_ensemble_predictor(s->ensemble);
+        pf_predictor_destroy(&s->predictor);
+        status = pf_predictor_create(&s->predictor, s->kit, NULL, s->model, &error);
     }
     return pf_py_report(status, &error, why);
 }
@@ -233,15 +235,7 @@ void pf_py_session_reset(pf_py_session *s)
 
 char *pf_py_session_readiness(pf_py_session *s)
 {
-    pf_text out = {0};
-    pf_text_add(&out, "{");
-    pf_reply_readiness(&out, s->session);
-    pf_text_add(&out, "}");
-    if (out.failed) {
-        pf_text_free(&out);
-        return NULL;
-    }
-    return out.data;
+    return pf_session_json(s->session);
 }
 
 double pf_py_session_joint(pf_py_session *s)
@@ -274,7 +268,7 @@ int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const double *gain
     pf_error error = {PF_OK, ""};
     const pf_plant_info *info = pf_plant_get_info(machine->plant);
     pf_ask ask;
-    pf_status status = pf_machine_matches(s->kit, info, &error);
+    pf_status status = pf_kit_fits_machine(s->kit, info, &error);
     if (status == PF_OK && !pf_session_outstanding(s->session, &ask)) {
         status = pf_fail(&error, PF_ERR_PROBE, "no probe is outstanding; ask first");
     }

@@ -5,7 +5,7 @@
 #include "preflight/certificate.h"
 #include "preflight/recovery.h"
 #include "preflight/rng.h"
-#include "run/drive.h"
+#include "run/run_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
     if (r->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a model");
     }
-    return pf_ensemble_create(&r->ensemble, model, k, error);
+    return PF_OK;
 }
 
 pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
@@ -129,9 +129,9 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     r->truth = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
     r->signatures = pf_arena_take(&r->arena, most * probe_rows * chan, d);
     r->scratch = pf_arena_take(&r->arena, pf_match_scratch((int)most), d);
-    r->twin = (pf_twin){plant, k};
     r->begin = pf_arena_take(&r->arena, (size_t)k->n_state + 1, d);
     pf_status status = take_model(r, model, error);
+    status = status ? status : pf_predictor_create(&r->predictor, k, plant, model, error);
     r->response = pf_arena_take(&r->arena, rows * chan, d);
     r->nominal = pf_arena_take(&r->arena, rows * chan, d);
     r->predicted = pf_arena_take(&r->arena, rows * chan, d);
@@ -168,8 +168,7 @@ pf_status pf_responses_pool(pf_responses *r, pf_error *error)
 
 void pf_responses_free(pf_responses *r)
 {
-    pf_ensemble_destroy(r->ensemble);
-    r->ensemble = NULL;
+    pf_predictor_destroy(&r->predictor);
     pf_arena_free(&r->arena);
 }
 
@@ -229,11 +228,6 @@ static pf_status observe(pf_responses *r, int probe, pf_key key, bool faulty, pf
     return pf_rig_run(&rig, probe, key, error);
 }
 
-static pf_predictor predictor(pf_responses *r)
-{
-    return r->ensemble ? pf_ensemble_predictor(r->ensemble) : pf_twin_predictor(&r->twin);
-}
-
 // What is predicted from r->begin; answers of a process are kept.
 static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
                          double *out, pf_error *error)
@@ -246,9 +240,8 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
         memcpy(out, kept, n * sizeof *out);
         return PF_OK;
     }
-    pf_predictor p = predictor(r);
-    r->rolls += !r->ensemble;
-    pf_status status = p.predict(p.self, h, start, n_start, out, error);
+    r->rolls += !r->model;
+    pf_status status = r->predictor.predict(r->predictor.self, h, start, n_start, out, error);
     if (status == PF_OK && r->predictions.known) {
         pf_predictions_keep(&r->predictions, start, h, out, n);
     }
@@ -290,8 +283,8 @@ static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error
         pf__evidence seen = evidence(r, probe);
         status = pf__evidence_predict(&seen, 0, 1, r->response, error);
     }
-    pf_observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
-                     r->response);
+    pf__observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
+                      r->response);
     return status;
 }
 
@@ -328,7 +321,7 @@ pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool 
 pf_status pf_responses_recovery(pf_responses *r, int index, int probe, bool faulty,
                                 pf_recovery_response *out, pf_error *error)
 {
-    *out = (pf_recovery_response){r->begin, r->response, predictor(r)};
+    *out = (pf_recovery_response){r->begin, r->response, r->predictor};
     return observe(r, probe, pf_responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
 }
 

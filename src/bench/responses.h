@@ -10,8 +10,7 @@
 #include "preflight/predictor.h"
 #include "preflight/session.h"
 #include "responses.h"
-#include "run/ensemble.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 
 #include <stdbool.h>
 
@@ -78,7 +77,6 @@ typedef struct pf_responses {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales
     const pf_model *model; // Nullable: a twin predicts
-    pf_ensemble *ensemble; // of the model
     int n_members;
     bool has_trial; // a trial was started: that of seed, trial, purpose and truth
     uint64_t seed, trial;
@@ -103,7 +101,7 @@ typedef struct pf_responses {
     double *pool;               // starts that alarm trials of a calm plant share. Nullable.
     bool *pool_known;
 
-    pf_twin twin;
+    pf_predictor predictor;
     double *gains, *begin, *response, *nominal, *predicted, *residual; // work space
     double *zero_command;
     double *signatures, *scratch; // of the largest probe

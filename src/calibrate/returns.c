@@ -65,7 +65,7 @@ static pf_status model_errors(pf_plant_source *c, pf_worker *w, const member_run
     pf_trace trace = {.initial = w->start, .output = w->response};
     pf_status status = pf_plant_roll(w->plant, roll, &trace, error);
     if (status == PF_OK) {
-        status = pf_initial_check(pf_plant_get_info(w->plant), w->start, error);
+        status = pf__initial_check(pf_plant_get_info(w->plant), w->start, error);
     }
     for (int i = 0; i < PF_SHARES * n_mech; i++) {
         w->table_gains[i] = i % n_mech == run->mechanism ? c->build.shares[i / n_mech] : 1;

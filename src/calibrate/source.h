@@ -7,8 +7,7 @@
 #include "host/parallel.h"
 #include "kit_build.h"
 #include "preflight/session.h"
-#include "run/drive.h"
-#include "run/ensemble.h"
+#include "run/run_impl.h"
 
 // One calibration over two sources. A source (a plant with its predictor, or recordings) gives
 // scales, the matches of its episodes and a return table; the fit and the alarm are the same.
@@ -119,8 +118,6 @@ pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *erro
 // goes to its own slot.
 typedef struct pf_worker {
     pf_plant *plant;
-    pf_twin twin;          // without a model
-    pf_ensemble *ensemble; // with a model
     pf_predictor predictor;
     double *start;         // n_state or n_chan, whichever is more
     double *response;      // longest probe or task x n_chan

@@ -25,18 +25,15 @@ static size_t most_rows(const pf_plan *plan)
 static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window, pf_error *error)
 {
     const pf_kit *k = &c->build.kit;
-    if (!c->model) {
-        w->twin = (pf_twin){w->plant, k};
-        w->predictor = pf_twin_predictor(&w->twin);
-        return PF_OK;
+    pf_status status = pf_predictor_create(&w->predictor, k, w->plant, c->model, error);
+    if (status != PF_OK || !c->model) {
+        return status;
     }
     size_t d = sizeof(double);
     w->table = pf_arena_take(&c->arena, PF_SHARES * window, d);
     w->table_gains = pf_arena_take(&c->arena, PF_SHARES * (size_t)k->n_mech, d);
     w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_SHARES), d);
-    pf_status status = pf_ensemble_create(&w->ensemble, c->model, k, error);
-    w->predictor = pf_ensemble_predictor(w->ensemble);
-    return status;
+    return PF_OK;
 }
 
 static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *error)
@@ -78,7 +75,7 @@ void pf__plant_free(pf_plant_source *c)
 {
     for (int i = 0; c->workers && i < c->n_workers; i++) {
         pf_plant_destroy(i == 0 ? NULL : c->workers[i].plant);
-        pf_ensemble_destroy(c->workers[i].ensemble);
+        pf_predictor_destroy(&c->workers[i].predictor);
     }
     pf_arena_free(&c->arena);
     pf_kit_build_free(&c->build);
@@ -128,8 +125,7 @@ static pf_rig rig_of(const pf_plant_source *c, pf_worker *w, const double *gains
                     .kit = &c->build.kit,
                     .gains = gains,
                     .start = w->start,
-                    .response = w->response,
-                    .sensed_start = c->plan->sensed_start};
+                    .response = w->response};
 }
 
 pf_status pf__plant_run(pf_plant_source *c, int worker, int probe, const double *gains, pf_key key,
@@ -310,13 +306,13 @@ static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
     pf_plant_source *c = self;
     pf_worker *w = &c->workers[t->worker];
     pf_rig rig = rig_of(c, w, NULL);
-    rig.predictor = &w->predictor;
+    pf_machine machine = pf_rig_machine(&rig);
     pf_drive drive = {.seed = c->plan->seed,
                       .trial = t->trial,
                       .purpose = PF_PURPOSE_THRESHOLD,
                       .only_stage1 = true,
                       .most = t->most};
-    return pf_drive_session(t->session, &rig, &drive, error);
+    return pf_drive_session(t->session, &machine, &w->predictor, &drive, error);
 }
 
 pf_source pf__plant_source(pf_plant_source *c)

@@ -3,11 +3,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "run/identity.h"
 #include "host/clock.h"
 #include "settings/config.h"
 #include "host/file.h"
-#include "run/ensemble.h"
+#include "preflight/run.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -124,30 +123,7 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
                        "the kit was calibrated from recordings and names no plant to run; use "
                        "`preflight serve`, or --plant exec:COMMAND");
     }
-    pf_status status = pf_plant_create(plant, name ? name : own, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    status = pf_machine_matches(kit, pf_plant_get_info(*plant), error);
-    if (status != PF_OK) {
-        pf_plant_destroy(*plant);
-        *plant = NULL;
-    }
-    return status;
-}
-
-pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error)
-{
-    pf_status status = cli_plant_for_kit(twin, kit, name, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    status = pf_twin_matches(kit, pf_plant_get_info(*twin), error);
-    if (status != PF_OK) {
-        pf_plant_destroy(*twin);
-        *twin = NULL;
-    }
-    return status;
+    return pf_plant_create(plant, name ? name : own, error);
 }
 
 bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,
@@ -164,7 +140,7 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
         return false;
     }
     pf_status result = pf_model_load(model, path, &error);
-    if (result == PF_OK && (result = pf_ensemble_fits(*model, kit, &error)) != PF_OK) {
+    if (result == PF_OK && (result = pf_kit_fits_model(kit, *model, &error)) != PF_OK) {
         char text[240];
         snprintf(text, sizeof text, "%.230s", error.text);
         pf_fail(&error, result, "%s: %s", path, text);
@@ -210,11 +186,18 @@ static const char *reason_of(pf_why why)
     }
 }
 
-bool cli_print_readiness(pf_session *session)
+bool cli_all_go(const pf_session *session)
+{
+    bool all = true;
+    for (int t = 0; t < pf_session_kit(session)->n_tasks; t++) {
+        all = all && pf_session_task(session, t)->decision == PF_GO;
+    }
+    return all;
+}
+
+void cli_print_readiness(const pf_session *session)
 {
     const pf_kit *k = pf_session_kit(session);
-    bool all = true;
-    pf_session_certify(session);
     printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", "gain", "90 % interval",
            "probed");
     for (int j = 1; j < k->n_mech; j++) {
@@ -229,10 +212,8 @@ bool cli_print_readiness(pf_session *session)
         const pf_task_readiness *r = pf_session_task(session, t);
         double correction = pf_session_mechanism(session, k->use_mech[k->task_use[t]])->correction;
         bool go = r->decision == PF_GO;
-        all = all && go;
         printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(k, t), correction,
                r->mean, r->lower, cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO",
                cli_paint(NULL), go ? "" : reason_of(r->why));
     }
-    return all;
 }

@@ -106,11 +106,8 @@ typedef struct cli_kit {
 bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status);
 void cli_kit_close(cli_kit *kit);
 
-// The plant a kit speaks of, or the one named; refused if it is another machine than the kit's.
+// The plant a kit speaks of, or the one named. A kit from recordings speaks of none.
 pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error);
-
-// The simulator a kit predicts with (or the one named), as it was when the kit was calibrated.
-pf_status cli_twin_for_kit(pf_plant **twin, const pf_kit *kit, const char *name, pf_error *error);
 
 // The model of a kit that predicts with one, from the file that --model names (Nullable: *model is
 // NULL then). Refused where it is another than the kit's or the kit has none. False: printed,
@@ -141,8 +138,9 @@ bool cli_picture(const char *command, const char *path);
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 
-// Verdict per mechanism and task for people; true if every task is go.
-bool cli_print_readiness(pf_session *session);
+// Verdict per mechanism and task for people, of a session that is certified; whether all are go.
+void cli_print_readiness(const pf_session *session);
+bool cli_all_go(const pf_session *session);
 
 #define COMMAND(name, line, usage, words, about, end) int cmd_##name(int argc, char **argv);
 #define VERB(command, name, argument, help)

@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "run/drive.h"
+#include "host/file.h"
+#include "preflight/run.h"
 #include "wire/journal.h"
 #include "wire/reply.h"
-#include "host/arena.h"
-#include "host/file.h"
-#include "run/ensemble.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +19,13 @@ typedef struct call {
 // One check under way, with everything it writes.
 typedef struct run {
     cli_kit *file;
-    pf_session *session;
-    pf_plant *own;   // the kit's simulator. NULL where nothing needs it
-    pf_plant *other; // the machine that --plant names. NULL: the simulator is the machine
+    double gains[PF_MECH_MAX];
+    pf_plant *machine;
+    pf_plant *twin;  // the kit's simulator, where the machine is another. NULL: not needed
     pf_model *model; // of a kit that predicts with one
-    pf_twin twin;
-    pf_ensemble *ensemble;
-    pf_predictor predictor; // twin or ensemble; none with a kit from recordings
-    pf_rig rig;
+    pf_check *check;
+    pf_session *session;
     pf_witness witness;
-    pf_arena arena;
     uint64_t seed;
     pf_text journal;
     bool quiet;
@@ -71,15 +66,15 @@ static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *a
     return pf_witness_predictor(&r->witness);
 }
 
-static void journal_tell(run *r, const pf_ask *asked)
+static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
 {
     const pf_kit *k = &r->file->kit;
     pf_text request = {0}, reply = {0};
     pf_text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
-    pf_json_matrix(&request, asked->rows, k->n_chan, r->rig.response);
+    pf_json_matrix(&request, asked->rows, k->n_chan, answer->response);
     if (k->n_response == 0) {
         pf_json_key(&request, "state");
-        pf_json_numbers(&request, k->n_state, r->rig.start);
+        pf_json_numbers(&request, k->n_state, answer->start);
     }
     pf_text_add(&request, "}");
     pf_reply_tell(&reply, r->session, asked->stage);
@@ -138,16 +133,17 @@ static void print_tell(run *r, const pf_ask *asked)
     printf("%s\n", pf_session_alarm(r->session) ? "  ALARM" : "");
 }
 
-static void after_tell(void *self, const pf_ask *asked)
+static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 {
     run *r = self;
-    journal_tell(r, asked);
+    journal_tell(r, asked, answer);
     if (!r->quiet) {
         print_tell(r, asked);
     }
 }
 
-static void certificate(run *r, pf_text *out)
+// readiness: the members that the journal has too.
+static void certificate(const run *r, const pf_text *readiness, pf_text *out)
 {
     char sha[65];
     pf_sha256_text(r->file->kit.sha256, sha);
@@ -155,7 +151,7 @@ static void certificate(run *r, pf_text *out)
     pf_json_key(out, "kit");
     pf_json_string(out, sha);
     pf_json_key(out, "plant");
-    pf_json_string(out, pf_plant_get_info(r->rig.plant)->name);
+    pf_json_string(out, pf_plant_get_info(r->machine)->name);
     pf_json_key(out, "preflight");
     pf_json_string(out, PF_VERSION);
     pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
@@ -163,7 +159,8 @@ static void certificate(run *r, pf_text *out)
     pf_json_number(out, r->file->kit.alpha);
     pf_json_key(out, "j_min");
     pf_json_number(out, r->file->kit.j_min);
-    pf_reply_readiness(out, r->session);
+    pf_text_add(out, ",");
+    pf_text_add_n(out, readiness->data, readiness->size);
     pf_text_add(out, "}\n");
 }
 
@@ -172,7 +169,7 @@ static int report(run *r, const call *c)
     pf_text verdict = {0}, reply = {0};
     pf_reply_readiness(&reply, r->session);
     journal_event(r, "{\"op\":\"readiness\"}", NULL, &reply);
-    certificate(r, &verdict);
+    certificate(r, &reply, &verdict);
     int status = EXIT_YES;
     if (c->journal) {
         status = cli_write("check", c->journal, &r->journal);
@@ -185,11 +182,7 @@ static int report(run *r, const call *c)
     } else if (status == EXIT_YES) {
         cli_print_readiness(r->session);
     }
-    bool all = true;
-    pf_session_certify(r->session);
-    for (int t = 0; t < r->file->kit.n_tasks; t++) {
-        all = all && pf_session_task(r->session, t)->decision == PF_GO;
-    }
+    bool all = cli_all_go(r->session);
     if (status == EXIT_YES && !c->json) {
         printf("\n%s%s%s after %d probes, charge %.3g\n", cli_paint(all ? CLI_GREEN : CLI_RED),
                all ? "all ready" : "not ready for every task", cli_paint(NULL),
@@ -200,35 +193,17 @@ static int report(run *r, const call *c)
     return status != EXIT_YES ? status : all ? EXIT_YES : EXIT_NO;
 }
 
-// The kit's simulator predicts, or its model; the machine is what --plant names, else the
-// simulator as well.
+// The machine is what --plant names, else the kit's own simulator. Another machine than that needs
+// the simulator as a twin, where the kit predicts with one.
 static pf_status open_plants(run *r, const call *c, pf_error *error)
 {
     const pf_kit *k = &r->file->kit;
     const char *own = pf_kit_get_string(k, PF_KIT_PLANT);
-    bool recordings = k->n_response > 0, model = pf_kit_starts_from_channels(k);
-    bool other = c->plant && (recordings || strcmp(c->plant, own) != 0);
-    pf_status status = PF_OK;
-    // the machine first: a name that is no plant is the commoner mistake
-    if (other || recordings) {
-        status = cli_plant_for_kit(&r->other, k, c->plant, error);
+    bool twin = k->n_response == 0 && !pf_kit_starts_from_channels(k);
+    pf_status status = cli_plant_for_kit(&r->machine, k, c->plant, error);
+    if (status == PF_OK && twin && strcmp(pf_plant_get_info(r->machine)->name, own) != 0) {
+        status = cli_plant_for_kit(&r->twin, k, NULL, error);
     }
-    if (status == PF_OK && !recordings && !model) {
-        status = cli_twin_for_kit(&r->own, k, NULL, error);
-        r->twin = (pf_twin){r->own, k};
-        r->predictor = pf_twin_predictor(&r->twin);
-    }
-    if (status == PF_OK && model) {
-        status = pf_ensemble_create(&r->ensemble, r->model, k, error);
-        r->predictor = pf_ensemble_predictor(r->ensemble);
-    }
-    if (status == PF_OK && model && !other) {
-        status = cli_twin_for_kit(&r->own, k, NULL, error);
-    }
-    r->rig.plant = r->other ? r->other : r->own;
-    r->rig.predictor = recordings ? NULL : &r->predictor;
-    r->rig.own_noise = r->other != NULL;
-    r->rig.sensed_start = k->sensed_start;
     return status;
 }
 
@@ -248,41 +223,35 @@ static bool open_model(run *r, const call *c, int *status)
 static pf_status start(run *r, const call *c, pf_error *error)
 {
     const pf_kit *k = &r->file->kit;
+    pf_check_config config = {.gains = r->gains, .method = c->method, .seed = r->seed};
     pf_status status = open_plants(r, c, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    size_t bytes = pf_session_size(k);
-    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
-    int n_state = pf_plant_get_info(r->rig.plant)->n_state;
-    n_state = k->n_state > n_state ? k->n_state : n_state;
-    void *memory = pf_arena_take(&r->arena, bytes, 1);
-    double *gains = pf_arena_take(&r->arena, (size_t)k->n_mech, sizeof(double));
-    double *begin = pf_arena_take(&r->arena, (size_t)n_state + 1, sizeof(double));
-    double *response = pf_arena_take(&r->arena, window, sizeof(double));
-    if (r->arena.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    }
-    for (int j = 0; j < k->n_mech; j++) {
-        gains[j] = 1;
-    }
-    r->rig.kit = k;
-    r->rig.gains = gains;
-    r->rig.start = begin;
-    r->rig.response = response;
-    for (int i = 0; i < c->fault.n; i++) {
-        if (!cli_fault("check", c->fault.item[i], k->n_mech, kit_mechanism, k, gains)) {
-            return PF_ERR_ARGUMENT;
-        }
-    }
-    pf_session_config config = {c->method, r->seed};
-    status = pf_session_init(&r->session, k, &config, memory, bytes, error);
+    config.machine = r->machine;
+    config.twin = r->twin;
+    config.model = r->model;
     if (status == PF_OK) {
+        status = pf_check_create(&r->check, k, &config, error);
+    }
+    if (status == PF_OK) {
+        r->session = pf_check_session(r->check);
         pf_journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
                           pf_session_method(r->session)->id, r->seed);
         pf_text_add(&r->journal, "\n");
     }
     return status;
+}
+
+static bool read_faults(run *r, const call *c)
+{
+    const pf_kit *k = &r->file->kit;
+    for (int j = 0; j < k->n_mech; j++) {
+        r->gains[j] = 1;
+    }
+    for (int i = 0; i < c->fault.n; i++) {
+        if (!cli_fault("check", c->fault.item[i], k->n_mech, kit_mechanism, k, r->gains)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // The check did not come to its end. What was observed until then is evidence all the same.
@@ -332,29 +301,23 @@ static int drive(run *r, const call *c)
     pf_error error = {PF_OK, ""};
     pf_status result = start(r, c, &error);
     if (result == PF_OK) {
-        pf_drive how = {.seed = r->seed,
-                        .purpose = PF_PURPOSE_EVALUATION,
-                        .stop = &cli_interrupted,
-                        .self = r,
-                        .after_ask = after_ask,
-                        .watch = watch,
-                        .after_tell = after_tell};
-        result = pf_drive_session(r->session, &r->rig, &how, &error);
+        pf_drive how = pf_drive_default();
+        how.stop = &cli_interrupted;
+        how.self = r;
+        how.after_ask = after_ask;
+        how.watch = watch;
+        how.after_tell = after_tell;
+        result = pf_check_run(r->check, &how, &error);
     }
-    if (result == PF_OK) {
-        return report(r, c);
-    }
-    // a fault that could not be read was reported where it was found
-    return error.text[0] ? give_up(r, c, result, &error) : EXIT_USAGE;
+    return result == PF_OK ? report(r, c) : give_up(r, c, result, &error);
 }
 
 static void close_run(run *r)
 {
-    pf_ensemble_destroy(r->ensemble);
+    pf_check_destroy(r->check);
     pf_model_destroy(r->model);
-    pf_plant_destroy(r->own);
-    pf_plant_destroy(r->other);
-    pf_arena_free(&r->arena);
+    pf_plant_destroy(r->twin);
+    pf_plant_destroy(r->machine);
     pf_witness_free(&r->witness);
     pf_text_free(&r->journal);
     cli_kit_close(r->file);
@@ -385,7 +348,9 @@ int cmd_check(int argc, char **argv)
         return status;
     }
     run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json};
-    if (open_model(&r, &c, &status)) {
+    if (!read_faults(&r, &c)) {
+        status = EXIT_USAGE;
+    } else if (open_model(&r, &c, &status)) {
         status = drive(&r, &c);
     }
     close_run(&r);

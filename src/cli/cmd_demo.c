@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "run/drive.h"
-#include "run/flight.h"
-#include "host/arena.h"
 #include "preflight/design.h"
+#include "preflight/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,9 +15,8 @@ typedef struct story {
     pf_plant *plant;
     void *bytes; // of the kit
     pf_kit kit;
-    pf_session *session;
-    pf_arena arena;
-    pf_rig rig;
+    pf_check *check;
+    pf_session *session; // of the check
     double *gains;
     int fault;   // 0: healthy
     int chapter; // of the story
@@ -167,8 +164,9 @@ static void print_reading(story *s, const char *what, const char *name, const pf
     }
 }
 
-static void after_tell(void *self, const pf_ask *ask)
+static void after_tell(void *self, const pf_ask *ask, const pf_answer *answer)
 {
+    (void)answer;
     story *s = self;
     const pf_kit *k = &s->kit;
     if (ask->stage == 2) {
@@ -201,13 +199,12 @@ static void after_tell(void *self, const pf_ask *ask)
 
 static pf_status drive(story *s, pf_error *error)
 {
-    pf_drive d = {.seed = s->seed,
-                  .purpose = PF_PURPOSE_EVALUATION,
-                  .stop = &cli_interrupted,
-                  .self = s,
-                  .after_ask = after_ask,
-                  .after_tell = after_tell};
-    pf_status status = pf_drive_session(s->session, &s->rig, &d, error);
+    pf_drive d = pf_drive_default();
+    d.stop = &cli_interrupted;
+    d.self = s;
+    d.after_ask = after_ask;
+    d.after_tell = after_tell;
+    pf_status status = pf_check_run(s->check, &d, error);
     if (status == PF_OK) {
         printf("  belief after %d probes (charge %.2f):\n", pf_session_told(s->session),
                pf_session_charge(s->session));
@@ -228,18 +225,11 @@ static pf_status probe_one_by_one(story *s, pf_error *error)
 
 static pf_status start(story *s, pf_error *error)
 {
-    const pf_kit *k = &s->kit;
-    size_t bytes = pf_session_size(k);
-    void *memory = pf_arena_take(&s->arena, bytes, 1);
-    double *begin = pf_arena_take(&s->arena, (size_t)k->n_state + 1, sizeof(double));
-    double *response =
-        pf_arena_take(&s->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, sizeof(double));
-    if (s->arena.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory");
-    }
-    s->rig = (pf_rig){
-        .plant = s->plant, .kit = k, .gains = s->gains, .start = begin, .response = response};
-    return pf_session_init(&s->session, k, NULL, memory, bytes, error);
+    pf_check_config config = {.machine = s->plant, .gains = s->gains, .seed = s->seed};
+    pf_check_destroy(s->check);
+    pf_status status = pf_check_create(&s->check, &s->kit, &config, error);
+    s->session = status == PF_OK ? pf_check_session(s->check) : NULL;
+    return status;
 }
 
 // Which thrusters share a probe.
@@ -285,29 +275,33 @@ static pf_status probe_groups(story *s, pf_error *error)
 }
 
 // Every task flown with the correction and without, whatever was decided.
-static pf_status fly(story *s, pf_error *error)
+static pf_status fly(story *s, pf_flight *flight, pf_error *error)
 {
     const pf_kit *k = &s->kit;
-    double *corrections = pf_arena_take(&s->arena, (size_t)k->n_mech, sizeof(double));
+    double corrections[PF_MECH_MAX];
     heading(s, "What really happens when each task is flown");
     printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
            "uncorrected");
     int broken = 0, saved = 0, stopped = 0;
-    for (int t = 0; t < k->n_tasks && corrections; t++) {
+    pf_key key = pf_key_stream(s->seed, pf_plant_environment(pf_plant_get_info(s->plant)), 0,
+                               PF_PURPOSE_TASK, 0);
+    for (int j = 0; j < k->n_mech; j++) {
+        corrections[j] = pf_session_mechanism(s->session, j)->correction;
+    }
+    pf_status status = pf_flight_start(flight, key, error);
+    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *r = pf_session_task(s->session, t);
-        for (int j = 0; j < k->n_mech; j++) {
-            corrections[j] = pf_session_mechanism(s->session, j)->correction;
-        }
-        pf_key key = pf_key_stream(s->seed, pf_plant_environment(pf_plant_get_info(s->plant)), 0,
-                                   PF_PURPOSE_TASK, 0);
-        double with = 0, without = 0;
-        pf_status status = pf_fly(s->plant, k, t, key, s->gains, corrections, &with, error);
+        pf_attempt attempt = {.task = t, .key = key, .gains = s->gains, .corrections = corrections};
+        pf_flown corrected, plain;
+        status = pf_flight_fly(flight, &attempt, &corrected, error);
+        attempt.corrections = NULL;
         if (status == PF_OK) {
-            status = pf_fly(s->plant, k, t, key, s->gains, NULL, &without, error);
+            status = pf_flight_fly(flight, &attempt, &plain, error);
         }
         if (status != PF_OK) {
             return status;
         }
+        double with = corrected.ret, without = plain.ret;
         bool go = r->decision == PF_GO, fails = without < k->j_min;
         broken += go && with < r->lower;
         saved += go && fails && with >= k->j_min;
@@ -316,6 +310,9 @@ static pf_status fly(story *s, pf_error *error)
                cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO", cli_paint(NULL), r->lower,
                cli_paint(with >= k->j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
                cli_paint(fails ? CLI_RED : ""), without, cli_paint(NULL));
+    }
+    if (status != PF_OK) {
+        return status;
     }
     printf("\nA return of 1 is perfect tracking, %.2f is required. ", k->j_min);
     if (saved > 0) {
@@ -364,7 +361,10 @@ static pf_status tell_story(story *s, pf_error *error)
     if (status == PF_OK) {
         heading(s, "The verdict for every task that may come");
         cli_print_readiness(s->session);
-        status = fly(s, error);
+        pf_flight *flight = NULL;
+        status = pf_flight_create(&flight, s->plant, &s->kit, error);
+        status = status ? status : fly(s, flight, error);
+        pf_flight_destroy(flight);
     }
     return status;
 }
@@ -411,8 +411,8 @@ int cmd_demo(int argc, char **argv)
         status = tell_story(&s, &error);
         exit_status = status == PF_OK ? EXIT_YES : cli_fail("demo", status, &error);
     }
+    pf_check_destroy(s.check);
     pf_plant_destroy(s.plant);
-    pf_arena_free(&s.arena);
     free(s.bytes);
     return exit_status;
 }

@@ -71,7 +71,7 @@ int cmd_kit(int argc, char **argv)
     }
     if (json) {
         pf_text out = {0};
-        pf_kit_json(&out, &file.kit);
+        pf_reply_kit(&out, &file.kit);
         pf_text_add(&out, "\n");
         status = cli_write("kit", "-", &out);
         pf_text_free(&out);

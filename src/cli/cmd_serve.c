@@ -6,8 +6,7 @@
 #include "wire/dialogue.h"
 #include "wire/journal.h"
 #include "wire/reply.h"
-#include "run/ensemble.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -253,19 +252,16 @@ static int open_journal(const call *c, const pf_session *session, int connection
 // What predicts from a start state in one session: the twin or the model. Both may be missing, then
 // requests must bring predictions.
 typedef struct foresight {
-    pf_twin twin;
-    pf_ensemble *ensemble;
-    pf_predictor predictor;
-    pf_error missing; // why there is none
+    pf_plant *twin;
+    pf_predictor predictor; // predict NULL: none
+    pf_error missing;       // why there is none
 } foresight;
 
 static pf_status open_foresight(foresight *f, const call *c)
 {
     const pf_kit *k = &c->kit.kit;
     if (c->model) {
-        pf_status status = pf_ensemble_create(&f->ensemble, c->model, k, &f->missing);
-        f->predictor = pf_ensemble_predictor(f->ensemble);
-        return status;
+        return pf_predictor_create(&f->predictor, k, NULL, c->model, &f->missing);
     }
     if (pf_kit_starts_from_channels(k)) {
         pf_fail(&f->missing, PF_ERR_PREDICTION, "the kit's model was not given with --model FILE");
@@ -276,10 +272,14 @@ static pf_status open_foresight(foresight *f, const call *c)
     if (strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") != 0) {
         return PF_OK;
     }
-    pf_status status = cli_twin_for_kit(&f->twin.plant, k, c->plant, &f->missing);
-    f->twin.kit = k;
-    f->predictor = pf_twin_predictor(&f->twin);
-    if (status != PF_OK && !c->plant) {
+    pf_status status = cli_plant_for_kit(&f->twin, k, c->plant, &f->missing);
+    if (status == PF_OK) {
+        status = pf_kit_fits_twin(k, pf_plant_get_info(f->twin), &f->missing);
+    }
+    if (status == PF_OK) {
+        return pf_predictor_create(&f->predictor, k, f->twin, NULL, &f->missing);
+    }
+    if (!c->plant) {
         fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
                 f->missing.text);
         return PF_OK;
@@ -289,8 +289,8 @@ static pf_status open_foresight(foresight *f, const call *c)
 
 static void close_foresight(foresight *f)
 {
-    pf_plant_destroy(f->twin.plant);
-    pf_ensemble_destroy(f->ensemble);
+    pf_predictor_destroy(&f->predictor);
+    pf_plant_destroy(f->twin);
 }
 
 // A whole session from first to last line. connection 0: standard input and output.
@@ -303,8 +303,7 @@ static int serve(const call *c, int in, int out, int connection)
         close_foresight(&f);
         return cli_fail("serve", status, &f.missing);
     }
-    bool some = f.twin.plant || f.ensemble;
-    pf_dialogue_config config = {c->method, c->seed, some ? &f.predictor : NULL,
+    pf_dialogue_config config = {c->method, c->seed, f.predictor.predict ? &f.predictor : NULL,
                                  f.missing.text[0] ? f.missing.text : NULL};
     pf_dialogue *dialogue = NULL;
     status = pf_dialogue_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);

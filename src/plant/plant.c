@@ -207,7 +207,7 @@ pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value, pf_
                    plant->info.name, name, value);
 }
 
-void pf__plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
+void pf_plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
 {
     if (plant->ops->set_timeouts) {
         plant->ops->set_timeouts(plant, hello_s, roll_s);

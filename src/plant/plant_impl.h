@@ -31,10 +31,6 @@ struct pf_plant {
 // Rows x channels of one response may not exceed this many numbers.
 #define PF_TRACE_MAX (1 << 22)
 
-// Seconds that a process has from its start to its hello, and for one trajectory; negative: as
-// before. Nothing happens to a plant that is no process.
-void pf__plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
-
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
 pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error);
 

@@ -1,120 +1,49 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "drive.h"
+#include "preflight/run.h"
 
-#include <math.h>
+#include "host/arena.h"
 
-// Streams of the noise that the observer adds; the plant's own streams are 1 to 3.
-enum { STREAM_OBSERVER = 4, STREAM_START = 5 };
+#include <stdlib.h>
+#include <string.h>
 
-void pf_observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
-                      const double *scale, double *output)
+pf_drive pf_drive_default(void)
 {
-    pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(key, STREAM_OBSERVER));
-    for (int r = 0; r < rows; r++) {
-        for (int c = 0; c < info->n_chan; c++) {
-            if (info->channels[c].noise_sd == 0) {
-                output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
-                    sensor_noise * scale[c] * pf_rng_normal(&rng);
-            }
-        }
-    }
+    return (pf_drive){.purpose = PF_PURPOSE_EVALUATION};
 }
 
-pf_status pf_observe(pf_plant *plant, const pf_roll *roll, double sensor_noise, const double *scale,
-                     const pf_trace *trace, pf_error *error)
+// One probe on the machine and its response into the session.
+static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
+                              const pf_predictor *predictor, const pf_drive *drive,
+                              const pf_ask *ask, pf_key key, pf_error *error)
 {
-    const pf_plant_info *info = pf_plant_get_info(plant);
-    pf_roll noisy = *roll;
-    noisy.disturbance = true;
-    noisy.sensor_noise = sensor_noise;
-    pf_status status = pf_plant_roll(plant, &noisy, trace, error);
-    if (status != PF_OK || sensor_noise == 0 || !scale || !trace->output) {
+    const pf_kit *k = pf_session_kit(session);
+    bool recordings = k->n_response > 0;
+    if (!recordings && (!predictor || !predictor->predict)) {
+        return pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
+                       pf_kit_starts_from_channels(k) ? "model" : "twin");
+    }
+    pf_answer answer = {0};
+    pf_status status = machine->answer(machine->self, ask->probe, key, &answer, error);
+    if (status != PF_OK) {
         return status;
     }
-    pf_observe_noise(info, roll->key, roll->rows, sensor_noise, scale, trace->output);
-    return PF_OK;
-}
-
-pf_status pf_initial_check(const pf_plant_info *info, const double *initial, pf_error *error)
-{
-    for (int c = 0; c < info->n_chan; c++) {
-        if (!isfinite(initial[c])) {
-            return pf_fail(error, PF_ERR_PLANT,
-                           "%s does not tell channel '%s' before the first command, where a "
-                           "learned model starts",
-                           info->name, info->channels[c].name);
-        }
+    pf_predictor watched = {0};
+    if (!recordings) {
+        watched = drive->watch ? drive->watch(drive->self, predictor, ask) : *predictor;
     }
-    return PF_OK;
-}
-
-// The reading before the first command is as noisy as those after it.
-static void disturb_start(const pf_rig *rig, pf_key key)
-{
-    const pf_plant_info *info = pf_plant_get_info(rig->plant);
-    pf_rng rng;
-    if (rig->own_noise) {
-        return;
-    }
-    pf_rng_init(&rng, pf_key_derive(key, STREAM_START));
-    for (int c = 0; c < info->n_chan; c++) {
-        double sd = info->channels[c].noise_sd;
-        sd = sd == 0 ? rig->kit->return_scale[c] : sd;
-        rig->start[c] += rig->kit->sensor_noise * sd * pf_rng_normal(&rng);
-    }
-}
-
-pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
-{
-    const pf_kit *k = rig->kit;
-    pf_roll roll = pf_roll_default();
-    roll.key = key;
-    roll.gains = rig->gains;
-    roll.rows = pf_kit_probe_rows(k, probe);
-    roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
-    bool channels = pf_kit_starts_from_channels(k);
-    pf_trace trace = {.start = channels ? NULL : rig->start,
-                      .initial = channels ? rig->start : NULL,
-                      .output = rig->response};
-    // noise is relative to the size of a response, whatever residuals are divided by
-    pf_status status = pf_observe(rig->plant, &roll, k->sensor_noise,
-                                  rig->own_noise ? NULL : k->return_scale, &trace, error);
-    if (status == PF_OK && channels) {
-        if (rig->sensed_start) {
-            disturb_start(rig, key);
-        }
-        status = pf_initial_check(pf_plant_get_info(rig->plant), rig->start, error);
+    pf_tell tell = {ask->probe, answer.response, ask->rows,
+                    k->n_chan,  answer.start,    answer.n_start};
+    status = pf_session_tell(session, &tell, recordings ? NULL : &watched, error);
+    if (status == PF_OK && drive->after_tell) {
+        drive->after_tell(drive->self, ask, &answer);
     }
     return status;
 }
 
-// One probe on the rig and its response into the session.
-static pf_status run_and_tell(pf_session *session, pf_rig *rig, const pf_drive *drive,
-                              const pf_ask *ask, pf_key key, pf_error *error)
+pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
+                           const pf_predictor *predictor, const pf_drive *drive, pf_error *error)
 {
-    const pf_kit *k = rig->kit;
-    pf_twin twin = {rig->plant, k};
-    pf_predictor inner = rig->predictor ? *rig->predictor : pf_twin_predictor(&twin);
-    pf_predictor watched = inner;
-    if (!rig->predictor && pf_kit_starts_from_channels(k)) {
-        return pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a model; none was given");
-    }
-    pf_status status = pf_rig_run(rig, ask->probe, key, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    if (drive->watch) {
-        watched = drive->watch(drive->self, &inner, ask);
-    }
-    pf_tell tell = {ask->probe, rig->response, ask->rows, k->n_chan, rig->start, k->n_state};
-    return pf_session_tell(session, &tell, k->n_response > 0 ? NULL : &watched, error);
-}
-
-pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *drive, pf_error *error)
-{
-    const char *environment = pf_plant_environment(pf_plant_get_info(rig->plant));
     int recovery = 0;
     for (;;) {
         int stage = pf_session_stage(session);
@@ -138,14 +67,111 @@ pf_status pf_drive_session(pf_session *session, pf_rig *rig, const pf_drive *dri
         }
         bool first = ask.stage == 1;
         int index = first ? pf_session_opportunities(session) - 1 : recovery++;
-        pf_key key = pf_key_stream(drive->seed, environment, drive->trial,
+        pf_key key = pf_key_stream(drive->seed, machine->environment, drive->trial,
                                    first ? drive->purpose : PF_PURPOSE_RECOVERY, (uint64_t)index);
-        pf_status status = run_and_tell(session, rig, drive, &ask, key, error);
+        pf_status status = run_and_tell(session, machine, predictor, drive, &ask, key, error);
         if (status != PF_OK) {
             return status;
         }
-        if (drive->after_tell) {
-            drive->after_tell(drive->self, &ask);
-        }
     }
+}
+
+// --- a whole check
+
+struct pf_check {
+    pf_session *session;
+    pf_rig rig;
+    pf_predictor predictor;
+    uint64_t seed;
+    pf_arena arena;
+};
+
+// The kit's own simulator must be as it was at calibration; any other machine has the kit's
+// mechanisms and channels.
+static pf_status check_fits(const pf_kit *k, const pf_check_config *config, bool own,
+                            pf_error *error)
+{
+    const pf_plant_info *machine = pf_plant_get_info(config->machine);
+    bool twin = k->n_response == 0 && !pf_kit_starts_from_channels(k);
+    pf_status status = own || (twin && !config->twin) ? pf_kit_fits_twin(k, machine, error)
+                                                      : pf_kit_fits_machine(k, machine, error);
+    return status == PF_OK && twin && config->twin
+               ? pf_kit_fits_twin(k, pf_plant_get_info(config->twin), error)
+               : status;
+}
+
+static pf_status take_memory(pf_check *c, const pf_kit *k, const pf_check_config *config,
+                             pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(config->machine);
+    int n_state = info->n_state > k->n_state ? info->n_state : k->n_state;
+    size_t bytes = pf_session_size(k), d = sizeof(double);
+    void *memory = pf_arena_take(&c->arena, bytes, 1);
+    double *gains = pf_arena_take(&c->arena, (size_t)k->n_mech, d);
+    c->rig.start = pf_arena_take(&c->arena, (size_t)n_state + 1, d);
+    c->rig.response = pf_arena_take(&c->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, d);
+    if (c->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
+    }
+    for (int j = 0; j < k->n_mech; j++) {
+        gains[j] = config->gains ? config->gains[j] : 1;
+    }
+    c->rig.gains = gains;
+    pf_session_config session = {config->method, config->seed};
+    return pf_session_init(&c->session, k, &session, memory, bytes, error);
+}
+
+pf_status pf_check_create(pf_check **check, const pf_kit *k, const pf_check_config *config,
+                          pf_error *error)
+{
+    *check = NULL;
+    const char *name = pf_plant_get_info(config->machine)->name;
+    bool own = k->n_response == 0 && strcmp(name, pf_kit_get_string(k, PF_KIT_PLANT)) == 0;
+    pf_status status = check_fits(k, config, own, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_check *c = calloc(1, sizeof *c);
+    if (!c) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
+    }
+    c->seed = config->seed;
+    c->rig = (pf_rig){.plant = config->machine, .kit = k, .own_noise = !own};
+    status = take_memory(c, k, config, error);
+    if (status == PF_OK) {
+        pf_plant *twin = config->twin ? config->twin : config->machine;
+        status = pf_predictor_create(&c->predictor, k, twin, config->model, error);
+    }
+    if (status != PF_OK) {
+        pf_check_destroy(c);
+        return status;
+    }
+    *check = c;
+    return PF_OK;
+}
+
+void pf_check_destroy(pf_check *c)
+{
+    if (c) {
+        pf_predictor_destroy(&c->predictor);
+        pf_arena_free(&c->arena);
+        free(c);
+    }
+}
+
+pf_status pf_check_run(pf_check *c, const pf_drive *drive, pf_error *error)
+{
+    pf_drive how = drive ? *drive : pf_drive_default();
+    how.seed = c->seed;
+    pf_machine machine = pf_rig_machine(&c->rig);
+    pf_status status = pf_drive_session(c->session, &machine, &c->predictor, &how, error);
+    if (status == PF_OK) {
+        pf_session_certify(c->session);
+    }
+    return status;
+}
+
+pf_session *pf_check_session(pf_check *c)
+{
+    return c->session;
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "identity.h"
+#include "preflight/run.h"
 
 #include <string.h>
 
-pf_status pf_machine_matches(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
+pf_status pf_kit_fits_machine(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
 {
     bool recordings = kit->n_response > 0;
     bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
@@ -22,9 +22,9 @@ pf_status pf_machine_matches(const pf_kit *kit, const pf_plant_info *info, pf_er
                           pf_kit_get_string(kit, PF_KIT_PLANT), info->name);
 }
 
-pf_status pf_twin_matches(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
+pf_status pf_kit_fits_twin(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
 {
-    pf_status status = pf_machine_matches(kit, info, error);
+    pf_status status = pf_kit_fits_machine(kit, info, error);
     const char *was = pf_kit_get_string(kit, PF_KIT_SOURCE);
     if (status == PF_OK && strcmp(was, info->source) != 0) {
         status = pf_fail(error, PF_ERR_MISMATCH,
@@ -33,4 +33,26 @@ pf_status pf_twin_matches(const pf_kit *kit, const pf_plant_info *info, pf_error
                          was, info->source);
     }
     return status;
+}
+
+pf_status pf_kit_fits_model(const pf_kit *k, const pf_model *model, pf_error *error)
+{
+    const pf_model_info *info = pf_model_get_info(model);
+    const char *plant = pf_kit_get_string(k, PF_KIT_PLANT);
+    const char *was = pf_kit_get_string(k, PF_KIT_MODEL);
+    if (strcmp(info->plant, plant) != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, the kit of plant %s",
+                       info->plant, plant);
+    }
+    if (strcmp(info->sha256, was) != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the kit was calibrated with another model: sha256 %s, not %s", was,
+                       info->sha256);
+    }
+    if (info->n_chan != k->n_chan || info->n_mech != k->n_mech || k->n_state != k->n_chan) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "the model has %d channels and %d mechanisms, the kit %d and %d",
+                       info->n_chan, info->n_mech, (int)k->n_chan, (int)k->n_mech);
+    }
+    return PF_OK;
 }

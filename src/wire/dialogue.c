@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialogue_impl.h"
 
+#include "preflight/run.h"
 #include "settings/config.h"
-#include "given.h"
 #include "journal.h"
 #include "reply.h"
 
@@ -398,6 +398,7 @@ static bool do_readiness(pf_dialogue *d, json_t *request, json_t *predictions, p
     (void)request;
     (void)predictions;
     (void)r;
+    pf_session_certify(d->session);
     pf_reply_readiness(reply, d->session);
     return true;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reply.h"
 
+#include "preflight/run.h"
+
 #include <math.h>
 
 static void add_bool(pf_text *out, const char *key, bool value)
@@ -153,7 +155,7 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
     pf_text_add(out, "]");
 }
 
-static void add_task(pf_text *out, pf_session *session, int task)
+static void add_task(pf_text *out, const pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
     const pf_task_readiness *r = pf_session_task(session, task);
@@ -182,10 +184,9 @@ static void add_task(pf_text *out, pf_session *session, int task)
     pf_text_add(out, "}");
 }
 
-void pf_reply_readiness(pf_text *out, pf_session *session)
+void pf_reply_readiness(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
-    pf_session_certify(session);
     add_bool(out, "alarm", pf_session_alarm(session));
     add_number(out, "charge", pf_session_charge(session));
     pf_json_key(out, "mechanisms");
@@ -431,7 +432,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
 
-void pf_kit_json(pf_text *out, const pf_kit *k)
+void pf_reply_kit(pf_text *out, const pf_kit *k)
 {
     char sha[65];
     pf_sha256_text(k->sha256, sha);
@@ -474,4 +475,67 @@ void pf_kit_json(pf_text *out, const pf_kit *k)
     add_string(out, "source", pf_kit_get_string(k, PF_KIT_SOURCE));
     add_string(out, "processor", pf_kit_get_string(k, PF_KIT_PROCESSOR));
     pf_text_add(out, "}}");
+}
+
+// --- texts for other programs
+
+static char *taken(pf_text *text)
+{
+    if (text->failed) {
+        pf_text_free(text);
+        return NULL;
+    }
+    return text->data;
+}
+
+char *pf_kit_json(const pf_kit *kit)
+{
+    pf_text out = {0};
+    pf_reply_kit(&out, kit);
+    return taken(&out);
+}
+
+char *pf_session_json(pf_session *session)
+{
+    pf_text out = {0};
+    pf_session_certify(session);
+    pf_text_add(&out, "{");
+    pf_reply_readiness(&out, session);
+    pf_text_add(&out, "}");
+    return taken(&out);
+}
+
+char *pf_plant_json(const pf_plant *plant)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_text out = {0};
+    pf_text_add(&out, "{");
+    add_string(&out, "name", info->name);
+    add_string(&out, "title", info->title ? info->title : "");
+    add_string(&out, "source", info->source ? info->source : "");
+    add_string(&out, "environment", pf_plant_environment(info));
+    add_int(&out, "state_size", info->n_state);
+    add_number(&out, "dt", info->dt_s);
+    pf_json_key(&out, "mechanisms");
+    pf_text_add(&out, "[");
+    for (int j = 0; j < info->n_mech; j++) {
+        pf_json_comma(&out);
+        pf_text_add(&out, "{");
+        add_string(&out, "name", info->mechanisms[j].name);
+        add_number(&out, "lo", info->mechanisms[j].lo);
+        add_number(&out, "hi", info->mechanisms[j].hi);
+        pf_text_add(&out, "}");
+    }
+    pf_text_add(&out, "]");
+    pf_json_key(&out, "channels");
+    pf_text_add(&out, "[");
+    for (int c = 0; c < info->n_chan; c++) {
+        pf_json_comma(&out);
+        pf_text_add(&out, "{");
+        add_string(&out, "name", info->channels[c].name);
+        add_number(&out, "scale", info->channels[c].scale);
+        pf_text_add(&out, "}");
+    }
+    pf_text_add(&out, "]}");
+    return taken(&out);
 }

@@ -5,7 +5,7 @@
 // small attitude kit.
 #include "../attitude_kit.h"
 #include "wire/dialogue.h"
-#include "run/twin.h"
+#include "preflight/run.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -98,8 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     demand(pf_plant_create(&twin, "attitude", &error) == PF_OK);
-    pf_twin predicts = {twin, attitude_small_kit()};
-    pf_predictor predictor = pf_twin_predictor(&predicts);
+    pf_predictor predictor;
+    demand(pf_predictor_create(&predictor, attitude_small_kit(), twin, NULL, &error) == PF_OK);
     pf_dialogue_config config = {.predictor = &predictor};
     demand(pf_dialogue_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
     pf_text ready = {0};
@@ -113,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     pf_text_free(&ready);
     pf_dialogue_destroy(dialogue);
+    pf_predictor_destroy(&predictor);
     pf_plant_destroy(twin);
     return 0;
 }

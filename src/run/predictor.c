@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "ensemble.h"
+#include "preflight/run.h"
 
 #include "host/arena.h"
 
@@ -15,39 +15,52 @@ typedef struct block {
     double *response; // hypotheses x rows x n_chan
 } block;
 
-struct pf_ensemble {
-    const pf_model *model;
+// What pf_predictor_create makes. Owned by one thread; nothing is allocated while it predicts.
+//
+// Requests to a model have a fixed shape, so that bits never depend on what else was asked. From
+// one start a probe has two blocks: the nominal response with every target at g_cal, and every
+// target at every gain of the grid. The first hypothesis of a block computes all of it, the others
+// read it. A target at g_cal always comes from the first block; what is in neither is a request of
+// its own.
+typedef struct source {
     const pf_kit *kit;
+    pf_plant *twin;
+    const pf_model *model; // NULL: the twin predicts, and nothing below is used
     block first, grid;
     block each;      // targets healthy and at each grid gain, the others at gains of their own
     double *gains;   // hypotheses x n_mech
     double *scratch; // of the largest request
     pf_arena arena;
-};
+} source;
 
-pf_status pf_ensemble_fits(const pf_model *model, const pf_kit *k, pf_error *error)
+// --- a twin: one undisturbed rollout from the saved start
+
+static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                              double *response, pf_error *error)
 {
-    const pf_model_info *info = pf_model_get_info(model);
-    const char *plant = pf_kit_get_string(k, PF_KIT_PLANT);
-    const char *was = pf_kit_get_string(k, PF_KIT_MODEL);
-    if (strcmp(info->plant, plant) != 0) {
-        return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, the kit of plant %s",
-                       info->plant, plant);
+    const source *s = self;
+    const pf_kit *kit = s->kit;
+    const pf_plant_info *info = pf_plant_get_info(s->twin);
+    if (n_start != info->n_state || (info->n_state > 0 && !start)) {
+        return pf_fail(error, PF_ERR_PREDICTION, "state: %d numbers, the twin %s needs %d", n_start,
+                       info->name, info->n_state);
     }
-    if (strcmp(info->sha256, was) != 0) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "the kit was calibrated with another model: sha256 %s, not %s", was,
-                       info->sha256);
+    double gains[PF_MECH_MAX];
+    for (int j = 0; j < info->n_mech; j++) {
+        gains[j] = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
     }
-    if (info->n_chan != k->n_chan || info->n_mech != k->n_mech || k->n_state != k->n_chan) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "the model has %d channels and %d mechanisms, the kit %d and %d",
-                       info->n_chan, info->n_mech, (int)k->n_chan, (int)k->n_mech);
-    }
-    return PF_OK;
+    pf_roll roll = pf_roll_default();
+    roll.start = info->n_state > 0 ? start : NULL;
+    roll.gains = gains;
+    roll.rows = pf_kit_probe_rows(kit, h->probe);
+    roll.command = kit->command + (size_t)kit->probe_row[h->probe] * (size_t)kit->n_mech;
+    pf_trace trace = {.output = response};
+    return pf_plant_roll(s->twin, &roll, &trace, error);
 }
 
-static void take_memory(pf_ensemble *e)
+// --- a learned model: the mean over its members, from the channels before the first command
+
+static void take_memory(source *e)
 {
     const pf_kit *k = e->kit;
     size_t most = 0, first = 0, grid = 0, each = 0, scratch = 0, chan = (size_t)k->n_chan;
@@ -78,38 +91,8 @@ static void take_memory(pf_ensemble *e)
     e->scratch = pf_arena_take(&e->arena, scratch, sizeof(double));
 }
 
-pf_status pf_ensemble_create(pf_ensemble **ensemble, const pf_model *model, const pf_kit *kit,
-                             pf_error *error)
-{
-    *ensemble = NULL;
-    pf_status status = pf_ensemble_fits(model, kit, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    pf_ensemble *e = calloc(1, sizeof *e);
-    if (e) {
-        e->model = model;
-        e->kit = kit;
-        take_memory(e);
-    }
-    if (!e || e->arena.failed) {
-        pf_ensemble_destroy(e);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions of a model");
-    }
-    *ensemble = e;
-    return PF_OK;
-}
-
-void pf_ensemble_destroy(pf_ensemble *e)
-{
-    if (e) {
-        pf_arena_free(&e->arena);
-        free(e);
-    }
-}
-
 // Row `at` of the gains: one mechanism at a gain, all others at theirs (NULL: 1).
-static void set_gain(pf_ensemble *e, int at, int mechanism, double gain, const double *others)
+static void set_gain(source *e, int at, int mechanism, double gain, const double *others)
 {
     double *row = e->gains + (size_t)at * (size_t)e->kit->n_mech;
     for (int j = 0; j < e->kit->n_mech; j++) {
@@ -117,7 +100,7 @@ static void set_gain(pf_ensemble *e, int at, int mechanism, double gain, const d
     }
 }
 
-static pf_status request(pf_ensemble *e, int probe, const double *start, int n, double *response,
+static pf_status request(source *e, int probe, const double *start, int n, double *response,
                          pf_error *error)
 {
     const pf_kit *k = e->kit;
@@ -126,7 +109,7 @@ static pf_status request(pf_ensemble *e, int probe, const double *start, int n, 
     return pf_model_mean(e->model, &r, e->scratch, response, error);
 }
 
-static bool holds(const pf_ensemble *e, const block *b, const pf_hypothesis *h, const double *start)
+static bool holds(const source *e, const block *b, const pf_hypothesis *h, const double *start)
 {
     return b->probe == h->probe &&
            memcmp(b->start, start, sizeof(double) * (size_t)e->kit->n_chan) == 0 &&
@@ -135,8 +118,7 @@ static bool holds(const pf_ensemble *e, const block *b, const pf_hypothesis *h, 
 }
 
 // Asks for the n hypotheses whose gains are set and keeps the answer.
-static pf_status fill(pf_ensemble *e, block *b, int probe, const double *start, int n,
-                      pf_error *error)
+static pf_status fill(source *e, block *b, int probe, const double *start, int n, pf_error *error)
 {
     b->probe = -1;
     pf_status status = request(e, probe, start, n, b->response, error);
@@ -147,7 +129,7 @@ static pf_status fill(pf_ensemble *e, block *b, int probe, const double *start, 
     return status;
 }
 
-static pf_status fill_first(pf_ensemble *e, int probe, const double *start, pf_error *error)
+static pf_status fill_first(source *e, int probe, const double *start, pf_error *error)
 {
     const int32_t *targets = NULL;
     int n = pf_kit_probe_targets(e->kit, probe, &targets);
@@ -158,7 +140,7 @@ static pf_status fill_first(pf_ensemble *e, int probe, const double *start, pf_e
     return fill(e, &e->first, probe, start, 1 + n, error);
 }
 
-static pf_status fill_grid(pf_ensemble *e, int probe, const double *start, pf_error *error)
+static pf_status fill_grid(source *e, int probe, const double *start, pf_error *error)
 {
     const int32_t *targets = NULL;
     int n = pf_kit_probe_targets(e->kit, probe, &targets), n_grid = e->kit->n_grid;
@@ -168,8 +150,7 @@ static pf_status fill_grid(pf_ensemble *e, int probe, const double *start, pf_er
     return fill(e, &e->grid, probe, start, n * n_grid, error);
 }
 
-static pf_status fill_each(pf_ensemble *e, const pf_hypothesis *h, const double *start,
-                           pf_error *error)
+static pf_status fill_each(source *e, const pf_hypothesis *h, const double *start, pf_error *error)
 {
     const int32_t *targets = NULL;
     int targeted = pf_kit_probe_targets(e->kit, h->probe, &targets), n = 1 + e->kit->n_grid;
@@ -182,7 +163,7 @@ static pf_status fill_each(pf_ensemble *e, const pf_hypothesis *h, const double 
 }
 
 // Which block a hypothesis is in and where in it; NULL: in none.
-static block *place(pf_ensemble *e, const pf_hypothesis *h, int *at)
+static block *place(source *e, const pf_hypothesis *h, int *at)
 {
     const pf_kit *k = e->kit;
     const int32_t *targets = NULL;
@@ -214,10 +195,10 @@ static block *place(pf_ensemble *e, const pf_hypothesis *h, int *at)
     return NULL;
 }
 
-static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
-                         double *response, pf_error *error)
+static pf_status predict_model(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                               double *response, pf_error *error)
 {
-    pf_ensemble *e = self;
+    source *e = self;
     const pf_kit *k = e->kit;
     if (n_start != k->n_chan || !start) {
         return pf_fail(error, PF_ERR_PREDICTION,
@@ -244,7 +225,81 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     return status;
 }
 
-pf_predictor pf_ensemble_predictor(pf_ensemble *ensemble)
+pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_plant *twin,
+                              const pf_model *model, pf_error *error)
 {
-    return (pf_predictor){ensemble, predict};
+    *predictor = (pf_predictor){NULL, NULL};
+    if (kit->n_response > 0) {
+        return PF_OK;
+    }
+    pf_status status = model ? pf_kit_fits_model(kit, model, error) : PF_OK;
+    if (!model && (!twin || pf_kit_starts_from_channels(kit))) {
+        status = pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
+                         pf_kit_starts_from_channels(kit) ? "model" : "twin");
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    source *s = calloc(1, sizeof *s);
+    if (s) {
+        *s = (source){.kit = kit, .twin = twin, .model = model};
+        *predictor = (pf_predictor){s, model ? predict_model : predict_twin};
+    }
+    if (s && model) {
+        take_memory(s);
+    }
+    if (!s || s->arena.failed) {
+        pf_predictor_destroy(predictor);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions of a model");
+    }
+    return PF_OK;
+}
+
+void pf_predictor_destroy(pf_predictor *predictor)
+{
+    source *s = predictor->self;
+    if (s) {
+        pf_arena_free(&s->arena);
+        free(s);
+    }
+    *predictor = (pf_predictor){NULL, NULL};
+}
+
+// --- predictions of the caller's
+
+static pf_status predict_given(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                               double *response, pf_error *error)
+{
+    (void)start;
+    (void)n_start;
+    const pf_given *given = self;
+    const pf_kit *k = pf_session_kit(given->session);
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(k, h->probe, &targets);
+    size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
+    const double *from = h->mechanism == 0 ? given->nominal : NULL;
+    for (int t = 0; t < n && !from; t++) {
+        if (targets[t] != h->mechanism) {
+            continue;
+        }
+        if (pf_session_stage(given->session) == 1 || h->gain == 1) {
+            from = given->fault + (size_t)t * window;
+            break;
+        }
+        for (int g = 0; g < k->n_grid && !from; g++) {
+            if (k->grid[g] == h->gain) {
+                from = given->grid + ((size_t)t * (size_t)k->n_grid + (size_t)g) * window;
+            }
+        }
+    }
+    if (!from) {
+        return pf_fail(error, PF_ERR_INTERNAL, "no prediction for mechanism %d", h->mechanism);
+    }
+    memcpy(response, from, window * sizeof(double));
+    return PF_OK;
+}
+
+pf_predictor pf_given_predictor(pf_given *given)
+{
+    return (pf_predictor){given, predict_given};
 }

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "binding.h"
-
-#include "plant/bridge/hello.h"
+#include "hello.h"
 #include "plant/plant_impl.h"
 
 #include <math.h>
@@ -10,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A plant written in Python, called in this process. It is described as behind the bridge and gets
-// the same seeds, so its kits are those of the bridge to the bit.
+// A plant that is a function in this process, written in Python for one. It is described as behind
+// the bridge and gets the same seeds, so its kits are those of the bridge to the bit.
 
 typedef struct wrapped {
     atomic_int users; // clones share it
     char *name;
-    pf_py_roll_fn roll;
+    pf_roll_function roll;
+    void *function_self;
     pf_description about;
 } wrapped;
 
@@ -27,7 +26,7 @@ static pf_status wrap_roll(pf_plant *plant, const pf_roll *roll, const pf_trace 
     const pf_plant_info *info = &plant->info;
     if (roll->mean_reset || trace->state || roll->policy >= 0) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
-                       "%s: a plant in Python has no mean reset, states or closed loops",
+                       "%s: a plant in this process has no mean reset, states or closed loops",
                        info->name);
     }
     size_t n_state = (size_t)info->n_state, n_chan = (size_t)info->n_chan;
@@ -41,11 +40,12 @@ static pf_status wrap_roll(pf_plant *plant, const pf_roll *roll, const pf_trace 
     for (size_t j = 0; j < n_mech; j++) {
         gains[j] = roll->gains ? roll->gains[j] : 1;
     }
-    char why[PF_PY_WHY] = "";
+    char why[sizeof error->text] = "";
     bool noise = roll->disturbance || roll->sensor_noise > 0;
     // 53 bits, as behind the bridge
-    int failed = self->roll(roll->key >> 11, roll->start, roll->start ? info->n_state : 0, gains,
-                            roll->command, roll->rows, noise, start, initial, output, why);
+    int failed = self->roll(self->function_self, roll->key >> 11, roll->start,
+                            roll->start ? info->n_state : 0, gains, roll->command, roll->rows,
+                            noise, start, initial, output, why);
     bool finite = true;
     for (size_t i = 0; i < n_state + n_chan + n_mech + n; i++) {
         finite = finite && isfinite(room[i]);
@@ -107,37 +107,33 @@ static pf_status describe(wrapped *self, const char *hello, pf_error *error)
     return status == PF_OK ? PF_OK : pf_fail(error, status, "%s: %s", self->name, what);
 }
 
-int pf_py_plant_wrap(pf_py_plant **plant, const char *name, const char *hello, pf_py_roll_fn roll,
-                     char *why)
+pf_status pf_plant_from_function(pf_plant **plant, const char *name, const char *hello,
+                                 pf_roll_function roll, void *function_self, pf_error *error)
 {
-    pf_error error = {PF_OK, ""};
     *plant = NULL;
-    pf_py_plant *made = calloc(1, sizeof *made);
-    pf_plant *inner = calloc(1, sizeof *inner);
+    pf_plant *made = calloc(1, sizeof *made);
     wrapped *self = calloc(1, sizeof *self);
     char *copy = malloc(strlen(name) + 1);
-    pf_status status = made && inner && self && copy
-                           ? PF_OK
-                           : pf_fail(&error, PF_ERR_MEMORY, "%s: out of memory", name);
+    pf_status status =
+        made && self && copy ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", name);
     if (status == PF_OK) {
         self->name = strcpy(copy, name);
         self->roll = roll;
+        self->function_self = function_self;
         atomic_init(&self->users, 1);
-        status = describe(self, hello, &error);
+        status = describe(self, hello, error);
     }
     if (status != PF_OK) {
         if (self) {
             pf__description_free(&self->about);
         }
         free(made);
-        free(inner);
         free(self);
         free(copy);
-        return pf_py_report(status, &error, why);
+        return status;
     }
-    *inner = (pf_plant){.ops = &wrap_ops, .self = self};
-    inner->info = pf__description_info(&self->about, self->name);
-    made->plant = inner;
+    *made = (pf_plant){.ops = &wrap_ops, .self = self};
+    made->info = pf__description_info(&self->about, self->name);
     *plant = made;
     return PF_OK;
 }

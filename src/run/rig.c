@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "run_impl.h"
+
+#include <math.h>
+
+// Streams of the noise that the observer adds; the plant's own streams are 1 to 3.
+enum { STREAM_OBSERVER = 4, STREAM_START = 5 };
+
+void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
+                       const double *scale, double *output)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_derive(key, STREAM_OBSERVER));
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < info->n_chan; c++) {
+            if (info->channels[c].noise_sd == 0) {
+                output[(size_t)r * (size_t)info->n_chan + (size_t)c] +=
+                    sensor_noise * scale[c] * pf_rng_normal(&rng);
+            }
+        }
+    }
+}
+
+pf_status pf__observe(pf_plant *plant, const pf_roll *roll, double sensor_noise,
+                      const double *scale, const pf_trace *trace, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_roll noisy = *roll;
+    noisy.disturbance = true;
+    noisy.sensor_noise = sensor_noise;
+    pf_status status = pf_plant_roll(plant, &noisy, trace, error);
+    if (status != PF_OK || sensor_noise == 0 || !scale || !trace->output) {
+        return status;
+    }
+    pf__observe_noise(info, roll->key, roll->rows, sensor_noise, scale, trace->output);
+    return PF_OK;
+}
+
+pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error)
+{
+    for (int c = 0; c < info->n_chan; c++) {
+        if (!isfinite(initial[c])) {
+            return pf_fail(error, PF_ERR_PLANT,
+                           "%s does not tell channel '%s' before the first command, where a "
+                           "learned model starts",
+                           info->name, info->channels[c].name);
+        }
+    }
+    return PF_OK;
+}
+
+// The reading before the first command is as noisy as those after it.
+static void disturb_start(const pf_rig *rig, pf_key key)
+{
+    const pf_plant_info *info = pf_plant_get_info(rig->plant);
+    pf_rng rng;
+    if (rig->own_noise) {
+        return;
+    }
+    pf_rng_init(&rng, pf_key_derive(key, STREAM_START));
+    for (int c = 0; c < info->n_chan; c++) {
+        double sd = info->channels[c].noise_sd;
+        sd = sd == 0 ? rig->kit->return_scale[c] : sd;
+        rig->start[c] += rig->kit->sensor_noise * sd * pf_rng_normal(&rng);
+    }
+}
+
+pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+{
+    const pf_kit *k = rig->kit;
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    roll.gains = rig->gains;
+    roll.rows = pf_kit_probe_rows(k, probe);
+    roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
+    bool channels = pf_kit_starts_from_channels(k);
+    pf_trace trace = {.start = channels ? NULL : rig->start,
+                      .initial = channels ? rig->start : NULL,
+                      .output = rig->response};
+    // noise is relative to the size of a response, whatever residuals are divided by
+    pf_status status = pf__observe(rig->plant, &roll, k->sensor_noise,
+                                   rig->own_noise ? NULL : k->return_scale, &trace, error);
+    if (status == PF_OK && channels) {
+        if (k->sensed_start) {
+            disturb_start(rig, key);
+        }
+        status = pf__initial_check(pf_plant_get_info(rig->plant), rig->start, error);
+    }
+    return status;
+}
+
+static pf_status answer(void *self, int probe, pf_key key, pf_answer *out, pf_error *error)
+{
+    pf_rig *rig = self;
+    *out = (pf_answer){rig->response, rig->start, rig->kit->n_state};
+    return pf_rig_run(rig, probe, key, error);
+}
+
+pf_machine pf_rig_machine(pf_rig *rig)
+{
+    return (pf_machine){rig, pf_plant_environment(pf_plant_get_info(rig->plant)), answer};
+}

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_RUN_IMPL_H
+#define PF_RUN_IMPL_H
+
+#include "preflight/run.h"
+
+// One command sequence with disturbance and with sensor noise of `sensor_noise` times the plant's
+// own, or times scale[c] (n_chan, the size of a response) where the plant declares none. scale is
+// Nullable: none is added then.
+pf_status pf__observe(pf_plant *plant, const pf_roll *roll, double sensor_noise,
+                      const double *scale, const pf_trace *trace, pf_error *error);
+
+// The noise that pf__observe adds to rows x n_chan of a trajectory with this key.
+void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
+                       const double *scale, double *output);
+
+// Whether the plant told its channels before the first command, as a learned model needs.
+pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "preflight/run.h"
+
+#include "host/arena.h"
+#include "preflight/recovery.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A task's undisturbed nominal trajectory from the start at hand.
+typedef struct reference {
+    bool known;
+    double *output; // rows x n_chan
+    double energy;  // of output minus the free response: what the task moves
+    double score;   // of a scored loop
+} reference;
+
+struct pf_flight {
+    pf_plant *plant;
+    const pf_kit *kit;
+    reference *tasks;
+    double *start, *initial; // state and channels where all tasks start
+    double *zero, *sent;     // commands of the longest task
+    double *flown;           // its outputs
+    pf_arena arena;
+};
+
+pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *k, pf_error *error)
+{
+    *flight = NULL;
+    pf_flight *f = calloc(1, sizeof *f);
+    if (!f) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
+    }
+    f->plant = plant;
+    f->kit = k;
+    int most = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        int rows = pf_kit_task_rows(k, t);
+        most = rows > most ? rows : most;
+    }
+    size_t d = sizeof(double), rows = (size_t)most;
+    size_t window = rows * (size_t)k->n_chan, commands = rows * (size_t)k->n_mech;
+    f->tasks = pf_arena_take(&f->arena, (size_t)k->n_tasks, sizeof *f->tasks);
+    double *outputs = pf_arena_take(&f->arena, (size_t)k->n_tasks * window, d);
+    f->start = pf_arena_take(&f->arena, (size_t)pf_plant_get_info(plant)->n_state + 1, d);
+    f->initial = pf_arena_take(&f->arena, (size_t)k->n_chan, d);
+    f->zero = pf_arena_take(&f->arena, commands, d);
+    f->sent = pf_arena_take(&f->arena, commands, d);
+    f->flown = pf_arena_take(&f->arena, window, d);
+    if (f->arena.failed) {
+        pf_flight_destroy(f);
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
+    }
+    for (int t = 0; t < k->n_tasks; t++) {
+        f->tasks[t].output = outputs + (size_t)t * window;
+    }
+    *flight = f;
+    return PF_OK;
+}
+
+void pf_flight_destroy(pf_flight *f)
+{
+    if (f) {
+        pf_arena_free(&f->arena);
+        free(f);
+    }
+}
+
+pf_status pf_flight_start(pf_flight *f, pf_key reset, pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.key = reset;
+    roll.command = f->zero;
+    for (int t = 0; t < f->kit->n_tasks; t++) {
+        f->tasks[t].known = false;
+    }
+    pf_trace trace = {.start = f->start, .initial = f->initial};
+    return pf_plant_roll(f->plant, &roll, &trace, error);
+}
+
+static const double *task_command(const pf_kit *k, int task)
+{
+    return k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
+}
+
+// The closed loop of a task: an index in the plant's policies, -1 for an open loop.
+static int policy_of(const pf_flight *f, const pf_attempt *a)
+{
+    const pf_plant_info *info = pf_plant_get_info(f->plant);
+    if (info->n_metrics > 0) {
+        return a->variant * (info->n_mech - 1) + a->task;
+    }
+    const char *name = pf_kit_task_policy(f->kit, a->task);
+    for (int i = 0; name[0] && i < info->n_policies; i++) {
+        if (info->policies[i].norm > 0 && strcmp(info->policies[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// --- open loops: the return falls with the tracking error
+
+static double distance(const pf_flight *f, int task, const double *a, const double *b)
+{
+    const pf_kit *k = f->kit;
+    return pf_tracking_distance(pf_kit_task_rows(k, task), k->n_chan, k->return_scale, a, b);
+}
+
+static pf_status open_reference(pf_flight *f, int task, pf_error *error)
+{
+    reference *r = &f->tasks[task];
+    pf_roll roll = pf_roll_default();
+    roll.start = f->start;
+    roll.rows = pf_kit_task_rows(f->kit, task);
+    roll.command = f->zero;
+    if (r->known) {
+        return PF_OK;
+    }
+    pf_status status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
+    if (status == PF_OK) {
+        roll.command = task_command(f->kit, task);
+        status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = r->output}, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    r->energy = distance(f, task, r->output, f->flown);
+    r->known = r->energy > 0;
+    return r->known ? PF_OK
+                    : pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel",
+                              pf_kit_task_name(f->kit, task));
+}
+
+static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf_error *error)
+{
+    const pf_kit *k = f->kit;
+    int rows = pf_kit_task_rows(k, a->task);
+    const double *command = task_command(k, a->task);
+    if (rows == 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "task '%s' is a policy of the plant",
+                       pf_kit_task_name(k, a->task));
+    }
+    pf_status status = open_reference(f, a->task, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    for (int i = 0; i < rows * k->n_mech && a->corrections; i++) {
+        int j = i % k->n_mech;
+        f->sent[i] = pf_corrected_command(command[i], a->corrections[j], k->lo[j], k->hi[j]);
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = f->start;
+    roll.key = a->key;
+    roll.gains = a->gains;
+    roll.rows = rows;
+    roll.command = a->corrections ? f->sent : command;
+    roll.disturbance = true;
+    status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
+    flown->nte =
+        distance(f, a->task, f->flown, f->tasks[a->task].output) / f->tasks[a->task].energy;
+    flown->ret = pf_return(flown->nte);
+    return status;
+}
+
+// --- closed loops: the plant scores or measures them itself
+
+static pf_status fly_closed(pf_flight *f, const pf_attempt *a, int policy, pf_flown *flown,
+                            pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(f->plant);
+    const pf_policy *loop = &info->policies[policy];
+    reference *r = &f->tasks[a->task];
+    double own[PF_METRICS_MAX], score = 0;
+    pf_roll roll = pf_roll_default();
+    roll.start = f->start;
+    roll.policy = policy;
+    roll.rows = loop->rows;
+    pf_trace trace = {.score = &r->score};
+    pf_status status = PF_OK;
+    if (info->n_metrics == 0 && !r->known) {
+        status = pf_plant_roll(f->plant, &roll, &trace, error);
+        r->known = status == PF_OK;
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    roll.key = a->key;
+    roll.gains = a->gains;
+    roll.correction = a->corrections;
+    roll.disturbance = true;
+    trace = info->n_metrics > 0 ? (pf_trace){.metrics = a->metrics ? a->metrics : own}
+                                : (pf_trace){.score = &score};
+    status = pf_plant_roll(f->plant, &roll, &trace, error);
+    if (status == PF_OK && info->n_metrics > 0) {
+        flown->ret = trace.metrics[0];
+    } else if (status == PF_OK) {
+        flown->regret = r->score - score;
+        flown->nte = fmax(flown->regret, 0) / loop->norm;
+        flown->ret = pf_return(flown->nte);
+    }
+    return status;
+}
+
+pf_status pf_flight_fly(pf_flight *f, const pf_attempt *attempt, pf_flown *flown, pf_error *error)
+{
+    int policy = policy_of(f, attempt);
+    *flown = (pf_flown){NAN, NAN, NAN};
+    return policy < 0 ? fly_open(f, attempt, flown, error)
+                      : fly_closed(f, attempt, policy, flown, error);
+}
+
+pf_status pf_flight_expect(pf_flight *f, int task, const pf_model *model, int member, int n,
+                           const double *gains, double *scratch, double *nte, pf_error *error)
+{
+    const pf_kit *k = f->kit;
+    pf_status status = open_reference(f, task, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    int rows = pf_kit_task_rows(k, task);
+    size_t window = (size_t)(rows * k->n_chan);
+    double *response = scratch + pf_model_scratch(model, n);
+    pf_model_request request = {f->initial, task_command(k, task), rows, n, gains};
+    status = pf_model_roll(model, member, &request, scratch, response, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        nte[i] = distance(f, task, response + (size_t)i * window, f->tasks[task].output) /
+                 f->tasks[task].energy;
+    }
+    return status;
+}
