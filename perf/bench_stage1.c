@@ -100,7 +100,7 @@ static void fill_lists(lists *l, int m, int groups)
     }
 }
 
-static void lay_out(problem *p, bool require_probe)
+static void lay_out(problem *p, bool field)
 {
     static lists l;
     int m = p->m;
@@ -127,7 +127,7 @@ static void lay_out(problem *p, bool require_probe)
                     .j_min = .85,
                     .temperature = .05,
                     .stop = PF_STOP_LATCH,
-                    .require_probe = require_probe};
+                    .field = field};
     pf_kit_kind kind = {.predictor = "twin",
                         .source = "bench",
                         .statistic = PF_STATISTIC_MATCHED,
@@ -168,16 +168,16 @@ static void fill_kit(problem *p, pf_rng *rng)
         fill_row(b->nominal + t * BINS, healthy, rng);
         fill_row(b->changed + t * BINS, weak, rng);
         memcpy(b->edges + t * (BINS - 1), edges, sizeof edges);
-        b->m0[t] = 0;
-        b->m1[t] = 1;
+        b->centre_nominal[t] = 0;
+        b->centre_changed[t] = 1;
         b->sigma[t] = .2;
     }
     for (int q = 0; q < b->kit.n_probes; q++) {
         b->off_limit[q] = b->distance_limit[q] = 1e300; // nothing is implausible
     }
     // every task but the last is go, so the test whether all are takes as long as it can
-    for (int i = 0; i < MEMBERS * PF_SHARES; i++) {
-        b->nte[(p->m - 1) * MEMBERS * PF_SHARES + i] = 1;
+    for (int i = 0; i < MEMBERS * PF_RETURN_SHARES; i++) {
+        b->tracking_error[(p->m - 1) * MEMBERS * PF_RETURN_SHARES + i] = 1;
     }
 }
 
@@ -203,7 +203,7 @@ static void fill_responses(problem *p, pf_rng *rng)
     }
 }
 
-static void start(problem *p, int m, int groups, bool require_probe)
+static void start(problem *p, int m, int groups, bool field)
 {
     pf_rng rng;
     pf_error error;
@@ -212,7 +212,7 @@ static void start(problem *p, int m, int groups, bool require_probe)
     p->m = m;
     p->groups = groups;
     p->window_bytes = sizeof(double) * WINDOW;
-    lay_out(p, require_probe);
+    lay_out(p, field);
     fill_kit(p, &rng);
     fill_responses(p, &rng);
     size_t bytes = pf_session_size(&p->build.kit);
@@ -325,8 +325,8 @@ static void write_problem(problem *p, const char *name)
     write_numbers(file, targets * (BINS - 1), k->edges);
     write_numbers(file, targets * BINS, k->nominal);
     write_numbers(file, targets * BINS, k->changed);
-    write_numbers(file, targets, k->m0);
-    write_numbers(file, targets, k->m1);
+    write_numbers(file, targets, k->centre_nominal);
+    write_numbers(file, targets, k->centre_changed);
     write_numbers(file, targets, k->sigma);
     write_numbers(file, probes * WINDOW, p->nominal);
     write_numbers(file, targets * WINDOW, p->changed);
@@ -344,12 +344,12 @@ static void write_problem(problem *p, const char *name)
 }
 
 // Times one kit; writes its problem where name is given.
-static void time_kit(int m, int groups, bool require_probe, const char *what, const char *name)
+static void time_kit(int m, int groups, bool field, const char *what, const char *name)
 {
     static problem p;
-    start(&p, m, groups, require_probe);
+    start(&p, m, groups, field);
     bench_print(what, 1e9 * measure(&p, .4), "ns");
-    if (m == 16 && !require_probe) {
+    if (m == 16 && !field) {
         bench_print(groups > 0 ? "session_16_candidates_17_gains_groups"
                                : "session_16_candidates_17_gains",
                     (double)pf_session_size(&p.build.kit), "bytes");

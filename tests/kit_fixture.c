@@ -97,7 +97,7 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
         PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 2 * k->n_tasks + k->n_methods;
     k->n_text = k->n_names * 24;
     k->stop = (int32_t)c->stop;
-    k->require_probe = c->require_probe;
+    k->field = c->field;
     k->budget1 = c->budget1;
     k->budget2 = c->budget2;
     k->episodes = 60;
@@ -271,8 +271,8 @@ static void fill_channels(pf_fixture *f, pf_rng *rng)
     for (int t = 0; t < k->n_targets; t++) {
         fill_row(rng, n_bins, -5, disorder, f->at.nominal + t * n_bins);
         fill_row(rng, n_bins, 5, disorder, f->at.changed + t * n_bins);
-        f->at.m0[t] = between(rng, -.01, .01);
-        f->at.m1[t] = between(rng, .98, 1.02);
+        f->at.centre_nominal[t] = between(rng, -.01, .01);
+        f->at.centre_changed[t] = between(rng, .98, 1.02);
         f->at.sigma[t] = between(rng, .04, .1);
         for (int g = 0; k->n_curve > 0 && g < k->n_grid; g++) {
             f->at.curve[t * k->n_grid + g] =
@@ -313,7 +313,7 @@ static void fill_tasks(pf_fixture *f, pf_rng *rng)
         double slope = between(rng, .7, .9), rest = between(rng, 0, .01);
         for (int s = 0; s < k->n_shares; s++) {
             double away = 1 - k->shares[s];
-            f->at.nte[u * k->n_shares + s] = slope * away * away + rest;
+            f->at.tracking_error[u * k->n_shares + s] = slope * away * away + rest;
         }
     }
 }

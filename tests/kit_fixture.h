@@ -18,7 +18,7 @@ typedef struct pf_fixture_config {
     int n_members;    // of the return table
     int scale_rows;   // 1: one scale per channel, else one per row as well
     bool norm;        // the statistic of the baselines
-    bool require_probe;
+    bool field;
     bool cross;    // every probe has full rows
     bool curve;    // z has a calibrated curve
     bool recorded; // the kit holds its responses, so NULL is a predictor

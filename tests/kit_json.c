@@ -98,8 +98,8 @@ static void check_probe(json_t *j, const pf_kit *k, int q, const double **varian
                         k->edges + t * (k->n_bins - 1)));
         CHECK(same_list(json_object_get(one, "nominal"), k->n_bins, k->nominal + t * k->n_bins));
         CHECK(same_list(json_object_get(one, "changed"), k->n_bins, k->changed + t * k->n_bins));
-        CHECK(same(json_object_get(one, "m0"), k->m0[t]));
-        CHECK(same(json_object_get(one, "m1"), k->m1[t]));
+        CHECK(same(json_object_get(one, "m0"), k->centre_nominal[t]));
+        CHECK(same(json_object_get(one, "m1"), k->centre_changed[t]));
         CHECK(same(json_object_get(one, "sigma"), k->sigma[t]));
         if (k->n_curve > 0) {
             CHECK(same_list(json_object_get(one, "curve"), k->n_grid, k->curve + t * k->n_grid));
@@ -128,7 +128,7 @@ static void check_task(json_t *j, const pf_kit *k, int t)
     for (int u = 0; u < n; u++) {
         CHECK(json_integer_value(json_array_get(uses, (size_t)u)) == k->use_mech[first + u]);
         CHECK(same_matrix(json_array_get(nte, (size_t)u), k->n_members, k->n_shares,
-                          k->nte + (first + u) * k->n_members * k->n_shares));
+                          k->tracking_error + (first + u) * k->n_members * k->n_shares));
     }
 }
 

@@ -90,7 +90,7 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         plan.seed = (uint64_t)i;
         plan.prior = prior;
         plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
-        plan.require_probe = false;
+        plan.field = false;
         plan.faults = faults;
         plan.every_severity = designed;
         plan.budget1 = 8;

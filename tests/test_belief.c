@@ -518,10 +518,10 @@ static void test_certificate(void)
     const double at[9] = {-1, 0, .25, .5, .75, 1, 1.5, 2, 9},
                  value[9] = {8, 8, 5, 2, 1, 0, 2, 4, 4};
     for (int i = 0; i < 9; i++) {
-        CHECK_NEAR(pf_nte_interpolate(4, shares, nte, at[i]), value[i], 1e-15);
+        CHECK_NEAR(pf_tracking_error_at(4, shares, nte, at[i]), value[i], 1e-15);
     }
-    CHECK(pf_nte_interpolate(4, shares, nte, NAN) == 8);
-    CHECK(pf_nte_interpolate(4, shares, nte, INFINITY) == 4);
+    CHECK(pf_tracking_error_at(4, shares, nte, NAN) == 8);
+    CHECK(pf_tracking_error_at(4, shares, nte, INFINITY) == 4);
 }
 
 void test_belief(void)

@@ -81,17 +81,17 @@ static void check_bytes(void)
     }
     // what a kit for use starts from
     const pf_kit *k = &one.kit;
-    CHECK(k->prior[0] == .95 && k->hazard == 0 && k->require_probe == 1);
+    CHECK(k->prior[0] == .95 && k->hazard == 0 && k->field == 1);
     CHECK(k->budget1 == 14 && k->budget2 == 2 && k->stop == PF_STOP_LATCH);
     CHECK(k->n_grid == 17 && k->n_bins == 5 && k->g_cal == .35);
     for (int t = 0; t < k->n_targets; t++) {
-        CHECK_NEAR(k->m0[t], 0, .05);
-        CHECK_NEAR(k->m1[t], 1, .05);
+        CHECK_NEAR(k->centre_nominal[t], 0, .05);
+        CHECK_NEAR(k->centre_changed[t], 1, .05);
         CHECK_NEAR(k->sigma[t], .06, .03);
     }
     // a healthy mechanism that delivers everything tracks; none at all misses by the whole energy
-    CHECK(k->nte[20] < .01);
-    CHECK_NEAR(k->nte[0], 1, .1);
+    CHECK(k->tracking_error[20] < .01);
+    CHECK_NEAR(k->tracking_error[0], 1, .1);
     pf_plan_free(&plan);
     release(&one);
     release(&two);

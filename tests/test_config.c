@@ -108,7 +108,7 @@ static void test_good(void)
     CHECK(c.g_cal == .35 && c.bins == 8 && c.episodes == 200 && c.hazard == 0);
     CHECK(c.grid.n == 3 && c.grid.value[2] == .8 && c.prior.n == 3 && c.prior.value[0] == .9);
     CHECK(c.budget_stage1 == 8 && c.budget_stage2 == 0 && c.alpha == .1 && c.j_min == 1);
-    CHECK(c.stop == PF_STOP_BREAK && c.require_probe == 0);
+    CHECK(c.stop == PF_STOP_BREAK && c.field == 0);
     CHECK(c.sensor_noise == .001 && c.seed == 9007199254740991.0);
     pf_config_free(&c);
     CHECK(is_empty(&c));
@@ -117,7 +117,7 @@ static void test_good(void)
     CHECK(read_text(&c, "grid: 9\nprior: .05\nstop: latch\nrequire_probe: true\n", &error) ==
           PF_OK);
     CHECK(c.grid.n == 1 && c.grid.value[0] == 9 && c.prior.n == 1 && c.prior.value[0] == .05);
-    CHECK(c.stop == PF_STOP_LATCH && c.require_probe == 1);
+    CHECK(c.stop == PF_STOP_LATCH && c.field == 1);
     pf_config_free(&c);
     pf_config_free(&c);
     pf_config_free(NULL);
@@ -130,7 +130,7 @@ static void check_untouched(const pf_config *c)
     CHECK(isnan(c->seed) && isnan(c->sensor_noise));
     CHECK(c->grid.n == 0 && c->prior.n == 0 && c->bins == -1 && c->episodes == -1);
     CHECK(c->budget_stage1 == -1 && c->budget_stage2 == -1 && c->stop == -1);
-    CHECK(c->require_probe == -1);
+    CHECK(c->field == -1);
 }
 
 static void test_empty(void)

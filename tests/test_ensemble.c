@@ -115,7 +115,7 @@ static void check_kit(lab *l)
     CHECK(k->return_scale[0] == channels[0].scale && k->return_scale[1] == channels[1].scale);
     PF_CASE("the return table: good where all is delivered, bad where nothing is");
     for (int i = 0; i < k->n_uses * k->n_members; i++) {
-        const double *nte = k->nte + (size_t)i * (size_t)k->n_shares;
+        const double *nte = k->tracking_error + (size_t)i * (size_t)k->n_shares;
         CHECK(nte[20] > 0 && nte[20] < .1 && nte[0] > .5 && nte[40] > .5);
     }
     void *again = NULL;

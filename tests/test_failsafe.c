@@ -339,7 +339,7 @@ static pf_fixture *made_up(int m, int targets, pf_faults faults)
     config.m = m;
     config.targets = targets;
     config.n_probes = 1;
-    config.require_probe = true;
+    config.field = true;
     config.faults = faults;
     config.stop = PF_STOP_BREAK;
     pf_fixture *f = pf_fixture_create(&config);

@@ -42,7 +42,7 @@ static void test_suggestions(void)
                 &about, what) == PF_OK);
     pf_plant_info info = pf__description_info(&about, "exec:rig");
     CHECK_STR(info.title, "a rig");
-    CHECK(info.calm && about.timeout_s == 2.5 && info.probe && info.task);
+    CHECK(info.deterministic && about.timeout_s == 2.5 && info.probe && info.task);
     CHECK(info.probe->steps == 4 && info.probe->rows == 4 && info.probe->doublet);
     CHECK(info.probe->amplitude[0] == .2 && info.probe->amplitude[1] == -.5);
     CHECK(info.task->steps == 3 && info.task->rows == 5 && !info.task->doublet);
@@ -58,7 +58,7 @@ static void test_suggestions(void)
     PF_CASE("none of them is needed");
     CHECK(parse(",\"probe\":null", &about, what) == PF_OK);
     info = pf__description_info(&about, "exec:rig");
-    CHECK(!info.calm && !info.probe && !info.task && !info.reveal && about.timeout_s == 0);
+    CHECK(!info.deterministic && !info.probe && !info.task && !info.reveal && about.timeout_s == 0);
     CHECK_STR(info.title, "rig");
     pf__description_free(&about);
 }

@@ -407,8 +407,8 @@ static void test_ranges(copy *c)
         {"edges", k->edges, (size_t)k->n_targets * (size_t)(k->n_bins - 1), -1e301, 1e301},
         {"nominal", k->nominal, rows, 0, 1.1},
         {"changed", k->changed, rows, 0, 1.1},
-        {"m0", k->m0, (size_t)k->n_targets, -1e301, 1e301},
-        {"m1", k->m1, (size_t)k->n_targets, -1e301, 1e301},
+        {"m0", k->centre_nominal, (size_t)k->n_targets, -1e301, 1e301},
+        {"m1", k->centre_changed, (size_t)k->n_targets, -1e301, 1e301},
         {"sigma", k->sigma, (size_t)k->n_targets, 0, 1e13},
         {"curve", k->curve, (size_t)k->n_curve * (size_t)k->n_grid, -1e301, 1e301},
         {"cross", k->cross, (size_t)k->n_cross, 0, 1.1},
@@ -419,7 +419,8 @@ static void test_ranges(copy *c)
         {"task_reveal", k->task_reveal, (size_t)k->n_tasks, -1, 1e13},
         {"task_importance", k->task_importance, (size_t)k->n_tasks, -1, 1e13},
         {"shares", k->shares, (size_t)k->n_shares, -1, 1e7},
-        {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, -1, 1e301},
+        {"nte", k->tracking_error, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares,
+         -1, 1e301},
         {"threshold", k->threshold, (size_t)k->n_methods, -.1, 1.1},
         {"off_limit", k->off_limit, (size_t)k->n_probes, 0, 1e301},
         {"distance_limit", k->distance_limit, (size_t)k->n_probes, 0, 1e301},
@@ -478,7 +479,7 @@ static void test_structure(copy *c)
     damage_number(c, k->prior, k->prior[0] - .01, "prior sums", __LINE__);
     damage_number(c, k->nominal, k->nominal[0] / 2, "nominal row", __LINE__);
     damage_number(c, k->changed, k->changed[0] / 2, "changed row", __LINE__);
-    damage_number(c, k->m1, k->m0[0], "centres of target 0", __LINE__);
+    damage_number(c, k->centre_changed, k->centre_nominal[0], "centres of target 0", __LINE__);
     damage_number(c, k->edges + 1, k->edges[0] - 1, "edges of target 0", __LINE__);
     damage_number(c, k->lo + 2, 2, "limits of mechanism 2", __LINE__);
     damage_number(c, k->hi + 3, NAN, "limits of mechanism 3", __LINE__);
@@ -530,7 +531,7 @@ static void test_misfits(copy *c)
                    {DIM_statistic, 2, "statistic"},
                    {DIM_statistic, 1, "matched statistic"},
                    {DIM_stop, 2, "stop"},
-                   {DIM_require_probe, 2, "require_probe"},
+                   {DIM_field, 2, "require_probe"},
                    {DIM_budget1, 0, "budget1"},
                    {DIM_budget2, 100001, "budget2"},
                    {DIM_faults, 2, "faults"},
@@ -568,8 +569,8 @@ static void test_too_many_targets(void)
     k.target_mech = mech;
     double *rows = filled(9 * (size_t)k.n_bins, 1 / (double)k.n_bins);
     double *zero = filled(9 * (size_t)k.n_bins, 0), *one = filled(9, 1);
-    k.edges = k.m0 = zero;
-    k.m1 = k.sigma = one;
+    k.edges = k.centre_nominal = zero;
+    k.centre_changed = k.sigma = one;
     k.nominal = k.changed = rows;
     CHECK(pf_kit_check(&k, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "probe 1 has too many targets");

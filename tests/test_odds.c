@@ -61,7 +61,7 @@ static void test_single_candidate(void)
     for (int round = 0; round < 200; round++) {
         pf_fixture_config config = many_config(1, 1);
         config.hazard = round % 2 ? .05 : 0;
-        config.require_probe = round % 3 == 0;
+        config.field = round % 3 == 0;
         pf_fixture *many = pf_fixture_create(&config);
         config.faults = PF_FAULTS_ONE;
         pf_fixture *one = pf_fixture_create(&config);
@@ -418,7 +418,7 @@ static size_t snapshot(const pf_session *s, unsigned char *out)
                  {&s->stage, sizeof(int)},
                  {&s->alarm, sizeof(bool)},
                  {s->probed, m + 1},
-                 {s->bandit_w, m * sizeof(double)}};
+                 {s->own_evidence, m * sizeof(double)}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         memcpy(out + at, parts[i].data, parts[i].bytes);
         at += parts[i].bytes;
@@ -456,7 +456,7 @@ static void test_invariants(void)
 {
     PF_CASE("refused tells and answers leave a session as it was, in both stages");
     pf_fixture_config config = many_config(3, 3);
-    config.require_probe = true;
+    config.field = true;
     config.j_min = 1; // never ready early
     pf_fixture *f = pf_fixture_create(&config);
     pf_session *s = pf_fixture_session(f, NULL, 1);

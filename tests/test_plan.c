@@ -40,7 +40,7 @@ static void check_defaults(void)
         return;
     }
     CHECK(plan.n_mech == 3 && plan.n_chan == 2 && plan.n_probes == 2 && plan.n_tasks == 2);
-    CHECK(plan.budget1 == 8 && plan.budget2 == 2 && plan.require_probe);
+    CHECK(plan.budget1 == 8 && plan.budget2 == 2 && plan.field);
     CHECK(plan.stop == PF_STOP_LATCH && plan.hazard == 0);
     CHECK(plan.prior[0] == .95 && plan.prior[1] == .025);
     CHECK(plan.n_grid == 17 && fabs(plan.grid[4] - .35) < 1e-12);

@@ -84,12 +84,12 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
         size_t bytes = sizeof(double) * (size_t)a->m * (size_t)a->n_grid;
         count->spoiled += memcmp(a->severity, b->severity, bytes) != 0;
         if (b->stage == 1) {
-            spoil_severity(b, !f->config.require_probe);
+            spoil_severity(b, !f->config.field);
         }
     }
     // only the early end `ready` may come from the severity
     bool early = a->done == PF_DONE_READY || b->done == PF_DONE_READY;
-    CHECK(early ? f->config.require_probe : (a->stage != 1) == (b->stage != 1));
+    CHECK(early ? f->config.field : (a->stage != 1) == (b->stage != 1));
     count->ready += early;
     count->alarms += a->alarm;
     free(response);
@@ -120,7 +120,7 @@ static void test_orthogonality(void)
                 config.n_bins = 2 + below(5);
                 config.n_grid = 3 + below(10);
                 config.stop = round % 2 ? PF_STOP_BREAK : PF_STOP_LATCH;
-                config.require_probe = require;
+                config.field = require;
                 config.hazard = round % 3 ? .05 : 0;
                 config.cross = round % 4 == 0;
                 config.curve = round % 5 == 0;

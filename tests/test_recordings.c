@@ -264,7 +264,7 @@ static void check_numbers(const recording *r, const pf_kit *k)
         missed += pow((y[i] - mean[1][i]) / k->scale[i % CHAN], 2);
         whole += pow(mean[1][i] / k->scale[i % CHAN], 2);
     }
-    const double *row = k->nte + (size_t)(1 * k->n_members + 2) * (size_t)k->n_shares;
+    const double *row = k->tracking_error + (size_t)(1 * k->n_members + 2) * (size_t)k->n_shares;
     CHECK_NEAR(row[20], missed / whole, 1e-12);
     CHECK_NEAR(row[10], .25 + missed / whole, 1e-12);
     CHECK_NEAR(row[40], 1 + missed / whole, 1e-12);
@@ -285,7 +285,7 @@ static void test_plain(void)
     CHECK(k->n_mech == 3 && k->n_chan == 2 && k->n_probes == 2 && k->n_targets == 2);
     CHECK(k->n_state == 0 && k->n_tasks == 2 && k->n_members == 20 && k->episodes == 40);
     CHECK(k->n_grid == 17 && k->n_bins == 5 && k->n_curve == 0 && k->n_cross == 0);
-    CHECK(k->budget1 == 8 && k->budget2 == 2 && k->stop == PF_STOP_LATCH && k->require_probe == 1);
+    CHECK(k->budget1 == 8 && k->budget2 == 2 && k->stop == PF_STOP_LATCH && k->field == 1);
     CHECK(k->g_cal == .35 && k->prior[0] == .95 && k->prior[1] == .025 && k->hazard == 0);
     CHECK(k->alpha == .1 && k->j_min == .85 && k->temperature == .05 && k->alarm_trials == 2000);
     CHECK(isinf(k->lo[1]) && isinf(k->hi[2]) && k->task_reveal[0] == .5 && k->weight[1] == .5);
@@ -372,7 +372,8 @@ static void test_group(void)
         CHECK(m.kit.n_uses == 2 && m.kit.budget1 == 8 && m.kit.cross_ratio >= 1);
         // the error of a run counts once, however many mechanisms its task uses
         size_t members = (size_t)m.kit.n_members, shares = (size_t)m.kit.n_shares;
-        CHECK(m.kit.nte[20] > 0 && m.kit.nte[20] == m.kit.nte[members * shares + 20]);
+        CHECK(m.kit.tracking_error[20] > 0 &&
+              m.kit.tracking_error[20] == m.kit.tracking_error[members * shares + 20]);
         check_sessions(&m.kit, &r.w);
     }
     free(m.bytes);

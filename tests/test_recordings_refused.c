@@ -88,7 +88,7 @@ static void test_with_plan(void)
         const pf_kit *k = &m.kit;
         CHECK(recording_kits_agree(&m, &bare));
         CHECK(k->n_grid == 3 && k->n_bins == 4 && k->budget1 == 5 && k->budget2 == 1);
-        CHECK(k->stop == PF_STOP_BREAK && k->require_probe == 0 && k->seed == 11);
+        CHECK(k->stop == PF_STOP_BREAK && k->field == 0 && k->seed == 11);
         CHECK(k->hazard == .01 && k->prior[2] == .06 && k->alarm_trials == 300);
         CHECK(k->n_state == 0 && k->episodes == 40 && k->lo[1] == -2 && k->hi[2] == 1);
         CHECK(k->charge[0] == .5 && k->task_importance[1] == 2 && k->scale[1] == .5);
@@ -97,8 +97,8 @@ static void test_with_plan(void)
         CHECK_STR(pf_kit_mechanism_name(k, 2), "starboard");
         // the current mechanism of the second task carries no error
         size_t row = 2 * (size_t)k->n_members * (size_t)k->n_shares;
-        CHECK_NEAR(k->nte[row + 20], 0, 1e-15);
-        CHECK_NEAR(k->nte[row + 10], .25, 1e-15);
+        CHECK_NEAR(k->tracking_error[row + 20], 0, 1e-15);
+        CHECK_NEAR(k->tracking_error[row + 10], .25, 1e-15);
     }
     free(m.bytes);
     free(bare.bytes);

@@ -29,7 +29,7 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     plan.alarm_trials = 20;
     plan.members = 1;
     plan.every_severity = false;
-    plan.require_probe = false;
+    plan.field = false;
     good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
            pf_kit_load(kit, *bytes, n, &error) == PF_OK;
     pf_plan_free(&plan);

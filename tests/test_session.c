@@ -37,8 +37,8 @@ static state state_of(const pf_session *s)
     pf_sha256_update(&sha, s->belief, (m + 1) * d);
     pf_sha256_update(&sha, s->severity, masses);
     pf_sha256_update(&sha, s->joint.mass, masses);
-    pf_sha256_update(&sha, s->bandit_w, m * d);
-    pf_sha256_update(&sha, s->bandit_count, m * sizeof(int));
+    pf_sha256_update(&sha, s->own_evidence, m * d);
+    pf_sha256_update(&sha, s->own_readings, m * sizeof(int));
     pf_sha256_update(&sha, s->probed, (m + 1) * sizeof(bool));
     pf_sha256_update(&sha, s->skipped, probes * sizeof(bool));
     pf_sha256_update(&sha, s->schedule, probes * sizeof(int));
@@ -118,7 +118,7 @@ static void test_counting(void)
         config.seed = (uint64_t)round;
         config.m = 1 + below(5);
         config.norm = round % 3 == 0;
-        config.require_probe = round % 2;
+        config.field = round % 2;
         config.budget1 = 1 + below(12);
         config.budget2 = below(4);
         pf_fixture *f = pf_fixture_create(&config);
@@ -352,7 +352,7 @@ static void test_ready(void)
 {
     PF_CASE("require_probe: a healthy machine ends ready, all looked at, all go");
     pf_fixture_config config = pf_fixture_config_default();
-    config.require_probe = true;
+    config.field = true;
     config.disorder = 0;
     config.prior0 = .95;
     pf_fixture *f = pf_fixture_create(&config);
@@ -382,7 +382,7 @@ static void test_unlooked_first(void)
 {
     PF_CASE("after an alarm with require_probe, what was not looked at comes first");
     pf_fixture_config config = pf_fixture_config_default();
-    config.require_probe = true;
+    config.field = true;
     config.disorder = 0;
     int alarms = 0;
     for (int round = 0; round < 100; round++) {
@@ -425,7 +425,7 @@ static void test_readiness(void)
 {
     PF_CASE("readiness changes nothing and answers the same twice");
     pf_fixture_config config = pf_fixture_config_default();
-    config.require_probe = true;
+    config.field = true;
     config.hazard = .01;
     pf_fixture *f = pf_fixture_create(&config);
     pf_session *s = pf_fixture_session(f, "eg-mpt", 0), *quiet = pf_fixture_session(f, NULL, 0);

@@ -73,7 +73,7 @@ static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, f
         const pf_task_readiness *task = pf_session_task(s, t);
         bool sound = isfinite(task->mean) && isfinite(task->lower) && task->lower >= k->j_min;
         for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
-            sound = sound && (!k->require_probe || k->use_mech[u] == 0 || looked[k->use_mech[u]]);
+            sound = sound && (!k->field || k->use_mech[u] == 0 || looked[k->use_mech[u]]);
         }
         n->go += task->decision == PF_GO;
         n->unsound_go += task->decision == PF_GO && !sound;
@@ -128,7 +128,7 @@ static void test_garbage(void)
         config.rows = 1 + config.targets;
         config.n_members = 1 + below(2);
         config.norm = config.targets == 1 && below(2);
-        config.require_probe = kit % 2;
+        config.field = kit % 2;
         config.stop = below(2) ? PF_STOP_BREAK : PF_STOP_LATCH;
         config.budget1 = 1 + below(6);
         config.cross = config.targets > 1 && below(2);
@@ -163,7 +163,7 @@ static void test_collinear(void)
     config.m = 4;
     config.targets = 3;
     config.n_probes = 1;
-    config.require_probe = true;
+    config.field = true;
     for (int cross = 0; cross < 2; cross++) {
         config.cross = cross;
         pf_fixture *f = pf_fixture_create(&config);
@@ -184,7 +184,7 @@ static void test_collinear(void)
         for (int t = 0; t < 2; t++) {
             CHECK(!reading[t].usable && !reading[t].gate && reading[t].category == -1);
             CHECK(isnan(reading[t].score) && isnan(reading[t].coordinate) && reading[t].ratio == 1);
-            CHECK(!pf_session_probed(s, t + 1) && s->bandit_count[t] == 0);
+            CHECK(!pf_session_probed(s, t + 1) && s->own_readings[t] == 0);
             CHECK(cross || fabs(s->belief[t + 1] / s->belief[0] - before[1] / before[0]) < 1e-15);
         }
         CHECK(memcmp(severity, s->severity, sizeof severity) == 0);
@@ -287,7 +287,7 @@ static void check_reading(const pf_fixture *f, const pf_session *s, const pf_tel
         hh += h * h;
     }
     const pf_reading *got = &s->readings[0];
-    double z = (rh / hh - k->m0[t]) / (k->m1[t] - k->m0[t]);
+    double z = (rh / hh - k->centre_nominal[t]) / (k->centre_changed[t] - k->centre_nominal[t]);
     int category = 0;
     while (category < k->n_bins - 1 && k->edges[t * (k->n_bins - 1) + category] < got->score) {
         category++;
@@ -484,7 +484,7 @@ static void test_nonsense(void)
 {
     PF_CASE("a finite but absurd prediction is refused or is no look, never a nominal reading");
     pf_fixture_config config = pf_fixture_config_default();
-    config.require_probe = true;
+    config.field = true;
     config.targets = 1;
     pf_fixture *f = pf_fixture_create(&config);
     pf_session *s = pf_fixture_session(f, "eg-mpt", 0);

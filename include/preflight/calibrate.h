@@ -77,7 +77,7 @@ typedef struct pf_plan {
     int budget1, budget2;
     double alpha, j_min, temperature;
     pf_stop stop;
-    bool require_probe;
+    bool field;
     double sensor_noise; // multiple of the plant's own noise, or of the scale where it has none
     uint64_t seed;       // below 2^53
     int alarm_trials;

@@ -10,10 +10,10 @@ extern "C" {
 #endif
 
 // A normalised tracking error is clipped here before it becomes a return.
-#define PF_NTE_MAX 10.0
+#define PF_TRACKING_ERROR_MAX 10.0
 
-// Return of a task: exp(-min(nte, 10)).
-PF_API double pf_return(double nte);
+// Return of a task: exp(-min(tracking_error, 10)).
+PF_API double pf_return(double tracking_error);
 
 // Sum of squared differences of two trajectories (rows x n_chan), each channel divided by its
 // scale: numerator and denominator of the normalised tracking error.
@@ -21,7 +21,8 @@ PF_API double pf_tracking_distance(int rows, int n_chan, const double *scale, co
                                    const double *b);
 
 // NTE from a table over delivered shares, linear between the points and constant beyond the ends.
-PF_API double pf_nte_interpolate(int n, const double *shares, const double *nte, double share);
+PF_API double pf_tracking_error_at(int n, const double *shares, const double *tracking_error,
+                                   double share);
 
 // Predictive mean and variance of a task's return, and the bound they support.
 typedef struct pf_prediction {

@@ -62,7 +62,7 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(n_text)      /* bytes of `text` */                                                           \
     X(statistic)   /* pf_statistic */                                                              \
     X(stop)        /* pf_stop */                                                                   \
-    X(require_probe)                                                                               \
+    X(field)                                                                                       \
     X(budget1)  /* opportunities of stage 1 */                                                     \
     X(budget2)  /* recovery probes */                                                              \
     X(episodes) /* calibration episodes per class */                                               \
@@ -102,8 +102,8 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(31, double, edges, (size_t)k->n_targets *(size_t)(k->n_bins - 1))                            \
     X(32, double, nominal, (size_t)k->n_targets *(size_t)k->n_bins)                                \
     X(33, double, changed, (size_t)k->n_targets *(size_t)k->n_bins)                                \
-    X(34, double, m0, k->n_targets)                                                                \
-    X(35, double, m1, k->n_targets)                                                                \
+    X(34, double, centre_nominal, k->n_targets)                                                    \
+    X(35, double, centre_changed, k->n_targets)                                                    \
     X(36, double, sigma, k->n_targets)                                                             \
     X(37, double, curve, (size_t)k->n_curve *(size_t)k->n_grid)                                    \
     X(38, double, cross, k->n_cross) /* per probe: targets x targets x K, p(c_k | i) */            \
@@ -116,7 +116,7 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(45, double, task_reveal, k->n_tasks)                                                         \
     X(46, double, task_importance, k->n_tasks)                                                     \
     X(47, double, shares, k->n_shares)                                                             \
-    X(48, double, nte, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)               \
+    X(48, double, tracking_error, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)    \
     X(49, double, threshold, k->n_methods)                                                         \
     X(50, double, off_limit, k->n_probes)  /* largest plausible rms off the signatures */          \
     X(51, double, signature, k->n_targets) /* typical |h|; a tenth of it is no look. 0: unknown */ \

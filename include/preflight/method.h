@@ -28,9 +28,9 @@ typedef struct pf_look {
     double g_cal;
     int mechanism;
     const pf_channel_row *row;
-    double bandit_w;  // cumulative log-likelihood ratio of the mechanism
-    int bandit_count; // times it was looked at
-    int opportunity;  // t, from 0
+    double own_evidence; // cumulative log-likelihood ratio of the mechanism
+    int own_readings;    // times it was looked at
+    int opportunity;     // t, from 0
 } pf_look;
 
 // Value of one target before division by the charge; values of a probe's targets are added.

@@ -88,7 +88,8 @@ typedef struct pf_plant_info {
     // What its random streams are named after. Nullable: the name. A process plant gives its own
     // name, so that results do not depend on where its program lies.
     const char *environment;
-    bool calm; // no disturbance of its own: the same start and commands give the same response
+    bool deterministic;   // no disturbance of its own: the same start and commands give the same
+                          // response
     const double *charge; // of a default probe per step, by candidate. Nullable: .01.
     // A plant whose policies have returns in measures of its own; 0 for all others.
     int n_metrics;              // what it measures of a policy; the first is "return"

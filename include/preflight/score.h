@@ -63,8 +63,9 @@ PF_API bool pf_match_window(int n, const double *response, const double *nominal
 // The reading of the norm statistic: a score without direction.
 PF_API pf_match pf_match_norm(double norm);
 
-// z = (coefficient - m0)/(m1 - m0) (Eq. matched_coordinate): 0 nominal, 1 at g_cal.
-PF_API double pf_coordinate(double coefficient, double m0, double m1);
+// z = (coefficient - centre_nominal)/(centre_changed - centre_nominal) (Eq. matched_coordinate): 0
+// nominal, 1 at g_cal.
+PF_API double pf_coordinate(double coefficient, double centre_nominal, double centre_changed);
 
 #ifdef __cplusplus
 }

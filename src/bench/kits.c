@@ -160,7 +160,7 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
 static bool is_pooled(const pf_kits_request *r)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
-    return info->calm && !r->model && pf_plant_is_process(info->name);
+    return info->deterministic && !r->model && pf_plant_is_process(info->name);
 }
 
 void pf_kits_key(const pf_kits_request *r, char key[65])
@@ -293,7 +293,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     plan->severity_curve = false; // the paper's line
     plan->faults = group ? r->group.faults : PF_FAULTS_ONE;
     plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
-    plan->require_probe = false;
+    plan->field = false;
     plan->stop = PF_STOP_LATCH;
     plan->budget1 = PF_RESPONSES_OPPORTUNITIES;
     plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;

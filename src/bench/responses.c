@@ -84,7 +84,7 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
 {
     const pf_kit *k = r->kit;
     r->model = model;
-    r->n_members = pf_plant_get_info(r->plant)->calm ? 1 : PF_RESPONSES_DRAWS;
+    r->n_members = pf_plant_get_info(r->plant)->deterministic ? 1 : PF_RESPONSES_DRAWS;
     if (!model) {
         return PF_OK;
     }

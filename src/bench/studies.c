@@ -27,7 +27,7 @@ typedef struct study {
     pf_plant *twin;  // what predicts; mismatched in one study
     double noise;    // multiple of the sensor noise
     double grid[GRID];
-    double m0, m1;
+    double centre_nominal, centre_changed;
     double edges[BINS - 1];
     double channel[GRID][BINS]; // p(c | g)
     double factor[N * N];       // Cholesky factor of the residual covariance
@@ -183,8 +183,8 @@ static pf_status fit_channel(study *s, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    s->m0 = s->recentre ? pf_fit_median(CENTRES, b0, scratch) : 0;
-    s->m1 = s->recentre ? pf_fit_median(CENTRES, b1, scratch) : 1;
+    s->centre_nominal = s->recentre ? pf_fit_median(CENTRES, b0, scratch) : 0;
+    s->centre_changed = s->recentre ? pf_fit_median(CENTRES, b1, scratch) : 1;
     pf_fit_edges(CENTRES, nominal, CENTRES, fault, BINS, s->edges, scratch);
     for (int k = 0; k < GRID && status == PF_OK; k++) {
         double score[CHANNEL_EPISODES], b[CHANNEL_EPISODES];
@@ -323,7 +323,8 @@ static pf_status score_gain(study *s, int truth, int responses, pf_trial_result 
         }
         pf_severity_reset(GRID, posterior[PF_ARM_TRANSPORT]);
         pf_severity_update(GRID, posterior[PF_ARM_TRANSPORT], s->expected,
-                           pf_coordinate(m.coefficient, s->m0, s->m1), sigma * s->noise);
+                           pf_coordinate(m.coefficient, s->centre_nominal, s->centre_changed),
+                           sigma * s->noise);
         from_category(s, m.score, posterior[PF_ARM_CATEGORY]);
         for (int arm = 0; arm < PF_ARMS; arm++) {
             add_scores(s, posterior[arm], truth, weight, results[arm].value);
@@ -394,7 +395,8 @@ static pf_status measure(pf_responses *responses, const pf_kit *kit, uint64_t se
         if (status != PF_OK) {
             return status;
         }
-        double z = pf_coordinate(e->match[0].coefficient, kit->m0[target], kit->m1[target]);
+        double z = pf_coordinate(e->match[0].coefficient, kit->centre_nominal[target],
+                                 kit->centre_changed[target]);
         sum += z;
         square += z * z;
     }

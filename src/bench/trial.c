@@ -453,7 +453,7 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
         pf_predict_return(d->info->draws, d->n, d->probability, d->returns, d->setup->alpha);
     pf_why why;
     *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
-    bool simulated = !d->info->calm || task == d->measured;
+    bool simulated = !d->info->deterministic || task == d->measured;
     double corrected = recovered(d);
     if (simulated) {
         status = domain_fly(d, task, *go ? d->correction : d->none, metrics, error);
@@ -850,7 +850,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     pf_kit view = *kit;
     view.budget2 = setup->budget2;
     view.stop = setup->stop;
-    view.require_probe = 0;
+    view.field = 0;
     pf_session_config config = {method, pf_responses_stream(responses, PF_PURPOSE_METHOD, 0)};
     pf_status status = pf_session_init(&p.session, &view, &config, memory, bytes, error);
     if (status == PF_OK) {

@@ -73,7 +73,7 @@ static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *er
     w->peaks = pf_arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
     for (size_t i = 0; !arena->failed && i < methods; i++) {
         w->kits[i] = *a->kits[i];
-        w->kits[i].require_probe = 0;
+        w->kits[i].field = 0;
         w->kits[i].stop = PF_STOP_LATCH;
         // a kit that is not valid is reported as such, not as a session of no size
         pf_status status = pf_kit_check(&w->kits[i], error);

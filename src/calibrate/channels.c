@@ -151,16 +151,16 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     if (status != PF_OK) {
         return status;
     }
-    b->m0[at] = pf_fit_median(*n0, f->coefficient[0], f->scratch);
-    b->m1[at] = pf_fit_median(n1, f->coefficient[1], f->scratch);
-    double apart = fabs(b->m1[at] - b->m0[at]);
+    b->centre_nominal[at] = pf_fit_median(*n0, f->coefficient[0], f->scratch);
+    b->centre_changed[at] = pf_fit_median(n1, f->coefficient[1], f->scratch);
+    double apart = fabs(b->centre_changed[at] - b->centre_nominal[at]);
     double dispersion = pf_fit_dispersion(n1, f->coefficient[1], f->scratch);
     double worst = fmax(dispersion, pf_fit_dispersion(*n0, f->coefficient[0], f->scratch));
     char why[200] = "";
     if (!(apart > 1e-9)) {
         snprintf(why, sizeof why, "the responses at gain 1 and g_cal coincide; use %s",
                  f->source->stronger);
-    } else if ((f->source->apart || f->plan->require_probe) && apart < 3 * worst) {
+    } else if ((f->source->apart || f->plan->field) && apart < 3 * worst) {
         snprintf(why, sizeof why,
                  "nominal and weakened responses lie %.3g dispersions apart, at least 3 are "
                  "needed; use %s",
@@ -179,7 +179,8 @@ static int collect_coordinates(const fitter *f, const pf_samples *s, int at, int
 {
     int n = collect(s, target, f->score[1], f->values);
     for (int i = 0; i < n; i++) {
-        f->values[i] = pf_coordinate(f->values[i], f->build->m0[at], f->build->m1[at]);
+        f->values[i] =
+            pf_coordinate(f->values[i], f->build->centre_nominal[at], f->build->centre_changed[at]);
     }
     return n;
 }

@@ -34,12 +34,12 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     for (int t = 0; t < plan->n_tasks; t++) {
         k->n_reach = plan->tasks[t].policy_index >= 0 ? k->n_uses : k->n_reach;
     }
-    k->n_shares = PF_SHARES;
+    k->n_shares = PF_RETURN_SHARES;
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
     k->stop = plan->stop;
-    k->require_probe = plan->require_probe;
+    k->field = plan->field;
     k->budget1 = plan->budget1;
     k->budget2 = plan->budget2;
     k->episodes = plan->episodes;
@@ -187,7 +187,7 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
         b->prior[j] = plan->prior[j];
     }
     memcpy(b->grid, plan->grid, sizeof(double) * (size_t)plan->n_grid);
-    for (int i = 0; i < PF_SHARES; i++) {
+    for (int i = 0; i < PF_RETURN_SHARES; i++) {
         b->shares[i] = i * .05;
     }
     fill_probes(b, plan);

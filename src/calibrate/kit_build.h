@@ -46,6 +46,6 @@ pf_status pf_kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_b
 void pf_kit_build_free(pf_kit_build *build);
 
 // Points of the return table: 0, .05, ..., 2.
-enum { PF_SHARES = 41 };
+enum { PF_RETURN_SHARES = 41 };
 
 #endif

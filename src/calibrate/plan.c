@@ -211,7 +211,7 @@ static void build_settings(pf_plan_builder *b)
     p->j_min = or_default(c->j_min, .85);
     p->temperature = .05;
     p->stop = c->stop < 0 ? PF_STOP_LATCH : (pf_stop)c->stop;
-    p->require_probe = c->require_probe < 0 ? true : c->require_probe;
+    p->field = c->field < 0 ? true : c->field;
     p->sensed_start = c->sensed_start > 0;
     p->scale = c->scale < 0 ? PF_SCALE_AUTO : (pf_scale_rule)c->scale;
     p->faults = c->faults < 0 ? PF_FAULTS_ONE : (pf_faults)c->faults;

@@ -334,7 +334,7 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
     plan->j_min = .85;
     plan->temperature = .05;
     plan->stop = PF_STOP_LATCH;
-    plan->require_probe = true;
+    plan->field = true;
     plan->every_severity = true;
     plan->alarm_trials = 2000;
     plan->alarm_rate = .05;

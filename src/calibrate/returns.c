@@ -44,7 +44,7 @@ static pf_status plant_errors(pf_plant_source *c, pf_worker *w, const member_run
                               pf_roll *roll, pf_error *error)
 {
     pf_status status = PF_OK;
-    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
+    for (int s = 0; s < PF_RETURN_SHARES && status == PF_OK; s++) {
         w->gains[run->mechanism] = c->build.shares[s];
         status = roll_task(c, w, run->task, roll, w->response, error);
         run->nte[s] = tracking_error(c, run, w->response, w->predicted);
@@ -67,16 +67,16 @@ static pf_status model_errors(pf_plant_source *c, pf_worker *w, const member_run
     if (status == PF_OK) {
         status = pf__initial_check(pf_plant_get_info(w->plant), w->start, error);
     }
-    for (int i = 0; i < PF_SHARES * n_mech; i++) {
+    for (int i = 0; i < PF_RETURN_SHARES * n_mech; i++) {
         w->table_gains[i] = i % n_mech == run->mechanism ? c->build.shares[i / n_mech] : 1;
     }
-    pf_model_request request = {w->start, t->command, t->rows, PF_SHARES, w->table_gains};
+    pf_model_request request = {w->start, t->command, t->rows, PF_RETURN_SHARES, w->table_gains};
     int member = run->member % pf_model_get_info(c->model)->n_members;
     if (status == PF_OK) {
         status = pf_model_roll(c->model, member, &request, w->table_scratch, w->table, error);
     }
     size_t window = (size_t)t->rows * (size_t)c->plan->n_chan;
-    for (size_t s = 0; s < PF_SHARES && status == PF_OK; s++) {
+    for (size_t s = 0; s < PF_RETURN_SHARES && status == PF_OK; s++) {
         run->nte[s] = tracking_error(c, run, w->table + s * window, w->response);
     }
     return status;
@@ -89,12 +89,12 @@ static pf_status own_errors(pf_plant_source *c, pf_worker *w, int policy, int me
 {
     const pf_plant_info *info = pf_plant_get_info(w->plant);
     size_t mech = (size_t)info->n_mech, draws = (size_t)info->draws;
-    double *returns = malloc((draws + 1 + mech) * PF_SHARES * sizeof *returns);
+    double *returns = malloc((draws + 1 + mech) * PF_RETURN_SHARES * sizeof *returns);
     if (!returns) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
     }
-    double *beyond = returns + draws * PF_SHARES, *gains = beyond + PF_SHARES;
-    for (size_t i = 0; i < PF_SHARES * mech; i++) {
+    double *beyond = returns + draws * PF_RETURN_SHARES, *gains = beyond + PF_RETURN_SHARES;
+    for (size_t i = 0; i < PF_RETURN_SHARES * mech; i++) {
         gains[i] = i % mech == (size_t)mechanism ? c->build.shares[i / mech] : 1;
     }
     pf_roll reset = pf_roll_default();
@@ -104,7 +104,7 @@ static pf_status own_errors(pf_plant_source *c, pf_worker *w, int policy, int me
                      .start = w->start,
                      .policy = policy,
                      .correction = w->gains,
-                     .n = PF_SHARES,
+                     .n = PF_RETURN_SHARES,
                      .gains = gains};
     for (int i = 0; i < info->n_mech; i++) {
         w->gains[i] = 1;
@@ -112,7 +112,7 @@ static pf_status own_errors(pf_plant_source *c, pf_worker *w, int policy, int me
     if (status == PF_OK) {
         status = pf_plant_forecast(w->plant, &f, returns, beyond, error);
     }
-    for (int s = 0; s < PF_SHARES && status == PF_OK; s++) {
+    for (int s = 0; s < PF_RETURN_SHARES && status == PF_OK; s++) {
         nte[s] = -log(fmax(returns[s], exp(-10)));
     }
     free(returns);
@@ -137,8 +137,8 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     pf_roll roll = pf_roll_default();
     roll.key = pf_key_stream(plan->seed, plan->environment, member, PF_PURPOSE_MEMBER, 0);
     if (t->policy_index >= 0 && pf_plant_get_info(w->plant)->n_metrics > 0) {
-        return own_errors(c, w, t->policy_index, j, roll.key, c->build.nte + item * PF_SHARES,
-                          error);
+        return own_errors(c, w, t->policy_index, j, roll.key,
+                          c->build.tracking_error + item * PF_RETURN_SHARES, error);
     }
     roll.command = w->still;
     pf_status status = roll_task(c, w, task, &roll, w->nominal, error);
@@ -156,7 +156,8 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
         return pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel", t->name);
     }
     roll.disturbance = true;
-    member_run run = {task, j, (int)member, energy, c->build.nte + item * PF_SHARES};
+    member_run run = {task, j, (int)member, energy,
+                      c->build.tracking_error + item * PF_RETURN_SHARES};
     return c->model ? model_errors(c, w, &run, &roll, error)
                     : plant_errors(c, w, &run, &roll, error);
 }
@@ -167,15 +168,16 @@ static bool stops_at_one(const pf_plant_source *c, size_t use)
 {
     const double *shares = c->build.shares;
     int one = 1;
-    while (one < PF_SHARES - 1 && shares[one] < 1) {
+    while (one < PF_RETURN_SHARES - 1 && shares[one] < 1) {
         one++;
     }
     bool moved = false;
     int members = c->build.kit.n_members;
     for (int member = 0; member < members; member++) {
-        const double *nte = c->build.nte + (use * (size_t)members + (size_t)member) * PF_SHARES;
+        const double *nte =
+            c->build.tracking_error + (use * (size_t)members + (size_t)member) * PF_RETURN_SHARES;
         moved = moved || nte[one - 1] != nte[one];
-        for (int s = one + 1; s < PF_SHARES; s++) {
+        for (int s = one + 1; s < PF_RETURN_SHARES; s++) {
             if (nte[s] != nte[one]) {
                 return false;
             }

@@ -30,9 +30,9 @@ static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window,
         return status;
     }
     size_t d = sizeof(double);
-    w->table = pf_arena_take(&c->arena, PF_SHARES * window, d);
-    w->table_gains = pf_arena_take(&c->arena, PF_SHARES * (size_t)k->n_mech, d);
-    w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_SHARES), d);
+    w->table = pf_arena_take(&c->arena, PF_RETURN_SHARES * window, d);
+    w->table_gains = pf_arena_take(&c->arena, PF_RETURN_SHARES * (size_t)k->n_mech, d);
+    w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_RETURN_SHARES), d);
     return PF_OK;
 }
 

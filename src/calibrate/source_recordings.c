@@ -318,7 +318,7 @@ static pf_status fill_returns(void *self, pf_error *error)
 {
     recorded *r = self;
     const pf_kit *k = &r->build.kit;
-    double *row = r->build.nte;
+    double *row = r->build.tracking_error;
     for (int task = 0; task < k->n_tasks; task++) {
         int candidates = 0;
         for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {

@@ -56,7 +56,7 @@ static void print_summary(const char *path, const pf_kit *k, bool json)
 // A library may leave a candidate out; then its tasks stay no-go where looks are required.
 static void warn_unprobed(const pf_kit *k)
 {
-    for (int j = 1; j < k->n_mech && k->require_probe; j++) {
+    for (int j = 1; j < k->n_mech && k->field; j++) {
         bool probed = false;
         for (int t = 0; t < k->n_targets; t++) {
             probed = probed || k->target_mech[t] == j;

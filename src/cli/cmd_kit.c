@@ -28,7 +28,7 @@ static void show(const pf_kit *k)
     printf("budget         %d opportunities, then %d recovery probes after an alarm (%s)\n",
            (int)k->budget1, (int)k->budget2, k->stop == PF_STOP_BREAK ? "break" : "latch");
     printf("certificate    alpha %.3g, j_min %.3g, unprobed mechanisms %s\n", k->alpha, k->j_min,
-           k->require_probe ? "block" : "do not block");
+           k->field ? "block" : "do not block");
     for (int i = 0; i < k->n_methods; i++) {
         printf("alarm          %s above %.6g\n", pf_kit_method_id(k, i), k->threshold[i]);
     }

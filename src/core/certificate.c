@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-double pf_return(double nte)
+double pf_return(double tracking_error)
 {
-    return exp(-fmin(nte, PF_NTE_MAX));
+    return exp(-fmin(tracking_error, PF_TRACKING_ERROR_MAX));
 }
 
 double pf_tracking_distance(int rows, int n_chan, const double *scale, const double *a,
@@ -20,20 +20,20 @@ double pf_tracking_distance(int rows, int n_chan, const double *scale, const dou
     return sum;
 }
 
-double pf_nte_interpolate(int n, const double *shares, const double *nte, double share)
+double pf_tracking_error_at(int n, const double *shares, const double *tracking_error, double share)
 {
     if (!(share > shares[0])) {
-        return nte[0];
+        return tracking_error[0];
     }
     if (share >= shares[n - 1]) {
-        return nte[n - 1];
+        return tracking_error[n - 1];
     }
     int k = 1;
     while (shares[k] < share) {
         k++;
     }
     double part = (share - shares[k - 1]) / (shares[k] - shares[k - 1]);
-    return nte[k - 1] + part * (nte[k] - nte[k - 1]);
+    return tracking_error[k - 1] + part * (tracking_error[k] - tracking_error[k - 1]);
 }
 
 double pf_cantelli(double mean, double variance, double alpha)

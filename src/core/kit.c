@@ -41,7 +41,7 @@ static pf_status ranges_check(const pf_kit *k, pf_error *error)
         {"n_text", k->n_text, 1, 1 << 24},
         {"statistic", k->statistic, 0, 1},
         {"stop", k->stop, 0, 1},
-        {"require_probe", k->require_probe, 0, 1},
+        {"require_probe", k->field, 0, 1},
         {"budget1", k->budget1, 1, 100000},
         {"budget2", k->budget2, 0, 100000},
         {"n_scale", k->n_scale, 1, 1 << 20},
@@ -128,8 +128,8 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"edges", k->edges, (size_t)k->n_targets * (size_t)(k->n_bins - 1), -1e300, 1e300},
         {"nominal", k->nominal, (size_t)k->n_targets * (size_t)k->n_bins, 1e-12, 1},
         {"changed", k->changed, (size_t)k->n_targets * (size_t)k->n_bins, 1e-12, 1},
-        {"m0", k->m0, (size_t)k->n_targets, -1e300, 1e300},
-        {"m1", k->m1, (size_t)k->n_targets, -1e300, 1e300},
+        {"m0", k->centre_nominal, (size_t)k->n_targets, -1e300, 1e300},
+        {"m1", k->centre_changed, (size_t)k->n_targets, -1e300, 1e300},
         {"sigma", k->sigma, (size_t)k->n_targets, 1e-12, 1e12},
         {"curve", k->curve, (size_t)k->n_curve * (size_t)k->n_grid, -1e300, 1e300},
         {"cross", k->cross, (size_t)k->n_cross, 1e-12, 1},
@@ -140,7 +140,8 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"task_reveal", k->task_reveal, (size_t)k->n_tasks, 0, 1e12},
         {"task_importance", k->task_importance, (size_t)k->n_tasks, 0, 1e12},
         {"shares", k->shares, (size_t)k->n_shares, 0, 1e6},
-        {"nte", k->nte, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares, 0, 1e300},
+        {"nte", k->tracking_error, (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares,
+         0, 1e300},
         {"threshold", k->threshold, (size_t)k->n_methods, 0, 1},
         {"off_limit", k->off_limit, (size_t)k->n_probes, 1e-300, 1e300},
         {"distance_limit", k->distance_limit, (size_t)k->n_probes, 1e-300, 1e300},
@@ -229,7 +230,7 @@ static pf_status structure_check(const pf_kit *k, pf_error *error)
             (s = sums_to_one("a changed row", k->changed + row, k->n_bins, error))) {
             return s;
         }
-        if (k->m0[t] == k->m1[t]) {
+        if (k->centre_nominal[t] == k->centre_changed[t]) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: centres of target %d are equal", t);
         }
     }

@@ -18,10 +18,10 @@ double pf_value_bayes_risk(const pf_look *look)
 // CUSUM of the arm plus an exploration bonus; an arm never tried comes first.
 double pf_value_bandit(const pf_look *look)
 {
-    if (look->bandit_count == 0) {
+    if (look->own_readings == 0) {
         return PF_BANDIT_UNVISITED;
     }
-    return look->bandit_w + sqrt(2 * log(look->opportunity + 2.0) / look->bandit_count);
+    return look->own_evidence + sqrt(2 * log(look->opportunity + 2.0) / look->own_readings);
 }
 
 // Symmetric (Jeffreys) divergence of the two rows.

@@ -129,9 +129,9 @@ pf_match pf_match_norm(double norm)
     return (pf_match){norm, NAN, 1, true, 0, 0};
 }
 
-double pf_coordinate(double coefficient, double m0, double m1)
+double pf_coordinate(double coefficient, double centre_nominal, double centre_changed)
 {
-    return (coefficient - m0) / (m1 - m0);
+    return (coefficient - centre_nominal) / (centre_changed - centre_nominal);
 }
 
 static pf_match match_nothing(void)

@@ -44,10 +44,10 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->odds = take(l, m, d);
     s->severity = take(l, m * grid, d);
     s->joint.mass = take(l, m * grid, d);
-    s->bandit_w = take(l, m, d);
+    s->own_evidence = take(l, m, d);
     s->beyond = take(l, m, d);
     s->admitted = take(l, m, sizeof(int));
-    s->bandit_count = take(l, m, sizeof(int));
+    s->own_readings = take(l, m, sizeof(int));
     s->probed = take(l, m + 1, sizeof(bool));
     s->skipped = take(l, probes, sizeof(bool));
     s->implausible = take(l, probes, sizeof(int));
@@ -82,7 +82,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->returns = take(l, hypotheses * (size_t)k->n_members, d);
     s->expected = take(l, grid, d);
     s->share = take(l, m + 1, d);
-    s->spill = take(l, m + 1, d);
+    s->off_shape = take(l, m + 1, d);
     s->asked = take(l, m + 1, d);
 }
 
@@ -181,10 +181,10 @@ void pf_session_reset(pf_session *s)
     }
     for (int i = 0; i < s->m; i++) {
         pf_severity_reset(s->n_grid, s->severity + (size_t)i * (size_t)s->n_grid);
-        s->bandit_w[i] = 0;
+        s->own_evidence[i] = 0;
         s->beyond[i] = 0;
         s->admitted[i] = 0;
-        s->bandit_count[i] = 0;
+        s->own_readings[i] = 0;
     }
     memset(s->probed, 0, sizeof(bool) * (size_t)(s->m + 1));
     memset(s->skipped, 0, sizeof(bool) * (size_t)k->n_probes);
@@ -259,7 +259,7 @@ void pf__session_advance(pf_session *s)
     const pf_kit *k = s->kit;
     if (s->stage == 1) {
         bool stop = s->alarm && k->stop == PF_STOP_BREAK;
-        bool ready = k->require_probe && pf__session_all_go(s);
+        bool ready = k->field && pf__session_all_go(s);
         if (stop || ready || s->opportunities >= k->budget1 || pf__session_available(s) == 0) {
             enter_stage2(s);
         }
@@ -267,7 +267,7 @@ void pf__session_advance(pf_session *s)
             finish(s, PF_DONE_READY);
         }
     } else if (s->stage == 2) {
-        if (k->require_probe && pf__session_all_go(s)) {
+        if (k->field && pf__session_all_go(s)) {
             finish(s, PF_DONE_READY);
         } else if (s->recoveries >= k->budget2 || pf__session_available(s) == 0) {
             finish(s, PF_DONE_BUDGET);

@@ -47,8 +47,8 @@ static double probe_value(pf_session *s, int probe)
                         .g_cal = k->g_cal,
                         .mechanism = j,
                         .row = &row,
-                        .bandit_w = s->bandit_w[j - 1],
-                        .bandit_count = s->bandit_count[j - 1],
+                        .own_evidence = s->own_evidence[j - 1],
+                        .own_readings = s->own_readings[j - 1],
                         .opportunity = s->opportunities};
         value += s->method->value(&look);
     }
@@ -95,11 +95,11 @@ static bool looks_at_new(const pf_session *s, int probe)
 
 // Marks the probes that may be asked for. After an alarm the risk stays with the mechanism that
 // raised it, and the rest of the machine would be left unlooked at and so blocked: where that
-// matters (require_probe), probes with a target not yet looked at go first.
+// matters (a field kit), probes with a target not yet looked at go first.
 static int mark_eligible(pf_session *s)
 {
     int n_new = 0, n = 0;
-    bool new_first = s->stage == 1 && s->alarm && s->kit->require_probe;
+    bool new_first = s->stage == 1 && s->alarm && s->kit->field;
     for (int q = 0; new_first && q < s->kit->n_probes; q++) {
         n_new += !s->skipped[q] && looks_at_new(s, q);
     }

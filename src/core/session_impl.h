@@ -33,14 +33,14 @@ struct pf_session {
     pf_rng rng;
 
     // what it believes
-    double *belief;   // m + 1
-    double *odds;     // m: with several faults what `belief` is made from
-    double *severity; // m x n_grid; nothing in stage 1 reads it
-    pf_joint joint;   // from stage 2 on
-    double *bandit_w; // m: own evidence of a mechanism, whatever the others say
-    double *beyond;   // m: sum of admitted amplitudes beyond the grid's weakest gain, in sigmas
-    int *admitted;    // m: how many were admitted
-    int *bandit_count;
+    double *belief;       // m + 1
+    double *odds;         // m: with several faults what `belief` is made from
+    double *severity;     // m x n_grid; nothing in stage 1 reads it
+    pf_joint joint;       // from stage 2 on
+    double *own_evidence; // m: own evidence of a mechanism, whatever the others say
+    double *beyond;       // m: sum of admitted amplitudes beyond the grid's weakest gain, in sigmas
+    int *admitted;        // m: how many were admitted
+    int *own_readings;
     bool *probed;     // m + 1
     bool *skipped;    // n_probes
     int *implausible; // n_probes: responses that no machine of the model gives
@@ -74,7 +74,7 @@ struct pf_session {
     double *expected;       // n_grid: the straight line of z
     double *share;          // m + 1: what a healthy mechanism delivers of the task at hand
     double *asked;          // m + 1: the whole correction of a policy, 0 for an open loop
-    double *spill;          // m + 1: and what it sends beside the asked shape (recordings)
+    double *off_shape;      // m + 1: and what it sends beside the asked shape (recordings)
 };
 
 // The next probe of stage 1 (with its hazard) or of stage 2, into s->ask.

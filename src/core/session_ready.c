@@ -36,7 +36,7 @@ static double policy_reach(const pf_kit *k, int task, int mechanism)
 // What the corrected, clipped command of a mechanism is of the asked one: the share along it, and
 // what is sent beside it (a command of varying amplitude that is clipped in part), both at gain 1.
 static void deliver(const pf_kit *k, int task, int mechanism, double correction, double *share,
-                    double *spill)
+                    double *off_shape)
 {
     double asked = 0, along = 0, sent = 0;
     correction = fmin(correction, policy_reach(k, task, mechanism));
@@ -48,31 +48,32 @@ static void deliver(const pf_kit *k, int task, int mechanism, double correction,
         sent += v * v;
     }
     *share = asked > 0 ? along / asked : correction;
-    *spill = asked > 0 ? fmax(0, sent / asked - *share * *share) : 0;
+    *off_shape = asked > 0 ? fmax(0, sent / asked - *share * *share) : 0;
 }
 
 double pf_kit_delivered_share(const pf_kit *k, int task, int mechanism, double correction,
                               double gain)
 {
-    double share, spill;
-    deliver(k, task, mechanism, correction, &share, &spill);
+    double share, off_shape;
+    deliver(k, task, mechanism, correction, &share, &off_shape);
     return gain * share;
 }
 
 // NTE of one use at a gain. Recordings know the command only, so what is sent beside it counts as
-// error there: sum (u - g clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 spill.
-static double use_nte(const pf_session *s, int use, int member, double gain)
+// error there: sum (u - g clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 off_shape.
+static double use_error(const pf_session *s, int use, int member, double gain)
 {
     const pf_kit *k = s->kit;
     int j = k->use_mech[use];
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
-    const double *table = k->nte + row * (size_t)k->n_shares;
-    double nte = pf_nte_interpolate(k->n_shares, k->shares, table, gain * s->share[j]);
+    const double *table = k->tracking_error + row * (size_t)k->n_shares;
+    double tracking_error = pf_tracking_error_at(k->n_shares, k->shares, table, gain * s->share[j]);
     if (s->asked[j] > s->share[j]) {
         // what a policy delivers beyond its reach lies between that and all of the correction
-        nte = fmax(nte, pf_nte_interpolate(k->n_shares, k->shares, table, gain * s->asked[j]));
+        tracking_error = fmax(tracking_error, pf_tracking_error_at(k->n_shares, k->shares, table,
+                                                                   gain * s->asked[j]));
     }
-    return nte + (k->n_response > 0 ? gain * gain * s->spill[j] : 0);
+    return tracking_error + (k->n_response > 0 ? gain * gain * s->off_shape[j] : 0);
 }
 
 // Moments of one mechanism; the current one is nominal by definition.
@@ -100,17 +101,17 @@ static int task_returns(pf_session *s, const pf_joint *joint, int task)
     for (int e = 0; e < k->n_members; e++) {
         double *ret = s->returns + e * n, healthy = 0;
         for (int u = first; u < last; u++) {
-            healthy += use_nte(s, u, e, 1);
+            healthy += use_error(s, u, e, 1);
         }
         ret[0] = pf_return(healthy);
         for (int u = first; u < last; u++) {
             double others = 0;
             for (int v = first; v < last; v++) {
-                others += v != u ? use_nte(s, v, e, 1) : 0;
+                others += v != u ? use_error(s, v, e, 1) : 0;
             }
             for (int g = 0; g < s->n_grid; g++) {
                 ret[1 + (u - first) * s->n_grid + g] =
-                    pf_return(others + use_nte(s, u, e, k->grid[g]));
+                    pf_return(others + use_error(s, u, e, k->grid[g]));
             }
         }
     }
@@ -135,7 +136,7 @@ static void each_returns(pf_session *s, const pf_joint *joint, int task)
     }
     for (int i = 0; i < k->n_members * uses * n; i++) {
         int member = i / (uses * n), u = i / n % uses, g = i % n;
-        s->returns[i] = pf_return(use_nte(s, first + u, member, g > 0 ? k->grid[g - 1] : 1));
+        s->returns[i] = pf_return(use_error(s, first + u, member, g > 0 ? k->grid[g - 1] : 1));
     }
 }
 
@@ -157,7 +158,7 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
             return true;
         }
         double changed = pf_joint_moments(joint, j).changed;
-        conflict = conflict || (explains && s->bandit_w[j - 1] > log(19) && changed < .5);
+        conflict = conflict || (explains && s->own_evidence[j - 1] > log(19) && changed < .5);
         int n = s->admitted[j - 1];
         off_grid = off_grid || (n > 0 && changed > .01 && s->beyond[j - 1] > 2 * sqrt(n));
     }
@@ -172,7 +173,7 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         int j = k->use_mech[u];
         pf_moments moments = moments_of(joint, j);
         double correction = pf_correction(&moments);
-        deliver(k, task, j, correction, &s->share[j], &s->spill[j]);
+        deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
         s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
     }
     pf_prediction p;
@@ -185,7 +186,7 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
     }
     pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
-    if (!k->require_probe || !task_blocked(s, joint, task, &out.why)) {
+    if (!k->field || !task_blocked(s, joint, task, &out.why)) {
         out.decision = pf_decide(p.lower, k->j_min, true, &out.why);
     }
     return out;
@@ -197,7 +198,7 @@ bool pf__session_all_go(pf_session *s)
     for (int task = 0; task < s->kit->n_tasks; task++) {
         for (int u = s->kit->task_use[task]; u < s->kit->task_use[task + 1]; u++) {
             int j = s->kit->use_mech[u];
-            if (j > 0 && s->kit->require_probe && !s->probed[j]) {
+            if (j > 0 && s->kit->field && !s->probed[j]) {
                 return false;
             }
         }

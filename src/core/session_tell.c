@@ -33,10 +33,11 @@ static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *
 // suites set no limits.
 static bool plausible(const pf_kit *k, int probe, int target, const pf_match *match)
 {
-    if (k->statistic == PF_STATISTIC_NORM || !k->require_probe) {
+    if (k->statistic == PF_STATISTIC_NORM || !k->field) {
         return true;
     }
-    double z = pf_coordinate(match->coefficient, k->m0[target], k->m1[target]);
+    double z =
+        pf_coordinate(match->coefficient, k->centre_nominal[target], k->centre_changed[target]);
     double slack = .5 + 8 * k->sigma[target], dead = pf_severity_line(0, k->g_cal);
     return match->size >= .1 * k->signature[target] && match->off <= k->off_limit[probe] &&
            z >= -slack && z <= dead + slack;
@@ -71,7 +72,8 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
             continue;
         }
         out->category = pf_channel_category(&row, match->score);
-        out->coordinate = pf_coordinate(match->coefficient, k->m0[at], k->m1[at]);
+        out->coordinate =
+            pf_coordinate(match->coefficient, k->centre_nominal[at], k->centre_changed[at]);
         out->gate = pf_gate_open(&row, out->category) || !s->method->gate;
         out->gate = out->gate && isfinite(out->coordinate);
         out->ratio = pf_channel_ratio(&row, out->category);
@@ -124,8 +126,8 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
         }
         // an answer as likely from a weak as from a healthy machine is no look
         s->probed[r->mechanism] = s->probed[r->mechanism] || fabs(log(r->ratio)) > .1;
-        s->bandit_w[j] = fmax(0, s->bandit_w[j] + log(r->ratio));
-        s->bandit_count[j]++;
+        s->own_evidence[j] = fmax(0, s->own_evidence[j] + log(r->ratio));
+        s->own_readings[j]++;
         if (r->gate) {
             const double *expected =
                 k->n_curve > 0 ? k->curve + (size_t)at * (size_t)s->n_grid : s->expected;
@@ -210,7 +212,7 @@ static double *at_gains(const pf_session *s, int target)
 static bool shows(const pf_session *s, int probe, int target)
 {
     const pf_kit *k = s->kit;
-    return !k->require_probe ||
+    return !k->field ||
            s->matches[target].size >= .1 * k->signature[k->probe_target[probe] + target];
 }
 
@@ -236,7 +238,7 @@ static bool too_far(const pf_session *s, int probe, int n)
     for (int i = 1; i < n; i++) {
         least = s->distance[i] < least ? s->distance[i] : least;
     }
-    return s->kit->require_probe && sqrt(least) > s->kit->distance_limit[probe];
+    return s->kit->field && sqrt(least) > s->kit->distance_limit[probe];
 }
 
 // Whether every probability is one: with one fault they sum to 1, with several each row is below.

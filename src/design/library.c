@@ -178,7 +178,7 @@ static bool is_probed(const pf_plan *plan, int mechanism)
 // required; then nothing would.
 static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
 {
-    for (int j = 1; j < plan->n_mech && !plan->require_probe; j++) {
+    for (int j = 1; j < plan->n_mech && !plan->field; j++) {
         if (!is_probed(plan, j)) {
             return pf_fail(
                 error, PF_ERR_DEGENERATE,

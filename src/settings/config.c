@@ -301,7 +301,7 @@ static const pf_schema_row config_rows[] = {
     {"j_min", PF_KIND_NUMBER, 0, 0, 1, offsetof(pf_config, j_min), NULL, "return that a go needs"},
     {"stop", PF_KIND_WORD, 0, 0, 0, offsetof(pf_config, stop), &pf_schema_stop,
      "what an alarm does to stage 1"},
-    {"require_probe", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, require_probe), NULL,
+    {"require_probe", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, field), NULL,
      "whether an unprobed mechanism blocks its tasks"},
     {"every_severity", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, every_severity), NULL,
      "whether the channel is calibrated at gains from .2 to .8, not at g_cal alone"},

@@ -117,11 +117,11 @@ typedef struct pf_config {
     double hazard;
     int budget_stage1, budget_stage2;
     double alpha, j_min;
-    int stop;          // pf_stop, -1: not given
-    int require_probe; // 0, 1, -1: not given
-    int scale;         // pf_scale_rule, -1: not given
-    int faults;        // pf_faults, -1: not given
-    int weighting;     // pf_weighting, -1: not given
+    int stop;      // pf_stop, -1: not given
+    int field;     // 0, 1, -1: not given
+    int scale;     // pf_scale_rule, -1: not given
+    int faults;    // pf_faults, -1: not given
+    int weighting; // pf_weighting, -1: not given
     double sensor_noise;
     double seed; // an integer in 0..2^53-1, NaN: not given
     pf_config_design design;

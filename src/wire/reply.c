@@ -289,8 +289,8 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     add_numbers(out, "edges", k->n_bins - 1, row.edges);
     add_numbers(out, "nominal", k->n_bins, row.nominal);
     add_numbers(out, "changed", k->n_bins, row.changed);
-    add_number(out, "m0", k->m0[t]);
-    add_number(out, "m1", k->m1[t]);
+    add_number(out, "m0", k->centre_nominal[t]);
+    add_number(out, "m1", k->centre_changed[t]);
     add_number(out, "sigma", k->sigma[t]);
     add_number(out, "signature", k->signature[t]);
     if (k->n_curve > 0) {
@@ -402,7 +402,7 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
         pf_json_comma(out);
         pf_json_matrix(out, k->n_members, k->n_shares,
-                       k->nte + (size_t)u * (size_t)k->n_members * (size_t)k->n_shares);
+                       k->tracking_error + (size_t)u * (size_t)k->n_members * (size_t)k->n_shares);
     }
     pf_text_add(out, "]}");
 }
@@ -425,7 +425,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_number(out, "alpha", k->alpha);
     add_number(out, "j_min", k->j_min);
     add_string(out, "stop", k->stop == PF_STOP_BREAK ? "break" : "latch");
-    add_bool(out, "require_probe", k->require_probe);
+    add_bool(out, "require_probe", k->field);
     add_number(out, "sensor_noise", k->sensor_noise);
     add_string(out, "faults", pf_faults_name((pf_faults)k->faults));
     add_bool(out, "sensed_start", k->sensed_start);

@@ -67,7 +67,7 @@ static void check_readiness(pf_session *s)
         bool go = r->decision == PF_GO;
         demand(go == (r->why == PF_WHY_CERTIFIED));
         demand(!go || (isfinite(r->lower) && r->lower >= k->j_min));
-        for (int u = k->task_use[t]; u < k->task_use[t + 1] && go && k->require_probe; u++) {
+        for (int u = k->task_use[t]; u < k->task_use[t + 1] && go && k->field; u++) {
             demand(k->use_mech[u] == 0 || pf_session_probed(s, k->use_mech[u]));
         }
     }

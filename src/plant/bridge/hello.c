@@ -379,7 +379,7 @@ static pf_status parse_suggestions(pf_description *about, char *what)
                              : status;
     status = status == PF_OK ? parse_weights(about, "charge", &about->charge, &room, what) : status;
     status = status == PF_OK ? parse_metrics(about, what) : status;
-    about->calm = json_is_true(json_object_get(about->hello, "calm"));
+    about->deterministic = json_is_true(json_object_get(about->hello, "calm"));
     const json_t *timeout = json_object_get(about->hello, "timeout");
     about->timeout_s = json_number_value(timeout);
     if (status == PF_OK && timeout != NULL &&
@@ -455,7 +455,7 @@ pf_plant_info pf__description_info(const pf_description *about, const char *name
                            .importance = about->importance,
                            .n_policies = about->n_policies,
                            .policies = about->policies,
-                           .calm = about->calm,
+                           .deterministic = about->deterministic,
                            .n_metrics = about->n_metrics,
                            .metrics = about->metrics,
                            .draws = about->draws,

@@ -26,7 +26,7 @@ typedef struct pf_description {
     pf_pulse probe, task; // rows 0: none
     double *numbers;      // amplitudes of both, reveal, importance, charge
     const double *reveal, *importance, *charge;
-    bool calm;
+    bool deterministic;
     double timeout_s; // for one trajectory; 0: ours
     int n_metrics, draws;
     const char **metrics; // names, of a plant with measures of its own

@@ -202,7 +202,7 @@ static void describe(pf_mujoco_model *m)
                               .n_chan = n_chan,
                               .n_state = mj_stateSize(m->model, mjSTATE_INTEGRATION),
                               .dt_s = s->dt_s,
-                              .calm = true,
+                              .deterministic = true,
                               .mechanisms = m->mechanisms,
                               .channels = m->channels,
                               .kinds = m->kinds,
