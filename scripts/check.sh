@@ -68,35 +68,64 @@ verdict() { # verdict NAME COMMAND...: one test that is a command
 }
 
 # The Python environment comes with MuJoCo, which the builds look for: they wait for it.
-python() { scripts/deps.sh python; touch "$logs/python"; echo "0 passed, 0 failed"; }
+environment() { scripts/deps.sh python; touch "$logs/python"; echo "0 passed, 0 failed"; }
 ready() { until [ -e "$logs/python" ]; do sleep .2; done; }
 
-unit() { ready && scripts/build.sh dev preflight_test && build/dev/preflight_test "$@"; }
-# what reads foreign bytes, and the core, under AddressSanitizer and UBSan
-asan() { ready && scripts/build.sh asan preflight_test && build/asan/preflight_test --asan; }
+after() { ready && "$@"; }
+tests() { # tests PRESET OPTIONS...: the test program of a preset
+    local preset=$1
+    shift
+    ready && scripts/build.sh "$preset" preflight_test && "build/$preset/preflight_test" "$@"
+}
+threads() { # what starts threads, under ThreadSanitizer
+    ready && scripts/build.sh tsan preflight_test || return
+    local group code=0
+    for group in host calibrate recordings serve store bench train; do
+        build/tsan/preflight_test $group || code=1
+    done >"$logs/threads" 2>&1
+    cat "$logs/threads"
+    awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3 } END { print p + 0 " passed, " f + 0 " failed" }' "$logs/threads"
+    return $code
+}
 embedded() { scripts/build.sh embedded && scripts/check_embedded.sh build/embedded; }
 formatted() { clang-format --dry-run -Werror $(git ls-files '*.c' '*.h' 2>/dev/null || find include src tests examples perf -name '*.[ch]'); }
-after() { ready && "$@"; }
+python_style() {
+    ready
+    if [ -x build/venv/bin/ruff ]; then verdict ruff build/venv/bin/ruff check -q --no-cache; else echo "SKIPPED (no ruff)"; echo "0 passed, 0 failed"; fi
+}
+paper_scale() { # a whole experiment of the paper, its table and a sample of it again
+    ready && scripts/build.sh release preflight_cli || return
+    local program=build/release/preflight db=$logs/paper.db suite=compact-plants
+    verdict "$suite at paper scale" eval "$program bench run $suite --profile paper --db $db &&
+        $program bench table $suite --profile paper --db $db &&
+        $program bench verify $suite --profile paper --db $db --sample 50"
+}
 
 # Longest first; what needs no Python environment runs while that is installed.
-step "Python environment" python
+step "Python environment" environment
 if [ "${1:-}" = all ]; then
     step "fuzz, 60 s each" scripts/fuzz.sh 60
+    step "all tests (asan)" tests asan
+    step "threads (tsan)" threads
+    step "unit tests at full size (dev)" tests dev --long
+    step "power grid, driving, supply chain" after scripts/check_domains.sh
+    step "suites on Gymnasium's systems" after scripts/check_suites.sh all
+    step "paper scale" paper_scale
 else
     step "fuzz, 2 s each" scripts/fuzz.sh 2
+    step "core and bad input (asan)" tests asan --asan # the core and what reads foreign bytes
+    step "unit tests (dev)" tests dev
+    step "power grid, driving, supply chain" after scripts/check_domains.sh smoke
+    step "suites on Gymnasium's systems" after scripts/check_suites.sh
 fi
-step "embedded" embedded
-step "unit tests (dev)" unit
-step "core and bad input (asan)" asan
-step "power grid, driving, supply chain" after scripts/check_domains.sh
-step "suites on Gymnasium's systems" after scripts/check_suites.sh
 step "Python package" after scripts/check_python.sh
 step "program" after scripts/check_program.sh
 step "bits of gcc, clang, dev, release" after scripts/same_bits.sh
 step "install and consume" after scripts/check_install.sh
+step "embedded" embedded
 step "models in Python" after scripts/check_model.sh
 step "paper to code" scripts/check_paper.sh
-if [ -f build/venv/bin/ruff ]; then step "Python style" verdict ruff build/venv/bin/ruff check -q --no-cache; fi
+step "Python style" python_style
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 
 run

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Every suite of Gymnasium's systems at the quick profile: classic control; those of Box2D on
-# compact plants; MuJoCo on one of its systems, models and kits shared, and a run that is killed and
-# goes on ends with the rows of one that was not. Last line: N passed, N failed.
+# check_suites.sh [all]: every suite of Gymnasium's systems at the quick profile: classic control;
+# those of Box2D on compact plants; MuJoCo on one of its systems, models and kits shared, and a run
+# that is killed and goes on ends with the rows of one that was not. With `all` those of MuJoCo on all
+# their systems and one on Box2D itself. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
 scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
-program=$PWD/build/release/preflight
+root=$PWD program=$PWD/build/release/preflight
 python=$PWD/build/venv/bin/python
 [ -x "$python" ] || python=python3
 folder=$(mktemp -d)
@@ -181,6 +182,22 @@ rows all.db >all.csv 2>/dev/null
 rows killed.db >killed.csv 2>/dev/null
 check "the same table after $hits kills" cmp all.csv killed.csv
 check "the table has rows" grep -q eg-mpt all.csv
+
+whole() { # whole SUITE: run, table and a sample again, on all its systems
+    local options=("$1" --profile quick --db whole.db --models "$folder/models")
+    "$program" bench run "${options[@]}" && "$program" bench table "$1" --profile quick --db whole.db &&
+        "$program" bench verify "${options[@]}" --sample 4
+}
+if [ "${1:-}" = all ]; then
+    for suite in mujoco-readiness mujoco-readiness-twin budget severity sensitivity deadline \
+                 risk-profiles mujoco-controls group-readiness-twin; do
+        check "$suite on all its systems" whole "$suite"
+    done
+    if "$python" -c 'import gymnasium, Box2D' 2>/dev/null; then
+        export PREFLIGHT_PYTHON=$python PYTHONPATH=$root/python
+        check "cross-physics on Box2D" whole cross-physics
+    fi
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
