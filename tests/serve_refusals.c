@@ -72,7 +72,7 @@ static void refused_n(talk *t, const char *line, size_t n, const char *code, con
     snapshot before;
     pf_text journal = {0};
     take_snapshot(t, &before);
-    pf_dialogue_line(t->dialogue, line, n, &t->reply, &journal);
+    pf_protocol_line(t->dialogue, line, n, &t->reply, &journal);
     json_t *reply = parsed(t->reply.data), *error = json_object_get(reply, "error");
     const char *message = json_string_value(json_object_get(error, "message"));
     bool good = CHECK(json_is_false(json_object_get(reply, "ok")));
@@ -173,7 +173,7 @@ static void check_general(talk *t)
     pf_text_free(&deep);
     snapshot before;
     take_snapshot(t, &before);
-    pf_dialogue_too_long(&t->reply);
+    pf_protocol_too_long(&t->reply);
     CHECK_CONTAINS(t->reply.data, "{\"ok\":false,\"error\":{\"code\":\"too-long\",\"message\":\"");
     CHECK(unchanged(t, &before));
     free_snapshot(&before);

@@ -14,17 +14,17 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
     attitude_machine_open(&t->machine, weak, .35);
     CHECK(pf_kit_load(&t->twin_kit, bytes, n, &error) == PF_OK);
     CHECK(pf_predictor_create(&t->twin, &t->twin_kit, t->machine.plant, NULL, &error) == PF_OK);
-    pf_dialogue_config config = {.predictor = twin ? &t->twin : NULL,
+    pf_protocol_config config = {.predictor = twin ? &t->twin : NULL,
                                  .no_predictor = "the twin is at the cleaner's"};
-    CHECK(pf_dialogue_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
+    CHECK(pf_protocol_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
     CHECK_STR(error.text, "");
-    t->session = pf_dialogue_session(t->dialogue);
+    t->session = pf_protocol_session(t->dialogue);
     t->kit = pf_session_kit(t->session);
 }
 
 void close_talk(talk *t)
 {
-    pf_dialogue_destroy(t->dialogue);
+    pf_protocol_destroy(t->dialogue);
     pf_predictor_destroy(&t->twin);
     attitude_machine_close(&t->machine);
     pf_text_free(&t->request);
@@ -37,7 +37,7 @@ const char *say(talk *t, const char *line)
     size_t n = strlen(line);
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, line, n);
-    pf_dialogue_line(t->dialogue, exact, n, &t->reply, NULL);
+    pf_protocol_line(t->dialogue, exact, n, &t->reply, NULL);
     free(exact);
     return t->reply.data;
 }

@@ -4,7 +4,7 @@
 #define PF_SERVE_TALK_H
 
 #include "attitude_kit.h"
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "preflight/run.h"
 
 #include <jansson.h>
@@ -12,7 +12,7 @@
 // A dialogue and the machine it is about.
 typedef struct talk {
     const pf_kit *kit;
-    pf_dialogue *dialogue;
+    pf_protocol *dialogue;
     pf_session *session;
     attitude_machine machine;
     pf_kit twin_kit;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run/run_impl.h"
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "host/file.h"
 #include "preflight/calibrate.h"
 #include "preflight/train.h"
@@ -411,17 +411,17 @@ static void check_noise(lab *l)
 // --- sessions
 
 // Asks and tells through a dialogue, with the channels as state; the requests are kept.
-static void converse(lab *l, pf_dialogue *dialogue, const double *gains, pf_text *requests)
+static void converse(lab *l, pf_protocol *dialogue, const double *gains, pf_text *requests)
 {
     double start[CHAN], response[ROWS * CHAN];
     pf_text line = {0}, reply = {0};
-    pf_session *session = pf_dialogue_session(dialogue);
+    pf_session *session = pf_protocol_session(dialogue);
     pf_rig rig = {
         .plant = l->plant, .kit = &l->kit, .gains = gains, .start = start, .response = response};
     pf_text_add(requests, "{\"op\":\"hello\"}\n");
     for (uint64_t key = 1;; key++) {
         pf_ask ask;
-        pf_dialogue_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+        pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
         pf_text_add(requests, "{\"op\":\"ask\"}\n");
         if (!pf_session_outstanding(session, &ask)) {
             break;
@@ -433,7 +433,7 @@ static void converse(lab *l, pf_dialogue *dialogue, const double *gains, pf_text
         pf_text_add(&line, ",\"state\":");
         pf_json_numbers(&line, CHAN, start);
         pf_text_add(&line, "}");
-        pf_dialogue_line(dialogue, line.data, line.size, &reply, NULL);
+        pf_protocol_line(dialogue, line.data, line.size, &reply, NULL);
         CHECK_CONTAINS(reply.data, "\"ok\":true");
         pf_text_addf(requests, "%s\n", line.data);
     }
@@ -446,18 +446,18 @@ static void check_dialogue(lab *l, pf_text *requests)
 {
     const double gains[MECH] = {1, 1, .35, 1};
     pf_predictor predictor;
-    pf_dialogue *dialogue = NULL;
+    pf_protocol *dialogue = NULL;
     PF_CASE("a session with the channels as state finds and corrects a loss");
     CHECK(pf_predictor_create(&predictor, &l->kit, NULL, l->model, NULL) == PF_OK);
-    pf_dialogue_config config = {.predictor = &predictor};
-    CHECK(pf_dialogue_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
+    pf_protocol_config config = {.predictor = &predictor};
+    CHECK(pf_protocol_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
     converse(l, dialogue, gains, requests);
-    pf_session *session = pf_dialogue_session(dialogue);
+    pf_session *session = pf_protocol_session(dialogue);
     pf_session_certify(session);
     CHECK(pf_session_alarm(session));
     CHECK(pf_session_mechanism(session, 2)->changed > .9);
     CHECK_NEAR(pf_session_mechanism(session, 2)->mean_gain, .35, .1);
-    pf_dialogue_destroy(dialogue);
+    pf_protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
 }
 

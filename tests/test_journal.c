@@ -5,7 +5,7 @@
 
 #include "attitude_kit.h"
 #include "preflight/run.h"
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "wire/journal.h"
 #include "host/file.h"
 #include "program.h"
@@ -279,7 +279,7 @@ static int make_requests(pf_text *out, int weak)
     size_t n = 0;
     const void *bytes = attitude_small_kit_bytes(&n);
     attitude_machine machine;
-    pf_dialogue *dialogue = NULL;
+    pf_protocol *dialogue = NULL;
     pf_error error;
     pf_text line = {0}, reply = {0};
     int accepted = 0, probes = 0;
@@ -287,15 +287,15 @@ static int make_requests(pf_text *out, int weak)
     pf_predictor predictor;
     CHECK(pf_predictor_create(&predictor, attitude_small_kit(), machine.plant, NULL, &error) ==
           PF_OK);
-    pf_dialogue_config config = {.predictor = &predictor};
-    CHECK(pf_dialogue_create(&dialogue, bytes, n, &config, &error) == PF_OK);
-    pf_session *session = pf_dialogue_session(dialogue);
+    pf_protocol_config config = {.predictor = &predictor};
+    CHECK(pf_protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
+    pf_session *session = pf_protocol_session(dialogue);
     add_line(out, "{\"op\":\"hello\"}", &accepted);
     static const char *const last[] = {
         "{\"op\":\"readiness\"}", "{\"op\":\"reset\"}",  "{\"op\":\"ask\"}", "{\"op\":\"skip\"}",
         "{\"op\":\"ask\"}",       "{\"op\":\"stage2\"}", "{\"op\":\"ask\"}"};
     for (;;) {
-        pf_dialogue_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+        pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
         add_line(out, "{\"op\":\"ask\"}", &accepted);
         pf_ask ask;
         if (!pf_session_outstanding(session, &ask)) {
@@ -304,18 +304,18 @@ static int make_requests(pf_text *out, int weak)
         attitude_machine_probe(&machine, attitude_small_kit(), ask.probe);
         attitude_machine_tell(&machine, attitude_small_kit(), ask.probe, ask.stage,
                               probes++ % 2 == 0, &line);
-        pf_dialogue_line(dialogue, line.data, line.size, &reply, NULL);
+        pf_protocol_line(dialogue, line.data, line.size, &reply, NULL);
         add_line(out, line.data, &accepted);
         pf_text_add(out, "{\"op\":\"refused\"}\n\nnot JSON\n");
         if (pf_session_stage(session) == 1 && pf_session_alarm(session)) {
-            pf_dialogue_line(dialogue, "{\"op\":\"stage2\"}", 15, &reply, NULL);
+            pf_protocol_line(dialogue, "{\"op\":\"stage2\"}", 15, &reply, NULL);
             add_line(out, "{\"op\":\"stage2\"}", &accepted);
         }
     }
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
         add_line(out, last[i], &accepted);
     }
-    pf_dialogue_destroy(dialogue);
+    pf_protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
     attitude_machine_close(&machine);
     pf_text_free(&line);

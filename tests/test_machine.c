@@ -4,10 +4,11 @@
 
 #include "attitude_kit.h"
 #include "preflight/run.h"
-#include "wire/dialogue_impl.h"
+#include "wire/protocol.h"
 #include "host/file.h"
 #include "program.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,26 +242,26 @@ static void test_entries(void)
 {
     size_t n = 0;
     const void *bytes = attitude_small_kit_bytes(&n);
-    pf_dialogue *dialogue = NULL;
-    pf_dialogue_config config = {0};
+    pf_protocol *dialogue = NULL;
+    pf_protocol_config config = {0};
     pf_error error = {PF_OK, ""};
     pf_text reply = {0}, journal = {0};
     PF_CASE("journal: evidence and verdicts are worth a sync, the rest is not");
-    CHECK(pf_dialogue_create(&dialogue, bytes, n, &config, &error) == PF_OK);
-    pf_dialogue_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
-    CHECK(!pf_dialogue_weighty(dialogue));
-    pf_dialogue_line(dialogue, "{\"op\":\"readiness\"}", 18, &reply, NULL);
-    CHECK(pf_dialogue_weighty(dialogue));
-    pf_dialogue_line(dialogue, "{\"op\":\"hello\"}", 14, &reply, NULL);
-    CHECK(!pf_dialogue_weighty(dialogue));
+    CHECK(pf_protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
+    pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+    CHECK(!pf_protocol_weighty(dialogue));
+    pf_protocol_line(dialogue, "{\"op\":\"readiness\"}", 18, &reply, NULL);
+    CHECK(pf_protocol_weighty(dialogue));
+    pf_protocol_line(dialogue, "{\"op\":\"hello\"}", 14, &reply, NULL);
+    CHECK(!pf_protocol_weighty(dialogue));
     PF_CASE("journal: an entry that could not be made is a failure, not a null");
     json_t *request = json_pack("{s:s}", "op", "hello");
     json_set_alloc_funcs(no_memory, free);
-    pf__dialogue_request(dialogue, request, NULL, &reply, &journal);
+    pf__protocol_request(dialogue, request, NULL, &reply, &journal);
     json_set_alloc_funcs(malloc, free);
     CHECK(journal.failed && journal.size == 0);
     json_decref(request);
-    pf_dialogue_destroy(dialogue);
+    pf_protocol_destroy(dialogue);
     pf_text_free(&reply);
     pf_text_free(&journal);
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "settings/config.h"
 #include "plant/mujoco/mujoco.h"
 
@@ -47,14 +47,14 @@ static void list_plants(bool json)
         const char *title, *name;
         for (int i = 0; (name = pf_plant_domain_at(i, &title)) != NULL; i++) {
             printf("%-16s %s (needs the Python package)%s\n", name, title,
-                   pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
+                   pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         }
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
                "package)%s\n",
                "gym:ID",
-               pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
+               pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         printf("%-16s a plant in a program of your own (bridge protocol)%s\n", "exec:COMMAND",
-               pf_dialogue_supported() ? "" : "; not in this build: install libjansson-dev");
+               pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         if (!pf_config_supported()) {
             printf("\nThis build reads no configuration files: install libyaml-dev and build "
                    "again.\n");

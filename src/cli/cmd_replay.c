@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "wire/dialogue.h"
+#include "wire/explain.h"
+#include "wire/journal.h"
 #include "host/file.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "wire/journal.h"
 #include "wire/reply.h"
 #include "preflight/run.h"
@@ -128,7 +128,7 @@ static bool blank(const char *line, size_t n)
 }
 
 // Appends to the journal; what must not be lost goes down to the disk. Pipes and devices have none.
-static bool record(const pf_dialogue *dialogue, const line_io *io, const pf_text *journal)
+static bool record(const pf_protocol *dialogue, const line_io *io, const pf_text *journal)
 {
     if (journal->failed) {
         errno = ENOMEM;
@@ -137,19 +137,19 @@ static bool record(const pf_dialogue *dialogue, const line_io *io, const pf_text
     if (!put(io->journal, journal->data, journal->size)) {
         return false;
     }
-    return !pf_dialogue_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
+    return !pf_protocol_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
            errno == ENOTSUP;
 }
 
-static bool answer(pf_dialogue *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
+static bool answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
                    pf_text *journal)
 {
     if (too_long) {
-        pf_dialogue_too_long(reply);
+        pf_protocol_too_long(reply);
     } else if (blank(io->buffer, n)) {
         return true;
     } else {
-        pf_dialogue_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
+        pf_protocol_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
     }
     pf_text_add(reply, "\n");
     // evidence first: what was answered is always in the journal
@@ -164,7 +164,7 @@ static bool answer(pf_dialogue *dialogue, line_io *io, size_t n, bool too_long, 
     return !reply->failed && put(io->out, reply->data, reply->size);
 }
 
-static bool converse(pf_dialogue *dialogue, line_io *io)
+static bool converse(pf_protocol *dialogue, line_io *io)
 {
     pf_text reply = {0}, journal = {0};
     bool good = true, too_long = false;
@@ -303,14 +303,14 @@ static int serve(const call *c, int in, int out, int connection)
         close_foresight(&f);
         return cli_fail("serve", status, &f.missing);
     }
-    pf_dialogue_config config = {c->method, c->seed, f.predictor.predict ? &f.predictor : NULL,
+    pf_protocol_config config = {c->method, c->seed, f.predictor.predict ? &f.predictor : NULL,
                                  f.missing.text[0] ? f.missing.text : NULL};
-    pf_dialogue *dialogue = NULL;
-    status = pf_dialogue_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
+    pf_protocol *dialogue = NULL;
+    status = pf_protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
     int result = status == PF_OK ? EXIT_YES : cli_fail("serve", status, &error);
     if (status == PF_OK) {
         line_io io = {.in = in, .out = out};
-        io.journal = open_journal(c, pf_dialogue_session(dialogue), connection);
+        io.journal = open_journal(c, pf_protocol_session(dialogue), connection);
         if (io.journal == -2 || !converse(dialogue, &io)) {
             result = EXIT_BAD_INPUT;
         }
@@ -319,7 +319,7 @@ static int serve(const call *c, int in, int out, int connection)
         }
         free(io.buffer);
     }
-    pf_dialogue_destroy(dialogue);
+    pf_protocol_destroy(dialogue);
     close_foresight(&f);
     return cli_interrupted ? EXIT_INTERRUPTED : result;
 }

@@ -4,7 +4,9 @@
 
 #include "preflight/recovery.h"
 
+#include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 // A probability as a person writes it.
 static void add_percent(pf_text *out, double p)
@@ -202,4 +204,84 @@ void pf_explain_readiness(pf_text *out, pf_session *session)
     for (int t = 0; t < pf_session_kit(session)->n_tasks; t++) {
         explain_task(out, session, t);
     }
+}
+
+// --- certificates
+
+static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
+{
+    json_t *tasks = json_object_get(json, "tasks"),
+           *mechanisms = json_object_get(json, "mechanisms");
+    const char *plant = json_string_value(json_object_get(json, "plant"));
+    const char *kit = json_string_value(json_object_get(json, "kit"));
+    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !plant || !kit) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "not a certificate: plant, kit, mechanisms and tasks are expected");
+    }
+    bool alarm = json_is_true(json_object_get(json, "alarm"));
+    pf_text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
+                 kit, alarm ? "The alarm sounded." : "No alarm.",
+                 json_number_value(json_object_get(json, "charge")));
+    size_t i;
+    json_t *item;
+    json_array_foreach(mechanisms, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        json_t *interval = json_object_get(item, "interval");
+        pf_text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
+                     name ? name : "mechanism",
+                     json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
+                     json_number_value(json_object_get(item, "p_changed")),
+                     json_number_value(json_object_get(item, "mean_gain")),
+                     json_number_value(json_array_get(interval, 0)),
+                     json_number_value(json_array_get(interval, 1)));
+    }
+    pf_text_add(out, "\n");
+    json_array_foreach(tasks, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        const char *decision = json_string_value(json_object_get(item, "decision"));
+        const char *why = json_string_value(json_object_get(item, "why"));
+        if (!name || !decision || !why) {
+            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
+        }
+        // a certificate may have been edited: go only where its own numbers say so
+        json_t *lower = json_object_get(item, "lower"), *j_min = json_object_get(json, "j_min");
+        bool reached = json_is_number(lower) && json_is_number(j_min) &&
+                       json_number_value(lower) >= json_number_value(j_min);
+        bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
+        if (go != (reached && strcmp(why, "certified") == 0)) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
+                           "journal instead",
+                           i, decision);
+        }
+        pf_text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
+                     go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
+                     json_number_value(json_object_get(item, "sd")),
+                     json_number_value(json_object_get(item, "lower")));
+        pf_text_add(out, go                               ? "The bound meets the requirement.\n"
+                         : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
+                                                            "at. Use the fallback.\n"
+                         : strcmp(why, "conflict") == 0   ? "More than one mechanism seems to have "
+                                                            "changed. Use the fallback.\n"
+                         : strcmp(why, "off-grid") == 0   ? "Less is left than the model can say. "
+                                                            "Use the fallback.\n"
+                                                          : "The bound is too low. Use the "
+                                                            "fallback.\n");
+    }
+    return PF_OK;
+}
+
+pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
+{
+    json_error_t problem;
+    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) {
+        return pf_fail(error, PF_ERR_FORMAT, "line %d, column %d: %s", problem.line, problem.column,
+                       problem.text);
+    }
+    pf_status status = explain_json(json, out, error);
+    json_decref(json);
+    return status;
 }

@@ -19,4 +19,7 @@ void pf_explain_done(pf_text *out, pf_session *session);
 // Why each task is go or no-go.
 void pf_explain_readiness(pf_text *out, pf_session *session);
 
+// The readiness of a certificate in words.
+pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error);
+
 #endif

@@ -6,8 +6,6 @@
 #include "host/text.h"
 #include "preflight/session.h"
 
-#include <stdio.h>
-
 // The journal: JSON lines, self-contained. The first holds the kit; every other one a request, the
 // reply it got and, for a tell, the predictions it used, so that a replay never calls a predictor.
 
@@ -36,6 +34,20 @@ void pf_journal_header(pf_text *out, const void *kit, size_t n_kit, const char *
 // A later line: request and reply are whole JSON objects, witness Nullable.
 void pf_journal_entry(pf_text *out, const char *request, const pf_witness *witness,
                       const char *reply);
+
+typedef struct pf_replay {
+    int events;          // lines recomputed
+    bool cut;            // the last line was incomplete and left out
+    bool open;           // the journal ends before the session was done
+    bool differs;        // a reply was not the recorded one
+    char where[320];     // the first difference
+    pf_text explanation; // when asked for; free with pf_text_free
+} pf_replay;
+
+// Recomputes a journal. A difference is not an error: see result->differs. explain: also put the
+// story in words into result->explanation, which stays empty where the journal does not replay.
+pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                            pf_error *error);
 
 void pf_base64_encode(pf_text *out, const void *data, size_t n);
 // Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64

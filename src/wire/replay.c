@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "dialogue_impl.h"
-
 #include "explain.h"
 #include "journal.h"
+#include "protocol.h"
 
-#include <math.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static void compare(json_t *was, json_t *is, const char *path, difference *d)
 
 typedef struct walk {
     void *kit; // image
-    pf_dialogue *dialogue;
+    pf_protocol *dialogue;
     pf_text reply;
     double *before; // location belief before a tell
     int told;
@@ -99,15 +98,15 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
     if (n == SIZE_MAX) {
         return pf_fail(error, PF_ERR_FORMAT, "line 1: kit: is not base64");
     }
-    pf_dialogue_config config = {.method = json_string_value(method),
+    pf_protocol_config config = {.method = json_string_value(method),
                                  .seed = (uint64_t)json_integer_value(seed)};
-    pf_status status = pf_dialogue_create(&w->dialogue, w->kit, n, &config, error);
+    pf_status status = pf_protocol_create(&w->dialogue, w->kit, n, &config, error);
     if (status != PF_OK) {
         char text[240];
         snprintf(text, sizeof text, "%.200s", error->text);
         return pf_fail(error, status, "line 1: %s", text);
     }
-    pf_session *session = pf_dialogue_session(w->dialogue);
+    pf_session *session = pf_protocol_session(w->dialogue);
     w->before = calloc((size_t)pf_session_kit(session)->n_mech, sizeof(double));
     if (!w->before) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
@@ -120,7 +119,7 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
 
 static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm_before)
 {
-    pf_session *session = pf_dialogue_session(w->dialogue);
+    pf_session *session = pf_protocol_session(w->dialogue);
     pf_text *out = &w->result->explanation;
     if (strcmp(op, "tell") == 0) {
         pf_explain_tell(out, session, ask, ++w->told, w->before, alarm_before);
@@ -146,13 +145,13 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
     if (!json_is_object(request) || !json_is_object(reply)) {
         return pf_fail(error, PF_ERR_FORMAT, "line %d: has no request and reply", line);
     }
-    pf_session *session = pf_dialogue_session(w->dialogue);
+    pf_session *session = pf_protocol_session(w->dialogue);
     pf_ask ask = {0};
     pf_session_outstanding(session, &ask);
     bool alarm_before = pf_session_alarm(session);
     memcpy(w->before, pf_session_belief(session),
            sizeof(double) * (size_t)pf_session_kit(session)->n_mech);
-    pf__dialogue_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
+    pf__protocol_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
                          NULL);
     json_error_t problem;
     json_t *again = json_loadb(w->reply.data ? w->reply.data : "", w->reply.size, 0, &problem);
@@ -208,101 +207,21 @@ pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay 
         at += size + 1;
     }
     if (status == PF_OK && w.dialogue) {
-        result->open = pf_session_stage(pf_dialogue_session(w.dialogue)) != 3;
+        result->open = pf_session_stage(pf_protocol_session(w.dialogue)) != 3;
     }
     // words about a journal that does not replay would be words about something else
     if (result->differs) {
         pf_text_clear(&result->explanation);
     } else if (status == PF_OK && explain && w.dialogue) {
         pf_text_add(&result->explanation, "\n");
-        pf_explain_readiness(&result->explanation, pf_dialogue_session(w.dialogue));
+        pf_explain_readiness(&result->explanation, pf_protocol_session(w.dialogue));
     }
-    pf_dialogue_destroy(w.dialogue);
+    pf_protocol_destroy(w.dialogue);
     free(w.kit);
     free(w.before);
     pf_text_free(&w.reply);
     if (status != PF_OK) {
         pf_text_free(&result->explanation);
     }
-    return status;
-}
-
-// --- certificates
-
-static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
-{
-    json_t *tasks = json_object_get(json, "tasks"),
-           *mechanisms = json_object_get(json, "mechanisms");
-    const char *plant = json_string_value(json_object_get(json, "plant"));
-    const char *kit = json_string_value(json_object_get(json, "kit"));
-    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !plant || !kit) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "not a certificate: plant, kit, mechanisms and tasks are expected");
-    }
-    bool alarm = json_is_true(json_object_get(json, "alarm"));
-    pf_text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
-                 kit, alarm ? "The alarm sounded." : "No alarm.",
-                 json_number_value(json_object_get(json, "charge")));
-    size_t i;
-    json_t *item;
-    json_array_foreach(mechanisms, i, item)
-    {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        json_t *interval = json_object_get(item, "interval");
-        pf_text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
-                     name ? name : "mechanism",
-                     json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
-                     json_number_value(json_object_get(item, "p_changed")),
-                     json_number_value(json_object_get(item, "mean_gain")),
-                     json_number_value(json_array_get(interval, 0)),
-                     json_number_value(json_array_get(interval, 1)));
-    }
-    pf_text_add(out, "\n");
-    json_array_foreach(tasks, i, item)
-    {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        const char *decision = json_string_value(json_object_get(item, "decision"));
-        const char *why = json_string_value(json_object_get(item, "why"));
-        if (!name || !decision || !why) {
-            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
-        }
-        // a certificate may have been edited: go only where its own numbers say so
-        json_t *lower = json_object_get(item, "lower"), *j_min = json_object_get(json, "j_min");
-        bool reached = json_is_number(lower) && json_is_number(j_min) &&
-                       json_number_value(lower) >= json_number_value(j_min);
-        bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
-        if (go != (reached && strcmp(why, "certified") == 0)) {
-            return pf_fail(error, PF_ERR_FORMAT,
-                           "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
-                           "journal instead",
-                           i, decision);
-        }
-        pf_text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
-                     go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
-                     json_number_value(json_object_get(item, "sd")),
-                     json_number_value(json_object_get(item, "lower")));
-        pf_text_add(out, go                               ? "The bound meets the requirement.\n"
-                         : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
-                                                            "at. Use the fallback.\n"
-                         : strcmp(why, "conflict") == 0   ? "More than one mechanism seems to have "
-                                                            "changed. Use the fallback.\n"
-                         : strcmp(why, "off-grid") == 0   ? "Less is left than the model can say. "
-                                                            "Use the fallback.\n"
-                                                          : "The bound is too low. Use the "
-                                                            "fallback.\n");
-    }
-    return PF_OK;
-}
-
-pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
-{
-    json_error_t problem;
-    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
-    if (!json) {
-        return pf_fail(error, PF_ERR_FORMAT, "line %d, column %d: %s", problem.line, problem.column,
-                       problem.text);
-    }
-    pf_status status = explain_json(json, out, error);
-    json_decref(json);
     return status;
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "dialogue.h"
+#include "explain.h"
+#include "journal.h"
+#include "protocol.h"
 
 #include <string.h>
 
@@ -13,67 +15,58 @@ static pf_status missing(pf_error *error)
         "this program was built without jansson; install libjansson-dev and build again");
 }
 
-bool pf_dialogue_supported(void)
+bool pf_protocol_supported(void)
 {
     return false;
 }
 
-pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_kit,
-                             const pf_dialogue_config *config, pf_error *error)
+pf_status pf_protocol_create(pf_protocol **protocol, const void *kit, size_t n_kit,
+                             const pf_protocol_config *config, pf_error *error)
 {
-    (void)kit;
-    (void)n_kit;
-    (void)config;
-    *dialogue = NULL;
+    (void)kit, (void)n_kit, (void)config;
+    *protocol = NULL;
     return missing(error);
-}
-
-void pf_dialogue_destroy(pf_dialogue *dialogue)
-{
-    (void)dialogue;
-}
-
-void pf_dialogue_line(pf_dialogue *dialogue, const char *line, size_t n, pf_text *reply,
-                      pf_text *journal)
-{
-    (void)dialogue;
-    (void)line;
-    (void)n;
-    (void)reply;
-    (void)journal;
-}
-
-bool pf_dialogue_weighty(const pf_dialogue *dialogue)
-{
-    (void)dialogue;
-    return false;
-}
-
-void pf_dialogue_too_long(pf_text *reply)
-{
-    (void)reply;
-}
-
-pf_session *pf_dialogue_session(pf_dialogue *dialogue)
-{
-    (void)dialogue;
-    return NULL;
 }
 
 pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
                             pf_error *error)
 {
-    (void)text;
-    (void)n;
-    (void)explain;
+    (void)text, (void)n, (void)explain;
     memset(result, 0, sizeof *result);
     return missing(error);
 }
 
 pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
 {
-    (void)text;
-    (void)n;
-    (void)out;
+    (void)text, (void)n, (void)out;
     return missing(error);
+}
+
+// There is no protocol that these could be called with.
+
+void pf_protocol_destroy(pf_protocol *protocol)
+{
+    (void)protocol;
+}
+
+void pf_protocol_line(pf_protocol *protocol, const char *line, size_t n, pf_text *reply,
+                      pf_text *journal)
+{
+    (void)protocol, (void)line, (void)n, (void)reply, (void)journal;
+}
+
+bool pf_protocol_weighty(const pf_protocol *protocol)
+{
+    return protocol != NULL;
+}
+
+void pf_protocol_too_long(pf_text *reply)
+{
+    (void)reply;
+}
+
+pf_session *pf_protocol_session(pf_protocol *protocol)
+{
+    (void)protocol;
+    return NULL;
 }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The readers behind replay and explain on any bytes.
-#include "wire/dialogue.h"
+#include "wire/journal.h"
+#include "wire/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // The serve line: the input is a conversation, one request per line, on a fresh session of the
 // small attitude kit.
 #include "../attitude_kit.h"
-#include "wire/dialogue.h"
+#include "wire/protocol.h"
 #include "preflight/run.h"
 
 #include <jansson.h>
@@ -30,12 +30,12 @@ static json_t *parse(const pf_text *reply)
 }
 
 // The readiness as text; a go must be certified, by its bound and by a look at every mechanism.
-static void readiness(pf_dialogue *dialogue, pf_text *out)
+static void readiness(pf_protocol *dialogue, pf_text *out)
 {
     static const char request[] = "{\"op\":\"readiness\"}";
-    pf_session *session = pf_dialogue_session(dialogue);
+    pf_session *session = pf_protocol_session(dialogue);
     const pf_kit *k = pf_session_kit(session);
-    pf_dialogue_line(dialogue, request, sizeof request - 1, out, NULL);
+    pf_protocol_line(dialogue, request, sizeof request - 1, out, NULL);
     json_t *json = parse(out), *task;
     size_t t;
     demand(json_is_true(json_object_get(json, "ok")));
@@ -53,17 +53,17 @@ static void readiness(pf_dialogue *dialogue, pf_text *out)
 }
 
 // ready holds the readiness before the line, then after it.
-static void one_line(pf_dialogue *dialogue, const char *line, size_t n, pf_text *ready)
+static void one_line(pf_protocol *dialogue, const char *line, size_t n, pf_text *ready)
 {
     pf_text after = {0}, reply = {0}, journal = {0};
     double belief[ATTITUDE_MECH];
-    pf_session *session = pf_dialogue_session(dialogue);
+    pf_session *session = pf_protocol_session(dialogue);
     memcpy(belief, pf_session_belief(session), sizeof belief);
     int stage = pf_session_stage(session), told = pf_session_told(session);
     bool outstanding = pf_session_outstanding(session, NULL);
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, line, n);
-    pf_dialogue_line(dialogue, exact, n, &reply, &journal);
+    pf_protocol_line(dialogue, exact, n, &reply, &journal);
     free(exact);
     json_t *json = parse(&reply);
     readiness(dialogue, &after);
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n_kit = 0;
     const void *kit = attitude_small_kit_bytes(&n_kit);
     pf_plant *twin = NULL;
-    pf_dialogue *dialogue = NULL;
+    pf_protocol *dialogue = NULL;
     pf_error error;
     if (size > INPUT_MAX) {
         return 0;
@@ -100,8 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     demand(pf_plant_create(&twin, "attitude", &error) == PF_OK);
     pf_predictor predictor;
     demand(pf_predictor_create(&predictor, attitude_small_kit(), twin, NULL, &error) == PF_OK);
-    pf_dialogue_config config = {.predictor = &predictor};
-    demand(pf_dialogue_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
+    pf_protocol_config config = {.predictor = &predictor};
+    demand(pf_protocol_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
     pf_text ready = {0};
     readiness(dialogue, &ready);
     size_t at = 0;
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += n + 1;
     }
     pf_text_free(&ready);
-    pf_dialogue_destroy(dialogue);
+    pf_protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
     pf_plant_destroy(twin);
     return 0;

@@ -1,19 +1,26 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "dialogue_impl.h"
+#include "protocol.h"
 
 #include "preflight/run.h"
 #include "settings/config.h"
 #include "journal.h"
 #include "reply.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct pf_dialogue {
+// A refusal before it becomes a reply: code and message.
+typedef struct refusal {
+    const char *code; // NULL: accepted
+    char message[320];
+} refusal;
+
+struct pf_protocol {
     pf_kit kit;
     pf_session *session;
     void *memory;           // of the session
@@ -27,22 +34,22 @@ struct pf_dialogue {
     bool weighty;   // of the last accepted request
 };
 
-bool pf_dialogue_supported(void)
+bool pf_protocol_supported(void)
 {
     return true;
 }
 
-pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_kit,
-                             const pf_dialogue_config *config, pf_error *error)
+pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_kit,
+                             const pf_protocol_config *config, pf_error *error)
 {
     *dialogue = NULL;
-    pf_dialogue *d = calloc(1, sizeof *d);
+    pf_protocol *d = calloc(1, sizeof *d);
     if (!d) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
     pf_status status = pf_kit_load(&d->kit, kit, n_kit, error);
     if (status != PF_OK) {
-        pf_dialogue_destroy(d);
+        pf_protocol_destroy(d);
         return status;
     }
     const pf_kit *k = &d->kit;
@@ -56,13 +63,13 @@ pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_k
     d->state = calloc((size_t)k->n_state + 1, sizeof(double));
     if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
         !d->state) {
-        pf_dialogue_destroy(d);
+        pf_protocol_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
     pf_session_config session = {config->method, config->seed};
     status = pf_session_init(&d->session, k, &session, d->memory, bytes, error);
     if (status != PF_OK) {
-        pf_dialogue_destroy(d);
+        pf_protocol_destroy(d);
         return status;
     }
     d->given.session = d->session;
@@ -74,7 +81,7 @@ pf_status pf_dialogue_create(pf_dialogue **dialogue, const void *kit, size_t n_k
     return PF_OK;
 }
 
-void pf_dialogue_destroy(pf_dialogue *d)
+void pf_protocol_destroy(pf_protocol *d)
 {
     if (!d) {
         return;
@@ -89,25 +96,25 @@ void pf_dialogue_destroy(pf_dialogue *d)
     free(d);
 }
 
-pf_session *pf_dialogue_session(pf_dialogue *d)
+pf_session *pf_protocol_session(pf_protocol *d)
 {
     return d->session;
 }
 
-bool pf_dialogue_weighty(const pf_dialogue *d)
+bool pf_protocol_weighty(const pf_protocol *d)
 {
     return d->weighty;
 }
 
 // --- refusals
 
-static bool refuse(pf_refusal *r, const char *code, const char *format, ...)
+static bool refuse(refusal *r, const char *code, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 3, 4)))
 #endif
     ;
 
-static bool refuse(pf_refusal *r, const char *code, const char *format, ...)
+static bool refuse(refusal *r, const char *code, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -117,12 +124,12 @@ static bool refuse(pf_refusal *r, const char *code, const char *format, ...)
     return false;
 }
 
-static bool refuse_error(pf_refusal *r, const pf_error *error)
+static bool refuse_error(refusal *r, const pf_error *error)
 {
     return refuse(r, pf_status_name(error->code), "%s", error->text);
 }
 
-const char *pf__json_problem(const json_error_t *error)
+static const char *json_problem(const json_error_t *error)
 {
     switch (json_error_code(error)) {
     case json_error_duplicate_key:
@@ -137,7 +144,7 @@ const char *pf__json_problem(const json_error_t *error)
 // --- reading numbers
 
 // A list of n numbers; `where` names it in messages.
-static bool read_list(json_t *value, const char *where, int n, double *out, pf_refusal *r)
+static bool read_list(json_t *value, const char *where, int n, double *out, refusal *r)
 {
     if (!json_is_array(value)) {
         return refuse(r, "wrong-type", "%s: must be a list of %d numbers", where, n);
@@ -160,7 +167,7 @@ static bool read_list(json_t *value, const char *where, int n, double *out, pf_r
 }
 
 static bool read_matrix(json_t *value, const char *where, int rows, int columns, double *out,
-                        pf_refusal *r)
+                        refusal *r)
 {
     if (!json_is_array(value)) {
         return refuse(r, "wrong-type", "%s: must be a list of %d rows", where, rows);
@@ -182,7 +189,7 @@ static bool read_matrix(json_t *value, const char *where, int rows, int columns,
 
 // A list of n things, each read by read_matrix.
 static bool read_matrices(json_t *value, const char *where, int n, int rows, int columns,
-                          double *out, pf_refusal *r)
+                          double *out, refusal *r)
 {
     if (!json_is_array(value) || json_array_size(value) != (size_t)n) {
         return refuse(r, json_is_array(value) ? "wrong-shape" : "wrong-type",
@@ -201,7 +208,7 @@ static bool read_matrices(json_t *value, const char *where, int n, int rows, int
 
 // --- predictions that came with the request
 
-static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusal *r)
+static bool read_grid(pf_protocol *d, json_t *grid, const pf_ask *ask, refusal *r)
 {
     const pf_kit *k = &d->kit;
     int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
@@ -223,7 +230,7 @@ static bool read_grid(pf_dialogue *d, json_t *grid, const pf_ask *ask, pf_refusa
 
 // Stage 2 with several faults: each target healthy and at each gain, the others at the gains that
 // the ask told.
-static bool read_each(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+static bool read_each(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
     int n = pf_kit_probe_targets(&d->kit, ask->probe, NULL);
     json_t *healthy = json_object_get(from, "healthy"), *grid = json_object_get(from, "grid");
@@ -238,7 +245,7 @@ static bool read_each(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusa
 }
 
 // Reads nominal, fault and grid as far as this stage needs them.
-static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf_refusal *r)
+static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
     const pf_kit *k = &d->kit;
     int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
@@ -267,8 +274,8 @@ static bool read_predictions(pf_dialogue *d, json_t *from, const pf_ask *ask, pf
 // --- tell
 
 // Decides what predicts: the caller's numbers, twin or model from `state`, or the kit itself.
-static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *predictions,
-                             const pf_ask *ask, pf_refusal *r)
+static bool choose_predictor(pf_protocol *d, json_t *request, json_t *predictions,
+                             const pf_ask *ask, refusal *r)
 {
     const pf_kit *k = &d->kit;
     json_t *state = json_object_get(request, "state");
@@ -305,8 +312,7 @@ static bool choose_predictor(pf_dialogue *d, json_t *request, json_t *prediction
     return true;
 }
 
-static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                    pf_refusal *r)
+static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *reply, refusal *r)
 {
     pf_ask ask;
     json_t *probe = json_object_get(request, "probe");
@@ -335,9 +341,9 @@ static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_tex
     const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
     pf_witness_start(&d->witness, &d->kit, inner, ask.stage == 2);
     pf_predictor watched = pf_witness_predictor(&d->witness);
-    pf_tell tell = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};
+    pf_tell told = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};
     pf_error error;
-    pf_status status = pf_session_tell(d->session, &tell,
+    pf_status status = pf_session_tell(d->session, &told,
                                        d->kit.n_response > 0 ? NULL
                                        : d->has_given        ? inner
                                                              : &watched,
@@ -349,91 +355,58 @@ static bool do_tell(pf_dialogue *d, json_t *request, json_t *predictions, pf_tex
     return true;
 }
 
-// --- the other requests
+// --- all requests
 
-static bool do_hello(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                     pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)r;
-    pf_reply_hello(reply, &d->kit);
-    return true;
-}
-
-static bool do_ask(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                   pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)r;
-    pf_ask ask = pf_session_ask(d->session);
-    pf_reply_ask(reply, d->session, &ask);
-    return true;
-}
-
-static bool do_skip(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                    pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)reply;
-    pf_error error;
-    return pf_session_skip(d->session, &error) == PF_OK || refuse_error(r, &error);
-}
-
-static bool do_stage2(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                      pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)reply;
-    pf_error error;
-    return pf_session_stage2(d->session, &error) == PF_OK || refuse_error(r, &error);
-}
-
-static bool do_readiness(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                         pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)r;
-    pf_session_certify(d->session);
-    pf_reply_readiness(reply, d->session);
-    return true;
-}
-
-static bool do_reset(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                     pf_refusal *r)
-{
-    (void)request;
-    (void)predictions;
-    (void)reply;
-    (void)r;
-    pf_session_reset(d->session);
-    return true;
-}
+typedef enum operation { HELLO, ASK, TELL, SKIP, STAGE2, READINESS, RESET } operation;
 
 // One row per request; keys besides "op". Weighty: evidence or a verdict.
 static const struct {
     const char *op;
     bool weighty;
     const char *keys[8];
-    bool (*run)(pf_dialogue *, json_t *, json_t *, pf_text *, pf_refusal *);
 } operations[] = {
-    {"hello", false, {NULL}, do_hello},
-    {"ask", false, {NULL}, do_ask},
-    {"tell",
-     true,
-     {"probe", "response", "state", "nominal", "fault", "grid", "healthy", NULL},
-     do_tell},
-    {"skip", false, {NULL}, do_skip},
-    {"stage2", false, {NULL}, do_stage2},
-    {"readiness", true, {NULL}, do_readiness},
-    {"reset", false, {NULL}, do_reset},
+    [HELLO] = {"hello", false, {NULL}},
+    [ASK] = {"ask", false, {NULL}},
+    [TELL] = {"tell",
+              true,
+              {"probe", "response", "state", "nominal", "fault", "grid", "healthy", NULL}},
+    [SKIP] = {"skip", false, {NULL}},
+    [STAGE2] = {"stage2", false, {NULL}},
+    [READINESS] = {"readiness", true, {NULL}},
+    [RESET] = {"reset", false, {NULL}},
 };
 
 enum { N_OPERATIONS = sizeof operations / sizeof operations[0] };
+
+static bool run_operation(pf_protocol *d, operation op, json_t *request, json_t *predictions,
+                          pf_text *reply, refusal *r)
+{
+    pf_error error;
+    pf_ask ask;
+    switch (op) {
+    case HELLO:
+        pf_reply_hello(reply, &d->kit);
+        return true;
+    case ASK:
+        ask = pf_session_ask(d->session);
+        pf_reply_ask(reply, d->session, &ask);
+        return true;
+    case TELL:
+        return tell(d, request, predictions, reply, r);
+    case SKIP:
+        return pf_session_skip(d->session, &error) == PF_OK || refuse_error(r, &error);
+    case STAGE2:
+        return pf_session_stage2(d->session, &error) == PF_OK || refuse_error(r, &error);
+    case READINESS:
+        pf_session_certify(d->session);
+        pf_reply_readiness(reply, d->session);
+        return true;
+    case RESET:
+        pf_session_reset(d->session);
+        return true;
+    }
+    return false;
+}
 
 static int find_operation(const char *op)
 {
@@ -445,9 +418,9 @@ static int find_operation(const char *op)
     return -1;
 }
 
-static bool check_keys(json_t *request, int operation, pf_refusal *r)
+static bool check_keys(json_t *request, operation op, refusal *r)
 {
-    const char *const *known = operations[operation].keys;
+    const char *const *known = operations[op].keys;
     int n = 0;
     while (known[n]) {
         n++;
@@ -463,15 +436,15 @@ static bool check_keys(json_t *request, int operation, pf_refusal *r)
         if (!found) {
             const char *near = pf_nearest_word(key, known, n);
             return refuse(r, "unknown-key", "%.64s: %s has no such key%s%s%s", key,
-                          operations[operation].op, near ? "; did you mean '" : "",
-                          near ? near : "", near ? "'?" : "");
+                          operations[op].op, near ? "; did you mean '" : "", near ? near : "",
+                          near ? "'?" : "");
         }
     }
     return true;
 }
 
-static bool run_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
-                        pf_refusal *r)
+static bool run_request(pf_protocol *d, json_t *request, json_t *predictions, pf_text *reply,
+                        refusal *r)
 {
     if (!json_is_object(request)) {
         return refuse(r, "wrong-type", "a request is an object such as {\"op\":\"ask\"}");
@@ -496,17 +469,18 @@ static bool run_request(pf_dialogue *d, json_t *request, json_t *predictions, pf
                       json_string_value(op), near ? " (did you mean '" : "", near ? near : "",
                       near ? "'?)" : "");
     }
-    if (!check_keys(request, i, r) || !operations[i].run(d, request, predictions, reply, r)) {
+    if (!check_keys(request, (operation)i, r) ||
+        !run_operation(d, (operation)i, request, predictions, reply, r)) {
         return false;
     }
     d->weighty = operations[i].weighty;
     return true;
 }
 
-bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, pf_text *reply,
+bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, pf_text *reply,
                           pf_text *journal)
 {
-    pf_refusal r = {NULL, ""};
+    refusal r = {NULL, ""};
     pf_text_clear(reply);
     pf_text_clear(&d->witness.nominal);
     d->witness.seen = 0;
@@ -530,7 +504,7 @@ bool pf__dialogue_request(pf_dialogue *d, json_t *request, json_t *predictions, 
     return true;
 }
 
-void pf_dialogue_line(pf_dialogue *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
+void pf_protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
 {
     json_error_t problem;
     json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &problem);
@@ -538,14 +512,14 @@ void pf_dialogue_line(pf_dialogue *d, const char *line, size_t n, pf_text *reply
         char message[320];
         snprintf(message, sizeof message, "column %d: %s", problem.column, problem.text);
         pf_text_clear(reply);
-        pf_reply_refusal(reply, pf__json_problem(&problem), message);
+        pf_reply_refusal(reply, json_problem(&problem), message);
         return;
     }
-    pf__dialogue_request(d, request, NULL, reply, journal);
+    pf__protocol_request(d, request, NULL, reply, journal);
     json_decref(request);
 }
 
-void pf_dialogue_too_long(pf_text *reply)
+void pf_protocol_too_long(pf_text *reply)
 {
     pf_text_clear(reply);
     pf_reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_PROTOCOL_H
+#define PF_PROTOCOL_H
+
+#include "host/text.h"
+#include "preflight/session.h"
+
+// One session behind ask/tell in JSON lines: what `serve` speaks and what a journal records.
+typedef struct pf_protocol pf_protocol;
+
+typedef struct pf_protocol_config {
+    const char *method; // NULL: the kit's first
+    uint64_t seed;
+    const pf_predictor *predictor; // from a start state. Nullable; copied, its self is not owned.
+    const char *no_predictor;      // why there is none. Nullable.
+} pf_protocol_config;
+
+// A line longer than this is refused.
+#define PF_LINE_MAX ((size_t)16 << 20)
+
+// False where the program was built without jansson; then create returns PF_ERR_UNSUPPORTED.
+bool pf_protocol_supported(void);
+
+// The kit image must outlive the dialogue.
+pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_kit,
+                             const pf_protocol_config *config, pf_error *error);
+void pf_protocol_destroy(pf_protocol *dialogue); // Nullable.
+
+// Answers one request line with one reply (no newline). A refused request leaves the session as it
+// was. An accepted one is added to journal (Nullable), one line with newline.
+void pf_protocol_line(pf_protocol *dialogue, const char *line, size_t n, pf_text *reply,
+                      pf_text *journal);
+
+// Whether the last accepted request gave evidence or a verdict (tell, readiness): its journal line
+// is worth a sync.
+bool pf_protocol_weighty(const pf_protocol *dialogue);
+
+// The reply to a line that was longer than PF_LINE_MAX.
+void pf_protocol_too_long(pf_text *reply);
+
+pf_session *pf_protocol_session(pf_protocol *dialogue);
+
+// Handles a request that is parsed. predictions (Nullable) replaces the predictor: the journal's
+// record. Writes the reply either way; tells whether it was accepted.
+struct json_t;
+bool pf__protocol_request(pf_protocol *dialogue, struct json_t *request, struct json_t *predictions,
+                          pf_text *reply, pf_text *journal);
+
+#endif
