@@ -67,7 +67,7 @@ static const pf_plant_class tanks = {
 int main(int argc, char **argv)
 {
     pf_error error = {PF_OK, ""};
-    pf_plan plan = {0};
+    pf_plan *plan = NULL;
     pf_plant *plant = NULL;
     void *bytes = NULL;
     size_t n = 0;
@@ -77,12 +77,12 @@ int main(int argc, char **argv)
     }
     pf_status status = pf_plant_from_class(&plant, &tanks, &error);
     if (status == PF_OK) {
-        status = pf_plan_default(&plan, &tanks.info, &error);
+        // a short return table, for a small flash; one probe of each pump and one to spare
+        const char *const settings[] = {"members=4", "budget.stage1=4"};
+        status = pf_plan_create(&plan, &tanks.info, NULL, NULL, 0, settings, 2, &error);
     }
     if (status == PF_OK) {
-        plan.members = 4; // a short return table, for a small flash
-        plan.budget1 = 4; // one probe of each pump and one to spare
-        status = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error);
+        status = pf_calibrate(plan, plant, NULL, NULL, &bytes, &n, &error);
     }
     if (status == PF_OK) {
         FILE *file = fopen(argv[1], "wb");
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (status != PF_OK) {
         fprintf(stderr, "embedded_calibrate: %s\n", error.text);
     }
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     pf_plant_destroy(plant);
     free(bytes);
     return status == PF_OK ? 0 : 1;

@@ -49,7 +49,7 @@ static const pf_plant_class cart = {
 int main(void)
 {
     const double gains[] = {1, 1, .3}; // in secret, the right motor has 30 % left
-    pf_plan plan = {0};
+    pf_plan *plan = NULL;
     pf_kit kit;
     pf_check_config config = {.gains = gains, .seed = 7};
     pf_check *check = NULL;
@@ -57,8 +57,8 @@ int main(void)
     size_t n = 0;
     pf_error error = {PF_OK, ""};
     if (pf_plant_from_class(&config.machine, &cart, &error) == PF_OK &&
-        pf_plan_default(&plan, &cart.info, &error) == PF_OK &&
-        pf_calibrate(&plan, config.machine, NULL, NULL, &bytes, &n, &error) == PF_OK &&
+        pf_plan_create(&plan, &cart.info, NULL, NULL, 0, NULL, 0, &error) == PF_OK &&
+        pf_calibrate(plan, config.machine, NULL, NULL, &bytes, &n, &error) == PF_OK &&
         pf_kit_load(&kit, bytes, n, &error) == PF_OK &&
         pf_check_create(&check, &kit, &config, &error) == PF_OK &&
         pf_check_run(check, NULL, &error) == PF_OK) {
@@ -74,7 +74,7 @@ int main(void)
         fprintf(stderr, "hello: %s\n", error.text);
     }
     pf_check_destroy(check);
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     pf_plant_destroy(config.machine);
     free(bytes);
     return error.code == PF_OK ? 0 : 1;

@@ -4,7 +4,7 @@
 #include "bench.h"
 
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     pf_error error = {PF_OK, ""};
     must(pf_plant_create(&r.plant, "attitude", &error), &error);
     must(pf_plan_default(&r.plan, pf_plant_get_info(r.plant), &error), &error);
-    r.plan.alarm_trials = 2000;
+    r.plan.settings.alarm_trials = 2000;
     // turn about, so that a slow minute of the machine hits both
     double one = INFINITY, two = INFINITY;
     for (int i = 0; i < repeats; i++) {

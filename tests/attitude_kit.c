@@ -3,7 +3,7 @@
 #include "attitude_kit.h"
 
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static const image *calibrated(image *kit, const char *config)
                                       &error)
                 : pf_plan_default(&plan, info, &error),
          &error);
-    plan.alarm_trials = 200;
+    plan.settings.alarm_trials = 200;
     must(pf_calibrate(&plan, plant, NULL, &effort, &kit->bytes, &kit->n, &error), &error);
     must(pf_kit_load(&kit->kit, kit->bytes, kit->n, &error), &error);
     pf_plan_free(&plan);

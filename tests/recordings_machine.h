@@ -3,7 +3,7 @@
 #ifndef PF_RECORDINGS_MACHINE_H
 #define PF_RECORDINGS_MACHINE_H
 
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 
 // A machine for the tests of recordings, and files recorded on it; defined in test_recordings.c.
 enum { ROWS = 6, CHAN = 2, MECH = 3, WINDOW = ROWS * CHAN };

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/plan.h"
 #include "preflight/run.h"
 #include "host/parallel.h"
 #include "preflight/design.h"
@@ -87,13 +88,13 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         size_t n = 0;
         pf_kit kit;
         CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
-        plan.seed = (uint64_t)i;
+        plan.settings.seed = (uint64_t)i;
         plan.prior = prior;
-        plan.hazard = 1 - .99 * .99 * .99 * .99 * .99;
-        plan.field = false;
-        plan.faults = faults;
-        plan.every_severity = designed;
-        plan.budget1 = 8;
+        plan.settings.hazard = 1 - .99 * .99 * .99 * .99 * .99;
+        plan.settings.field = false;
+        plan.settings.faults = faults;
+        plan.settings.every_severity = designed;
+        plan.settings.budget1 = 8;
         plan.reveal_first = 35;
         plan.reveal_last = 45;
         plan.reveal_period = 5;

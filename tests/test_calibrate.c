@@ -3,7 +3,7 @@
 #define _GNU_SOURCE // sched_setaffinity
 #include "calibrate/fit.h"
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "test.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static void check_bytes(void)
     if (calibrated(&one, &plan, 1) && calibrated(&two, &plan, 3)) {
         CHECK(one.n == two.n && memcmp(one.bytes, two.bytes, one.n) == 0);
     }
-    plan.seed = 1;
+    plan.settings.seed = 1;
     if (calibrated(&other, &plan, 2)) {
         CHECK(one.n == other.n && memcmp(one.bytes, other.bytes, one.n) != 0);
     }
@@ -237,7 +237,7 @@ static void check_curve(void)
             }
         }
     }
-    plan.every_severity = false; // the paper's
+    plan.settings.every_severity = false; // the paper's
     free(b.bytes);
     CHECK(calibrated(&b, &plan, 0) && b.kit.n_curve == 0);
     release(&b);
@@ -257,9 +257,9 @@ static void check_spread(void)
         return;
     }
     CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
-    plan.sensor_noise = .25;
-    plan.alarm_trials = 100;
-    plan.members = 4;
+    plan.settings.sensor_noise = .25;
+    plan.settings.alarm_trials = 100;
+    plan.settings.members = 4;
     if (calibrated(&b, &plan, 0)) {
         int named = 0, held = 0;
         for (uint64_t seed = 0; seed < 14; seed++) {
@@ -332,7 +332,7 @@ static void check_methods(void)
         CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
         CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
         plan.method = pf_method_at(i)->id;
-        plan.alarm_trials = 100;
+        plan.settings.alarm_trials = 100;
         if (calibrated(&b, &plan, 0)) {
             double gains[8] = {1, 1, .3, 1, 1, 1, 1, 1};
             pf_session *session = check_once(&b, gains, 3);
@@ -353,8 +353,8 @@ static void check_threshold(void)
     CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
     plan.prior = prior;
-    plan.episodes = 20;
-    plan.alarm_trials = 200;
+    plan.settings.episodes = 20;
+    plan.settings.alarm_trials = 200;
     if (calibrated(&b, &plan, 0)) {
         CHECK(b.kit.threshold[0] == 1);
     }
@@ -376,7 +376,7 @@ static void check_refusals(void)
     CHECK_CONTAINS(error.text, "no-such");
     plan.method = "eg-mpt";
     // no noise at all: the channel would be a lie
-    plan.sensor_noise = 0;
+    plan.settings.sensor_noise = 0;
     pf_plan quiet = plan;
     volatile int stop = 1;
     pf_effort effort = {.threads = 2, .stop = &stop};

@@ -336,7 +336,7 @@ static void test_hopeless(void)
     CHECK(pf_plant_create(&m.plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
     CHECK(pf_design_config_read(&m.config, &m.plan, &error) == PF_OK);
-    m.plan.sensor_noise = 1e6;
+    m.plan.settings.sensor_noise = 1e6;
     CHECK(pf_design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
           PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "no allowed probe");

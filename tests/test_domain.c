@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "bench/trial.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void test_description(void)
     CHECK(info->sensor_noise == .25 && info->charge[1] == .08);
     pf_plan plan;
     if (CHECK(pf_plan_default(&plan, info, &error) == PF_OK)) {
-        CHECK(plan.sensor_noise == .25 && plan.probes[0].charge == .16);
+        CHECK(plan.settings.sensor_noise == .25 && plan.probes[0].charge == .16);
         CHECK(plan.n_tasks == 2 && plan.tasks[1].policy_index == 1 && !plan.tasks[1].command);
         CHECK(plan.tasks[1].n_uses == 1 && plan.tasks[1].uses[0] == 2);
         pf_plan_free(&plan);
@@ -206,7 +206,8 @@ static double loop_peak(const pf_plan *plan, int starts)
     for (int s = 0; plant && s < starts; s++) {
         double start[2], output[ROWS * 2];
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 0);
+        roll.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)s,
+                                 PF_PURPOSE_MEMBER, 0);
         roll.policy = 0;
         roll.rows = ROWS;
         roll.disturbance = true;

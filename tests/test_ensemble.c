@@ -3,7 +3,7 @@
 #include "run/run_impl.h"
 #include "wire/protocol.h"
 #include "host/file.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "preflight/train.h"
 #include "program.h"
 #include "test.h"
@@ -80,7 +80,7 @@ static bool open_lab(lab *l)
         !passed(pf_plan_default(&l->plan, pf_plant_get_info(l->plant), &error), &error)) {
         return false;
     }
-    l->plan.alarm_trials = 200;
+    l->plan.settings.alarm_trials = 200;
     return calibrate(&l->plan, l->plant, l->model, 1, &l->bytes, &l->n) &&
            passed(pf_kit_load(&l->kit, l->bytes, l->n, &error), &error);
 }
@@ -105,7 +105,7 @@ static void check_kit(lab *l)
     CHECK(strlen(info->sha256) == 64);
     CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf_numeric_library());
     CHECK(pf_kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
-    CHECK(k->n_members == l->plan.members && l->plan.members >= info->n_members);
+    CHECK(k->n_members == l->plan.settings.members && l->plan.settings.members >= info->n_members);
     PF_CASE("the residual scale has a row per step, is positive and leaves returns alone");
     CHECK(k->n_scale == pf_kit_most_rows(k) && k->n_scale == ROWS);
     for (int i = 0; i < k->n_scale * CHAN; i++) {
@@ -134,8 +134,8 @@ static void check_members(lab *l)
     pf_kit kit;
     pf_plan plan = l->plan;
     PF_CASE("every member of the model is in the return table");
-    plan.members = 1;
-    plan.alarm_trials = 20;
+    plan.settings.members = 1;
+    plan.settings.alarm_trials = 20;
     if (calibrate(&plan, l->plant, l->model, 1, &bytes, &n) &&
         CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
         CHECK(kit.n_members == pf_model_get_info(l->model)->n_members);
@@ -213,7 +213,7 @@ static void check_scales(lab *l)
                     &error)) {
             continue;
         }
-        plan.alarm_trials = 20;
+        plan.settings.alarm_trials = 20;
         if (calibrate(&plan, l->plant, rules[i].model ? l->model : NULL, 1, &bytes, &n) &&
             CHECK(pf_kit_load(&kit, bytes, n, &error) == PF_OK)) {
             CHECK(kit.n_scale == rules[i].rows);

@@ -18,16 +18,11 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
 {
     pf_error error = {PF_OK, ""};
     pf_status status = pf_plant_create(plant, name, &error);
+    pf_settings settings = pf_settings_default(PF_SETTINGS_SUITE);
+    settings.alarm_trials = 20;
     pf_kits_request r = {.plant = *plant,
-                         .sensor_noise = NAN,
+                         .settings = &settings,
                          .amplitude = NAN,
-                         .g_cal = .35,
-                         .sigma = NAN,
-                         .hazard = .01,
-                         .grid = 17,
-                         .bins = 5,
-                         .episodes = 60,
-                         .alarm_trials = 20,
                          .n_methods = 1,
                          .methods = method,
                          .fingerprint = ""};
@@ -158,8 +153,8 @@ static void check_refused(void)
     CHECK(pf_plant_create(&plant, "pendulum", NULL) == PF_OK);
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "t", text, strlen(text), NULL, 0,
                               &error) == PF_OK);
-    plan.episodes = 12;
-    plan.alarm_trials = 20;
+    plan.settings.episodes = 12;
+    plan.settings.alarm_trials = 20;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "needs an open-loop task");
     pf_plan_free(&plan);

@@ -3,7 +3,7 @@
 #include "attitude_kit.h"
 #include "preflight/run.h"
 #include "kit_fixture.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "preflight/certificate.h"
 #include "test.h"
 
@@ -205,7 +205,7 @@ static void check_small_task(const char *faults)
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, NULL) ==
           PF_OK);
-    plan.alarm_trials = 200;
+    plan.settings.alarm_trials = 200;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, NULL) == PF_OK);
     if (CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
         rig r = open_rig(&kit);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ static score run_plant(const char *name, int n_faults)
     CHECK(pf_plant_create(&plant, name, &error) == PF_OK);
     CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
           PF_OK);
-    plan.alarm_trials = 500;
+    plan.settings.alarm_trials = 500;
     bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
                 pf_kit_load(&kit, bytes, n, &error) == PF_OK;
     if (CHECK(good)) {

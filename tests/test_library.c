@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/plan.h"
 #include "design/library.h"
 #include "host/file.h"
 #include "preflight/design.h"

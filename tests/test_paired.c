@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "preflight/train.h"
 #include "program.h"
 #include "test.h"
@@ -68,7 +68,7 @@ static bool open_side(side *s, pf_plant *plant, const pf_model *model, bool sens
     if (!passed(pf_plan_default(&plan, pf_plant_get_info(plant), &error), &error)) {
         return false;
     }
-    plan.sensed_start = sensed;
+    plan.settings.sensed_start = sensed;
     bool good = passed(pf_calibrate(&plan, plant, model, NULL, &s->bytes, &s->n, &error), &error) &&
                 passed(pf_kit_load(&s->kit, s->bytes, s->n, &error), &error);
     pf_plan_free(&plan);

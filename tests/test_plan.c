@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "test.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ static void check_defaults(void)
         return;
     }
     CHECK(plan.n_mech == 3 && plan.n_chan == 2 && plan.n_probes == 2 && plan.n_tasks == 2);
-    CHECK(plan.budget1 == 8 && plan.budget2 == 2 && plan.field);
-    CHECK(plan.stop == PF_STOP_LATCH && plan.hazard == 0);
+    CHECK(plan.settings.budget1 == 8 && plan.settings.budget2 == 2 && plan.settings.field);
+    CHECK(plan.settings.stop == PF_STOP_LATCH && plan.settings.hazard == 0);
     CHECK(plan.prior[0] == .95 && plan.prior[1] == .025);
     CHECK(plan.n_grid == 17 && fabs(plan.grid[4] - .35) < 1e-12);
     // a quarter of the range for eight steps, one cent a step

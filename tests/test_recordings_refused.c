@@ -55,23 +55,23 @@ static void make_plan(planned *p)
                         .probes = p->probes,
                         .tasks = p->tasks,
                         .method = "eg-mpt",
-                        .g_cal = .35,
                         .n_grid = 3,
                         .grid = p->grid,
-                        .n_bins = 4,
-                        .episodes = 60,
                         .prior = p->prior,
-                        .hazard = .01,
-                        .budget1 = 5,
-                        .budget2 = 1,
-                        .alpha = .2,
-                        .j_min = .8,
-                        .temperature = .05,
-                        .stop = PF_STOP_BREAK,
-                        .seed = 11,
-                        .alarm_trials = 300,
-                        .alarm_rate = .05,
-                        .members = 16};
+                        .settings = {.g_cal = .35,
+                                     .bins = 4,
+                                     .episodes = 60,
+                                     .hazard = .01,
+                                     .budget1 = 5,
+                                     .budget2 = 1,
+                                     .alpha = .2,
+                                     .j_min = .8,
+                                     .temperature = .05,
+                                     .stop = PF_STOP_BREAK,
+                                     .seed = 11,
+                                     .alarm_trials = 300,
+                                     .alarm_rate = .05,
+                                     .members = 16}};
 }
 
 static void test_with_plan(void)
@@ -142,7 +142,7 @@ static void test_plan_refusals(void)
     p.plan.method = "none";
     refuse_plan(&p, &r, PF_ERR_ARGUMENT, "method 'none' is unknown");
     make_plan(&p);
-    p.plan.scale = PF_SCALE_PULSE;
+    p.plan.settings.scale = PF_SCALE_PULSE;
     refuse_plan(&p, &r, PF_ERR_ARGUMENT, "scale: recordings are divided by their own residual");
     make_plan(&p);
     p.probes[1].command = &recording_commands[0][0][0];

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "preflight/run.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "bench/responses.h"
 #include "bench/trial.h"
 
@@ -25,11 +25,11 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     if (!CHECK(good)) {
         return false;
     }
-    plan.episodes = 12;
-    plan.alarm_trials = 20;
-    plan.members = 1;
-    plan.every_severity = false;
-    plan.field = false;
+    plan.settings.episodes = 12;
+    plan.settings.alarm_trials = 20;
+    plan.settings.members = 1;
+    plan.settings.every_severity = false;
+    plan.settings.field = false;
     good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
            pf_kit_load(kit, *bytes, n, &error) == PF_OK;
     pf_plan_free(&plan);
@@ -158,7 +158,7 @@ static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
                 pf_plan_from_config(&plan, pf_plant_get_info(*plant), "pairs", config,
                                     sizeof config - 1, NULL, 0, &error) == PF_OK;
     if (CHECK(good)) {
-        plan.alarm_trials = 20;
+        plan.settings.alarm_trials = 20;
         good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
                pf_kit_load(kit, *bytes, n, &error) == PF_OK;
         pf_plan_free(&plan);

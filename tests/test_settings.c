@@ -113,20 +113,18 @@ static void test_law(void)
 
 // --- what a request does to a kit
 
-static pf_kits_request request_for(pf_plant *plant, const char *fingerprint, int n_methods,
-                                   const char *const *methods)
+static pf_kits_request request_for(pf_settings *settings, pf_plant *plant, const char *fingerprint,
+                                   int n_methods, const char *const *methods)
 {
+    *settings = pf_settings_default(PF_SETTINGS_SUITE);
+    settings->sigma = .06;
+    settings->grid.otherwise = 9;
+    settings->episodes = 20;
+    settings->alarm_trials = 20;
     return (pf_kits_request){.plant = plant,
                              .seed = 1,
-                             .sensor_noise = NAN,
+                             .settings = settings,
                              .amplitude = NAN,
-                             .g_cal = .35,
-                             .sigma = .06,
-                             .hazard = .01,
-                             .grid = 9,
-                             .bins = 5,
-                             .episodes = 20,
-                             .alarm_trials = 20,
                              .n_methods = n_methods,
                              .methods = methods,
                              .fingerprint = fingerprint};
@@ -148,8 +146,9 @@ static void test_kits(void)
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = request_for(plant, print, 1, methods);
-    r.sigma = NAN;
+    pf_settings s;
+    pf_kits_request r = request_for(&s, plant, print, 1, methods);
+    s.sigma = NAN;
     pf_trial_kits own, other;
     PF_CASE("kits: the amplitude of the probes alone, and the rare and critical last task");
     pf_kits_key(&r, keys[0]);
@@ -253,10 +252,13 @@ static void test_group_kits(void)
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = request_for(plant, print, 3, methods);
-    r.episodes = 30;
-    r.alarm_trials = 40;
-    r.group = (pf_group_settings){"lib.yaml", library, true, PF_FAULTS_MANY, PF_WEIGHTING_SHRUNK};
+    pf_settings s;
+    pf_kits_request r = request_for(&s, plant, print, 3, methods);
+    s.episodes = 30;
+    s.alarm_trials = 40;
+    r.group = (pf_group_settings){"lib.yaml", library};
+    s.faults = PF_FAULTS_MANY;
+    s.weighting = PF_WEIGHTING_SHRUNK;
     PF_CASE("kits: group methods have their own probes, channel, belief and weights");
     pf_trial_kits kits, none;
     pf_kits_key(&r, keys[0]);
@@ -273,7 +275,7 @@ static void test_group_kits(void)
         CHECK(pf_kits_library(&kits, true) == group && pf_kits_library(&kits, false) == paper);
         pf_kits_free(&kits);
     }
-    r.group.weighting = PF_WEIGHTING_NONE;
+    s.weighting = PF_WEIGHTING_NONE;
     pf_kits_key(&r, keys[1]);
     CHECK(strcmp(keys[0], keys[1]) != 0);
     PF_CASE("kits: a library that cannot be read names its place");
@@ -335,9 +337,10 @@ static void test_ledger(void)
     char print[65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
-    pf_kits_request r = request_for(plant, print, 3, methods);
+    pf_settings s;
+    pf_kits_request r = request_for(&s, plant, print, 3, methods);
     r.seed = 5;
-    r.alarm_trials = 60;
+    s.alarm_trials = 60;
     drawer d = {.bytes = NULL};
     for (int i = 0; i < 4; i++) {
         PF_CASE(i == 0   ? "nominal: nominal trials are run once and kept"
@@ -345,8 +348,8 @@ static void test_ledger(void)
                 : i == 2 ? "nominal: another calibration gain is another question"
                          : "nominal: bytes of another size are none");
         pf_trial_kits with, without;
-        r.bins = i == 1 ? 3 : 5;
-        r.g_cal = i == 2 ? .5 : .35;
+        s.bins = i == 1 ? 3 : 5;
+        s.g_cal = i == 2 ? .5 : .35;
         d.n = i == 3 ? 8 : d.n;
         int puts = d.puts;
         char key[65];

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/fit.h"
 #include "kit_fixture.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "test.h"
 
 #include <math.h>
@@ -201,7 +201,7 @@ static void test_calibrated(void)
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
     const pf_plant_info *info = pf_plant_get_info(plant);
     CHECK(pf_plan_from_config(&plan, info, "--set", NULL, 0, set, 2, &error) == PF_OK);
-    plan.alarm_trials = 100;
+    plan.settings.alarm_trials = 100;
     for (int i = 0; i < 2; i++) {
         pf_effort effort = {.threads = 1 + i};
         CHECK(pf_calibrate(&plan, plant, NULL, &effort, &bytes[i], &n, &error) == PF_OK);

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/plan.h"
 #include "binding.h"
 
 #include "preflight/design.h"
@@ -72,7 +73,7 @@ static void apply(const pf_py_plan *given, pf_plan *plan)
         plan->method = given->method;
     }
     if (given->seed >= 0) {
-        plan->seed = (uint64_t)given->seed;
+        plan->settings.seed = (uint64_t)given->seed;
     }
 }
 

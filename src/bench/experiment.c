@@ -57,7 +57,7 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
     status = status ? status : check_axis("bins", s->bins.n, s->bins.value, error);
     status = status ? status : check_axis("episodes", e->n_episodes, e->episodes, error);
     status = status ? status : check_axis("n_faults", s->n_faults.n, s->n_faults.value, error);
-    if (status == PF_OK && s->n_faults.n > 0 && (s->settings.n > 0 || s->recalibrate > 0)) {
+    if (status == PF_OK && s->n_faults.n > 0 && (s->named.n > 0 || s->recalibrate > 0)) {
         status = pf_fail(error, PF_ERR_FORMAT,
                          "n_faults: gains are drawn then; leave out settings and recalibrate");
     }
@@ -92,35 +92,44 @@ static void name_cell(const pf_experiment *e, pf_cell *c)
         snprintf(gain, sizeof gain, ";g=%.2f", c->gain);
     }
     if (e->suite->bins.n > 1) {
-        snprintf(bins, sizeof bins, ";K=%d", c->bins);
+        snprintf(bins, sizeof bins, ";K=%d", c->settings.bins);
     }
     if (e->n_episodes > 1) {
-        snprintf(episodes, sizeof episodes, ";N=%d", c->episodes);
+        snprintf(episodes, sizeof episodes, ";N=%d", c->settings.episodes);
     }
     if (e->suite->opportunities.n > 0) {
         snprintf(opportunities, sizeof opportunities, ";P=%d", c->opportunities);
     }
-    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s%s%s", c->budget2, faults, bins, episodes,
-             opportunities, gain);
+    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s%s%s", c->settings.budget2, faults, bins,
+             episodes, opportunities, gain);
+}
+
+// What all points of the axes have in common.
+static pf_settings cell_settings(const pf_experiment *e)
+{
+    pf_settings settings = e->suite->settings;
+    settings.alarm_trials = e->alarm_trials;
+    return settings;
 }
 
 // Settings as they are written.
 static pf_status make_study_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
-    e->n_cells = s->settings.n;
+    e->n_cells = s->named.n;
     e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
     if (!e->cells) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
     }
     for (int i = 0; i < e->n_cells; i++) {
         pf_cell *c = &e->cells[i];
-        c->bins = (int)s->bins.value[0];
-        c->episodes = (int)e->episodes[0];
-        if (strlen(s->settings.text[i]) >= sizeof c->text) {
-            return pf_fail(error, PF_ERR_FORMAT, "settings: '%s' is too long", s->settings.text[i]);
+        c->settings = cell_settings(e);
+        c->settings.bins = (int)s->bins.value[0];
+        c->settings.episodes = (int)e->episodes[0];
+        if (strlen(s->named.text[i]) >= sizeof c->text) {
+            return pf_fail(error, PF_ERR_FORMAT, "settings: '%s' is too long", s->named.text[i]);
         }
-        strcpy(c->text, s->settings.text[i]);
+        strcpy(c->text, s->named.text[i]);
     }
     return PF_OK;
 }
@@ -155,9 +164,9 @@ static bool set_key(pf_cell *c, const char *key, const char *value)
         const char *key;
         int *to;
         double least, most;
-    } keys[] = {{"B2", &c->budget2, 0, PF_RESPONSES_RECOVERIES},
-                {"K", &c->bins, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST},
-                {"N", &c->episodes, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST},
+    } keys[] = {{"B2", &c->settings.budget2, 0, PF_RESPONSES_RECOVERIES},
+                {"K", &c->settings.bins, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST},
+                {"N", &c->settings.episodes, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST},
                 {"P", &c->opportunities, 1, PF_SUITE_OPPORTUNITIES_MOST}};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(key, keys[i].key) == 0 && whole && number >= keys[i].least &&
@@ -200,10 +209,10 @@ static pf_status make_named_cells(pf_experiment *e, pf_error *error)
     for (int i = 0; i < e->n_cells && status == PF_OK; i++) {
         pf_cell *c = &e->cells[i];
         c->gain = s->gains.value[0];
-        c->budget2 = (int)s->stage2.value[0];
+        c->settings.budget2 = (int)s->stage2.value[0];
         c->amplitude = NAN;
         status = read_setting(c, error);
-        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+        c->settings.g_cal = s->recalibrate > 0 ? c->gain : s->settings.g_cal;
     }
     return status;
 }
@@ -214,7 +223,7 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     if (e->responses > 0 && !e->coordinate) {
         return make_study_cells(e, error);
     }
-    if (s->settings.n > 0) {
+    if (s->named.n > 0) {
         return make_named_cells(e, error);
     }
     int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
@@ -228,17 +237,18 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     for (int i = 0; i < e->n_cells; i++) {
         int rest = i;
         pf_cell *c = &e->cells[i];
+        c->settings = cell_settings(e);
         c->gain = s->n_faults.n > 0 ? NAN : s->gains.value[rest % n_gains];
         c->n_faults = s->n_faults.n > 0 ? (int)s->n_faults.value[rest % n_gains] : 0;
         rest /= n_gains;
-        c->budget2 = (int)s->stage2.value[rest % s->stage2.n];
+        c->settings.budget2 = (int)s->stage2.value[rest % s->stage2.n];
         rest /= s->stage2.n;
-        c->episodes = (int)e->episodes[rest % e->n_episodes];
+        c->settings.episodes = (int)e->episodes[rest % e->n_episodes];
         rest /= e->n_episodes;
         c->opportunities =
             s->opportunities.n > 0 ? (int)s->opportunities.value[rest % n_deadlines] : 0;
-        c->bins = (int)s->bins.value[rest / n_deadlines];
-        c->g_cal = s->recalibrate > 0 ? c->gain : s->g_cal;
+        c->settings.bins = (int)s->bins.value[rest / n_deadlines];
+        c->settings.g_cal = s->recalibrate > 0 ? c->gain : s->settings.g_cal;
         c->amplitude = NAN;
         name_cell(e, c);
     }
@@ -247,8 +257,9 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
 
 static bool same_calibration(const pf_cell *a, const pf_cell *b)
 {
-    return a->bins == b->bins && a->episodes == b->episodes && a->g_cal == b->g_cal &&
-           a->opportunities == b->opportunities && a->risk == b->risk &&
+    return a->settings.bins == b->settings.bins && a->settings.episodes == b->settings.episodes &&
+           a->settings.g_cal == b->settings.g_cal && a->opportunities == b->opportunities &&
+           a->risk == b->risk &&
            (a->amplitude == b->amplitude || (isnan(a->amplitude) && isnan(b->amplitude)));
 }
 
@@ -344,11 +355,11 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
     const pf_profile *p = e->profile;
     e->seeds = p->seeds > 0 ? p->seeds : s->seeds;
     e->trials = p->trials > 0 ? p->trials : s->trials;
-    e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->alarm_trials;
+    e->alarm_trials = p->alarm_trials > 0 ? p->alarm_trials : s->settings.alarm_trials;
     // a study has one unit per seed and setting; what the others call trials are its responses
     e->coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
     if (e->coordinate) { // nothing is detected
-        e->alarm_trials = s->alarm_trials;
+        e->alarm_trials = s->settings.alarm_trials;
     }
     bool study = e->coordinate || (s->kind && strcmp(s->kind, "mechanism") == 0);
     e->responses = study ? e->trials : 0;
@@ -541,10 +552,7 @@ pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
 {
     const pf_suite *s = e->suite;
     return (pf_group_settings){.probes = s->probes ? s->probes : "designed",
-                               .library = e->library ? e->library[environment] : NULL,
-                               .every_severity = s->every_severity,
-                               .faults = (pf_faults)s->faults,
-                               .weighting = (pf_weighting)s->weighting};
+                               .library = e->library ? e->library[environment] : NULL};
 }
 
 const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
@@ -570,10 +578,10 @@ pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
 {
     return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf_suite_groups(e->suite),
-                            .budget2 = cell->budget2,
-                            .stop = (pf_stop)e->suite->stop,
-                            .alpha = e->suite->alpha,
-                            .j_min = e->suite->j_min,
+                            .budget2 = cell->settings.budget2,
+                            .stop = (pf_stop)cell->settings.stop,
+                            .alpha = cell->settings.alpha,
+                            .j_min = cell->settings.j_min,
                             .variant = cell->shock};
 }
 
@@ -617,8 +625,15 @@ static bool value_matches(const pf_filter *f, int key, const char *value, size_t
         return at && (at[strlen(clause)] == 0 || at[strlen(clause)] == ';');
     }
     double number = strtod(text, &end);
-    const double have[] = {0,       u->seed,     c->gain,          c->budget2,  c->n_faults,
-                           c->bins, c->episodes, c->opportunities, c->amplitude};
+    const double have[] = {0,
+                           u->seed,
+                           c->gain,
+                           c->settings.budget2,
+                           c->n_faults,
+                           c->settings.bins,
+                           c->settings.episodes,
+                           c->opportunities,
+                           c->amplitude};
     return *end == 0 && number == have[key];
 }
 

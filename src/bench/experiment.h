@@ -15,11 +15,10 @@ enum { PF_SETTING_TEXT = 96, PF_HASH_TEXT = 17 };
 
 // One point of the axes.
 typedef struct pf_cell {
-    double gain;  // NaN: drawn for every fault
-    int n_faults; // at once, 0: one of that gain
-    int budget2, bins, episodes;
-    int opportunities; // after the change, 0: by the paper's law
-    double g_cal;
+    double gain;                // NaN: drawn for every fault
+    int n_faults;               // at once, 0: one of that gain
+    int opportunities;          // after the change, 0: by the paper's law
+    pf_settings settings;       // the suite's with this point in them
     double amplitude;           // of the probes, NaN: the plant's
     int risk;                   // pf_risk
     int shock;                  // tasks under a demand shock

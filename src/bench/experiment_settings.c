@@ -40,9 +40,9 @@ static void add_group(const pf_experiment *e, pf_text *out)
 {
     const pf_suite *s = e->suite;
     add_string(out, "probes", e->library ? s->probes : pf_experiment_group(e, 0).probes);
-    add_number(out, "every_severity", s->every_severity);
-    add_string(out, "faults", pf_faults_name((pf_faults)s->faults));
-    add_number(out, "weighting", s->weighting);
+    add_number(out, "every_severity", s->settings.every_severity);
+    add_string(out, "faults", pf_faults_name((pf_faults)s->settings.faults));
+    add_number(out, "weighting", s->settings.weighting);
     for (int i = 0; e->library && i < s->environments.n; i++) {
         add_string(out, "library", e->library[i]);
     }
@@ -66,11 +66,11 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (s->opportunities.n > 0) {
         add_list(out, "opportunities", s->opportunities.n, s->opportunities.value);
     }
-    if (s->settings.n > 0 && e->responses == 0) {
-        add_names(out, "settings", &s->settings);
+    if (s->named.n > 0 && e->responses == 0) {
+        add_names(out, "settings", &s->named);
     }
-    if (!isnan(s->sensor_noise)) {
-        add_number(out, "sensor_noise", s->sensor_noise);
+    if (!isnan(s->settings.sensor_noise)) {
+        add_number(out, "sensor_noise", s->settings.sensor_noise);
     }
     if (s->recalibrate > 0) {
         add_string(out, "recalibrate", "g");
@@ -103,7 +103,7 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
     }
     add_names(&out, "methods", &s->methods);
     if (e->responses > 0) {
-        add_names(&out, "knobs", &s->settings);
+        add_names(&out, "knobs", &s->named);
         add_number(&out, "responses", e->responses);
     }
     add_list(&out, "gains", s->gains.n, s->gains.value);
@@ -114,13 +114,13 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
     add_number(&out, "trials", e->trials);
     add_number(&out, "alarm_trials", e->alarm_trials);
     add_number(&out, "nominal", s->nominal);
-    add_number(&out, "g_cal", s->g_cal);
-    add_number(&out, "sigma", s->sigma);
-    add_number(&out, "grid", s->grid);
-    add_string(&out, "stop", s->stop == PF_STOP_BREAK ? "break" : "latch");
-    add_number(&out, "hazard", s->hazard);
-    add_number(&out, "alpha", s->alpha);
-    add_number(&out, "j_min", s->j_min);
+    add_number(&out, "g_cal", s->settings.g_cal);
+    add_number(&out, "sigma", s->settings.sigma);
+    add_number(&out, "grid", pf_settings_number(&s->settings.grid));
+    add_string(&out, "stop", s->settings.stop == PF_STOP_BREAK ? "break" : "latch");
+    add_number(&out, "hazard", s->settings.hazard);
+    add_number(&out, "alpha", s->settings.alpha);
+    add_number(&out, "j_min", s->settings.j_min);
     add_later(e, &out);
     pf_text_add(&out, "}");
     if (out.failed) {

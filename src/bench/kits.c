@@ -163,29 +163,40 @@ static bool is_pooled(const pf_kits_request *r)
     return info->deterministic && !r->model && pf_plant_is_process(info->name);
 }
 
+// What the suite's settings are in a kit: the hazard of an opportunity, and trials stop and recover
+// by themselves.
+static pf_settings kit_settings(const pf_kits_request *r)
+{
+    pf_settings s = *r->settings;
+    s.seed = (double)r->seed;
+    s.hazard = 1 - pow(1 - s.hazard, PF_SCHEDULE_PERIOD);
+    s.stop = PF_STOP_LATCH;
+    s.budget1 = PF_RESPONSES_OPPORTUNITIES;
+    s.budget2 = 2;
+    return s;
+}
+
 void pf_kits_key(const pf_kits_request *r, char key[65])
 {
     pf_text text = {0};
-    pf_text_addf(&text, "%s|%s|%llu|%d|%d|%d|%d", PF_VERSION, pf_plant_get_info(r->plant)->name,
-                 (unsigned long long)r->seed, r->grid, r->bins, r->episodes, r->alarm_trials);
+    pf_settings settings = kit_settings(r);
+    pf_text_addf(&text, "%s|%s|", PF_VERSION, pf_plant_get_info(r->plant)->name);
+    pf_settings_json(&text, &settings, PF_SETTINGS_ALL);
     pf_text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
-    const double numbers[] = {r->g_cal, r->sigma, r->hazard};
-    pf_json_numbers(&text, 3, numbers);
     for (int i = 0; i < r->n_methods; i++) {
         pf_text_addf(&text, "|%s", r->methods[i]);
     }
     if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
         pf_text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
     }
-    if (r->model || r->opportunities > 0 || !isnan(r->sensor_noise)) {
-        pf_text_addf(&text, "|%s|%s|%d|%.17g", r->model ? pf_model_get_info(r->model)->sha256 : "",
-                     r->model ? pf_numeric_library() : "", r->opportunities, r->sensor_noise);
+    if (r->model || r->opportunities > 0) {
+        pf_text_addf(&text, "|%s|%s|%d", r->model ? pf_model_get_info(r->model)->sha256 : "",
+                     r->model ? pf_numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
         if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP) {
-            const pf_group_settings *g = &r->group;
-            pf_text_addf(&text, "|%s|%d|%d|%d|%s", g->probes, g->every_severity, (int)g->faults,
-                         (int)g->weighting, g->library ? g->library : "");
+            pf_text_addf(&text, "|%s|%s", r->group.probes,
+                         r->group.library ? r->group.library : "");
             break;
         }
     }
@@ -246,66 +257,40 @@ static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_re
         plan->probes = source->probes;
         return status;
     }
-    plan->g_cal = r->g_cal;
-    plan->seed = r->seed;
-    plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
+    plan->settings.g_cal = r->settings->g_cal;
+    plan->settings.seed = r->seed;
+    plan->settings.sensor_noise =
+        isnan(r->settings->sensor_noise) ? plan->settings.sensor_noise : r->settings->sensor_noise;
     return pf_plan_design(plan, NULL, r->plant, r->model, NULL, error);
 }
 
 // The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless
 // the family has its own.
 static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request *r, int family,
-                           double *prior, double *grid, pf_error *error)
+                           pf_error *error)
 {
+    bool group = family == PF_FAMILY_GROUP;
+    pf_settings settings = kit_settings(r);
+    if (group) {
+        settings.sigma = NAN; // of a channel of its own
+    } else {
+        settings.every_severity = false;
+        settings.faults = PF_FAULTS_ONE;
+        settings.weighting = PF_WEIGHTING_NONE;
+    }
     pf_status status = choose_library(plan, source, r, family, error);
+    if (status == PF_OK) {
+        status = pf__plan_take_settings(plan, &settings, error);
+    }
     if (status != PF_OK) {
         return status;
     }
-    memset(prior, 0, sizeof(double) * (size_t)plan->n_mech);
-    prior[0] = 1;
-    int n = 0;
-    bool has_g_cal = false;
-    for (int k = 0; k < r->grid; k++) {
-        double g = .15 + .8 * k / (r->grid - 1);
-        if (!has_g_cal && g > r->g_cal - 1e-9) {
-            // g_cal in its place, instead of a point that is the same or before the next one
-            grid[n++] = r->g_cal;
-            has_g_cal = true;
-            if (fabs(g - r->g_cal) < 1e-9) {
-                continue;
-            }
-        }
-        grid[n++] = g;
-    }
-    if (!has_g_cal) {
-        grid[n++] = r->g_cal;
-    }
-    plan->prior = prior;
-    plan->grid = grid;
-    plan->n_grid = n;
-    plan->g_cal = r->g_cal;
-    plan->seed = r->seed;
-    plan->hazard = 1 - pow(1 - r->hazard, PF_SCHEDULE_PERIOD);
-    plan->n_bins = r->bins;
-    plan->episodes = r->episodes;
-    bool group = family == PF_FAMILY_GROUP;
-    plan->every_severity = group && r->group.every_severity;
-    plan->severity_curve = false; // the paper's line
-    plan->faults = group ? r->group.faults : PF_FAULTS_ONE;
-    plan->weighting = group ? r->group.weighting : PF_WEIGHTING_NONE;
-    plan->field = false;
-    plan->stop = PF_STOP_LATCH;
-    plan->budget1 = PF_RESPONSES_OPPORTUNITIES;
-    plan->sigma_fixed = isnan(r->sigma) || group ? 0 : r->sigma;
-    plan->members = 1;
-    plan->alarm_trials = r->alarm_trials;
     pf_loop_tasks(plan, pf_plant_get_info(r->plant));
     if (pf_plant_get_info(r->plant)->n_metrics > 0) {
         set_candidates(plan);
     }
     set_risk(plan, r->risk);
     set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
-    plan->sensor_noise = isnan(r->sensor_noise) ? plan->sensor_noise : r->sensor_noise;
     return PF_OK;
 }
 
@@ -340,7 +325,6 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
                               pf_error *error)
 {
     const char *methods[64];
-    double prior[PF_MECH_MAX], grid[260];
     pf_plan plan = {0}, source = {0};
     int n = 0;
     for (int i = 0; i < r->n_methods && n < 64; i++) {
@@ -351,7 +335,7 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
     if (n == 0) {
         return PF_OK;
     }
-    pf_status status = make_plan(&plan, &source, r, family, prior, grid, error);
+    pf_status status = make_plan(&plan, &source, r, family, error);
     if (status == PF_OK) {
         status = calibrate_family(kits, r, &plan, family, n, methods, error);
     }
@@ -417,8 +401,8 @@ static pf_status open_nominal(alarm_work *w, int b, pf_error *error)
     pf_nominal_cache *l = &w->nominal[b];
     void *bytes = NULL;
     size_t n = 0;
-    pf_status status =
-        pf_nominal_init(l, &w->responses[b], r->seed, r->alarm_trials, r->fingerprint, error);
+    pf_status status = pf_nominal_init(l, &w->responses[b], r->seed, r->settings->alarm_trials,
+                                       r->fingerprint, error);
     if (status == PF_OK && r->nominal.get && r->nominal.get(r->nominal.self, l->key, &bytes, &n) &&
         bytes) {
         pf_nominal_read(l, bytes, n);
@@ -439,7 +423,7 @@ static void keep_nominal(const alarm_work *w, int b)
 static pf_status run_alarms(alarm_work *w, pf_error *error)
 {
     const pf_kits_request *r = w->request;
-    for (int trial = 0; trial < r->alarm_trials; trial++) {
+    for (int trial = 0; trial < r->settings->alarm_trials; trial++) {
         for (int b = 0; b < 2; b++) {
             if (w->responses[b].kit) {
                 pf_responses_start(&w->responses[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD,
@@ -448,8 +432,8 @@ static pf_status run_alarms(alarm_work *w, pf_error *error)
             }
         }
         for (int i = 0; i < r->n_methods; i++) {
-            pf_status status = nominal_peak(w, r->methods[i], trial,
-                                            &w->maxima[i * r->alarm_trials + trial], error);
+            pf_status status = nominal_peak(
+                w, r->methods[i], trial, &w->maxima[i * r->settings->alarm_trials + trial], error);
             if (status != PF_OK) {
                 return status;
             }
@@ -497,7 +481,7 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
 {
     alarm_work w = {.request = r, .kits = kits, .bytes = pf_kits_session_size(kits)};
     w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
-    w.maxima = calloc((size_t)r->n_methods * (size_t)r->alarm_trials, sizeof(double));
+    w.maxima = calloc((size_t)r->n_methods * (size_t)r->settings->alarm_trials, sizeof(double));
     pf_status status = w.memory && w.maxima
                            ? PF_OK
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
@@ -519,7 +503,8 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
         pf_responses_free(&w.responses[b]);
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        double t = pf_fit_threshold(r->alarm_trials, w.maxima + i * r->alarm_trials, .05);
+        double t = pf_fit_threshold(r->settings->alarm_trials,
+                                    w.maxima + i * r->settings->alarm_trials, .05);
         status = set_threshold(kits, r->methods[i], t, error);
     }
     free(w.memory);

@@ -3,7 +3,7 @@
 #ifndef PF_TRIAL_KITS_H
 #define PF_TRIAL_KITS_H
 
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "suite.h"
 #include "trial.h"
 
@@ -27,13 +27,10 @@ const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group);
 // Bytes of a session on the largest of them.
 size_t pf_kits_session_size(const pf_trial_kits *kits);
 
-// What the group methods get instead of the paper's library, channel and belief.
+// What the group methods get instead of the paper's library.
 typedef struct pf_group_settings {
     const char *probes;  // "single", "designed" or the name of a file
     const char *library; // the text of that file. NULL: there is none
-    bool every_severity;
-    pf_faults faults;
-    pf_weighting weighting;
 } pf_group_settings;
 
 // What future tasks are worth: the plant's own, or one of the paper's three profiles.
@@ -57,12 +54,10 @@ typedef struct pf_kits_request {
     pf_plant *plant;
     const pf_model *model; // Nullable: a twin
     uint64_t seed;
-    double sensor_noise; // NaN: as a kit for use has it
-    double amplitude;    // of the probes; NaN: the plant's
+    const pf_settings *settings; // of a cell
+    double amplitude;            // of the probes; NaN: the plant's
     pf_risk risk;
-    int opportunities;           // of an alarm trial after round 10; 0: by the paper's law
-    double g_cal, sigma, hazard; // hazard per round
-    int grid, bins, episodes, alarm_trials;
+    int opportunities; // of an alarm trial after round 10; 0: by the paper's law
     int n_methods;
     const char *const *methods;
     const char *fingerprint; // of the plant

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite.h"
 
-#include "settings/schema.h"
 #include "trial.h"
-#include "preflight/calibrate.h"
-#include "preflight/plant.h"
+#include "preflight/method.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,8 +66,7 @@ static const pf_schema_row rows[] = {
     {"figure", PF_KIND_NAME, 0, 1, 32, AT(figure), NULL, "a template of suites/figures"},
     {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
     {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
-    {"settings", PF_KIND_REFS, 0, 1, 256, AT(settings), &names_shape,
-     "settings of a mechanism study"},
+    {"settings", PF_KIND_REFS, 0, 1, 256, AT(named), &names_shape, "settings of a mechanism study"},
     {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), &names_shape, "metrics the table shows"},
     {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains), &gains_shape, "true gains"},
     {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), &budgets_shape, "recovery budgets"},
@@ -78,32 +75,34 @@ static const pf_schema_row rows[] = {
     {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities), &opportunities_shape,
      "after the change"},
     {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
-    {"sensor_noise", PF_KIND_NUMBER, 0, 0, 100, AT(sensor_noise), NULL, "added to responses"},
     {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
     {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
     {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
     {"nominal", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(nominal), NULL,
      "share of nominal trials"},
-    {"g_cal", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(g_cal), NULL, "calibration gain"},
-    {"sigma", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, 10, AT(sigma), NULL,
-     "dispersion of the coordinate"},
-    {"grid", PF_KIND_COUNT, 0, 2, 256, AT(grid), NULL, "points of the gain grid"},
-    {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, AT(alarm_trials), NULL, "nominal trials"},
-    {"stop", PF_KIND_WORD, 0, 0, 0, AT(stop), &pf_schema_stop, "break or latch"},
-    {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(hazard), NULL, "per round"},
-    {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, AT(alpha), NULL, "risk of the certificate"},
-    {"j_min", PF_KIND_NUMBER, 0, 0, 1, AT(j_min), NULL, "return that a go needs"},
     {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_SCHEDULE_FAULTS, AT(n_faults), &n_faults_shape,
      "mechanisms that change at once, gains drawn from the list"},
     {"probes", PF_KIND_TEXT, 0, 1, 1024, AT(probes), NULL,
      "of the group methods: single, designed or a file"},
-    {"every_severity", PF_KIND_FLAG, 0, 0, 0, AT(every_severity), NULL, "of the group methods"},
-    {"faults", PF_KIND_WORD, 0, 0, 0, AT(faults), &pf_schema_faults, "of the group methods"},
-    {"weighting", PF_KIND_WORD, 0, 0, 0, AT(weighting), &pf_schema_weighting,
-     "of the group methods"},
+// settings.def: those of suites
+#define PF_IN_NO(...)
+#define PF_IN_YES(...) __VA_ARGS__,
+#define PF_IN_GROUP(...) __VA_ARGS__,
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_IN_##suite(PF_SETTING_ROW(pf_suite, field, key, type, least, most, ends, shape, help))
+#include "settings/settings.def"
 };
 #undef AT
-static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, NULL};
+
+static pf_status check_settings(const pf__yaml_node *node, const void *base, const char *path,
+                                pf_error *error)
+{
+    (void)path;
+    return pf_settings_check(node, &((const pf_suite *)base)->settings, error);
+}
+
+static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, check_settings};
 
 // --- what the schema cannot know
 
@@ -123,23 +122,15 @@ static pf_status set_numbers(pf_config_numbers *list, double value, pf_error *er
 
 static pf_status set_defaults(pf_suite *s, pf_error *error)
 {
+    pf_settings *settings = &s->settings;
+    pf_settings_complete(settings, PF_SETTINGS_SUITE);
     pf_status status = set_numbers(&s->gains, .35, error);
-    status = status ? status : set_numbers(&s->stage2, 1, error);
-    status = status ? status : set_numbers(&s->bins, 5, error);
-    status = status ? status : set_numbers(&s->episodes, 60, error);
+    status = status ? status : set_numbers(&s->stage2, settings->budget2, error);
+    status = status ? status : set_numbers(&s->bins, settings->bins, error);
+    status = status ? status : set_numbers(&s->episodes, settings->episodes, error);
     s->seeds = s->seeds < 0 ? 5 : s->seeds;
     s->trials = s->trials < 0 ? 40 : s->trials;
-    s->grid = s->grid < 0 ? 17 : s->grid;
-    s->alarm_trials = s->alarm_trials < 0 ? 2000 : s->alarm_trials;
-    s->stop = s->stop < 0 ? PF_STOP_BREAK : s->stop;
     s->nominal = isnan(s->nominal) ? .2 : s->nominal;
-    s->g_cal = isnan(s->g_cal) ? .35 : s->g_cal;
-    s->hazard = isnan(s->hazard) ? .01 : s->hazard;
-    s->alpha = isnan(s->alpha) ? .1 : s->alpha;
-    s->j_min = isnan(s->j_min) ? .85 : s->j_min;
-    s->every_severity = s->every_severity < 0 ? 1 : s->every_severity;
-    s->faults = s->faults < 0 ? PF_FAULTS_ONE : s->faults;
-    s->weighting = s->weighting < 0 ? PF_WEIGHTING_NONE : s->weighting;
     return status;
 }
 
@@ -173,7 +164,7 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
     if (!s->from && s->environments.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: environments: is missing", file);
     }
-    if (mechanism && s->settings.n == 0) {
+    if (mechanism && s->named.n == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: settings: a mechanism study needs them", file);
     }
     if (!s->from && !mechanism && s->methods.n == 0) {
@@ -256,11 +247,7 @@ static pf_status check_group(const pf_suite *s, const char *file, pf_error *erro
     if (pf_suite_groups(s)) {
         return PF_OK;
     }
-    const char *idle = s->probes                ? "probes"
-                       : s->every_severity >= 0 ? "every_severity"
-                       : s->faults >= 0         ? "faults"
-                       : s->weighting >= 0      ? "weighting"
-                                                : NULL;
+    const char *idle = s->probes ? "probes" : pf_settings_given_group(&s->settings);
     return !idle ? PF_OK
                  : pf_fail(error, PF_ERR_FORMAT,
                            "%s: %s: is for the methods group and group:random; list one or leave "
@@ -295,6 +282,7 @@ pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, siz
                         const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(suite, 0, sizeof *suite);
+    pf_settings_clear(&suite->settings);
     pf__yaml_node *root = NULL;
     pf_status status = read_tree(&root, file, text, n, overrides, n_overrides, error);
     if (status == PF_OK) {

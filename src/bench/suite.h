@@ -18,28 +18,24 @@ typedef struct pf_suite {
     char *table;  // "metrics", "ranks" or "ladder"
     char *figure; // the template that draws it. Nullable: bars.
     pf_config_refs environments, methods;
-    pf_config_refs settings;                         // of a mechanism study: "knob=NAME;value=X"
-    pf_config_refs metrics;                          // what its table shows first
+    pf_config_refs named;   // `settings`: of a mechanism study: "knob=NAME;value=X"
+    pf_config_refs metrics; // what its table shows first
     pf_config_numbers gains, stage2, bins, episodes; // axes
     int seeds, trials;
     pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
     char *predictor;                 // "twin" or "ensemble"
-    double sensor_noise;             // NaN: as the plant's kits have it
     int recalibrate;                 // g_cal follows the true gain
     double nominal;                  // share of nominal trials
-    double g_cal;
-    double sigma; // dispersion of the coordinate; NaN: from the data
-    int grid, alarm_trials, stop;
-    double hazard; // per round
-    double alpha, j_min;
+    // Complete; hazard is per round, sensor_noise NaN: as the plant's kits have it. Those for the
+    // group methods are every_severity, faults and weighting; the others have the paper's. The
+    // axes take the place of bins, episodes and budget2.
+    pf_settings settings;
     // Axis: mechanisms that change at once, each to a gain drawn from `gains`, which is no axis
     // then. None: one, to the gain of the setting.
     pf_config_numbers n_faults;
-    // What the group methods have instead of the paper's library, channel and belief.
-    char *probes;       // "single", "designed", or a file whose {} stands for the environment
-    int every_severity; // the channel for every severity
-    int faults;         // pf_faults
-    int weighting;      // pf_weighting
+    // What the group methods have instead of the paper's library: "single", "designed", or a file
+    // whose {} stands for the environment. Nullable.
+    char *probes;
 } pf_suite;
 
 // Reads and checks; overrides as in pf_config_read, but not of a suite that shows the units of

@@ -4,7 +4,7 @@
 #define PF_TRIAL_H
 
 #include "preflight/base.h"
-#include "preflight/calibrate.h"
+#include "calibrate/plan.h"
 #include "preflight/certificate.h"
 #include "preflight/joint.h"
 #include "responses.h"

@@ -113,10 +113,10 @@ pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_worker
 static int draw_opportunities(const pf_plan *plan, uint64_t trial)
 {
     if (plan->reveal_period == 0) {
-        return plan->budget1;
+        return plan->settings.budget1;
     }
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(pf_key_stream(plan->seed, plan->environment, trial,
+    pf_rng_init(&rng, pf_key_derive(pf_key_stream(plan->settings.seed, plan->environment, trial,
                                                   PF_PURPOSE_THRESHOLD, 0),
                                     PF_PURPOSE_LAW));
     int span = plan->reveal_last - plan->reveal_first + 1;
@@ -128,22 +128,22 @@ pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error)
 {
     const pf_plan *plan = source->plan;
     pf_arena arena = {0};
-    int *opportunities = pf_arena_take(&arena, (size_t)plan->alarm_trials, sizeof(int));
+    int *opportunities = pf_arena_take(&arena, (size_t)plan->settings.alarm_trials, sizeof(int));
     if (!opportunities) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials",
-                       plan->alarm_trials);
+                       plan->settings.alarm_trials);
     }
-    for (int i = 0; i < plan->alarm_trials; i++) {
+    for (int i = 0; i < plan->settings.alarm_trials; i++) {
         opportunities[i] = draw_opportunities(plan, (uint64_t)i);
     }
     const pf_kit *kit = &source->build->kit;
     pf_alarm alarm = {.n_methods = 1,
                       .methods = &plan->method,
                       .kits = &kit,
-                      .trials = plan->alarm_trials,
+                      .trials = plan->settings.alarm_trials,
                       .opportunities = opportunities,
-                      .rate = plan->alarm_rate,
-                      .seed = plan->seed,
+                      .rate = plan->settings.alarm_rate,
+                      .seed = plan->settings.seed,
                       .environment = plan->environment,
                       .self = source->self,
                       .run_trial = source->run_trial};

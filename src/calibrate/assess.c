@@ -5,7 +5,7 @@
 #include "host/parallel.h"
 #include "model/model_impl.h"
 #include "fit.h"
-#include "preflight/calibrate.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>

@@ -39,14 +39,15 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
                        "no method is called '%s'; `preflight list methods` shows what there is",
                        plan->method);
     }
-    if (plan->weighting != PF_WEIGHTING_NONE && (*method)->statistic == PF_STATISTIC_NORM) {
+    if (plan->settings.weighting != PF_WEIGHTING_NONE &&
+        (*method)->statistic == PF_STATISTIC_NORM) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "weighting: shrunk needs a method with the matched statistic, such as "
                        "eg-mpt");
     }
     for (int q = 0; q < plan->n_probes; q++) {
         int window = plan->probes[q].rows * plan->n_chan;
-        if (plan->weighting != PF_WEIGHTING_NONE && window > PF_WHITEN_MAX) {
+        if (plan->settings.weighting != PF_WEIGHTING_NONE && window > PF_WHITEN_MAX) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "weighting: probe '%s' has a window of %d numbers, shrunk takes at most "
                            "%d; shorten it or leave weighting out",
@@ -82,7 +83,7 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     const pf_plant_info *info = pf_plant_get_info(plant);
     const pf_method *method = NULL;
     pf_status status = plan_check(plan, info, &method, error);
-    if (status == PF_OK && plan->sensed_start && !model) {
+    if (status == PF_OK && plan->settings.sensed_start && !model) {
         status = pf_fail(error, PF_ERR_ARGUMENT,
                          "sensed_start: a twin predicts from its saved state, not from channels; "
                          "it goes with --predictor ensemble:FILE");

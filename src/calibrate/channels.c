@@ -160,7 +160,7 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     if (!(apart > 1e-9)) {
         snprintf(why, sizeof why, "the responses at gain 1 and g_cal coincide; use %s",
                  f->source->stronger);
-    } else if ((f->source->apart || f->plan->field) && apart < 3 * worst) {
+    } else if ((f->source->apart || f->plan->settings.field) && apart < 3 * worst) {
         snprintf(why, sizeof why,
                  "nominal and weakened responses lie %.3g dispersions apart, at least 3 are "
                  "needed; use %s",
@@ -169,7 +169,7 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     if (why[0]) {
         return refuse(f, probe, target, why);
     }
-    double fixed = f->plan->sigma_fixed;
+    double fixed = f->plan->settings.sigma;
     b->sigma[at] = fixed > 0 ? fixed : fmax(dispersion / apart, .02);
     return PF_OK;
 }
@@ -204,7 +204,7 @@ static pf_status fit_curve(const fitter *f, int probe, int target)
         }
         f->gains[k] = s->gain;
         z[k] = count > 0 ? source->centre(count, f->values, f->scratch)
-                         : pf_severity_line(s->gain, plan->g_cal);
+                         : pf_severity_line(s->gain, plan->settings.g_cal);
         z[k] = k + 1 < n ? fmax(z[k], z[k + 1]) : z[k];
         spread = fmax(spread, pf_fit_spread(count, f->values, z[k]));
     }
@@ -216,7 +216,7 @@ static pf_status fit_curve(const fitter *f, int probe, int target)
             return refuse(f, probe, target, "a coordinate is not finite; check the units");
         }
     }
-    if (plan->sigma_fixed <= 0) {
+    if (!(plan->settings.sigma > 0)) {
         f->build->sigma[at] = fmax(f->build->sigma[at], spread);
     }
     return PF_OK;
@@ -287,7 +287,8 @@ static bool all_zero(int n, const double *values)
 static pf_status fit_rows(const fitter *f, int probe, int target, int n0)
 {
     pf_kit_build *b = f->build;
-    int at = b->probe_target[probe] + target, bins = f->plan->n_bins, n[PF_SEVERITIES], pooled = 0;
+    int at = b->probe_target[probe] + target, bins = f->plan->settings.bins, n[PF_SEVERITIES],
+        pooled = 0;
     double *edges = b->edges + (size_t)at * (size_t)(bins - 1);
     pf_status status = collect_changed(f, probe, target, n);
     if (status != PF_OK) {
@@ -303,7 +304,7 @@ static pf_status fit_rows(const fitter *f, int probe, int target, int n0)
     }
     int nominal = f->source->even ? pooled : n0;
     spread_values(n0, f->score[0], nominal, f->pooled[0]);
-    (f->plan->every_severity ? pf_fit_edges_information : pf_fit_edges)(
+    (f->plan->settings.every_severity ? pf_fit_edges_information : pf_fit_edges)(
         nominal, f->pooled[0], pooled, f->pooled[1], bins, edges, f->scratch);
     pf_fit_row(n0, f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
     // rows are smoothed set by set: moved episodes are no more episodes than recorded
@@ -321,7 +322,7 @@ static pf_status fit_rows(const fitter *f, int probe, int target, int n0)
 static double fit_cross(const fitter *f, int probe, double *cross)
 {
     const pf_kit_build *b = f->build;
-    int n_targets = f->plan->probes[probe].n_targets, bins = f->plan->n_bins;
+    int n_targets = f->plan->probes[probe].n_targets, bins = f->plan->settings.bins;
     double worst = 1;
     for (int t = 0; t < n_targets; t++) {
         int at = b->probe_target[probe] + t;
@@ -371,7 +372,7 @@ static pf_status fit_probe(const fitter *f, int probe, int *used)
     // protocol section 8: beyond 3 the rows of the targets depend on who failed
     if (worst > 3) {
         f->build->probe_cross[probe] = *used;
-        *used += n_targets * n_targets * f->plan->n_bins;
+        *used += n_targets * n_targets * f->plan->settings.bins;
     }
     return PF_OK;
 }
@@ -381,7 +382,7 @@ static void make_room(fitter *f, pf_arena *arena)
     size_t most = (size_t)f->most, sets = (size_t)f->n_sets, d = sizeof(double), cross = 0;
     for (int q = 0; q < f->plan->n_probes; q++) {
         size_t t = (size_t)f->plan->probes[q].n_targets;
-        cross += t > 1 ? t * t * (size_t)f->plan->n_bins : 0;
+        cross += t > 1 ? t * t * (size_t)f->plan->settings.bins : 0;
     }
     for (int i = 0; i < 2; i++) {
         f->score[i] = pf_arena_take(arena, sets * most, d);
@@ -391,10 +392,10 @@ static void make_room(fitter *f, pf_arena *arena)
     int pooled = f->n_sets * f->most;
     f->values = pf_arena_take(arena, most, d);
     f->scratch =
-        pf_arena_take(arena, pf_fit_information_scratch(pooled, pooled, f->plan->n_bins), d);
+        pf_arena_take(arena, pf_fit_information_scratch(pooled, pooled, f->plan->settings.bins), d);
     f->points = pf_arena_take(arena, (size_t)f->source->most_points, sizeof *f->points);
     f->gains = pf_arena_take(arena, (size_t)f->source->most_points, d);
-    f->row = pf_arena_take(arena, (size_t)f->plan->n_bins, d);
+    f->row = pf_arena_take(arena, (size_t)f->plan->settings.bins, d);
     f->z = pf_arena_take(arena, (size_t)f->source->most_points, d);
     f->cross = pf_arena_take(arena, cross, d);
 }
@@ -405,7 +406,7 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    bool moved = source->severity_scores && source->plan->every_severity;
+    bool moved = source->severity_scores && source->plan->settings.every_severity;
     fitter f = {.source = source,
                 .plan = source->plan,
                 .build = source->build,

@@ -28,8 +28,8 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     roll->gains = c->gains;
     roll->disturbance = noisy;
     roll->sensor_noise = noisy ? 1 : 0;
-    roll->key = pf_key_stream(c->plan->seed, pf_plant_environment(info), (uint64_t)mechanism,
-                              PF_PURPOSE_CONTRACT, 0);
+    roll->key = pf_key_stream(c->plan->settings.seed, pf_plant_environment(info),
+                              (uint64_t)mechanism, PF_PURPOSE_CONTRACT, 0);
     pf_trace trace = {.output = c->one};
     pf_status status = pf_plant_roll(c->plant, roll, &trace, c->error);
     if (status != PF_OK) {

@@ -13,7 +13,7 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->n_chan = plan->n_chan;
     k->n_state = kind->n_state;
     k->n_grid = plan->n_grid;
-    k->n_bins = plan->n_bins;
+    k->n_bins = plan->settings.bins;
     k->n_probes = plan->n_probes;
     k->n_scale = kind->n_scale;
     for (int q = 0; q < plan->n_probes; q++) {
@@ -21,7 +21,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_rows += plan->probes[q].rows;
         k->n_variant += plan->probes[q].rows * plan->probes[q].n_targets * plan->n_grid;
         int window = plan->probes[q].rows * plan->n_chan;
-        k->n_whiten += plan->weighting == PF_WEIGHTING_SHRUNK ? window * (window + 1) / 2 : 0;
+        k->n_whiten +=
+            plan->settings.weighting == PF_WEIGHTING_SHRUNK ? window * (window + 1) / 2 : 0;
     }
     k->n_response = kind->responses ? k->n_rows : 0;
     k->n_variant = kind->responses ? k->n_variant : 0;
@@ -38,22 +39,22 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
-    k->stop = plan->stop;
-    k->field = plan->field;
-    k->budget1 = plan->budget1;
-    k->budget2 = plan->budget2;
-    k->episodes = plan->episodes;
-    k->alarm_trials = plan->alarm_trials;
-    k->faults = plan->faults;
-    k->sensed_start = plan->sensed_start;
-    k->g_cal = plan->g_cal;
-    k->hazard = plan->hazard;
-    k->temperature = plan->temperature;
-    k->alpha = plan->alpha;
-    k->j_min = plan->j_min;
-    k->sensor_noise = plan->sensor_noise;
+    k->stop = plan->settings.stop;
+    k->field = plan->settings.field;
+    k->budget1 = plan->settings.budget1;
+    k->budget2 = plan->settings.budget2;
+    k->episodes = plan->settings.episodes;
+    k->alarm_trials = plan->settings.alarm_trials;
+    k->faults = plan->settings.faults;
+    k->sensed_start = plan->settings.sensed_start;
+    k->g_cal = plan->settings.g_cal;
+    k->hazard = plan->settings.hazard;
+    k->temperature = plan->settings.temperature;
+    k->alpha = plan->settings.alpha;
+    k->j_min = plan->settings.j_min;
+    k->sensor_noise = plan->settings.sensor_noise;
     k->cross_ratio = 1;
-    k->seed = (double)plan->seed;
+    k->seed = (double)plan->settings.seed;
 }
 
 // --- names, in the order of pf_kit_string and after it

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_impl.h"
+#include "plan.h"
+
+#include "preflight/method.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,11 +27,6 @@ static char *text(const pf_plan_builder *b, const char *s)
     return pf_arena_text(b->arena, s);
 }
 
-static double *numbers(const pf_plan_builder *b, size_t n)
-{
-    return pf_arena_take(b->arena, n, sizeof(double));
-}
-
 double pf__plan_quarter_range(const pf_mechanism *mechanism)
 {
     return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
@@ -39,7 +36,7 @@ double *pf__plan_pulse(const pf_plan_builder *b, int mechanism, double amplitude
                        int rows, bool doublet)
 {
     int n_mech = b->plan->n_mech;
-    double *command = numbers(b, (size_t)rows * (size_t)n_mech);
+    double *command = pf_arena_take(b->arena, (size_t)rows * (size_t)n_mech, sizeof *command);
     for (int r = 0; command && r < steps; r++) {
         command[r * n_mech + mechanism] = doublet && r >= steps / 2 ? -amplitude : amplitude;
     }
@@ -140,57 +137,59 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// 17 points on [.15, .95] unless given, always with g_cal.
-static void build_grid(pf_plan_builder *b)
+// Gains as given, or that many points on [.15, .95], always with g_cal.
+static void build_grid(pf_plan *plan, pf_arena *arena)
 {
-    const pf_config_numbers *given = &b->config->grid;
-    int n = given->n > 1 ? given->n : given->n == 1 ? (int)given->value[0] : 17;
-    double *grid = numbers(b, (size_t)n + 1);
+    const pf_config_numbers *given = &plan->settings.grid;
+    double g_cal = plan->settings.g_cal;
+    int n = given->n > 1 ? given->n : (int)pf_settings_number(given);
+    double *grid = pf_arena_take(arena, (size_t)n + 1, sizeof *grid);
     bool has_g_cal = false;
     for (int k = 0; grid && k < n; k++) {
         grid[k] = given->n > 1 ? given->value[k] : .15 + .8 * k / (n - 1);
-        if (fabs(grid[k] - b->plan->g_cal) < 1e-9) {
-            grid[k] = b->plan->g_cal;
+        if (fabs(grid[k] - g_cal) < 1e-9) {
+            grid[k] = g_cal;
             has_g_cal = true;
         }
     }
     if (grid && !has_g_cal) {
-        grid[n++] = b->plan->g_cal;
+        grid[n++] = g_cal;
         qsort(grid, (size_t)n, sizeof *grid, by_value);
     }
-    b->plan->n_grid = n;
-    b->plan->grid = grid;
+    plan->n_grid = n;
+    plan->grid = grid;
 }
 
-static pf_status build_prior(pf_plan_builder *b)
+static pf_status build_prior(pf_plan *plan, pf_arena *arena, pf_error *error)
 {
-    const pf_config_numbers *given = &b->config->prior;
-    int n = b->plan->n_mech;
-    double *prior = numbers(b, (size_t)n);
+    const pf_config_numbers *given = &plan->settings.prior;
+    int n = plan->n_mech;
+    double *prior = pf_arena_take(arena, (size_t)n, sizeof *prior);
     if (given->n > 1 && given->n != n) {
-        return pf_fail(b->error, PF_ERR_ARGUMENT,
+        return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s: prior: %d probabilities for %d hypotheses (0 is \"nothing changed\")",
-                       b->config->file, given->n, n);
+                       plan->config->file, given->n, n);
     }
-    double change = given->n == 1 ? given->value[0] : .05;
+    double change = pf_settings_number(given);
     for (int i = 0; prior && i < n; i++) {
         prior[i] = given->n > 1 ? given->value[i] : i == 0 ? 1 - change : change / (n - 1);
     }
-    b->plan->prior = prior;
+    plan->prior = prior;
     return PF_OK;
 }
 
-static double or_default(double given, double otherwise)
+pf_status pf__plan_take_settings(pf_plan *plan, const pf_settings *given, pf_error *error)
 {
-    return isnan(given) ? otherwise : given;
+    pf_arena *arena = plan->memory;
+    pf_settings_take(&plan->settings, given, arena);
+    build_grid(plan, arena);
+    pf_status status = build_prior(plan, arena, error);
+    return status == PF_OK && arena->failed
+               ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan")
+               : status;
 }
 
-static int or_count(int given, int otherwise)
-{
-    return given < 0 ? otherwise : given;
-}
-
-static void build_settings(pf_plan_builder *b)
+static pf_status build_settings(pf_plan_builder *b)
 {
     const pf_config *c = b->config;
     pf_plan *p = b->plan;
@@ -199,32 +198,11 @@ static void build_settings(pf_plan_builder *b)
     p->environment = b->info ? text(b, pf_plant_environment(b->info)) : p->plant;
     p->n_state = b->info ? b->info->n_state : 0;
     p->method = "eg-mpt";
-    p->g_cal = or_default(c->g_cal, .35);
-    p->n_bins = or_count(c->bins, 5);
-    p->episodes = or_count(c->episodes, 60);
-    p->every_severity = c->every_severity < 0 ? true : c->every_severity;
-    p->severity_curve = p->every_severity;
-    p->hazard = or_default(c->hazard, 0);
-    p->budget1 = or_count(c->budget_stage1, 2 * m > 8 ? 2 * m : 8);
-    p->budget2 = or_count(c->budget_stage2, 2);
-    p->alpha = or_default(c->alpha, .1);
-    p->j_min = or_default(c->j_min, .85);
-    p->temperature = .05;
-    p->stop = c->stop < 0 ? PF_STOP_LATCH : (pf_stop)c->stop;
-    p->field = c->field < 0 ? true : c->field;
-    p->sensed_start = c->sensed_start > 0;
-    p->scale = c->scale < 0 ? PF_SCALE_AUTO : (pf_scale_rule)c->scale;
-    p->faults = c->faults < 0 ? PF_FAULTS_ONE : (pf_faults)c->faults;
-    p->weighting = c->weighting < 0 ? PF_WEIGHTING_NONE : (pf_weighting)c->weighting;
+    p->settings = pf_settings_default(PF_SETTINGS_FIELD);
+    p->settings.budget1 = 2 * m > 8 ? 2 * m : 8;
     bool own_noise = b->info && b->info->channels[0].noise_sd > 0;
-    p->sensor_noise = or_default(c->sensor_noise, own_noise ? 1
-                                                  : b->info ? b->info->sensor_noise
-                                                            : 0);
-    p->seed = (uint64_t)or_default(c->seed, 0);
-    p->alarm_trials = or_count(c->alarm_trials, 2000);
-    p->alarm_rate = .05;
-    p->members = 16;
-    build_grid(b);
+    p->settings.sensor_noise = own_noise ? 1 : b->info ? b->info->sensor_noise : 0;
+    return pf__plan_take_settings(p, &c->settings, b->error);
 }
 
 // What today's controller does: a pulse on the current mechanism where one is known.
@@ -251,9 +229,8 @@ static pf_status build(pf_plan_builder *b)
         status = build_channels(b);
     }
     if (status == PF_OK) {
-        build_settings(b);
         build_passive(b);
-        status = build_prior(b);
+        status = build_settings(b);
     }
     if (status == PF_OK) {
         status = pf__plan_probes(b);
@@ -286,6 +263,63 @@ pf_status pf_plan_from_config(pf_plan *plan, const pf_plant_info *info, const ch
         pf_plan_free(plan);
     }
     return status;
+}
+
+pf_status pf_plan_create(pf_plan **plan, const pf_plant_info *info, const char *file,
+                         const char *yaml, size_t n, const char *const *overrides, int n_overrides,
+                         pf_error *error)
+{
+    *plan = calloc(1, sizeof **plan);
+    pf_status status =
+        *plan ? pf_plan_from_config(*plan, info, file, yaml, n, overrides, n_overrides, error)
+              : pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan");
+    if (status != PF_OK) {
+        free(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
+static pf_status set_method(pf_plan *plan, const char *id, pf_error *error)
+{
+    const pf_method *method = pf_method_find(id);
+    if (!method) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "method: there is no method '%s'; see `preflight list methods`", id);
+    }
+    plan->method = method->id;
+    return PF_OK;
+}
+
+pf_status pf_plan_set(pf_plan *plan, const char *assignment, pf_error *error)
+{
+    static const char method[] = "method=";
+    if (strncmp(assignment, method, sizeof method - 1) == 0) {
+        return set_method(plan, assignment + sizeof method - 1, error);
+    }
+    pf_config config;
+    pf_status status = pf_settings_known(assignment, error);
+    if (status == PF_OK) {
+        status = pf_config_read(&config, NULL, NULL, 0, &assignment, 1, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_plan before = *plan;
+    status = pf__plan_take_settings(plan, &config.settings, error);
+    if (status != PF_OK) {
+        *plan = before;
+    }
+    pf_config_free(&config);
+    return status;
+}
+
+void pf_plan_destroy(pf_plan *plan)
+{
+    if (plan) {
+        pf_plan_free(plan);
+        free(plan);
+    }
 }
 
 pf_status pf_plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *error)

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_impl.h"
+#include "plan.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -167,7 +167,7 @@ static pf_status choose_g_cal(const pf_recordings *rec, pf_plan *plan, double wa
                        "probe; record all of them at one, best near %g",
                        rec->file, wanted);
     }
-    plan->g_cal = best;
+    plan->settings.g_cal = best;
     return PF_OK;
 }
 
@@ -183,7 +183,7 @@ static bool moves(const pf_plan *plan, const pf_plan_probe *probe, int mechanism
 
 static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error *error)
 {
-    plan->episodes = rec->n_episodes;
+    plan->settings.episodes = rec->n_episodes;
     for (int q = 0; q < plan->n_probes; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         for (int t = 0; t < p->n_targets; t++) {
@@ -196,7 +196,7 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
             for (int class = 0; class < 2; class ++) {
                 const pf_group *group =
                     class == 0 ? pf_recordings_find(rec, q, 0, 1)
-                               : pf_recordings_find(rec, q, p->targets[t], plan->g_cal);
+                               : pf_recordings_find(rec, q, p->targets[t], plan->settings.g_cal);
                 int n = group ? group->n : 0;
                 if (n < PF_LEAST_EPISODES) {
                     return pf_fail(error, PF_ERR_DEGENERATE,
@@ -204,9 +204,9 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
                                    "least %d are needed; record more",
                                    rec->file, p->name, mechanism_name(plan, p->targets[t]), n,
                                    class == 0 ? "nominal" : "weakened",
-                                   class == 0 ? 1.0 : plan->g_cal, PF_LEAST_EPISODES);
+                                   class == 0 ? 1.0 : plan->settings.g_cal, PF_LEAST_EPISODES);
                 }
-                plan->episodes = n < plan->episodes ? n : plan->episodes;
+                plan->settings.episodes = n < plan->settings.episodes ? n : plan->settings.episodes;
             }
         }
     }
@@ -228,13 +228,13 @@ static void set_grid(pf_arena *arena, pf_plan *plan)
     bool has = false;
     for (int i = 0; grid && i < n; i++) {
         grid[i] = plan->grid ? plan->grid[i] : .15 + .8 * i / (POINTS - 1);
-        if (fabs(grid[i] - plan->g_cal) < PF_SAME_GAIN) {
-            grid[i] = plan->g_cal;
+        if (fabs(grid[i] - plan->settings.g_cal) < PF_SAME_GAIN) {
+            grid[i] = plan->settings.g_cal;
             has = true;
         }
     }
     if (grid && !has) {
-        grid[n++] = plan->g_cal;
+        grid[n++] = plan->settings.g_cal;
         qsort(grid, (size_t)n, sizeof *grid, by_value);
     }
     plan->grid = grid;
@@ -326,18 +326,9 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
     }
     plan->prior = prior;
     plan->method = "eg-mpt";
-    plan->g_cal = .35;
-    plan->n_bins = 5;
-    plan->budget1 = 2 * m > 8 ? 2 * m : 8;
-    plan->budget2 = 2;
-    plan->alpha = .1;
-    plan->j_min = .85;
-    plan->temperature = .05;
-    plan->stop = PF_STOP_LATCH;
-    plan->field = true;
-    plan->every_severity = true;
-    plan->alarm_trials = 2000;
-    plan->alarm_rate = .05;
+    plan->settings = pf_settings_default(PF_SETTINGS_FIELD);
+    plan->settings.budget1 = 2 * m > 8 ? 2 * m : 8;
+    plan->settings.sensor_noise = 0;
     return PF_OK;
 }
 
@@ -354,16 +345,17 @@ static pf_status given_plan(const pf_recordings *rec, pf_plan *plan, pf_error *e
                        "method '%s' %s; recordings need one, such as eg-mpt", plan->method,
                        method ? "has not the matched statistic" : "is unknown");
     }
-    if (plan->scale == PF_SCALE_PULSE) {
+    if (plan->settings.scale == PF_SCALE_PULSE) {
         return pf_fail(
             error, PF_ERR_ARGUMENT,
             "scale: recordings are divided by their own residual, or by the scale that a "
             "channel is given; there is no pulse response from a simulator");
     }
-    if (plan->alarm_trials < 1 || !(plan->alarm_rate >= 0 && plan->alarm_rate < 1)) {
+    if (plan->settings.alarm_trials < 1 ||
+        !(plan->settings.alarm_rate >= 0 && plan->settings.alarm_rate < 1)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "alarm_trials is %d and alarm_rate %g; at least 1, and 0 to below 1",
-                       plan->alarm_trials, plan->alarm_rate);
+                       plan->settings.alarm_trials, plan->settings.alarm_rate);
     }
     for (int q = 0; q < plan->n_probes; q++) {
         pf_status status = targets_check(rec, plan, q, error);
@@ -380,7 +372,7 @@ pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan
     pf_status status =
         rec->plan ? given_plan(rec, plan, error) : make_plan(rec, arena, plan, error);
     if (status == PF_OK) {
-        status = choose_g_cal(rec, plan, plan->g_cal, error);
+        status = choose_g_cal(rec, plan, plan->settings.g_cal, error);
     }
     if (status == PF_OK) {
         status = counts_check(rec, plan, error);

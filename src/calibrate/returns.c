@@ -135,7 +135,7 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
         w->gains[i] = 1;
     }
     pf_roll roll = pf_roll_default();
-    roll.key = pf_key_stream(plan->seed, plan->environment, member, PF_PURPOSE_MEMBER, 0);
+    roll.key = pf_key_stream(plan->settings.seed, plan->environment, member, PF_PURPOSE_MEMBER, 0);
     if (t->policy_index >= 0 && pf_plant_get_info(w->plant)->n_metrics > 0) {
         return own_errors(c, w, t->policy_index, j, roll.key,
                           c->build.tracking_error + item * PF_RETURN_SHARES, error);
@@ -388,7 +388,8 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
     }
     // at 1 no other start can take more
     for (int s = 0; s < c->build.kit.n_members && *reach != 1 && status == PF_OK; s++) {
-        l.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 0);
+        l.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)s,
+                              PF_PURPOSE_MEMBER, 0);
         status = climb(&l, reach, error);
     }
     free(l.healthy);

@@ -27,8 +27,8 @@ static pf_status response_energy(pf_plant_source *c, int probe, int start, doubl
     pf_worker *w = &c->workers[0];
     const pf_plan_probe *p = &plan->probes[probe];
     pf_roll roll = pf_roll_default();
-    roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)start, PF_PURPOSE_CALIBRATION,
-                             STREAM_PULSE);
+    roll.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
+                             PF_PURPOSE_CALIBRATION, STREAM_PULSE);
     roll.command = p->command;
     roll.rows = p->rows;
     pf_trace trace = {.output = w->response};
@@ -112,7 +112,7 @@ static pf_status residual_energy(pf_plant_source *c, int probe, int start, doubl
 {
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[0];
-    pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)start,
+    pf_key key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
                                PF_PURPOSE_CALIBRATION, STREAM_RESIDUAL);
     pf_status status = pf__plant_run_nominal(c, 0, probe, key, error);
     for (int i = 0; status == PF_OK && i < plan->probes[probe].rows * plan->n_chan; i++) {
@@ -150,7 +150,8 @@ static pf_status residual_scale(pf_plant_source *c, pf_error *error)
 
 bool pf__plant_residual(const pf_plant_source *c)
 {
-    return c->plan->scale == PF_SCALE_RESIDUAL || (c->plan->scale == PF_SCALE_AUTO && c->model);
+    return c->plan->settings.scale == PF_SCALE_RESIDUAL ||
+           (c->plan->settings.scale == PF_SCALE_AUTO && c->model);
 }
 
 pf_status pf__plant_scales(pf_plant_source *c, pf_error *error)
@@ -177,8 +178,8 @@ static pf_status run_weight(void *self, int worker, size_t item, pf_error *error
     pf_plant_source *c = work->c;
     pf__evidence e = pf__worker_evidence(c, worker, work->probe);
     e.residual = work->residuals + item * (size_t)(e.rows * e.n_chan);
-    pf_key key = pf_key_stream(c->plan->seed, c->plan->environment, item, PF_PURPOSE_CALIBRATION,
-                               STREAM_WEIGHT);
+    pf_key key = pf_key_stream(c->plan->settings.seed, c->plan->environment, item,
+                               PF_PURPOSE_CALIBRATION, STREAM_WEIGHT);
     pf_status status = pf__plant_run_nominal(c, worker, work->probe, key, error);
     if (status == PF_OK) {
         pf__evidence_residual(&e, c->workers[worker].response);
@@ -190,7 +191,7 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     weight_work work = {.c = c};
-    if (plan->weighting == PF_WEIGHTING_NONE) {
+    if (plan->settings.weighting == PF_WEIGHTING_NONE) {
         return PF_OK;
     }
     size_t window = (size_t)pf_kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;

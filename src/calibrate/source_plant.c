@@ -97,8 +97,8 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                         .statistic = statistic,
                         .n_state = plan->n_state,
                         .n_scale = 1,
-                        .n_members = plan->members,
-                        .curves = plan->every_severity && plan->severity_curve &&
+                        .n_members = plan->settings.members,
+                        .curves = plan->settings.every_severity && plan->settings.severity_curve &&
                                   statistic == PF_STATISTIC_MATCHED};
     for (int q = 0; pf__plant_residual(c) && q < plan->n_probes; q++) {
         int rows = plan->probes[q].rows;
@@ -112,7 +112,7 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
         kind.n_state = plan->n_chan;
         // every member of the model equally often
         int n = model->n_members;
-        kind.n_members = (plan->members + n - 1) / n * n;
+        kind.n_members = (plan->settings.members + n - 1) / n * n;
     }
     return kind;
 }
@@ -138,14 +138,14 @@ pf_status pf__plant_run(pf_plant_source *c, int worker, int probe, const double 
 static int n_classes(const void *self, int probe)
 {
     const pf_plant_source *c = self;
-    return 1 + c->plan->probes[probe].n_targets * (c->plan->every_severity ? 2 : 1);
+    return 1 + c->plan->probes[probe].n_targets * (c->plan->settings.every_severity ? 2 : 1);
 }
 
 static size_t slot(const pf_plant_source *c, int probe, int class, int episode)
 {
     size_t targets = (size_t)c->plan->probes[probe].n_targets;
     return c->first[probe] +
-           ((size_t) class * (size_t)c->plan->episodes + (size_t)episode) * targets;
+           ((size_t) class * (size_t)c->plan->settings.episodes + (size_t)episode) * targets;
 }
 
 pf__evidence pf__worker_evidence(const pf_plant_source *c, int worker, int probe)
@@ -203,7 +203,7 @@ static void set_gains(const pf_plan *plan, int probe, int class, int episode, do
     }
     if (class > 0) {
         gains[p->targets[(class - 1) % p->n_targets]] =
-            class > p->n_targets ? pf__severities[episode % PF_SEVERITIES] : plan->g_cal;
+            class > p->n_targets ? pf__severities[episode % PF_SEVERITIES] : plan->settings.g_cal;
     }
 }
 
@@ -213,15 +213,15 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     pf_plant_source *c = self;
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
-    int class = (int)(item / (size_t)plan->episodes),
-        episode = (int)(item % (size_t)plan->episodes);
+    int class = (int)(item / (size_t)plan->settings.episodes),
+        episode = (int)(item % (size_t)plan->settings.episodes);
     int probe = 0;
     while (class >= n_classes(c, probe)) {
         class -= n_classes(c, probe++);
     }
     set_gains(plan, probe, class, episode, w->gains);
     int stream = class > plan->probes[probe].n_targets ? 2 : class > 0;
-    pf_key key = pf_key_stream(plan->seed, plan->environment, (uint64_t)episode,
+    pf_key key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)episode,
                                PF_PURPOSE_CALIBRATION, (uint64_t)stream);
     pf_status status = pf__plant_run(c, worker, probe, w->gains, key, error);
     return status == PF_OK ? match_episode(c, worker, probe, slot(c, probe, class, episode), error)
@@ -244,10 +244,10 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
     }
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
-                       plan->episodes);
+                       plan->settings.episodes);
     }
-    return pf_parallel(c->effort, c->n_workers, units * (size_t)plan->episodes, run_episode, c,
-                       "episodes", error);
+    return pf_parallel(c->effort, c->n_workers, units * (size_t)plan->settings.episodes,
+                       run_episode, c, "episodes", error);
 }
 
 // --- the source
@@ -265,7 +265,7 @@ static pf_status read_plant(void *self, pf_error *error)
 static pf_samples class_samples(const void *self, int probe, int class)
 {
     const pf_plant_source *c = self;
-    return (pf_samples){.n = c->plan->episodes,
+    return (pf_samples){.n = c->plan->settings.episodes,
                         .stride = c->plan->probes[probe].n_targets,
                         .match = c->matches + slot(c, probe, class, 0)};
 }
@@ -307,7 +307,7 @@ static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
     pf_worker *w = &c->workers[t->worker];
     pf_rig rig = rig_of(c, w, NULL);
     pf_machine machine = pf_rig_machine(&rig);
-    pf_drive drive = {.seed = c->plan->seed,
+    pf_drive drive = {.seed = c->plan->settings.seed,
                       .trial = t->trial,
                       .purpose = PF_PURPOSE_THRESHOLD,
                       .only_stage1 = true,
@@ -332,7 +332,7 @@ pf_source pf__plant_source(pf_plant_source *c)
         .read = read_plant,
         .classes = n_classes,
         .class_samples = class_samples,
-        .most_samples = c->plan->episodes,
+        .most_samples = c->plan->settings.episodes,
         .points = curve_points,
         .most_points = PF_SEVERITIES + 1,
         .plain_off = c->build.kit.n_whiten > 0 ? plain_off : NULL,

@@ -193,7 +193,7 @@ static int n_classes(const void *self, int probe)
 static const pf_group *class_group(const recorded *r, int probe, int class)
 {
     int mechanism = class > 0 ? r->plan.probes[probe].targets[class - 1] : 0;
-    return pf_recordings_find(r->rec, probe, mechanism, class > 0 ? r->plan.g_cal : 1);
+    return pf_recordings_find(r->rec, probe, mechanism, class > 0 ? r->plan.settings.g_cal : 1);
 }
 
 static pf_samples class_samples(const void *self, int probe, int class)
@@ -352,7 +352,7 @@ static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
         pf_ask ask = pf_session_ask(session);
         const pf_group *group = pf_recordings_find(r->rec, ask.probe, 0, 1);
         pf_rng rng;
-        pf_rng_init(&rng, pf_key_stream(r->plan.seed, r->plan.environment, t->trial,
+        pf_rng_init(&rng, pf_key_stream(r->plan.settings.seed, r->plan.environment, t->trial,
                                         PF_PURPOSE_THRESHOLD, (uint64_t)i));
         int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
         pf_tell tell = {.probe = ask.probe,
@@ -465,7 +465,7 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
 {
     *bytes = NULL;
     *n_bytes = 0;
-    if (plan && plan->weighting != PF_WEIGHTING_NONE) {
+    if (plan && plan->settings.weighting != PF_WEIGHTING_NONE) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
                        "weighting: shrunk needs a simulator to draw residuals from; recordings "
                        "have too few");
@@ -479,7 +479,8 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
     status = pf__recordings_plan(&rec, &r.arena, &r.plan, error);
     if (status == PF_OK) {
         r.plan.environment = "recordings";
-        r.plan.alarm_trials = alarm_trials > 0 ? alarm_trials : r.plan.alarm_trials;
+        r.plan.settings.alarm_trials =
+            alarm_trials > 0 ? alarm_trials : r.plan.settings.alarm_trials;
         status = open_kit(&r, csv, n, error);
     }
     if (status == PF_OK) {

@@ -917,8 +917,8 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
 // What the configuration has set otherwise than the suite, and what its table needs of it.
 static pf_status find_settings(loaded *l, const bench_call *c, const char *name, pf_error *error)
 {
-    l->alpha = l->suite.run->alpha;
-    l->g_cal = l->suite.run->g_cal;
+    l->alpha = l->suite.run->settings.alpha;
+    l->g_cal = l->suite.run->settings.g_cal;
     pf_status status = pf_store_number(l->store, l->hash, "alpha", &l->alpha, error);
     status = status ? status : pf_store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
     bench_call plain = *c;

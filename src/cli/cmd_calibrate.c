@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
+#include "calibrate/plan.h"
 #include "host/file.h"
 #include "preflight/design.h"
 
@@ -94,10 +95,10 @@ static void apply_options(const call *c, pf_plan *plan)
         plan->method = c->method;
     }
     if (!isnan(c->seed_number)) {
-        plan->seed = (uint64_t)c->seed_number;
+        plan->settings.seed = (uint64_t)c->seed_number;
     }
     if (c->faults) {
-        plan->faults = strcmp(c->faults, "many") == 0 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
+        plan->settings.faults = strcmp(c->faults, "many") == 0 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
     }
 }
 

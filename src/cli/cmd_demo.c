@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/plan.h"
 #include "cli.h"
 
 #include "preflight/design.h"

@@ -3,6 +3,7 @@
 #include "design_view.h"
 
 #include "design/library.h"
+#include "calibrate/plan.h"
 #include "host/file.h"
 
 #include <math.h>
@@ -76,7 +77,7 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
     if (status != PF_OK) {
         return status;
     }
-    plan.seed = isnan(c->seed_number) ? plan.seed : (uint64_t)c->seed_number;
+    plan.settings.seed = isnan(c->seed_number) ? plan.settings.seed : (uint64_t)c->seed_number;
     status = pf_design_config_read(&config, &plan, error);
     if (status == PF_OK) {
         status = pf_design_create(&made, &config, &plan, plant, model, effort, error);

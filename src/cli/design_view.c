@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_view.h"
 
+#include "calibrate/plan.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 
@@ -91,7 +92,7 @@ void design_view_report(const design_view *v)
            d->library.n_probes - d->n_designed);
     printf("separation of gain %g from nominal in standard deviations of the coefficient, target "
            "%g\n\n",
-           v->plan->g_cal, v->config->target);
+           v->plan->settings.g_cal, v->config->target);
     print_targets(v);
     printf("\n");
     print_pairs(v);
@@ -195,10 +196,10 @@ void design_view_json(const design_view *v, pf_text *out)
     pf_json_string(out, v->plan->plant);
     pf_json_key(out, "predictor");
     pf_json_string(out, v->predictor);
-    pf_text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->seed,
+    pf_text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->settings.seed,
                  d->n_designed);
     add_key_number(out, "target", v->config->target);
-    add_key_number(out, "g_cal", v->plan->g_cal);
+    add_key_number(out, "g_cal", v->plan->settings.g_cal);
     pf_json_key(out, "channels");
     pf_text_add(out, "[");
     for (int c = 0; c < v->plan->n_chan; c++) {

@@ -495,7 +495,7 @@ static pf_status refuse_nothing(const pf_maker *m, pf_error *error)
                    "shows too little beside the noise; allow more design.steps%s%s%s or larger "
                    "commands%s",
                    bounds[0] ? "design.excursion: " : "", bounds[0] ? " within " : "", bounds,
-                   m->job->plan->g_cal, bounds[0] ? ", a larger excursion" : "",
+                   m->job->plan->settings.g_cal, bounds[0] ? ", a larger excursion" : "",
                    pf__design_slow(first) ? ", a faster design.rate" : "",
                    first->zero_integral ? ", no design.zero_integral" : "",
                    m->job->model ? ", or use a better model" : "");

@@ -4,7 +4,7 @@
 #define PF_DESIGN_IMPL_H
 
 #include "calibrate/source.h"
-#include "calibrate/plan_impl.h"
+#include "calibrate/plan.h"
 #include "preflight/design.h"
 
 // Rows of a designed probe at most.

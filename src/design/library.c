@@ -178,7 +178,7 @@ static bool is_probed(const pf_plan *plan, int mechanism)
 // required; then nothing would.
 static pf_status all_probed(const pf_plan *plan, bool learned, pf_error *error)
 {
-    for (int j = 1; j < plan->n_mech && !plan->field; j++) {
+    for (int j = 1; j < plan->n_mech && !plan->settings.field; j++) {
         if (!is_probed(plan, j)) {
             return pf_fail(
                 error, PF_ERR_DEGENERATE,
@@ -222,7 +222,8 @@ static pf_status check_moves(const pf_design_config *config, const pf_plan *plan
     pf_status status = PF_OK;
     for (int s = 0; s < STARTS && status == PF_OK; s++) {
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(plan->seed, plan->environment, (uint64_t)s, PF_PURPOSE_MEMBER, 1);
+        roll.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)s,
+                                 PF_PURPOSE_MEMBER, 1);
         roll.rows = p->rows;
         roll.command = still;
         status = pf_plant_roll(plant, &roll, &(pf_trace){.output = idle}, error);
@@ -317,7 +318,8 @@ static void add_head(const pf_design *d, const pf_design_config *c, const pf_pla
                  "# Separation in standard deviations of the coefficient, target %g; smallest "
                  "confirmed %.1f",
                  d->n_designed, d->library.n_probes - d->n_designed, predictor,
-                 (unsigned long long)plan->seed, plan->g_cal, c->target, d->library.smallest);
+                 (unsigned long long)plan->settings.seed, plan->settings.g_cal, c->target,
+                 d->library.smallest);
     if (d->n_designed > 0 && d->n_designed < d->library.n_probes) {
         pf_text_addf(out, ", of the designed %.1f", d->families[0].smallest);
     }

@@ -13,7 +13,8 @@ static const double least_share = 1e-3;
 
 pf_key pf__design_key(const pf_design_job *job, uint64_t index, uint64_t stream)
 {
-    return pf_key_stream(job->plan->seed, job->plan->environment, index, PF_PURPOSE_DESIGN, stream);
+    return pf_key_stream(job->plan->settings.seed, job->plan->environment, index, PF_PURPOSE_DESIGN,
+                         stream);
 }
 
 double pf__design_charge(const pf_plan *plan)
@@ -94,7 +95,7 @@ pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key
     const pf_plan *plan = &s->plan;
     pf_worker *w = &s->c.workers[worker];
     for (int j = 0; j < plan->n_mech; j++) {
-        w->gains[j] = j == weak && j > 0 ? plan->g_cal : 1;
+        w->gains[j] = j == weak && j > 0 ? plan->settings.g_cal : 1;
     }
     return pf__plant_run(&s->c, worker, q, w->gains, key, error);
 }

@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config.h"
 
-#include "schema.h"
-
-#include "preflight/kit.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,23 +45,7 @@ static pf_status check_config(const pf__yaml_node *node, const void *base, const
                               pf_error *error)
 {
     (void)path;
-    const pf_config *c = base;
-    for (int i = 1; i < c->grid.n; i++) {
-        if (c->grid.value[i] <= c->grid.value[i - 1]) {
-            return pf__yaml_refuse(error, pf__yaml_get(node, "grid")->at,
-                                   "grid: must ascend, but %.6g follows %.6g; sort it",
-                                   c->grid.value[i], c->grid.value[i - 1]);
-        }
-    }
-    double sum = 0;
-    for (int i = 0; i < c->prior.n; i++) {
-        sum += c->prior.value[i];
-    }
-    if (c->prior.n > 1 && fabs(sum - 1) > 1e-9) {
-        return pf__yaml_refuse(error, pf__yaml_get(node, "prior")->at,
-                               "prior: sums to %.12g; the probabilities must sum to 1", sum);
-    }
-    return PF_OK;
+    return pf_settings_check(node, &((const pf_config *)base)->settings, error);
 }
 
 static const pf_schema_row matrix_element = {"", PF_KIND_NUMBER, 0,          -DBL_MAX, DBL_MAX,
@@ -162,27 +142,22 @@ static const pf_schema_row task_element = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &task
 static const pf_schema_shape task_list = {
     .object = &task_object, .element = &task_element, .count = offsetof(pf_config, n_tasks)};
 
+// rows of settings.def that are keys of a configuration, or of its budget
+#define PF_CONFIG_ROW(field, key, type, field_kit, suite_default, least, most, ends, shape,        \
+                      config, suite, kit, hash, group, help)                                       \
+    PF_IN_##config(PF_SETTING_ROW(pf_config, field, key, type, least, most, ends, shape, help))
+
+#define PF_IN_NO(...)
+#define PF_IN_TOP(...)
+#define PF_IN_BUDGET(...) __VA_ARGS__,
 static const pf_schema_row budget_rows[] = {
-    {"stage1", PF_KIND_COUNT, 0, 1, 100000, offsetof(pf_config, budget_stage1), NULL,
-     "opportunities to look for a change"},
-    {"stage2", PF_KIND_COUNT, 0, 0, 100000, offsetof(pf_config, budget_stage2), NULL,
-     "recovery probes after an alarm"},
+#define PF_SETTING(...) PF_CONFIG_ROW(__VA_ARGS__)
+#include "settings.def"
 };
+#undef PF_IN_TOP
+#undef PF_IN_BUDGET
 static const pf_schema budget_object = {budget_rows, PF_COUNT(budget_rows), 0, 0, NULL};
 static const pf_schema_shape budget_shape = {.object = &budget_object};
-
-static const pf_schema_row grid_single = {
-    "", PF_KIND_WHOLE, 0, 2, 256, 0, NULL, "points, or a list of gains"};
-static const pf_schema_row grid_element = {"", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1,
-                                           0,  NULL,           "a gain"};
-static const pf_schema_shape grid_shape = {.single = &grid_single, .element = &grid_element};
-static const pf_schema_row prior_single = {
-    "",          PF_KIND_NUMBER,
-    PF_ROW_OPEN, 0,
-    1,           0,
-    NULL,        "P(change), or a list for 'none' and each candidate"};
-static const pf_schema_row prior_element = {"", PF_KIND_NUMBER, 0, 0, 1, 0, NULL, "a probability"};
-static const pf_schema_shape prior_shape = {.single = &prior_single, .element = &prior_element};
 
 static pf_status check_design_mechanism(const pf__yaml_node *node, const void *base,
                                         const char *path, pf_error *error)
@@ -272,6 +247,8 @@ static const pf_schema_row design_rows[] = {
 static const pf_schema design_object = {design_rows, PF_COUNT(design_rows), 0, 0, NULL};
 static const pf_schema_shape design_shape = {.object = &design_object};
 
+#define PF_IN_TOP(...) __VA_ARGS__,
+#define PF_IN_BUDGET(...)
 static const pf_schema_row config_rows[] = {
     {"plant", PF_KIND_TEXT, 0, 1, 4096, offsetof(pf_config, plant), NULL, "name of the plant"},
     {"mechanisms", PF_KIND_LIST, 0, 1, 256, offsetof(pf_config, mechanisms), &mechanism_list,
@@ -282,42 +259,10 @@ static const pf_schema_row config_rows[] = {
      "experiments that may be run"},
     {"tasks", PF_KIND_LIST, 0, 1, 4096, offsetof(pf_config, tasks), &task_list,
      "what the machine is needed for"},
-    {"g_cal", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, offsetof(pf_config, g_cal), NULL,
-     "gain that probes are calibrated at"},
-    {"grid", PF_KIND_NUMBERS, 0, 2, 256, offsetof(pf_config, grid), &grid_shape,
-     "gains that severity is told apart at"},
-    {"bins", PF_KIND_COUNT, 0, 2, 64, offsetof(pf_config, bins), NULL, "categories of a score"},
-    {"episodes", PF_KIND_COUNT, 0, 2, 1000000, offsetof(pf_config, episodes), NULL,
-     "calibration episodes per class"},
-    {"alarm_trials", PF_KIND_COUNT, 0, 20, 1000000, offsetof(pf_config, alarm_trials), NULL,
-     "healthy sessions that the alarm's threshold is taken from"},
-    {"prior", PF_KIND_NUMBERS, 0, 2, 256, offsetof(pf_config, prior), &prior_shape,
-     "belief before the first probe"},
-    {"hazard", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, offsetof(pf_config, hazard), NULL,
-     "P(change) at each opportunity"},
     {"budget", PF_KIND_OBJECT, 0, 0, 0, 0, &budget_shape, "how many probes may be run"},
-    {"alpha", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, offsetof(pf_config, alpha), NULL,
-     "risk of the certificate"},
-    {"j_min", PF_KIND_NUMBER, 0, 0, 1, offsetof(pf_config, j_min), NULL, "return that a go needs"},
-    {"stop", PF_KIND_WORD, 0, 0, 0, offsetof(pf_config, stop), &pf_schema_stop,
-     "what an alarm does to stage 1"},
-    {"require_probe", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, field), NULL,
-     "whether an unprobed mechanism blocks its tasks"},
-    {"every_severity", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, every_severity), NULL,
-     "whether the channel is calibrated at gains from .2 to .8, not at g_cal alone"},
-    {"scale", PF_KIND_WORD, 0, 0, 0, offsetof(pf_config, scale), &pf_schema_scale,
-     "what residuals are divided by; auto: residual with a learned model, else pulse"},
-    {"sensed_start", PF_KIND_FLAG, 0, 0, 0, offsetof(pf_config, sensed_start), NULL,
-     "whether the start told to a learned model is as noisy as the sensors"},
-    {"faults", PF_KIND_WORD, 0, 0, 0, offsetof(pf_config, faults), &pf_schema_faults,
-     "whether at most one mechanism may have changed, or each on its own"},
-    {"weighting", PF_KIND_WORD, 0, 0, 0, offsetof(pf_config, weighting), &pf_schema_weighting,
-     "whether inner products are weighted by the covariance of nominal residuals"},
-    {"sensor_noise", PF_KIND_NUMBER, 0, 0, 1e6, offsetof(pf_config, sensor_noise), NULL,
-     "noise added to what is measured"},
-    {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, offsetof(pf_config, seed), NULL,
-     "of all random draws"},
     {"design", PF_KIND_OBJECT, 0, 0, 0, 0, &design_shape, "constraints of designed probes"},
+#define PF_SETTING(...) PF_CONFIG_ROW(__VA_ARGS__)
+#include "settings.def"
 };
 static const pf_schema config_object = {config_rows, PF_COUNT(config_rows), sizeof(pf_config), 0,
                                         check_config};
@@ -362,6 +307,7 @@ pf_status pf_config_read(pf_config *config, const char *file, const char *text, 
                          const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(config, 0, sizeof *config);
+    pf_settings_clear(&config->settings);
     const char *called = file != NULL ? file : "--set";
     config->file = pf__yaml_copy(called, strlen(called));
     if (config->file == NULL) {

@@ -3,16 +3,11 @@
 #ifndef PF_CONFIG_H
 #define PF_CONFIG_H
 
-#include "preflight/base.h"
+#include "settings.h"
 
 // A configuration as its author wrote it: every key optional, nothing resolved against a plant.
 // Read from YAML against one schema table; --set overrides go through the same table. Numbers not
 // given are NaN, counts not given -1, strings not given NULL.
-
-// Where a value stands, for messages: "file:line:column". Line 0: from --set.
-typedef struct pf_place {
-    int line, column;
-} pf_place;
 
 typedef struct pf_config_mechanism {
     char *name;
@@ -25,18 +20,6 @@ typedef struct pf_config_channel {
     double scale; // NaN: not given
     pf_place place;
 } pf_config_channel;
-
-// A mechanism, task or probe is referred to by name or index; kept as text here.
-typedef struct pf_config_refs {
-    int n;
-    char **text;
-} pf_config_refs;
-
-// rows x columns numbers, rectangular.
-typedef struct pf_config_matrix {
-    int rows, columns;
-    double *value; // NULL: not given
-} pf_config_matrix;
 
 typedef struct pf_config_probe {
     char *name;
@@ -57,17 +40,6 @@ typedef struct pf_config_task {
     double reveal, importance;
     pf_place place;
 } pf_config_task;
-
-typedef struct pf_config_numbers {
-    int n; // 0: not given
-    double *value;
-} pf_config_numbers;
-
-// Lists of names, such as groups that must not act together.
-typedef struct pf_config_ref_lists {
-    int n;
-    pf_config_refs *list;
-} pf_config_ref_lists;
 
 // What one mechanism may be asked for in a designed probe.
 typedef struct pf_config_design_mechanism {
@@ -106,24 +78,7 @@ typedef struct pf_config {
     pf_config_probe *probes;
     int n_tasks;
     pf_config_task *tasks;
-    double g_cal;
-    pf_config_numbers grid; // one number: how many points; several: the gains
-    int bins;
-    int episodes;
-    int alarm_trials;
-    int every_severity;      // 0, 1, -1: not given
-    int sensed_start;        // the same
-    pf_config_numbers prior; // one number: P(change); several: m + 1 probabilities
-    double hazard;
-    int budget_stage1, budget_stage2;
-    double alpha, j_min;
-    int stop;      // pf_stop, -1: not given
-    int field;     // 0, 1, -1: not given
-    int scale;     // pf_scale_rule, -1: not given
-    int faults;    // pf_faults, -1: not given
-    int weighting; // pf_weighting, -1: not given
-    double sensor_noise;
-    double seed; // an integer in 0..2^53-1, NaN: not given
+    pf_settings settings;
     pf_config_design design;
 } pf_config;
 
@@ -140,9 +95,5 @@ void pf_config_free(pf_config *config);
 // False where the program was built without libyaml; then read refuses anything but an empty
 // configuration with PF_ERR_UNSUPPORTED and a message that names the library.
 bool pf_config_supported(void);
-
-// The known word nearest to `word` by edit distance, NULL if none is near (distance > 3 or more
-// than half of the word).
-const char *pf_nearest_word(const char *word, const char *const *known, int n);
 
 #endif

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schema.h"
 
-#include "preflight/calibrate.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +11,59 @@
 #define SHOWN_SIZE 60
 // Keys of the largest object a nearest one is looked for in.
 #define KEYS_MAX 64
+
+// --- the nearest word
+
+// Longest word that a nearest one is looked for.
+#define WORD_MAX 64
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+// Levenshtein distance of two words of at most WORD_MAX bytes.
+static int edit_distance(const char *a, const char *b)
+{
+    int n = (int)strlen(b);
+    int cost[WORD_MAX + 1];
+    for (int j = 0; j <= n; j++) {
+        cost[j] = j;
+    }
+    for (int i = 1; a[i - 1] != '\0'; i++) {
+        int diagonal = cost[0];
+        cost[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = cost[j];
+            cost[j] = least(replaced, least(cost[j - 1], cost[j]) + 1);
+        }
+    }
+    return cost[n];
+}
+
+const char *pf_nearest_word(const char *word, const char *const *known, int n)
+{
+    size_t length = strlen(word);
+    if (length > WORD_MAX) {
+        return NULL;
+    }
+    const char *nearest = NULL;
+    int limit = least(3, (int)length / 2);
+    for (int i = 0; i < n; i++) {
+        if (strlen(known[i]) > WORD_MAX) {
+            continue;
+        }
+        int distance = edit_distance(word, known[i]);
+        if (distance <= limit) {
+            nearest = known[i];
+            limit = distance - 1;
+        }
+    }
+    return nearest;
+}
+
+// --- reading
 
 // Where a reader stands.
 typedef struct reader {
@@ -51,19 +102,6 @@ static const char *list_keys(char *out, size_t size, const pf_schema *object)
     }
     return out;
 }
-
-static const char *const stop_words[] = {
-    [PF_STOP_BREAK] = "break", [PF_STOP_LATCH] = "latch", NULL};
-static const char *const scale_words[] = {
-    [PF_SCALE_AUTO] = "auto", [PF_SCALE_PULSE] = "pulse", [PF_SCALE_RESIDUAL] = "residual", NULL};
-static const char *const faults_words[] = {
-    [PF_FAULTS_ONE] = "one", [PF_FAULTS_MANY] = "many", NULL};
-static const char *const weighting_words[] = {
-    [PF_WEIGHTING_NONE] = "none", [PF_WEIGHTING_SHRUNK] = "shrunk", NULL};
-const pf_schema_shape pf_schema_stop = {.words = stop_words};
-const pf_schema_shape pf_schema_scale = {.words = scale_words};
-const pf_schema_shape pf_schema_faults = {.words = faults_words};
-const pf_schema_shape pf_schema_weighting = {.words = weighting_words};
 
 static int count_words(const char *const *words)
 {
@@ -428,7 +466,9 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
 static const pf_schema_row *find_row(const pf_schema *object, const char *key)
 {
     for (int i = 0; i < object->n; i++) {
-        if (strcmp(object->rows[i].key, key) == 0) {
+        const pf_schema_shape *shape = object->rows[i].shape;
+        const char *old = shape ? shape->old : NULL;
+        if (strcmp(object->rows[i].key, key) == 0 || (old && strcmp(old, key) == 0)) {
             return &object->rows[i];
         }
     }
@@ -450,6 +490,14 @@ static pf_status read_object(reader *r, const pf_schema_row *row, const pf__yaml
         const pf_schema_row *found = find_row(object, child->key);
         if (found == NULL) {
             return refuse_key(r, object, child);
+        }
+        // an override comes last, so it wins under either name
+        if (strcmp(found->key, child->key) != 0 && child->key_at.line > 0 &&
+            pf__yaml_get(node, found->key) && pf__yaml_get(node, found->key)->key_at.line > 0) {
+            push(r, child->key, 0);
+            return pf__yaml_refuse(r->error, child->key_at,
+                                   "%s: is the old name of '%s', which is given too; drop one",
+                                   r->path, found->key);
         }
         size_t cut = push(r, found->key, 0);
         pf_status status = read_value(r, found, child, base);

@@ -3,7 +3,6 @@
 #ifndef PF_SCHEMA_H
 #define PF_SCHEMA_H
 
-#include "config.h"
 #include "yaml.h"
 
 // The one reader of YAML against a table. A schema is rows of keys with what they hold, the range
@@ -13,6 +12,39 @@
 
 // Largest integer up to which every integer is a double.
 #define PF_WHOLE_MAX 9007199254740991.0
+
+// --- what values are read into
+
+// Where a value stands, for messages: "file:line:column". Line 0: from --set.
+typedef struct pf_place {
+    int line, column;
+} pf_place;
+
+// A mechanism, task or probe is referred to by name or index; kept as text here.
+typedef struct pf_config_refs {
+    int n;
+    char **text;
+} pf_config_refs;
+
+// rows x columns numbers, rectangular.
+typedef struct pf_config_matrix {
+    int rows, columns;
+    double *value; // NULL: not given
+} pf_config_matrix;
+
+typedef struct pf_config_numbers {
+    int n; // 0: not given
+    double *value;
+    double otherwise; // a setting's default, where none are given
+} pf_config_numbers;
+
+// Lists of names, such as groups that must not act together.
+typedef struct pf_config_ref_lists {
+    int n;
+    pf_config_refs *list;
+} pf_config_ref_lists;
+
+// --- the table
 
 // What a key holds.
 typedef enum pf_schema_kind {
@@ -32,6 +64,7 @@ typedef enum pf_schema_kind {
 } pf_schema_kind;
 
 enum {
+    PF_ROW_CLOSED = 0,
     PF_ROW_REQUIRED = 1,
     PF_ROW_OPEN_MIN = 2,
     PF_ROW_OPEN_MAX = 4,
@@ -58,16 +91,14 @@ typedef struct pf_schema {
                        pf_error *error); // NULL: none
 } pf_schema;
 
-// The parts of a kind that has any.
+// What a row has beside its range.
 typedef struct pf_schema_shape {
     const pf_schema *object;               // PF_KIND_OBJECT, PF_KIND_LIST
     const pf_schema_row *single, *element; // how a lone value and an item of a list are read
     size_t count;             // PF_KIND_LIST: offset of the int that counts the structs
     const char *const *words; // PF_KIND_WORD: at least two, NULL at the end
+    const char *old;          // the key's name in older files, which still reads. NULL: none
 } pf_schema_shape;
-
-// The words of pf_stop, pf_scale_rule, pf_faults and pf_weighting, in the order of their values.
-extern const pf_schema_shape pf_schema_stop, pf_schema_scale, pf_schema_faults, pf_schema_weighting;
 
 // Reads a mapping into the struct at base by its schema. `what` says in messages what it is. On
 // failure the struct may be half filled: free it.
@@ -76,5 +107,9 @@ pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__ya
 
 // Frees what read allocated inside the struct.
 void pf_schema_free(const pf_schema *schema, void *base);
+
+// The known word nearest to `word` by edit distance, NULL if none is near (distance > 3 or more
+// than half of the word).
+const char *pf_nearest_word(const char *word, const char *const *known, int n);
 
 #endif

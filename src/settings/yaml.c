@@ -425,12 +425,25 @@ bool pf__yaml_supported(void)
 
 #else
 
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-_"
+
+// A word or a number of an override needs no library.
 static pf_status parse(pf__yaml_node **root, pf__yaml_place start, const char *text, size_t n,
                        pf_error *error)
 {
-    (void)text;
-    (void)n;
     *root = NULL;
+    if (start.line == 0 && n > 0 && strspn(text, PLAIN) == n) {
+        pf__yaml_node *node = calloc(1, sizeof *node);
+        char *copy = pf__yaml_copy(text, n);
+        if (node == NULL || copy == NULL) {
+            free(node);
+            free(copy);
+            return no_memory(error, start.origin);
+        }
+        *node = (pf__yaml_node){.kind = PF__YAML_SCALAR, .text = copy, .at = start};
+        *root = node;
+        return PF_OK;
+    }
     return pf_fail(error, PF_ERR_UNSUPPORTED,
                    "%s: this program was built without libyaml; install libyaml-dev and rebuild",
                    start.origin);

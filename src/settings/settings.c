@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- shapes
+
+static const pf_schema_row grid_single = {
+    "", PF_KIND_WHOLE, 0, 2, 256, 0, NULL, "points, or a list of gains"};
+static const pf_schema_row grid_element = {"", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1,
+                                           0,  NULL,           "a gain"};
+const pf_schema_shape pf_settings_grid = {.single = &grid_single, .element = &grid_element};
+
+static const pf_schema_row prior_single = {"",
+                                           PF_KIND_NUMBER,
+                                           PF_ROW_OPEN,
+                                           0,
+                                           1,
+                                           0,
+                                           NULL,
+                                           "P(change), or a list for 'none' and each "
+                                           "candidate"};
+static const pf_schema_row prior_element = {"", PF_KIND_NUMBER, 0, 0, 1, 0, NULL, "a probability"};
+const pf_schema_shape pf_settings_prior = {.single = &prior_single, .element = &prior_element};
+
+// --- the table
+
+typedef struct setting {
+    const char *key; // as an override names it
+    const pf_schema_shape *shape;
+    pf_schema_kind kind;
+    size_t offset;
+    double otherwise[2];       // by pf_settings_use
+    bool config, suite, group; // who reads it; for the group methods of a suite alone
+} setting;
+
+#define PF_IN_TOP true
+#define PF_IN_BUDGET true
+#define PF_IN_YES true
+#define PF_IN_GROUP true
+#define PF_IN_NO false
+#define PF_PATH_BUDGET "budget."
+#define PF_PATH_TOP
+#define PF_PATH_NO
+#define PF_GROUP_GROUP true
+#define PF_GROUP_YES false
+#define PF_GROUP_NO false
+static const setting table[] = {
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    {PF_PATH_##config key,       shape,          PF_KIND_##type, offsetof(pf_settings, field),     \
+     {field_kit, suite_default}, PF_IN_##config, PF_IN_##suite,  PF_GROUP_##suite},
+#include "settings.def"
+};
+
+static bool is_list(int i)
+{
+    return table[i].kind == PF_KIND_NUMBERS;
+}
+
+static bool is_double(int i)
+{
+    return table[i].kind == PF_KIND_NUMBER || table[i].kind == PF_KIND_WHOLE;
+}
+
+static pf_config_numbers *list_at(int i, pf_settings *settings)
+{
+    return (pf_config_numbers *)((char *)settings + table[i].offset);
+}
+
+static const pf_config_numbers *list_of(int i, const pf_settings *settings)
+{
+    return (const pf_config_numbers *)((const char *)settings + table[i].offset);
+}
+
+static bool is_given(int i, const pf_settings *settings)
+{
+    const char *at = (const char *)settings + table[i].offset;
+    return is_list(i)     ? list_of(i, settings)->n > 0
+           : is_double(i) ? !isnan(*(const double *)at)
+                          : *(const int *)at >= 0;
+}
+
+// One value that is no list.
+static void set_value(int i, pf_settings *settings, double value)
+{
+    char *at = (char *)settings + table[i].offset;
+    if (is_double(i)) {
+        *(double *)at = value;
+    } else {
+        *(int *)at = (int)value;
+    }
+}
+
+static double get_value(int i, const pf_settings *settings)
+{
+    const char *at = (const char *)settings + table[i].offset;
+    return is_double(i) ? *(const double *)at : *(const int *)at;
+}
+
+void pf_settings_clear(pf_settings *settings)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (is_list(i)) {
+            *list_at(i, settings) = (pf_config_numbers){.otherwise = NAN};
+        } else {
+            set_value(i, settings, is_double(i) ? NAN : -1);
+        }
+    }
+}
+
+void pf_settings_complete(pf_settings *settings, pf_settings_use use)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (is_list(i)) {
+            list_at(i, settings)->otherwise = table[i].otherwise[use];
+        } else if (!is_given(i, settings)) {
+            set_value(i, settings, table[i].otherwise[use]);
+        }
+    }
+}
+
+pf_settings pf_settings_default(pf_settings_use use)
+{
+    pf_settings s;
+    pf_settings_clear(&s);
+    pf_settings_complete(&s, use);
+    return s;
+}
+
+static void take_list(pf_config_numbers *to, const pf_config_numbers *from, pf_arena *arena)
+{
+    to->otherwise = isnan(from->otherwise) ? to->otherwise : from->otherwise;
+    double *value = from->n > 0 ? pf_arena_take(arena, (size_t)from->n, sizeof *value) : NULL;
+    if (value) {
+        memcpy(value, from->value, (size_t)from->n * sizeof *value);
+        to->n = from->n;
+        to->value = value;
+    }
+}
+
+void pf_settings_take(pf_settings *settings, const pf_settings *given, pf_arena *arena)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (is_list(i)) {
+            take_list(list_at(i, settings), list_of(i, given), arena);
+        } else if (is_given(i, given)) {
+            set_value(i, settings, get_value(i, given));
+        }
+    }
+}
+
+const char *pf_settings_given_group(const pf_settings *settings)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (table[i].group && is_given(i, settings)) {
+            return table[i].key;
+        }
+    }
+    return NULL;
+}
+
+pf_status pf_settings_known(const char *assignment, pf_error *error)
+{
+    const char *keys[PF_COUNT(table)];
+    char key[64];
+    int n = 0;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(assignment, "="), assignment);
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        const char *old = table[i].shape ? table[i].shape->old : NULL;
+        if (table[i].config) {
+            keys[n++] = table[i].key;
+            if (strcmp(table[i].key, key) == 0 || (old && strcmp(old, key) == 0)) {
+                return PF_OK;
+            }
+        }
+    }
+    const char *near = pf_nearest_word(key, keys, n);
+    return pf_fail(error, PF_ERR_ARGUMENT, "%s: is no setting; %s%s%s", key,
+                   near ? "did you mean '" : "see `preflight list settings`", near ? near : "",
+                   near ? "'?" : "");
+}
+
+double pf_settings_number(const pf_config_numbers *numbers)
+{
+    return numbers->n == 1 ? numbers->value[0] : numbers->otherwise;
+}
+
+// --- JSON
+
+static void add_value(int i, pf_text *out, const pf_settings *s)
+{
+    if (is_list(i) && list_of(i, s)->n > 1) {
+        pf_json_numbers(out, list_of(i, s)->n, list_of(i, s)->value);
+    } else if (is_list(i)) {
+        pf_json_number(out, pf_settings_number(list_of(i, s)));
+    } else if (table[i].kind == PF_KIND_WORD) {
+        pf_json_string(out, table[i].shape->words[(int)get_value(i, s)]);
+    } else {
+        pf_json_number(out, get_value(i, s));
+    }
+}
+
+void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (which == PF_SETTINGS_ALL) {
+            pf_json_key(out, table[i].key);
+            add_value(i, out, settings);
+        }
+    }
+}
+
+// --- what ranges cannot say
+
+pf_status pf_settings_check(const pf__yaml_node *node, const pf_settings *s, pf_error *error)
+{
+    for (int i = 1; i < s->grid.n; i++) {
+        if (s->grid.value[i] <= s->grid.value[i - 1]) {
+            return pf__yaml_refuse(error, pf__yaml_get(node, "grid")->at,
+                                   "grid: must ascend, but %.6g follows %.6g; sort it",
+                                   s->grid.value[i], s->grid.value[i - 1]);
+        }
+    }
+    double sum = 0;
+    for (int i = 0; i < s->prior.n; i++) {
+        sum += s->prior.value[i];
+    }
+    if (s->prior.n > 1 && fabs(sum - 1) > 1e-9) {
+        return pf__yaml_refuse(error, pf__yaml_get(node, "prior")->at,
+                               "prior: sums to %.12g; the probabilities must sum to 1", sum);
+    }
+    return PF_OK;
+}
