@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/plan.h"
 #include "gymnasium.h"
 #include "plant/native/classic.h"
 #include "test.h"

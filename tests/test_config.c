@@ -123,6 +123,13 @@ static void test_good(void)
           c.settings.prior.value[0] == .05);
     CHECK(c.settings.stop == PF_STOP_LATCH && c.settings.field == 1);
     pf_config_free(&c);
+    // an override counts under the new name and the old one
+    CHECK(read_set(&c, "require_probe: true\n", "field=false", &error) == PF_OK);
+    CHECK(c.settings.field == 0);
+    pf_config_free(&c);
+    CHECK(read_set(&c, "field: true\n", "require_probe=false", &error) == PF_OK);
+    CHECK(c.settings.field == 0);
+    pf_config_free(&c);
     pf_config_free(&c);
     pf_config_free(NULL);
 }
@@ -237,9 +244,12 @@ static void test_keys(void)
         {"probes: [{name: a, pulse: {steep: 1}}]", "1:28: probes.0.pulse.steep: unknown key; did "
                                                    "you mean 'steps'?"},
         {"zzzzzz: 1\n", "c.yaml:1:1: zzzzzz: unknown key; use one of plant, mechanisms, channels, "
-                        "probes, tasks, g_cal, grid, bins, episodes, alarm_trials, prior, hazard, "
-                        "budget, alpha, j_min, stop, require_probe, every_severity, scale, "
-                        "sensed_start, faults, weighting, sensor_noise, seed"},
+                        "probes, tasks, budget, design, g_cal, grid, bins, episodes, "
+                        "alarm_trials, every_severity, scale, weighting, members, seed, "
+                        "sensor_noise, sensed_start, prior, hazard, faults, stop, alpha, j_min, "
+                        "field"},
+        {"field: true\nrequire_probe: true\n",
+         "c.yaml:2:1: require_probe: is the old name of 'field', which is given too; drop one"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},
         {"<<: {bins: 4}\n", "c.yaml:1:1: <<: unknown key"},
         {"probes: [{charge: 1}]", "c.yaml:1:10: probes.0.name: is missing"},

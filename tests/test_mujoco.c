@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
+#include "calibrate/plan.h"
 #include "test_mujoco.h"
 
 #include "calibrate/source.h"

@@ -40,9 +40,11 @@ static void test_named(void)
                          &suite, &e, &error))) {
         const pf_cell *c = e.cells;
         CHECK(e.n_cells == 4);
-        CHECK(c[0].amplitude == .1 && c[0].budget2 == 1 && c[0].gain == .2 && c[0].bins == 5);
-        CHECK(c[1].bins == 3 && c[1].opportunities == 4 && c[1].gain == .35 && c[1].budget2 == 2);
-        CHECK(isnan(c[1].amplitude) && c[1].g_cal == .35);
+        CHECK(c[0].amplitude == .1 && c[0].settings.budget2 == 1 && c[0].gain == .2 &&
+              c[0].settings.bins == 5);
+        CHECK(c[1].settings.bins == 3 && c[1].opportunities == 4 && c[1].gain == .35 &&
+              c[1].settings.budget2 == 2);
+        CHECK(isnan(c[1].amplitude) && c[1].settings.g_cal == .35);
         CHECK(c[2].risk == PF_RISK_RARE_CRITICAL && c[1].risk == PF_RISK_OWN);
         CHECK_STR(c[2].text, "profile=rare-critical");
         PF_CASE("settings: cells that calibrate alike share their kits");
@@ -71,7 +73,7 @@ static void test_axes(void)
                          &e, &error))) {
         CHECK(e.n_cells == 4 && e.n_calibrations == 4);
         for (int i = 0; i < e.n_cells; i++) {
-            CHECK(e.cells[i].g_cal == e.cells[i].gain);
+            CHECK(e.cells[i].settings.g_cal == e.cells[i].gain);
         }
         CHECK(pf_experiment_cell(&e, "B2=1;P=6;g=0.50") != NULL);
         pf_experiment_free(&e);

@@ -499,7 +499,7 @@ static pf_status read_object(reader *r, const pf_schema_row *row, const pf__yaml
                                    "%s: is the old name of '%s', which is given too; drop one",
                                    r->path, found->key);
         }
-        size_t cut = push(r, found->key, 0);
+        size_t cut = push(r, child->key, 0);
         pf_status status = read_value(r, found, child, base);
         if (status != PF_OK) {
             return status;
