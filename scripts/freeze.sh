@@ -93,7 +93,7 @@ all  attitude-uniform         kit "3:0.35" attitude --method eg-mpt:uniform
 all  attitude-neither         kit "3:0.35" attitude --method eg-mpt:neither
 all  attitude-group           kit "3:0.35" attitude --method group
 all  attitude-group-random    kit "3:0.35" attitude --method group:random
-all  model-attitude           model "1:0.35 4:0.5" attitude --set sensed_start=true
+all  model-sensed             model "1:0.35 2:0.5" dc_servo --set sensed_start=true
 all  model-attitude-many      model "1:0.35,4:0.5" attitude --faults many
 all  design-battery           design battery --set design.at_once=2 --set design.target=8
 all  mujoco-readiness         suite mujoco-readiness
