@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
 
-#include "calibrate/fit.h"
 #include "calibrate/source.h"
 #include "core/session_impl.h"
 #include "host/text.h"
@@ -11,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { METHODS_MAX = 64 };
 
 int pf_family_of(const char *method)
 {
@@ -294,40 +295,15 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     return PF_OK;
 }
 
-// Channels of the methods, which are of one family; thresholds still at 1.
-static pf_status calibrate_family(pf_trial_kits *kits, const pf_kits_request *r,
-                                  const pf_plan *plan, int family, int n,
-                                  const char *const *methods, pf_error *error)
-{
-    pf_effort one = {.threads = 1};
-    pf_plant_source c = {.plan = plan, .model = r->model, .effort = &one};
-    pf_kit_kind kind =
-        pf__plant_kind(&c, pf_plant_get_info(r->plant), pf_method_find(methods[0])->statistic);
-    kind.n_members = 1;
-    kind.n_methods = n;
-    kind.methods = methods;
-    pf_status status = pf_contract_check(plan, r->plant, error);
-    if (status == PF_OK) {
-        status = pf__plant_open(&c, r->plant, &kind, error);
-    }
-    if (status == PF_OK) {
-        pf_source source = pf__plant_source(&c);
-        status = pf__calibrate_channels(&source, error);
-    }
-    if (status == PF_OK) {
-        status = pf_kit_build_save(&c.build, &kits->bytes[family], &kits->n[family], error);
-    }
-    pf__plant_free(&c);
-    return status;
-}
-
-static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int family,
+// The channels of a family's methods, none of which has its threshold yet. `out` stays empty where
+// no method is of that family.
+static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int family,
                               pf_error *error)
 {
-    const char *methods[64];
-    pf_plan plan = {0}, source = {0};
+    const char *methods[METHODS_MAX];
+    pf_plan plan = {0}, probes = {0};
     int n = 0;
-    for (int i = 0; i < r->n_methods && n < 64; i++) {
+    for (int i = 0; i < r->n_methods; i++) {
         if (pf_family_of(r->methods[i]) == family) {
             methods[n++] = r->methods[i];
         }
@@ -335,12 +311,29 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
     if (n == 0) {
         return PF_OK;
     }
-    pf_status status = make_plan(&plan, &source, r, family, error);
+    pf_effort one = {.threads = 1};
+    pf_plant_source c = {.plan = &plan, .model = r->model, .effort = &one};
+    pf_status status = make_plan(&plan, &probes, r, family, error);
     if (status == PF_OK) {
-        status = calibrate_family(kits, r, &plan, family, n, methods, error);
+        status = pf_contract_check(&plan, r->plant, error);
     }
+    if (status == PF_OK) {
+        pf_kit_kind kind =
+            pf__plant_kind(&c, pf_plant_get_info(r->plant), pf_method_find(methods[0])->statistic);
+        kind.n_members = 1;
+        kind.n_methods = n;
+        kind.methods = methods;
+        status = pf__plant_open(&c, r->plant, &kind, error);
+    }
+    if (status == PF_OK) {
+        pf_source source = pf__plant_source(&c);
+        status = pf__calibrate_channels(&source, error);
+    }
+    *out = c.build;
+    c.build = (pf_kit_build){.arena = {0}};
+    pf__plant_free(&c);
     pf_plan_free(&plan);
-    pf_plan_free(&source);
+    pf_plan_free(&probes);
     return status;
 }
 
@@ -348,12 +341,8 @@ static pf_status fit_channels(pf_trial_kits *kits, const pf_kits_request *r, int
 
 typedef struct alarm_work {
     const pf_kits_request *request;
-    pf_trial_kits *kits;
     pf_responses responses[2]; // of the paper's library and of the group probes
     pf_nominal_cache nominal[2];
-    void *memory;
-    size_t bytes;
-    double *maxima; // methods x trials
 } alarm_work;
 
 static int opportunities(const pf_kits_request *r, int trial)
@@ -369,46 +358,65 @@ static int opportunities(const pf_kits_request *r, int trial)
     return (reveal - 1) / PF_SCHEDULE_PERIOD;
 }
 
-static pf_status nominal_peak(alarm_work *w, const char *method, int trial, double *peak,
-                              pf_error *error)
+static void begin_trial(void *self, uint64_t trial)
 {
-    const pf_kits_request *r = w->request;
-    int family = pf_family_of(method);
+    alarm_work *w = self;
+    for (int b = 0; b < 2; b++) {
+        if (w->responses[b].kit) {
+            pf_responses_start(&w->responses[b], w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0,
+                               NULL, NULL);
+            pf_nominal_give(&w->nominal[b], (int)trial, &w->responses[b]);
+        }
+    }
+}
+
+static void end_trial(void *self, uint64_t trial)
+{
+    alarm_work *w = self;
+    for (int b = 0; b < 2; b++) {
+        if (w->responses[b].kit) {
+            pf_nominal_take(&w->nominal[b], (int)trial, &w->responses[b]);
+        }
+    }
+}
+
+static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+{
+    alarm_work *w = self;
+    int family = pf_family_of(w->request->methods[t->method]);
     pf_responses *responses = &w->responses[family == PF_FAMILY_GROUP];
-    pf_session_config config = {method, pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name,
-                                                      (uint64_t)trial, PF_PURPOSE_METHOD, 1)};
-    pf_session *session = NULL;
-    pf_status status =
-        pf_session_init(&session, &w->kits->kit[family], &config, w->memory, w->bytes, error);
-    int n = opportunities(r, trial);
-    for (int i = 0; i < n && status == PF_OK; i++) {
-        pf_ask ask = pf_session_ask(session);
+    pf_status status = PF_OK;
+    for (int i = 0; i < t->most && status == PF_OK; i++) {
+        pf_ask ask = pf_session_ask(t->session);
         const pf_stage1_answer *e = NULL;
         status = pf_responses_stage1(responses, i, ask.probe, false, &e, error);
         if (status == PF_OK) {
             bool norm = family == (int)PF_STATISTIC_NORM;
             pf_match match = pf_match_norm(e->norm);
-            status = pf__session_tell_matches(session, norm ? &match : e->match, error);
+            status = pf__session_tell_matches(t->session, norm ? &match : e->match, error);
         }
     }
-    *peak = status == PF_OK ? pf_session_peak(session) : 0;
     return status;
 }
 
-static pf_status open_nominal(alarm_work *w, int b, pf_error *error)
+// The responses to a library, with what is known of the nominal trials.
+static pf_status open_responses(alarm_work *w, int b, const pf_kit *kit, pf_error *error)
 {
     const pf_kits_request *r = w->request;
-    pf_nominal_cache *l = &w->nominal[b];
+    pf_nominal_cache *cache = &w->nominal[b];
     void *bytes = NULL;
     size_t n = 0;
-    pf_status status = pf_nominal_init(l, &w->responses[b], r->seed, r->settings->alarm_trials,
-                                       r->fingerprint, error);
-    if (status == PF_OK && r->nominal.get && r->nominal.get(r->nominal.self, l->key, &bytes, &n) &&
-        bytes) {
-        pf_nominal_read(l, bytes, n);
+    pf_status status = pf_responses_init(&w->responses[b], r->plant, kit, r->model, error);
+    if (status == PF_OK) {
+        status = pf_nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
+                                 r->fingerprint, error);
+    }
+    if (status == PF_OK && r->nominal.get &&
+        r->nominal.get(r->nominal.self, cache->key, &bytes, &n) && bytes) {
+        pf_nominal_read(cache, bytes, n);
     }
     free(bytes);
-    return status;
+    return status == PF_OK && is_pooled(r) ? pf_responses_pool(&w->responses[b], error) : status;
 }
 
 static void keep_nominal(const alarm_work *w, int b)
@@ -420,80 +428,54 @@ static void keep_nominal(const alarm_work *w, int b)
     }
 }
 
-static pf_status run_alarms(alarm_work *w, pf_error *error)
+// Thresholds of all methods, in the order of the request.
+static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thresholds,
+                           pf_error *error)
 {
     const pf_kits_request *r = w->request;
-    for (int trial = 0; trial < r->settings->alarm_trials; trial++) {
-        for (int b = 0; b < 2; b++) {
-            if (w->responses[b].kit) {
-                pf_responses_start(&w->responses[b], r->seed, (uint64_t)trial, PF_PURPOSE_THRESHOLD,
-                                   0, NULL, NULL);
-                pf_nominal_give(&w->nominal[b], trial, &w->responses[b]);
-            }
-        }
-        for (int i = 0; i < r->n_methods; i++) {
-            pf_status status = nominal_peak(
-                w, r->methods[i], trial, &w->maxima[i * r->settings->alarm_trials + trial], error);
-            if (status != PF_OK) {
-                return status;
-            }
-        }
-        for (int b = 0; b < 2; b++) {
-            if (w->responses[b].kit) {
-                pf_nominal_take(&w->nominal[b], trial, &w->responses[b]);
-            }
-        }
+    int *most = calloc((size_t)r->settings->alarm_trials, sizeof *most);
+    if (!most) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
     }
-    return PF_OK;
+    for (int i = 0; i < r->settings->alarm_trials; i++) {
+        most[i] = opportunities(r, i);
+    }
+    pf_alarm alarm = {.n_methods = r->n_methods,
+                      .methods = r->methods,
+                      .kits = kits,
+                      .trials = r->settings->alarm_trials,
+                      .opportunities = most,
+                      .rate = .05,
+                      .seed = r->seed,
+                      .environment = pf_plant_get_info(r->plant)->name,
+                      .stream = 1,
+                      .self = w,
+                      .begin = begin_trial,
+                      .end = end_trial,
+                      .run_trial = run_trial};
+    pf_status status = pf__fit_alarm(&alarm, &(pf_effort){.threads = 1}, 1, thresholds, error);
+    free(most);
+    return status;
 }
 
-// Writes a method's threshold into its kit's file image and seals it again.
-static pf_status set_threshold(pf_trial_kits *kits, const char *method, double threshold,
-                               pf_error *error)
+static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, pf_error *error)
 {
-    int s = pf_family_of(method);
-    pf_kit *kit = &kits->kit[s];
-    for (int i = 0; i < kit->n_methods; i++) {
-        if (strcmp(pf_kit_method_id(kit, i), method) == 0) {
-            size_t at = (size_t)((const uint8_t *)&kit->threshold[i] - (uint8_t *)kits->bytes[s]);
-            memcpy((uint8_t *)kits->bytes[s] + at, &threshold, sizeof threshold);
-            return PF_OK;
+    alarm_work w = {.request = r};
+    const pf_kit *kits[METHODS_MAX];
+    double thresholds[METHODS_MAX];
+    int next[PF_FAMILIES] = {0};
+    pf_status status = PF_OK;
+    for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
+        int family = pf_family_of(r->methods[i]), b = family == PF_FAMILY_GROUP;
+        kits[i] = &builds[family].kit;
+        // families of the paper's library share the responses of the first one
+        bool shared = family == 1 && builds[0].kit.n_probes > 0;
+        if (!w.responses[b].kit) {
+            status = open_responses(&w, b, &builds[shared ? 0 : family].kit, error);
         }
-    }
-    return pf_fail(error, PF_ERR_INTERNAL, "method '%s' has no place in its kit", method);
-}
-
-static pf_status seal(pf_trial_kits *kits, pf_error *error)
-{
-    for (int s = 0; s < PF_FAMILIES; s++) {
-        if (!kits->bytes[s]) {
-            continue;
-        }
-        pf_sha256 sha;
-        pf_sha256_init(&sha);
-        pf_sha256_update(&sha, kits->bytes[s], kits->n[s] - 32);
-        pf_sha256_final(&sha, (uint8_t *)kits->bytes[s] + kits->n[s] - 32);
-    }
-    return pf_kits_load(kits, error);
-}
-
-static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
-{
-    alarm_work w = {.request = r, .kits = kits, .bytes = pf_kits_session_size(kits)};
-    w.memory = aligned_alloc(16, (w.bytes + 15) & ~(size_t)15);
-    w.maxima = calloc((size_t)r->n_methods * (size_t)r->settings->alarm_trials, sizeof(double));
-    pf_status status = w.memory && w.maxima
-                           ? PF_OK
-                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials");
-    for (int b = 0; b < 2 && status == PF_OK; b++) {
-        const pf_kit *kit = pf_kits_library(kits, b == 1);
-        status = kit ? pf_responses_init(&w.responses[b], r->plant, kit, r->model, error) : PF_OK;
-        status = kit && status == PF_OK ? open_nominal(&w, b, error) : status;
-        status = kit && status == PF_OK && is_pooled(r) ? pf_responses_pool(&w.responses[b], error)
-                                                        : status;
     }
     if (status == PF_OK) {
-        status = run_alarms(&w, error);
+        status = run_alarm(&w, kits, thresholds, error);
     }
     for (int b = 0; b < 2; b++) {
         if (status == PF_OK) {
@@ -503,27 +485,34 @@ static pf_status fit_thresholds(pf_trial_kits *kits, const pf_kits_request *r, p
         pf_responses_free(&w.responses[b]);
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        double t = pf_fit_threshold(r->settings->alarm_trials,
-                                    w.maxima + i * r->settings->alarm_trials, .05);
-        status = set_threshold(kits, r->methods[i], t, error);
+        int family = pf_family_of(r->methods[i]);
+        builds[family].threshold[next[family]++] = thresholds[i];
     }
-    free(w.memory);
-    free(w.maxima);
-    return status == PF_OK ? seal(kits, error) : status;
+    return status;
 }
 
 pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
+    pf_kit_build builds[PF_FAMILIES] = {{.arena = {0}}};
     memset(kits, 0, sizeof *kits);
-    pf_status status = PF_OK;
-    for (int family = 0; family < PF_FAMILIES && status == PF_OK; family++) {
-        status = fit_channels(kits, r, family, error);
+    pf_status status = r->n_methods <= METHODS_MAX
+                           ? PF_OK
+                           : pf_fail(error, PF_ERR_ARGUMENT, "%d methods; at most %d share kits",
+                                     r->n_methods, METHODS_MAX);
+    for (int f = 0; f < PF_FAMILIES && status == PF_OK; f++) {
+        status = fit_channels(&builds[f], r, f, error);
+    }
+    if (status == PF_OK) {
+        status = fit_thresholds(builds, r, error);
+    }
+    for (int f = 0; f < PF_FAMILIES; f++) {
+        if (status == PF_OK && builds[f].kit.n_probes > 0) {
+            status = pf_kit_build_save(&builds[f], &kits->bytes[f], &kits->n[f], error);
+        }
+        pf_kit_build_free(&builds[f]);
     }
     if (status == PF_OK) {
         status = pf_kits_load(kits, error);
-    }
-    if (status == PF_OK) {
-        status = fit_thresholds(kits, r, error);
     }
     if (status != PF_OK) {
         pf_kits_free(kits);
