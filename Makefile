@@ -4,13 +4,18 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-all perf fuzz install format deps clean
+.PHONY: all demo check check-all perf fuzz install format deps domains clean
 
 all: build/release/preflight
 
 # Debian packages and the pinned Python environment; a no-op when present.
 deps:
 	@scripts/deps.sh
+
+# The simulators behind `bench run grid driving inventory`, in build/domains. For a program without
+# its source tree: make domains DOMAINS=~/.local/share/preflight/domains
+domains:
+	@scripts/domains.sh $(DOMAINS)
 
 build/release/preflight: FORCE
 	@scripts/build.sh release preflight_cli

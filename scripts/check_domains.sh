@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The simulators of power grid, driving and supply chain: tests of their plants, and every suite at
-# the quick profile. Last line: N passed, N failed. Installs what it needs into build/domains.
+# check_domains.sh [smoke]: the simulators of power grid, driving and supply chain. Tests of their
+# plants, and every suite at the quick profile; the program has to find them by itself. Installs what
+# it needs as `make domains` does. smoke: one suite where they are installed, and what is said where
+# they are not. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
-root=$PWD venv=$PWD/build/domains wanted=scripts/requirements-domains.txt
+root=$PWD python=$PWD/build/domains/bin/python smoke=
+[ "${1:-}" != smoke ] || smoke=1
 
 skip() { # skip WHY
     echo "SKIPPED power grid, driving and supply chain ($1)"
@@ -12,22 +15,15 @@ skip() { # skip WHY
     exit 0
 }
 
-install() {
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
-    cmp -s "$wanted" "$venv/installed.txt" && return 0
-    "$venv/bin/pip" install -q --disable-pip-version-check -r "$wanted" || return 1
-    cp "$wanted" "$venv/installed.txt"
-}
-
 mkdir -p build
-install >build/domains.log 2>&1 || skip "pip could not install $wanted: $(tail -n 1 build/domains.log)"
+if [ -z "$smoke" ]; then
+    scripts/domains.sh >build/domains.log 2>&1 || skip "make domains failed: $(tail -n 1 build/domains.log)"
+fi
 scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
 program=$root/build/release/preflight
-export PREFLIGHT_PYTHON=$venv/bin/python PYTHONPATH=$root/python
+unset PREFLIGHT_PYTHON PYTHONPATH
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-(cd python/tests && "$venv/bin/python" -m unittest -v test_domains >"$folder/tests" 2>&1) &
-tests=$!
 cd "$folder" || exit 1
 passed=0 failed=0
 
@@ -51,6 +47,29 @@ has() { # has SUITE METRIC: its table has the metric for eg-mpt
     "$program" bench table "$1" --profile quick --db all.db --format csv | grep -q ",$2,eg-mpt,"
 }
 
+missing() { # a Python without the simulators, with and without our package
+    PREFLIGHT_PYTHON=$1 PYTHONPATH=$2 "$program" bench run grid --profile quick --db none.db 2>&1 |
+        grep -q 'run `make domains`'
+}
+
+copied() { # the copy of the package that programs without this tree run
+    "$python" -c 'import preflight; assert "site-packages" in preflight.__file__, preflight.__file__'
+}
+
+if [ -x "$root/build/venv/bin/python" ]; then
+    check "without the simulators" missing "$root/build/venv/bin/python" "$root/python"
+    check "without our package" missing "$root/build/venv/bin/python" ''
+fi
+if [ -n "$smoke" ]; then
+    [ ! -x "$python" ] || check "inventory" bench inventory all.db 1 --only environment=inventory_serial --only g=.4
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ]
+    exit
+fi
+
+(cd "$root/python/tests" && PYTHONPATH=$root/python "$python" -m unittest -v test_domains >"$folder/tests" 2>&1) &
+tests=$!
+check "the package's copy" copied
 check "inventory" bench inventory all.db 1 --only environment=inventory_serial --only g=.4
 check "its measures" has inventory otif
 check "the same with two workers" bench inventory two.db 2 --only environment=inventory_serial \

@@ -4,6 +4,7 @@
 #include "test.h"
 #include "plant/bridge/hello.h"
 #include "plant/bridge/process.h"
+#include "plant/plant_impl.h"
 #include "preflight/plant.h"
 
 #include <jansson.h>
@@ -149,10 +150,65 @@ static void test_interpreter(void)
     unsetenv("PREFLIGHT_PYTHON");
 }
 
+// An interpreter in an environment that answers only as it should be called.
+static void put_environment(const char *environment, const char *text)
+{
+    char command[600], path[400];
+    snprintf(command, sizeof command, "mkdir -p '%s/bin'", environment);
+    CHECK(system(command) == 0);
+    snprintf(path, sizeof path, "%s/bin/python", environment);
+    FILE *file = fopen(path, "w");
+    if (CHECK(file != NULL)) {
+        fprintf(file, "#!/bin/sh\n%s\n", text);
+        fclose(file);
+        CHECK(chmod(path, 0755) == 0);
+    }
+}
+
+static void test_places(void)
+{
+    char tree[160], data[160], environment[256], text[600];
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    snprintf(tree, sizeof tree, "%s/tree", pf_scratch_dir());
+    snprintf(data, sizeof data, "%s/data", pf_scratch_dir());
+    unsetenv("PREFLIGHT_PYTHON");
+    unsetenv("PYTHONPATH");
+    setenv("XDG_DATA_HOME", data, 1);
+
+    PF_CASE("without its simulators a domain plant names the command that installs them");
+    snprintf(environment, sizeof environment, "%s/build/venv", tree);
+    put_environment(environment, "read line; echo \"{\\\"error\\\":\\\"$4\\\"}\"");
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_ERR_PLANT);
+    CHECK_STR(error.text, "grid2op: run `make domains`");
+    put_environment(environment, "exit 127");
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "run `make domains`, or set PREFLIGHT_PYTHON");
+
+    PF_CASE("it finds them in the user's data folder");
+    snprintf(environment, sizeof environment, "%s/preflight/domains", data);
+    put_environment(environment,
+                    "[ \"$3\" = grid2op ] && [ -z \"$PYTHONPATH\" ] && exec '" PF_EXEC_CHILD
+                    "' good");
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
+    pf_plant_destroy(plant);
+    put_environment(environment, "exit 5");
+
+    PF_CASE("and first of all in the build folder, with the package's source");
+    snprintf(environment, sizeof environment, "%s/build/domains", tree);
+    snprintf(text, sizeof text, "[ \"$PYTHONPATH\" = '%s/python' ] && exec '%s' good", tree,
+             PF_EXEC_CHILD);
+    put_environment(environment, text);
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
+    pf_plant_destroy(plant);
+    unsetenv("XDG_DATA_HOME");
+}
+
 void test_gym(void)
 {
     test_suggestions();
     test_bad_suggestions();
     test_ids();
     test_interpreter();
+    test_places();
 }

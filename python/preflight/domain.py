@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import importlib
-import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -35,9 +34,8 @@ def domain_plant(name: str) -> DomainPlant:
     try:
         return getattr(importlib.import_module(module), attribute)()
     except ImportError as problem:
-        wanted = " ".join(repr(p) for p in packages)
-        raise ImportError(f"{name} needs {' and '.join(packages)} ({problem}): "
-                          f"{sys.executable} -m pip install {wanted}") from None
+        raise ImportError(f"{name} needs {' and '.join(packages)}: run `make domains`, or set "
+                          f"PREFLIGHT_PYTHON to a Python that has it ({problem})") from None
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class ContractTest(unittest.TestCase):
                 "try: domain_plant('inventory_serial')\n"
                 "except ImportError as e: print(e)")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        self.assertIn("pip install 'gym-invmgmt==0.2.1'", done.stdout)
+        self.assertIn("needs gym-invmgmt==0.2.1: run `make domains`", done.stdout)
 
 
 class InventoryTest(unittest.TestCase):

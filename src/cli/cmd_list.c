@@ -46,7 +46,7 @@ static void list_plants(bool json)
     } else {
         const char *title, *name;
         for (int i = 0; (name = pf_plant_domain_at(i, &title)) != NULL; i++) {
-            printf("%-16s %s (needs the Python package)%s\n", name, title,
+            printf("%-16s %s (needs `make domains`)%s\n", name, title,
                    pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         }
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "

@@ -45,5 +45,8 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);
     X(inventory_lost_sales, "gym-invmgmt, serial supply chain with lost sales")                    \
     X(inventory_multi, "gym-invmgmt, multi-echelon network")
 pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error);
+// The same with another source tree, whose build folder is looked into. Its path has no quotes.
+pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
+                               pf_error *error);
 
 #endif

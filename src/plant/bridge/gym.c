@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// `gym:ID`: the bridge on a worker of our Python package. The shell picks the interpreter:
-// PREFLIGHT_PYTHON, the one of the build folder with the package's source where they are there, or
-// python3.
+// `gym:ID` and the domain plants: the bridge on a worker of our Python package. The shell picks the
+// interpreter: PREFLIGHT_PYTHON, one that `make` installed, or python3.
 
 #define ID_MAX 200
 #define DOMAIN_HELLO_S 180.0
@@ -25,27 +24,58 @@
     "except ImportError as problem:\n"                                                             \
     "    import json\n"                                                                            \
     "    sys.stdin.readline()\n"                                                                   \
-    "    text = f\"{sys.executable} has no package preflight-readiness ({problem}): install it \"" \
-    " \"there, or set PREFLIGHT_PYTHON\"\n"                                                        \
+    "    text = f\"{sys.executable} has no package preflight-readiness ({problem}): \" \\\n"       \
+    "           f\"{sys.argv[2]}, or set PREFLIGHT_PYTHON\"\n"                                     \
     "    os.write(out, (json.dumps({\"error\": text}) + \"\\n\").encode())\n"                      \
     "    sys.exit(0)\n"                                                                            \
     "main(sys.argv[1], out)\n"
 
+// An environment inside the source tree runs the package's source.
 static const char command_format[] =
     "python=${PREFLIGHT_PYTHON:-}\n"
-    "if [ -z \"$python\" ]; then\n"
-    "    python='" PF_PYTHON_BUILT "'\n"
-    "    if [ -x \"$python\" ]; then\n"
-    "        PYTHONPATH='" PF_PYTHON_SOURCE "'\"${PYTHONPATH:+:$PYTHONPATH}\"\n"
-    "        export PYTHONPATH\n"
-    "    else\n"
-    "        python=python3\n"
+    "tree='%s'\n"
+    "for place in %s; do\n"
+    "    if [ -z \"$python\" ] && [ -x \"$place/bin/python\" ]; then\n"
+    "        python=$place/bin/python\n"
+    "        case $place in \"$tree\"/*)\n"
+    "            PYTHONPATH=$tree/python${PYTHONPATH:+:$PYTHONPATH}\n"
+    "            export PYTHONPATH ;;\n"
+    "        esac\n"
     "    fi\n"
-    "fi\n"
-    "exec \"$python\" -c '" WORKER "' '%s'\n";
+    "done\n"
+    "exec \"${python:-python3}\" -c '" WORKER "' '%s' '%s'\n";
 
-static const char hint[] =
-    "set PREFLIGHT_PYTHON to a Python with preflight-readiness and gymnasium installed";
+// What differs between the two kinds of plants.
+typedef struct worker {
+    const char *places; // environments to look for, in the shell's words
+    const char *advice; // where the package is missing
+    const char *hint;   // where Python is missing
+} worker;
+
+static const worker gym_worker = {
+    "\"$tree/build/venv\"", "install it there",
+    "set PREFLIGHT_PYTHON to a Python with preflight-readiness and gymnasium installed"};
+static const worker domain_worker = {
+    "\"$tree/build/domains\" \"${XDG_DATA_HOME:-${HOME:-}/.local/share}/preflight/domains\" "
+    "\"$tree/build/venv\"",
+    "run `make domains`",
+    "run `make domains`, or set PREFLIGHT_PYTHON to a Python with preflight-readiness and the "
+    "simulators"};
+
+static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree, const char *name,
+                             double hello_s, pf_error *error)
+{
+    enum { ROOM = 4096 };
+    char command[sizeof command_format + ROOM];
+    int n = snprintf(command, sizeof command, command_format, tree, w->places, name, w->advice);
+    if (n >= (int)sizeof command) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s: the path of the source folder is too long",
+                       name);
+    }
+    pf_bridge_program program = {
+        .name = name, .command = command, .hint = w->hint, .hello_s = hello_s};
+    return pf__bridge_open(plant, &program, error);
+}
 
 // What an id may hold: a namespace, a module, a name and a version, nothing that a shell reads.
 static bool is_id(const char *id)
@@ -64,19 +94,19 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
                        "gym:BipedalWalker-v3",
                        id);
     }
-    char name[sizeof "gym:" + ID_MAX], command[sizeof command_format + sizeof name];
+    char name[sizeof "gym:" + ID_MAX];
     snprintf(name, sizeof name, "gym:%s", id);
-    snprintf(command, sizeof command, command_format, name);
-    pf_bridge_program program = {.name = name, .command = command, .hint = hint};
-    return pf__bridge_open(plant, &program, error);
+    return open_worker(plant, &gym_worker, PF_SOURCE_TREE, name, 0, error);
+}
+
+pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
+                               pf_error *error)
+{
+    // a grid and its power flow take ten seconds to load on a busy machine
+    return open_worker(plant, &domain_worker, tree, name, DOMAIN_HELLO_S, error);
 }
 
 pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
 {
-    char command[sizeof command_format + ID_MAX];
-    snprintf(command, sizeof command, command_format, name);
-    // a grid and its power flow take ten seconds to load on a busy machine
-    pf_bridge_program program = {
-        .name = name, .command = command, .hint = hint, .hello_s = DOMAIN_HELLO_S};
-    return pf__bridge_open(plant, &program, error);
+    return pf__domain_create_in(plant, PF_SOURCE_TREE, name, error);
 }
