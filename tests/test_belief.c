@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "core/constants.h"
 #include "kit_fixture.h"
 #include "test.h"
 

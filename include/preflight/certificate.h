@@ -9,9 +9,6 @@
 extern "C" {
 #endif
 
-// A normalised tracking error is clipped here before it becomes a return.
-#define PF_TRACKING_ERROR_MAX 10.0
-
 // Return of a task: exp(-min(tracking_error, 10)).
 PF_API double pf_return(double tracking_error);
 

@@ -69,9 +69,6 @@ PF_API double pf_value_asid_fim(const pf_look *look);
 PF_API double pf_value_opax(const pf_look *look);
 PF_API double pf_value_task_oed(const pf_look *look);
 
-// Value of an unvisited arm of the bandit.
-#define PF_BANDIT_UNVISITED 1e9
-
 #ifdef __cplusplus
 }
 #endif

@@ -19,11 +19,6 @@ typedef struct pf_match {
     double off;         // rms of what no signature explains of the residual; 0 where unknown
 } pf_match;
 
-// Online, a target whose signature is nearly in the span of the others says nothing about itself.
-#define PF_REMAINING_ONLINE 0.01
-// At calibration such a probe is refused (median over the calibration starts).
-#define PF_REMAINING_CALIBRATION 0.05
-
 // Sum of a[i]*b[i] in a fixed order (four interleaved partial sums): the same bits everywhere.
 PF_API double pf_dot(int n, const double *a, const double *b);
 // The same of a with each of `rows` rows of n, in less time and with the same bits.

@@ -3,6 +3,8 @@
 #include "fit.h"
 #include "source.h"
 
+#include "core/constants.h"
+
 #include "preflight/severity.h"
 
 #include <math.h>
@@ -157,10 +159,11 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     double dispersion = pf_fit_dispersion(n1, f->coefficient[1], f->scratch);
     double worst = fmax(dispersion, pf_fit_dispersion(*n0, f->coefficient[0], f->scratch));
     char why[200] = "";
-    if (!(apart > 1e-9)) {
+    if (!(apart > PF_APART_MIN)) {
         snprintf(why, sizeof why, "the responses at gain 1 and g_cal coincide; use %s",
                  f->source->stronger);
-    } else if ((f->source->apart || f->plan->settings.field) && apart < 3 * worst) {
+    } else if ((f->source->apart || f->plan->settings.field) &&
+               apart < PF_APART_DISPERSIONS * worst) {
         snprintf(why, sizeof why,
                  "nominal and weakened responses lie %.3g dispersions apart, at least 3 are "
                  "needed; use %s",
@@ -170,7 +173,7 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
         return refuse(f, probe, target, why);
     }
     double fixed = f->plan->settings.sigma;
-    b->sigma[at] = fixed > 0 ? fixed : fmax(dispersion / apart, .02);
+    b->sigma[at] = fixed > 0 ? fixed : fmax(dispersion / apart, PF_SIGMA_MIN);
     return PF_OK;
 }
 
@@ -229,7 +232,7 @@ static void fit_plausible(const fitter *f, int probe, int target)
     pf_kit_build *b = f->build;
     const pf_source *source = f->source;
     int classes = source->classes(source->self, probe);
-    double largest = 1e-12;
+    double largest = PF_MISFIT_MIN;
     for (int class = 0; class < classes; class ++) {
         pf_samples s = class_samples(f, probe, class);
         for (int i = 0; i < s.n; i++) {
@@ -240,10 +243,11 @@ static void fit_plausible(const fitter *f, int probe, int target)
             b->signature[b->probe_target[probe] + target] = median_size(f, &s, target);
         }
     }
-    b->off_limit[probe] = fmax(b->off_limit[probe], 2 * largest);
-    b->distance_limit[probe] = source->plain_off
-                                   ? 2 * fmax(1e-12, source->plain_off(source->self, probe))
-                                   : b->off_limit[probe];
+    b->off_limit[probe] = fmax(b->off_limit[probe], PF_LARGEST_MULTIPLE * largest);
+    b->distance_limit[probe] =
+        source->plain_off
+            ? PF_LARGEST_MULTIPLE * fmax(PF_MISFIT_MIN, source->plain_off(source->self, probe))
+            : b->off_limit[probe];
 }
 
 // --- bins and rows
@@ -369,8 +373,8 @@ static pf_status fit_probe(const fitter *f, int probe, int *used)
         return refuse(f, probe, 0, "a score under another fault is not finite; check the units");
     }
     f->build->kit.cross_ratio = fmax(f->build->kit.cross_ratio, worst);
-    // protocol section 8: beyond 3 the rows of the targets depend on who failed
-    if (worst > 3) {
+    // the rows of the targets depend on who failed
+    if (worst > PF_CROSS_RATIO) {
         f->build->probe_cross[probe] = *used;
         *used += n_targets * n_targets * f->plan->settings.bins;
     }

@@ -3,14 +3,13 @@
 #ifndef PF_RECORDINGS_H
 #define PF_RECORDINGS_H
 
+#include "core/constants.h"
 #include "host/arena.h"
 #include "host/csv.h"
 #include "kit_build.h"
 
 // Recorded probe responses as they stand in a CSV file, checked for shape and order only.
 
-// Gains closer than this are the same (as on the grid of a kit).
-#define PF_SAME_GAIN 1e-9
 // Values beyond this are a mistake in the units; below it no square overflows.
 #define PF_RECORDED_MAX 1e100
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/certificate.h"
 
+#include "constants.h"
+
 #include <math.h>
 
 double pf_return(double tracking_error)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evidence.h"
 
+#include "constants.h"
 #include "preflight/joint.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ static pf_status predict_recorded(void *self, const pf_hypothesis *h, const doub
     }
     const double *gains = recorded_gains(k, h->probe, h->mechanism);
     for (int g = 0; gains && g < k->n_grid; g++) {
-        if (fabs(k->grid[g] - h->gain) < 1e-9) {
+        if (fabs(k->grid[g] - h->gain) < PF_SAME_GAIN) {
             memcpy(response, gains + (size_t)g * rows * n_chan, rows * n_chan * sizeof(double));
             return PF_OK;
         }

@@ -1,9 +1,85 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "constants.h"
+
 #include "preflight/joint.h"
+#include "preflight/recovery.h"
 #include "preflight/score.h"
+#include "preflight/severity.h"
 
 #include <math.h>
+
+// --- severity
+
+void pf_severity_reset(int n_grid, double *severity)
+{
+    for (int k = 0; k < n_grid; k++) {
+        severity[k] = 1.0 / n_grid;
+    }
+}
+
+double pf_severity_line(double gain, double g_cal)
+{
+    return (1 - gain) / (1 - g_cal);
+}
+
+// How much farther z is from a than from b, squared and halved: (|z - a|^2 - |z - b|^2)/2 without
+// the squares, which a wild z would overflow.
+static double farther(double z, double a, double b)
+{
+    return (z - .5 * (a + b)) * (b - a);
+}
+
+// By way of logarithms, for a likeliest gain that z all but excludes.
+static void weigh_careful(int n_grid, double *severity, const double *expected, int best, double z,
+                          double sigma)
+{
+    double least = INFINITY;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < n_grid; k++) {
+            double away = farther(z, expected[k], expected[best]) / sigma / sigma;
+            double cost = severity[k] > 0 ? away - log(severity[k]) : INFINITY;
+            if (pass == 0) {
+                least = cost < least ? cost : least;
+            } else {
+                severity[k] = exp(least - cost);
+            }
+        }
+    }
+}
+
+void pf_severity_update(int n_grid, double *severity, const double *expected, double z,
+                        double sigma)
+{
+    // exponents count from the gain that explains z best, so the sum can never vanish
+    int best = -1, likely = 0;
+    for (int k = 0; k < n_grid; k++) {
+        bool better = best < 0 || farther(z, expected[k], expected[best]) < 0;
+        best = severity[k] > 0 && better ? k : best;
+        likely = severity[k] > severity[likely] ? k : likely;
+    }
+    if (best < 0) {
+        return;
+    }
+    // where the likeliest gain keeps more than e^-600 of its weight no logarithm is needed
+    if (farther(z, expected[likely], expected[best]) / sigma / sigma < PF_SEVERITY_EXPONENT) {
+        for (int k = 0; k < n_grid; k++) {
+            double away = farther(z, expected[k], expected[best]) / sigma / sigma;
+            severity[k] = severity[k] > 0 ? severity[k] * exp(-away) : 0;
+        }
+    } else {
+        weigh_careful(n_grid, severity, expected, best, z, sigma);
+    }
+    double sum = 0;
+    for (int k = 0; k < n_grid; k++) {
+        sum += severity[k];
+    }
+    for (int k = 0; k < n_grid; k++) {
+        severity[k] /= sum;
+    }
+}
+
+// --- the joint belief
 
 static double *row_of(const pf_joint *joint, int mechanism)
 {
@@ -84,7 +160,7 @@ double pf_temperature(double d_nominal, int n, const double *d, double relative)
     for (int i = 0; i < n; i++) {
         variance += (d[i] - mean) * (d[i] - mean);
     }
-    return fmax(relative * sqrt(variance / (n + 1)), 1e-12);
+    return fmax(relative * sqrt(variance / (n + 1)), PF_TEMPERATURE_MIN);
 }
 
 // Minus the log of a hypothesis's unnormalised new mass; infinite where it had none.
@@ -191,11 +267,11 @@ void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double 
     *lo = *hi = 1;
     for (int k = 0; k < joint->n_grid; k++) {
         below += mass[k];
-        if (!has_lo && below >= .05 - 1e-12) {
+        if (!has_lo && below >= PF_INTERVAL_TAIL - PF_INTERVAL_SLACK) {
             *lo = joint->grid[k];
             has_lo = true;
         }
-        if (below >= .95 - 1e-12) {
+        if (below >= 1 - PF_INTERVAL_TAIL - PF_INTERVAL_SLACK) {
             *hi = joint->grid[k];
             return;
         }
@@ -204,7 +280,7 @@ void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double 
 
 bool pf_interval_covers(double lo, double hi, double truth)
 {
-    return truth >= lo - 1e-9 && truth <= hi + 1e-9;
+    return truth >= lo - PF_SAME_GAIN && truth <= hi + PF_SAME_GAIN;
 }
 
 // Integral of (F(x) - 1{x >= truth})^2 over the support of grid, 1 and the truth.
@@ -223,4 +299,33 @@ double pf_joint_crps(const pf_joint *joint, int mechanism, double truth)
         crps += (1 - cumulative) * (1 - cumulative) * (next - split);
     }
     return crps + (truth > 1 ? truth - 1 : 0);
+}
+
+// --- recovery and correction
+
+double pf_residual_risk(const pf_moments *moments)
+{
+    return 1 - moments->mean * moments->mean / moments->mean_square;
+}
+
+double pf_recovery_value(const pf_joint *joint, const double *weight, int n_targets,
+                         const int *targets)
+{
+    double value = 0;
+    for (int t = 0; t < n_targets; t++) {
+        pf_moments moments = pf_joint_moments(joint, targets[t]);
+        value += weight[targets[t] - 1] * pf_residual_risk(&moments);
+    }
+    return value;
+}
+
+double pf_correction(const pf_moments *moments)
+{
+    return moments->mean / moments->mean_square;
+}
+
+double pf_corrected_command(double command, double correction, double lo, double hi)
+{
+    double sent = correction * command;
+    return sent < lo ? lo : sent > hi ? hi : sent;
 }

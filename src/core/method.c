@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/method.h"
 
+#include "constants.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/score.h"
 
+#include "constants.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -238,11 +240,6 @@ static void accept(pf_match *out, double score, double remaining, double norm)
     *out = (pf_match){score, score / (remaining * norm), remaining, true, norm, 0};
 }
 
-// A pivot below this share of the unit diagonal sends us the careful way.
-#define PIVOT_CAREFUL 1e-8
-// And one below this counts as dependent there: remaining 1e-5, far under what is usable.
-#define PIVOT_DEPENDENT 1e-10
-
 // The inverse of the lower Cholesky factor of c (t x t, unit diagonal) into its lower triangle; the
 // transposed factor is left above. False if a pivot is small. Whole rows at a time, so that no
 // number waits for its neighbour.
@@ -250,7 +247,7 @@ static bool invert_factor(int t, double *c)
 {
     for (int p = 0; p < t; p++) {
         double *row = c + p * t;
-        if (row[p] < PIVOT_CAREFUL) {
+        if (row[p] < PF_PIVOT_CAREFUL) {
             return false;
         }
         row[p] = sqrt(row[p]);
@@ -314,7 +311,7 @@ static double match_careful(int t, int j, double *c, double *y, double norm, pf_
     double explained = 0;
     for (int p = 0; p < t; p++) {
         double pivot = c[p * t + p];
-        if (p == j || pivot < PIVOT_DEPENDENT) {
+        if (p == j || pivot < PF_PIVOT_DEPENDENT) {
             continue;
         }
         explained += y[p] * y[p] / pivot;
@@ -331,7 +328,7 @@ static double match_careful(int t, int j, double *c, double *y, double norm, pf_
     }
     double remaining = c[j * t + j] > 0 ? sqrt(c[j * t + j]) : 0;
     accept(out, y[j] / remaining, remaining, norm);
-    return explained + (c[j * t + j] >= PIVOT_DEPENDENT ? y[j] * y[j] / c[j * t + j] : 0);
+    return explained + (c[j * t + j] >= PF_PIVOT_DEPENDENT ? y[j] * y[j] / c[j * t + j] : 0);
 }
 
 // Correlations of the signatures (t x t), their norms and their products with the residual over
@@ -426,7 +423,7 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
             }
             project_out(n, rank, basis, b);
             double size = sqrt(pf_dot(n, b, b));
-            if (size < sqrt(PIVOT_DEPENDENT) * whole) {
+            if (size < sqrt(PF_PIVOT_DEPENDENT) * whole) {
                 continue;
             }
             for (int i = 0; i < n; i++) {
@@ -447,8 +444,9 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
         double size = sqrt(pf_dot(n, left, left));
         accept(&out[j], pf_dot(n, residual, left) / size, size / norm, norm);
         // what neither the others nor the rest of this one explain
-        double explained = 0,
-               along = size > sqrt(PIVOT_DEPENDENT) * norm ? pf_dot(n, residual, left) / size : 0;
+        double explained = 0, along = size > sqrt(PF_PIVOT_DEPENDENT) * norm
+                                          ? pf_dot(n, residual, left) / size
+                                          : 0;
         for (int k = 0; k < rank; k++) {
             double part = pf_dot(n, residual, basis + (size_t)k * (size_t)n);
             explained += part * part;

@@ -3,6 +3,7 @@
 #ifndef PF_SESSION_IMPL_H
 #define PF_SESSION_IMPL_H
 
+#include "constants.h"
 #include "evidence.h"
 
 #include "preflight/odds.h"
@@ -88,6 +89,7 @@ void pf__session_full_rows(pf_session *s, int probe, int target);
 
 // With several faults: the new odds and belief from the readings in s->next, in scratch.
 void pf__session_update_odds(pf_session *s, int probe, int n_targets);
+
 static inline bool pf__session_many(const pf_session *s)
 {
     return s->kit->faults == PF_FAULTS_MANY;
@@ -95,9 +97,6 @@ static inline bool pf__session_many(const pf_session *s)
 
 // No verdict outlives what it was based on: every task is no-go until asked again.
 void pf__session_forget_answers(pf_session *s);
-
-// After every response or skip: ends the stage if it is over.
-void pf__session_advance(pf_session *s);
 
 // Tells the outstanding probe by what was computed from its response before: the matches of its
 // targets, or its discrepancies (targets x gains). For experiments that share one response among

@@ -3,6 +3,7 @@
 #include "design_impl.h"
 
 #include "calibrate/fit.h"
+#include "core/constants.h"
 
 #include <math.h>
 #include <string.h>

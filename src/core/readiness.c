@@ -158,9 +158,11 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
             return true;
         }
         double changed = pf_joint_moments(joint, j).changed;
-        conflict = conflict || (explains && s->own_evidence[j - 1] > log(19) && changed < .5);
+        conflict = conflict || (explains && s->own_evidence[j - 1] > log(PF_CONFLICT_ODDS) &&
+                                changed < PF_CONFLICT_BELIEF);
         int n = s->admitted[j - 1];
-        off_grid = off_grid || (n > 0 && changed > .01 && s->beyond[j - 1] > 2 * sqrt(n));
+        off_grid = off_grid || (n > 0 && changed > PF_OFF_GRID_BELIEF &&
+                                s->beyond[j - 1] > PF_OFF_GRID_SIGMAS * sqrt(n));
     }
     *why = conflict ? PF_WHY_CONFLICT : PF_WHY_OFF_GRID;
     return conflict || off_grid;

@@ -70,7 +70,8 @@ static double per_charge(double value, double charge)
 // needed only where the two are close.
 static bool beats(double value, double best)
 {
-    return value > best + 2e-12 || (value > best && pf_tie_round(value) > pf_tie_round(best));
+    return value > best + 2 / PF_TIE_UNITS ||
+           (value > best && pf_tie_round(value) > pf_tie_round(best));
 }
 
 int pf__session_available(const pf_session *s)

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_CONSTANTS_H
+#define PF_CONSTANTS_H
+
+// Every threshold of the procedure that is not a setting of a kit, with its reason. What a user may
+// want to change is a setting; these are not.
+
+// --- is a response plausible? (field kits)
+
+// A predicted signature below this share of the usual one shows nothing: the start state hides the
+// mechanism. A tenth is far below the usual spread over starts and far above rounding.
+#define PF_SIGNATURE_SHARE .1
+
+// An amplitude may lie this far outside the range from healthy to dead, plus so many sigmas. The
+// margin is wide on purpose: it is there to refuse frozen and wild sensors, not unusual machines.
+#define PF_AMPLITUDE_SLACK .5
+#define PF_AMPLITUDE_SIGMAS 8
+
+// A probe that gave this many implausible responses is not asked again. One may be bad luck.
+#define PF_IMPLAUSIBLE_MAX 2
+
+// --- does a response count as having probed a mechanism?
+
+// Only a reading whose |log likelihood ratio| exceeds this says more than that the probe ran: odds
+// move by at least a tenth.
+#define PF_PROBED_LOG_RATIO .1
+
+// --- what blocks a task before its bound is computed? (field kits)
+
+// Own evidence for a loss at odds of 19 to 1 (95 %) must not be explained away: if the belief holds
+// that mechanism for rather healthy, the two are in conflict.
+#define PF_CONFLICT_ODDS 19
+#define PF_CONFLICT_BELIEF .5
+
+// The mean admitted amplitude lies beyond the weakest gain of the grid by this many standard
+// errors, of a mechanism that is not ruled out: less is left of it than the model can say.
+#define PF_OFF_GRID_SIGMAS 2
+#define PF_OFF_GRID_BELIEF .01
+
+// --- match
+
+// Online, a target whose signature keeps less than this share outside the span of the others is
+// skipped: what is left is rounding and model error.
+#define PF_REMAINING_ONLINE .01
+// At calibration such a probe is refused (median over the calibration starts). Five times the
+// online limit, so that a probe that passes seldom skips a target.
+#define PF_REMAINING_CALIBRATION .05
+
+// A pivot of the correlations (unit diagonal) below this is eliminated the careful way: half of the
+// digits are gone.
+#define PF_PIVOT_CAREFUL 1e-8
+// And one below this counts as dependent there: remaining 1e-5, far under what is usable.
+#define PF_PIVOT_DEPENDENT 1e-10
+
+// --- beliefs
+
+// Odds stay below this: far from any decision and finite.
+#define PF_ODDS_MAX 1e300
+
+// A severity is weighed without logarithms while its likeliest gain keeps more than e^-600 of its
+// weight; doubles end at e^-745.
+#define PF_SEVERITY_EXPONENT 600
+
+// The least temperature, for discrepancies that are all equal.
+#define PF_TEMPERATURE_MIN 1e-12
+
+// Probabilities that were normalised sum to 1 within this; anything else is not finite or damaged.
+#define PF_SUM_SLACK 1e-6
+
+// Tail mass on each side of the interval of a gain (90 % inside), and the rounding that a cumulated
+// mass may have.
+#define PF_INTERVAL_TAIL .05
+#define PF_INTERVAL_SLACK 1e-12
+
+// Gains closer than this are one gain: they come from decimal text.
+#define PF_SAME_GAIN 1e-9
+
+// --- choice
+
+// Values are compared in units of this, so that exact ties stay ties on every machine. Beyond
+// PF_TIE_LARGEST (2^53 units) a double has no decimals left to round.
+#define PF_TIE_UNITS 1e12
+#define PF_TIE_LARGEST 9007.0
+
+// Value of an arm of the bandit that was never tried: above every real one.
+#define PF_BANDIT_UNVISITED 1e9
+
+// --- return
+
+// A tracking error is clipped here before it becomes a return: exp(-10) is as good as nothing.
+#define PF_TRACKING_ERROR_MAX 10.0
+
+// --- calibration, where it decides what a session will accept
+
+// Healthy and weakened responses of a field kit lie at least this many dispersions apart, else
+// their categories overlap too much for a decision.
+#define PF_APART_DISPERSIONS 3
+// Centres closer than this coincide.
+#define PF_APART_MIN 1e-9
+// The least sigma of a coordinate, in units of the calibrated loss. A finite number of episodes
+// cannot vouch for less, and a sigma of 0 would let one reading decide.
+#define PF_SIGMA_MIN .02
+// A response is plausible up to this multiple of the largest misfit that calibration saw: twice
+// what the model ever missed is not the model's machine.
+#define PF_LARGEST_MULTIPLE 2
+// The least misfit, for a plant without noise.
+#define PF_MISFIT_MIN 1e-12
+// Where another target's loss moves a row by more than this ratio, the rows of a probe are kept in
+// full (protocol section 8). Below it the error of the short form is smaller than one category's
+// evidence.
+#define PF_CROSS_RATIO 3
+
+#endif
