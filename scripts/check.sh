@@ -125,6 +125,7 @@ step "install and consume" after scripts/check_install.sh
 step "embedded" embedded
 step "models in Python" after scripts/check_model.sh
 step "paper to code" scripts/check_paper.sh
+step "documents" scripts/check_docs.sh
 step "Python style" python_style
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 

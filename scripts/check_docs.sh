@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Relative links in the documents lead somewhere, and files that CONTRIBUTING.md and the documents name
+# exist. Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+passed=0 failed=0
+for page in *.md docs/*.md docs/results/*.md; do
+    [ -f "$page" ] || continue
+    folder=$(dirname "$page")
+    # [text](file#place), and `folder/file` with no pattern and no NAME in it
+    for name in $(grep -oE '\]\([^)#: ]+[)#]' "$page" | tr -d ')#' | sed -E "s,^\]\(,$folder/,") \
+                $(grep -oE '`(src|include|tests|scripts|docs|suites|data|examples|cmake|perf|python)/[a-z0-9_./-]+`' "$page" | tr -d '`'); do
+        if [ -e "$name" ]; then passed=$((passed + 1)); else
+            failed=$((failed + 1))
+            echo "FAILED $page names $name, which is not there"
+        fi
+    done
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
