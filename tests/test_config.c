@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
+#include "host/file.h"
+#include "program.h"
 #include "settings/config.h"
 
 #include "preflight/kit.h"
@@ -568,8 +570,66 @@ static void test_unsupported(void)
     pf_config_free(&c);
 }
 
+// The docs hold the table that the program prints.
+static void test_docs(void)
+{
+    PF_CASE("settings: docs/settings.md is up to date");
+    char folder[200], path[256], call[320];
+    pf_error error = {PF_OK, ""};
+    void *printed = NULL, *docs = NULL;
+    size_t n = 0;
+    if (!CHECK(program_folder(folder, sizeof folder, "settings"))) {
+        return;
+    }
+    snprintf(path, sizeof path, "%s/table.md", folder);
+    snprintf(call, sizeof call, "list settings --format md >'%s'", path);
+    CHECK(program(call, 0, ""));
+    CHECK(program("list settings --json", 0, "\"key\":\"field\",\"old\":\"require_probe\""));
+    CHECK(program("list methods --format md", 2, "list settings --format md"));
+    CHECK(program("calibrate --help", 0, "budget.stage2=2 "));
+    CHECK(program("bench --help", 0, "hazard=0.01 "));
+    if (CHECK(pf_file_read(path, 1 << 20, &printed, &n, &error) == PF_OK) &&
+        CHECK(pf_file_read(PF_SOURCE "/docs/settings.md", 1 << 20, &docs, &n, &error) == PF_OK)) {
+        CHECK(strstr(docs, printed) != NULL); // preflight list settings --format md
+    }
+    free(printed);
+    free(docs);
+}
+
+// Every setting that is not given has the default of its use.
+static void test_defaults(void)
+{
+    PF_CASE("settings: defaults of a kit for use and of a suite");
+    pf_settings kit = pf_settings_default(PF_SETTINGS_FIELD);
+    pf_settings suite = pf_settings_default(PF_SETTINGS_SUITE);
+    CHECK(kit.field == 1 && kit.stop == PF_STOP_LATCH && kit.hazard == 0 && kit.budget2 == 2);
+    CHECK(suite.field == 0 && suite.stop == PF_STOP_BREAK && suite.hazard == .01);
+    CHECK(suite.budget2 == 1 && suite.members == 1 && kit.members == 16);
+    CHECK(pf_settings_number(&kit.prior) == .05 && pf_settings_number(&suite.prior) == 0);
+    CHECK(pf_settings_number(&kit.grid) == 17 && kit.budget1 == -1 && isnan(kit.sensor_noise));
+    PF_CASE("settings: what is given stays");
+    pf_settings s;
+    pf_settings_clear(&s);
+    s.alpha = .2;
+    s.stop = PF_STOP_BREAK;
+    pf_settings_complete(&s, PF_SETTINGS_FIELD);
+    CHECK(s.alpha == .2 && s.stop == PF_STOP_BREAK && s.j_min == .85);
+    PF_CASE("settings: the name of a setting");
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_settings_known("alpha=.2", &error) == PF_OK);
+    CHECK(pf_settings_known("require_probe=true", &error) == PF_OK);
+    CHECK(pf_settings_known("budget.stage1=3", &error) == PF_OK);
+    CHECK(pf_settings_known("sigma=.1", &error) != PF_OK); // of suites alone
+    CHECK(pf_settings_known("alpah=.2", &error) != PF_OK);
+    CHECK_STR(error.text, "alpah: is no setting; did you mean 'alpha'?");
+    CHECK(pf_settings_known("plant=x", &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "preflight list settings");
+}
+
 void test_config(void)
 {
+    test_defaults();
+    test_docs();
     test_nearest();
     test_empty();
     if (!pf_config_supported()) {

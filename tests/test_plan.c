@@ -54,6 +54,36 @@ static void check_defaults(void)
     pf_plan_free(&plan);
 }
 
+static void check_set(void)
+{
+    pf_plan *plan = NULL;
+    pf_error error = {PF_OK, ""};
+    PF_CASE("plan: settings one by one");
+    if (!CHECK(pf_plan_create(&plan, NULL, "rig.yaml", machine, strlen(machine), NULL, 0, &error) ==
+               PF_OK)) {
+        return;
+    }
+    CHECK(pf_plan_set(plan, "alpha=.05", &error) == PF_OK && plan->settings.alpha == .05);
+    CHECK(pf_plan_set(plan, "budget.stage1=4", &error) == PF_OK && plan->settings.budget1 == 4);
+    CHECK(pf_plan_set(plan, "method=sept", &error) == PF_OK && strcmp(plan->method, "sept") == 0);
+    // grid and prior follow
+    CHECK(pf_plan_set(plan, "g_cal=.4", &error) == PF_OK && plan->n_grid == 17);
+    CHECK(plan->grid[5] == .4);
+    CHECK(pf_plan_set(plan, "prior=.2", &error) == PF_OK && plan->prior[1] == .1);
+    CHECK(plan->settings.alpha == .05 && plan->settings.g_cal == .4);
+    PF_CASE("plan: a refused setting changes nothing");
+    CHECK(pf_plan_set(plan, "alpha=2", &error) != PF_OK && plan->settings.alpha == .05);
+    CHECK_CONTAINS(error.text, "alpha: must be a number in (0, 1)");
+    CHECK(pf_plan_set(plan, "prior=[.9, .1]", &error) != PF_OK && plan->prior[1] == .1);
+    CHECK(pf_plan_set(plan, "method=odd", &error) != PF_OK && strcmp(plan->method, "sept") == 0);
+    CHECK(pf_plan_set(plan, "tasks=[]", &error) != PF_OK);
+    CHECK_CONTAINS(error.text, "is no setting");
+    pf_plan_destroy(plan);
+    pf_plan_destroy(NULL);
+    CHECK(pf_plan_create(&plan, NULL, "rig.yaml", "bins: 1\n", 8, NULL, 0, &error) != PF_OK);
+    CHECK(plan == NULL);
+}
+
 static void check_given(void)
 {
     pf_plan plan;
@@ -83,6 +113,7 @@ void test_plan(void)
     PF_CASE("defaults of a kit for use");
     check_defaults();
     PF_CASE("given probes and tasks");
+    check_set();
     check_given();
     PF_CASE("refusals name the place and the thing");
     refused("probes: [{name: p, pulse: {mechanism: c, amplitude: 1}}]", "'c'");

@@ -86,6 +86,7 @@ static const pf_schema_row rows[] = {
      "of the group methods: single, designed or a file"},
 // settings.def: those of suites
 #define PF_IN_NO(...)
+#define PF_IN_AXIS(...)
 #define PF_IN_YES(...) __VA_ARGS__,
 #define PF_IN_GROUP(...) __VA_ARGS__,
 #define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \

@@ -90,25 +90,101 @@ static void list_methods(bool json)
     pf_text_free(&out);
 }
 
+static void list_setting(pf_text *out, const pf_setting_info *s)
+{
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"key", s->key},
+                 {"old", s->old ? s->old : ""},
+                 {"group", s->group},
+                 {"range", s->range},
+                 {"default", s->otherwise[PF_SETTINGS_FIELD]},
+                 {"suite_default", s->otherwise[PF_SETTINGS_SUITE]},
+                 {"help", s->help}};
+    pf_json_comma(out);
+    pf_text_add(out, "{");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        pf_json_key(out, texts[i].key);
+        pf_json_string(out, texts[i].value);
+    }
+    pf_text_addf(out, ",\"config\":%s,\"suite\":%s,\"kit\":%s}", s->config ? "true" : "false",
+                 s->suite ? "true" : "false", s->kit ? "true" : "false");
+}
+
+// A cell of a table, in which | has a meaning.
+static void print_cell(const char *text)
+{
+    for (; *text; text++) {
+        fputs(*text == '|' ? "\\|" : (char[]){*text, 0}, stdout);
+    }
+}
+
+static void print_setting_row(const pf_setting_info *s)
+{
+    printf("| `%s`%s%s%s | %s | %s | ", s->key, s->old ? " (was `" : "", s->old ? s->old : "",
+           s->old ? "`)" : "", s->config ? s->otherwise[PF_SETTINGS_FIELD] : "",
+           s->suite ? s->otherwise[PF_SETTINGS_SUITE] : "");
+    print_cell(s->range);
+    printf(" | %s | ", s->axis            ? "axis"
+                       : s->group_methods ? "group methods"
+                       : s->suite         ? "yes"
+                                          : "");
+    print_cell(s->help);
+    printf(" |\n");
+}
+
+static void list_settings(bool json, bool table)
+{
+    pf_text out = {0};
+    pf_text_add(&out, "[");
+    pf_setting_info s;
+    if (table) {
+        printf("| key | default | in suites | range | key of suites | what it is |\n"
+               "|---|---|---|---|---|---|\n");
+    }
+    for (int i = 0; pf_settings_at(i, &s); i++) {
+        if (table) {
+            print_setting_row(&s);
+        } else if (!json) {
+            printf("%-16s %-8s %-22s %s\n", s.key,
+                   s.otherwise[s.config ? PF_SETTINGS_FIELD : PF_SETTINGS_SUITE], s.range, s.help);
+        }
+        list_setting(&out, &s);
+    }
+    pf_text_add(&out, "]\n");
+    if (json) {
+        fputs(out.data ? out.data : "", stdout);
+    }
+    pf_text_free(&out);
+}
+
 int cmd_list(int argc, char **argv)
 {
     bool json = false;
     cli_list what = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}};
-    if (!cli_parse("list", argc, argv, options, 1, &what)) {
+    const char *format = NULL;
+    const cli_option options[] = {{"--json", .flag = &json}, {"--format", .value = &format}};
+    if (!cli_parse("list", argc, argv, options, 2, &what)) {
         return EXIT_USAGE;
     }
     if (what.n != 1) {
-        return cli_usage("list", "say what: plants, methods or suites");
+        return cli_usage("list", "say what: plants, methods, settings or suites");
+    }
+    bool settings = strcmp(what.item[0], "settings") == 0;
+    if (format && (!settings || json || strcmp(format, "md") != 0)) {
+        return cli_usage("list", "--format: say `list settings --format md`");
     }
     if (strcmp(what.item[0], "plants") == 0) {
         list_plants(json);
     } else if (strcmp(what.item[0], "methods") == 0) {
         list_methods(json);
+    } else if (settings) {
+        list_settings(json, format != NULL);
     } else if (strcmp(what.item[0], "suites") == 0) {
         return bench_list_suites(json);
     } else {
-        return cli_usage("list", "'%s' cannot be listed: plants, methods or suites", what.item[0]);
+        return cli_usage("list", "'%s' cannot be listed: plants, methods, settings or suites",
+                         what.item[0]);
     }
     return EXIT_YES;
 }

@@ -104,6 +104,27 @@ static void print_row(int width, const char *name, const char *argument, const c
     putchar('\n');
 }
 
+// Settings by group with default and range: those of suites, or those of configurations.
+static void print_settings(bool suites)
+{
+    pf_setting_info s;
+    const char *group = "";
+    printf("settings (--set key=value, or in the %s):\n", suites ? "suite" : "configuration");
+    for (int i = 0; pf_settings_at(i, &s); i++) {
+        if (suites ? !s.suite || s.axis : !s.config) {
+            continue;
+        }
+        if (strcmp(group, s.group) != 0) {
+            group = s.group;
+            printf(" %s\n", group);
+        }
+        int shown = printf("  %s=%s", s.key, s.otherwise[suites]);
+        printf("%*s%s\n", shown < 23 ? 23 - shown : 2, "", s.help);
+        printf("%23s%s%s\n", "", s.range, suites && s.group_methods ? ", group methods alone" : "");
+    }
+    putchar('\n');
+}
+
 void cli_print_help(const cli_command *command)
 {
     enum { WIDTH = 23 };
@@ -126,7 +147,13 @@ void cli_print_help(const cli_command *command)
             rows++;
         }
     }
-    printf("%s%s", rows > 0 ? "\n" : "", command->end);
+    fputs(rows > 0 ? "\n" : "", stdout);
+    for (int i = 0; i < N_OPTIONS; i++) {
+        if (belongs(&options[i], command->name) && strcmp(options[i].words, "setting") == 0) {
+            print_settings(strcmp(command->name, "bench") == 0);
+        }
+    }
+    fputs(command->end, stdout);
 }
 
 // A text without tabs and newlines.

@@ -141,6 +141,36 @@ static void describe_number(char *out, size_t size, const pf_schema_row *row)
     }
 }
 
+void pf_schema_range(const pf_schema_row *row, char *out, size_t size)
+{
+    int used = 0;
+    switch (row->kind) {
+    case PF_KIND_NUMBER:
+        snprintf(out, size, "%c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[', row->min,
+                 row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
+        break;
+    case PF_KIND_WHOLE:
+    case PF_KIND_COUNT:
+        snprintf(out, size, "%.16g..%.16g", row->min, row->max);
+        break;
+    case PF_KIND_FLAG:
+        snprintf(out, size, "true|false");
+        break;
+    case PF_KIND_WORD:
+        for (const char *const *w = row->shape->words; *w && (size_t)used < size; w++) {
+            used += snprintf(out + used, size - (size_t)used, "%s%s", used > 0 ? "|" : "", *w);
+        }
+        break;
+    case PF_KIND_NUMBERS:
+        pf_schema_range(row->shape->single, out, size);
+        used = (int)strlen(out);
+        snprintf(out + used, size - (size_t)used, " or a list");
+        break;
+    default:
+        snprintf(out, size, "-");
+    }
+}
+
 // What a row wants: "must be ...".
 static const char *describe_row(char *out, size_t size, const pf_schema_row *row)
 {

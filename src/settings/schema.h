@@ -105,6 +105,9 @@ typedef struct pf_schema_shape {
 pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__yaml_node *node,
                          void *base, pf_error *error);
 
+// The values that a row takes, in short: "(0, 1)", "2..64", "break|latch".
+void pf_schema_range(const pf_schema_row *row, char *out, size_t size);
+
 // Frees what read allocated inside the struct.
 void pf_schema_free(const pf_schema *schema, void *base);
 

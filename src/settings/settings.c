@@ -28,57 +28,55 @@ const pf_schema_shape pf_settings_prior = {.single = &prior_single, .element = &
 
 // --- the table
 
+enum { NO, YES, TOP, BUDGET, AXIS, GROUP, ALWAYS, CHANGED }; // the words of settings.def
+
 typedef struct setting {
-    const char *key; // as an override names it
-    const pf_schema_shape *shape;
-    pf_schema_kind kind;
-    size_t offset;
-    double otherwise[2];       // by pf_settings_use
-    bool config, suite, group; // who reads it; for the group methods of a suite alone
+    pf_schema_row row;   // its key as an override names it, its place in pf_settings
+    double otherwise[2]; // by pf_settings_use
+    int config, suite, kit, hash;
+    const char *group;
 } setting;
 
-#define PF_IN_TOP true
-#define PF_IN_BUDGET true
-#define PF_IN_YES true
-#define PF_IN_GROUP true
-#define PF_IN_NO false
 #define PF_PATH_BUDGET "budget."
 #define PF_PATH_TOP
 #define PF_PATH_NO
-#define PF_GROUP_GROUP true
-#define PF_GROUP_YES false
-#define PF_GROUP_NO false
 static const setting table[] = {
 #define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
                    suite, kit, hash, group, help)                                                  \
-    {PF_PATH_##config key,       shape,          PF_KIND_##type, offsetof(pf_settings, field),     \
-     {field_kit, suite_default}, PF_IN_##config, PF_IN_##suite,  PF_GROUP_##suite},
+    {{PF_PATH_##config key, PF_KIND_##type, PF_ROW_##ends, least, most,                            \
+      offsetof(pf_settings, field), shape, help},                                                  \
+     {field_kit, suite_default},                                                                   \
+     config,                                                                                       \
+     suite,                                                                                        \
+     kit,                                                                                          \
+     hash,                                                                                         \
+     group},
 #include "settings.def"
 };
 
 static bool is_list(int i)
 {
-    return table[i].kind == PF_KIND_NUMBERS;
+    return table[i].row.kind == PF_KIND_NUMBERS;
 }
 
 static bool is_double(int i)
 {
-    return table[i].kind == PF_KIND_NUMBER || table[i].kind == PF_KIND_WHOLE;
+    return table[i].row.kind == PF_KIND_NUMBER || table[i].row.kind == PF_KIND_WHOLE;
 }
 
 static pf_config_numbers *list_at(int i, pf_settings *settings)
 {
-    return (pf_config_numbers *)((char *)settings + table[i].offset);
+    return (pf_config_numbers *)((char *)settings + table[i].row.offset);
 }
 
 static const pf_config_numbers *list_of(int i, const pf_settings *settings)
 {
-    return (const pf_config_numbers *)((const char *)settings + table[i].offset);
+    return (const pf_config_numbers *)((const char *)settings + table[i].row.offset);
 }
 
 static bool is_given(int i, const pf_settings *settings)
 {
-    const char *at = (const char *)settings + table[i].offset;
+    const char *at = (const char *)settings + table[i].row.offset;
     return is_list(i)     ? list_of(i, settings)->n > 0
            : is_double(i) ? !isnan(*(const double *)at)
                           : *(const int *)at >= 0;
@@ -87,7 +85,7 @@ static bool is_given(int i, const pf_settings *settings)
 // One value that is no list.
 static void set_value(int i, pf_settings *settings, double value)
 {
-    char *at = (char *)settings + table[i].offset;
+    char *at = (char *)settings + table[i].row.offset;
     if (is_double(i)) {
         *(double *)at = value;
     } else {
@@ -97,7 +95,7 @@ static void set_value(int i, pf_settings *settings, double value)
 
 static double get_value(int i, const pf_settings *settings)
 {
-    const char *at = (const char *)settings + table[i].offset;
+    const char *at = (const char *)settings + table[i].row.offset;
     return is_double(i) ? *(const double *)at : *(const int *)at;
 }
 
@@ -156,8 +154,8 @@ void pf_settings_take(pf_settings *settings, const pf_settings *given, pf_arena 
 const char *pf_settings_given_group(const pf_settings *settings)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        if (table[i].group && is_given(i, settings)) {
-            return table[i].key;
+        if (table[i].suite == GROUP && is_given(i, settings)) {
+            return table[i].row.key;
         }
     }
     return NULL;
@@ -170,10 +168,10 @@ pf_status pf_settings_known(const char *assignment, pf_error *error)
     int n = 0;
     snprintf(key, sizeof key, "%.*s", (int)strcspn(assignment, "="), assignment);
     for (int i = 0; i < PF_COUNT(table); i++) {
-        const char *old = table[i].shape ? table[i].shape->old : NULL;
+        const char *old = table[i].row.shape ? table[i].row.shape->old : NULL;
         if (table[i].config) {
-            keys[n++] = table[i].key;
-            if (strcmp(table[i].key, key) == 0 || (old && strcmp(old, key) == 0)) {
+            keys[n++] = table[i].row.key;
+            if (strcmp(table[i].row.key, key) == 0 || (old && strcmp(old, key) == 0)) {
                 return PF_OK;
             }
         }
@@ -197,8 +195,8 @@ static void add_value(int i, pf_text *out, const pf_settings *s)
         pf_json_numbers(out, list_of(i, s)->n, list_of(i, s)->value);
     } else if (is_list(i)) {
         pf_json_number(out, pf_settings_number(list_of(i, s)));
-    } else if (table[i].kind == PF_KIND_WORD) {
-        pf_json_string(out, table[i].shape->words[(int)get_value(i, s)]);
+    } else if (table[i].row.kind == PF_KIND_WORD) {
+        pf_json_string(out, table[i].row.shape->words[(int)get_value(i, s)]);
     } else {
         pf_json_number(out, get_value(i, s));
     }
@@ -208,10 +206,55 @@ void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_whi
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         if (which == PF_SETTINGS_ALL) {
-            pf_json_key(out, table[i].key);
+            pf_json_key(out, table[i].row.key);
             add_value(i, out, settings);
         }
     }
+}
+
+// --- what users see of them
+
+static void show_default(int i, double value, char *out, size_t size)
+{
+    pf_schema_kind kind = table[i].row.kind;
+    if (isnan(value) || (kind == PF_KIND_COUNT && value < 0)) {
+        snprintf(out, size, "auto");
+    } else if (kind == PF_KIND_WORD) {
+        snprintf(out, size, "%s", table[i].row.shape->words[(int)value]);
+    } else if (kind == PF_KIND_FLAG) {
+        snprintf(out, size, "%s", value != 0 ? "true" : "false");
+    } else {
+        snprintf(out, size, "%g", value);
+    }
+}
+
+bool pf_settings_at(int index, pf_setting_info *info)
+{
+    int i = 0;
+    for (; i < PF_COUNT(table); i++) {
+        bool seen = table[i].config != NO || table[i].suite != NO;
+        if (seen && index-- == 0) {
+            break;
+        }
+    }
+    if (i == PF_COUNT(table)) {
+        return false;
+    }
+    const setting *s = &table[i];
+    *info = (pf_setting_info){.key = s->row.key,
+                              .old = s->row.shape ? s->row.shape->old : NULL,
+                              .group = s->group,
+                              .help = s->row.help,
+                              .config = s->config != NO,
+                              .suite = s->suite != NO,
+                              .axis = s->suite == AXIS,
+                              .group_methods = s->suite == GROUP,
+                              .kit = s->kit == YES};
+    pf_schema_range(&s->row, info->range, sizeof info->range);
+    for (int use = 0; use < 2; use++) {
+        show_default(i, s->otherwise[use], info->otherwise[use], sizeof info->otherwise[use]);
+    }
+    return true;
 }
 
 // --- what ranges cannot say

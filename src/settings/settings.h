@@ -51,6 +51,20 @@ const char *pf_settings_given_group(const pf_settings *settings);
 typedef enum pf_settings_which { PF_SETTINGS_ALL, PF_SETTINGS_HASH } pf_settings_which;
 void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which);
 
+// A setting as users see it. Texts live until the next call with the same struct.
+typedef struct pf_setting_info {
+    const char *key, *old; // old: its former name. Nullable.
+    const char *group, *help;
+    bool config;                     // a configuration and --set of calibrate and design know it
+    bool suite, axis, group_methods; // a suite knows it; as a list; for its group methods alone
+    bool kit;                        // the kit holds it
+    char range[64];
+    char otherwise[2][16]; // its default by pf_settings_use; "auto": found from the machine
+} pf_setting_info;
+
+// The setting at an index from 0; false after the last. Those that nobody may set are left out.
+bool pf_settings_at(int index, pf_setting_info *info);
+
 // What ranges alone cannot say; node is the mapping that the settings were read from.
 pf_status pf_settings_check(const pf__yaml_node *node, const pf_settings *settings,
                             pf_error *error);
