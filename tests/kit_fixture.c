@@ -433,7 +433,7 @@ pf_fixture *pf_fixture_create(const pf_fixture_config *config)
 
 pf_session *pf_fixture_session(const pf_fixture *f, const char *method, uint64_t seed)
 {
-    pf_session_config config = {method, seed};
+    pf_session_config config = {.method = method, .seed = seed};
     size_t bytes = pf_session_size(&f->kit);
     void *memory = need(malloc(bytes));
     pf_session *session = NULL;

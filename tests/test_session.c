@@ -85,7 +85,7 @@ static void test_memory(void)
         for (size_t off = 1; off < 16; off++) {
             CHECK(pf_session_init(&s, &f->kit, NULL, memory + off, bytes, NULL) == PF_ERR_ARGUMENT);
         }
-        pf_session_config unknown = {"opax", 0}; // a method of the other statistic
+        pf_session_config unknown = {.method = "opax"}; // a method of the other statistic
         CHECK(pf_session_init(&s, &f->kit, &unknown, memory, bytes, &error) == PF_ERR_MISMATCH);
         CHECK_CONTAINS(error.text, "opax");
         f->at.sigma[0] = -1;

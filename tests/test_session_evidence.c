@@ -501,6 +501,49 @@ static void test_nonsense(void)
     pf_fixture_free(f);
 }
 
+// --- evidence that was computed before
+
+static void test_tell_evidence(void)
+{
+    PF_CASE(
+        "a session that is told the evidence of a response ends as one that is told the response");
+    for (int field = 0; field < 2; field++) {
+        pf_fixture_config config = pf_fixture_config_default();
+        config.field = field;
+        pf_fixture *f = pf_fixture_create(&config);
+        pf_session *a = pf_fixture_session(f, "eg-mpt", 0), *b = pf_fixture_session(f, "eg-mpt", 0);
+        int n_grid = f->kit.n_grid, stages = 0;
+        CHECK(pf_session_tell_evidence(b, &(pf_evidence){.match = b->matches}, NULL) ==
+              PF_ERR_STAGE);
+        while (pf_session_ask(a).kind == PF_ASK_PROBE) {
+            int stage = pf_session_stage(a);
+            pf_ask ask = pf_session_ask(b);
+            CHECK(ask.probe == pf_session_ask(a).probe && ask.stage == stage);
+            CHECK(pf_fixture_tell(f, a, 1, .3, 0, NULL) == PF_OK);
+            double size[16] = {0};
+            for (int t = 0; t < pf_kit_probe_targets(&f->kit, ask.probe, NULL); t++) {
+                size[t] = a->matches[t].size;
+            }
+            pf_evidence e = {.match = stage == 1 ? a->matches : NULL};
+            pf_evidence none = e;
+            none.match = NULL;
+            CHECK(pf_session_tell_evidence(b, &none, NULL) == PF_ERR_ARGUMENT);
+            if (stage == 2) {
+                e = (pf_evidence){NULL, a->distance[0], a->distance + 1, size};
+            }
+            CHECK(pf_session_tell_evidence(b, &e, NULL) == PF_OK);
+            stages |= stage;
+        }
+        CHECK(stages == 3 && pf_session_stage(b) == 3);
+        size_t n = (size_t)(a->m * n_grid);
+        CHECK(memcmp(a->belief, b->belief, sizeof(double) * (size_t)(a->m + 1)) == 0);
+        CHECK(memcmp(a->joint.mass, b->joint.mass, sizeof(double) * n) == 0);
+        free(a);
+        free(b);
+        pf_fixture_free(f);
+    }
+}
+
 void test_session_evidence(void)
 {
     pf_rng_init(&rng, pf_key_root(52));
@@ -511,4 +554,5 @@ void test_session_evidence(void)
     test_one_state();
     test_silent_recovery();
     test_nonsense();
+    test_tell_evidence();
 }

@@ -17,12 +17,24 @@ extern "C" {
 // Nothing is allocated after init. A call that fails leaves the session exactly as it was.
 typedef struct pf_session pf_session;
 
+// The rules of a session. A kit sets them; an experiment may give others.
+typedef struct pf_rules {
+    pf_stop stop; // what an alarm in stage 1 does
+    bool field;   // the verdict of a kit for use: it ends when all is ready, refuses what is
+                  // implausible, and blocks what was not probed, conflicts or is off the grid
+    int budget1;  // opportunities of stage 1
+    int budget2;  // recovery probes
+} pf_rules;
+
 typedef struct pf_session_config {
-    const char *method; // NULL: the kit's first method.
-    uint64_t seed;      // Only the random methods use it.
+    const char *method;    // NULL: the kit's first method.
+    uint64_t seed;         // Only the random methods use it.
+    const pf_rules *rules; // Copied. NULL: the kit's.
 } pf_session_config;
 
 PF_API pf_session_config pf_session_config_default(void);
+
+PF_API pf_rules pf_kit_rules(const pf_kit *kit);
 
 // Bytes a session on this kit needs, 0 if the kit is not valid.
 PF_API size_t pf_session_size(const pf_kit *kit);
@@ -92,6 +104,20 @@ typedef struct pf_tell {
 // The response of the outstanding probe. predictor may be NULL for a kit with recorded responses.
 PF_API pf_status pf_session_tell(pf_session *session, const pf_tell *tell,
                                  const pf_predictor *predictor, pf_error *error);
+
+// What a response says, computed once to be told to several sessions on kits with the same probes:
+// experiments compare methods on the same responses.
+typedef struct pf_evidence {
+    const pf_match *match; // stage 1: per target; one under the norm statistic
+    double d_nominal;      // stage 2, one fault at most: discrepancy with nothing changed
+    const double *d;       // and n_targets x n_grid: with each target at each gain
+    const double *size; // |h| per target at the weakest gain. Nullable where rules are not field.
+} pf_evidence;
+
+// Tells the outstanding probe by its evidence; everything after it is the same as after a response.
+// With several faults the predictions of stage 2 depend on the belief, so only stage 1 can be told.
+PF_API pf_status pf_session_tell_evidence(pf_session *session, const pf_evidence *evidence,
+                                          pf_error *error);
 
 // Gives up the outstanding probe: no charge, the opportunity counts, and the probe is not asked
 // again in this session.

@@ -68,7 +68,7 @@ int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char
     if (!s || !memory || !furnish(s)) {
         status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a session");
     } else {
-        pf_session_config config = {method, seed};
+        pf_session_config config = {.method = method, .seed = seed};
         status = pf_session_init(&s->session, s->kit, &config, memory, bytes, &error);
     }
     if (status != PF_OK) {

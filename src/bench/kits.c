@@ -3,7 +3,6 @@
 #include "kits.h"
 
 #include "calibrate/source.h"
-#include "core/session_impl.h"
 #include "host/text.h"
 #include "preflight/design.h"
 
@@ -393,7 +392,8 @@ static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
         if (status == PF_OK) {
             bool norm = family == (int)PF_STATISTIC_NORM;
             pf_match match = pf_match_norm(e->norm);
-            status = pf__session_tell_matches(t->session, norm ? &match : e->match, error);
+            pf_evidence evidence = {.match = norm ? &match : e->match};
+            status = pf_session_tell_evidence(t->session, &evidence, error);
         }
     }
     return status;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trial.h"
 
-#include "core/session_impl.h"
 #include "preflight/recovery.h"
 #include "preflight/rng.h"
 
@@ -583,7 +582,8 @@ static pf_status diagnose(play *p, pf_error *error)
             return status;
         }
         pf_match match = pf_match_norm(e->norm);
-        status = pf__session_tell_matches(s, norm ? &match : e->match, error);
+        status =
+            pf_session_tell_evidence(s, &(pf_evidence){.match = norm ? &match : e->match}, error);
         if (status != PF_OK) {
             return status;
         }
@@ -612,7 +612,8 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
     }
     const pf_stage2_answer *e = NULL;
     pf_status status = pf_responses_stage2(p->responses, index, ask->probe, faulty, &e, error);
-    return status ? status : pf__session_tell_discrepancies(p->session, e->d_nominal, e->d, error);
+    pf_evidence evidence = {.d_nominal = e->d_nominal, .d = e->d};
+    return status ? status : pf_session_tell_evidence(p->session, &evidence, error);
 }
 
 // Stage 2: at the alarm round with break, at the reveal with latch.
@@ -846,13 +847,14 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     if (kit->n_grid > MOST_GRID) {
         return pf_fail(error, PF_ERR_ARGUMENT, "a grid of more than %d gains", MOST_GRID);
     }
-    // the cell's settings on the shared kit
-    pf_kit view = *kit;
-    view.budget2 = setup->budget2;
-    view.stop = setup->stop;
-    view.field = 0;
-    pf_session_config config = {method, pf_responses_stream(responses, PF_PURPOSE_METHOD, 0)};
-    pf_status status = pf_session_init(&p.session, &view, &config, memory, bytes, error);
+    pf_rules rules = pf_kit_rules(kit);
+    rules.budget2 = setup->budget2;
+    rules.stop = setup->stop;
+    rules.field = false;
+    pf_session_config config = {.method = method,
+                                .seed = pf_responses_stream(responses, PF_PURPOSE_METHOD, 0),
+                                .rules = &rules};
+    pf_status status = pf_session_init(&p.session, kit, &config, memory, bytes, error);
     if (status == PF_OK) {
         status = diagnose(&p, error);
     }

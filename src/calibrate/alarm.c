@@ -12,7 +12,6 @@
 
 typedef struct work {
     const pf_alarm *alarm;
-    pf_kit *kits;          // per method, with nothing that ends stage 1 before its opportunities
     size_t *bytes;         // of a session, per method
     void **memory;         // workers x methods
     pf_session **sessions; // workers x methods; NULL: not yet
@@ -25,13 +24,18 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
     const pf_alarm *a = w->alarm;
     int at = worker * a->n_methods + method;
     pf_session **session = &w->sessions[at];
-    pf_session_config config = {a->methods[method], pf_key_stream(a->seed, a->environment, trial,
-                                                                  PF_PURPOSE_METHOD, a->stream)};
+    pf_rules rules = pf_kit_rules(a->kits[method]); // nothing ends stage 1 before its opportunities
+    rules.field = false;
+    rules.stop = PF_STOP_LATCH;
+    pf_session_config config = {
+        .method = a->methods[method],
+        .seed = pf_key_stream(a->seed, a->environment, trial, PF_PURPOSE_METHOD, a->stream),
+        .rules = &rules};
     pf_status status = PF_OK;
     // only a method that draws its probes needs the trial's own seed
     if (!*session || pf_session_method(*session)->rule == PF_RULE_RANDOM) {
-        status = pf_session_init(session, &w->kits[method], &config, w->memory[at],
-                                 w->bytes[method], error);
+        status = pf_session_init(session, a->kits[method], &config, w->memory[at], w->bytes[method],
+                                 error);
     } else {
         pf_session_reset(*session);
     }
@@ -66,21 +70,17 @@ static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *er
 {
     const pf_alarm *a = w->alarm;
     size_t methods = (size_t)a->n_methods, all = methods * (size_t)n_workers;
-    w->kits = pf_arena_take(arena, methods, sizeof *w->kits);
     w->bytes = pf_arena_take(arena, methods, sizeof *w->bytes);
     w->memory = pf_arena_take(arena, all, sizeof *w->memory);
     w->sessions = pf_arena_take(arena, all, sizeof *w->sessions);
     w->peaks = pf_arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
     for (size_t i = 0; !arena->failed && i < methods; i++) {
-        w->kits[i] = *a->kits[i];
-        w->kits[i].field = 0;
-        w->kits[i].stop = PF_STOP_LATCH;
         // a kit that is not valid is reported as such, not as a session of no size
-        pf_status status = pf_kit_check(&w->kits[i], error);
+        pf_status status = pf_kit_check(a->kits[i], error);
         if (status != PF_OK) {
             return status;
         }
-        w->bytes[i] = pf_session_size(&w->kits[i]);
+        w->bytes[i] = pf_session_size(a->kits[i]);
     }
     for (size_t i = 0; !arena->failed && i < all; i++) {
         w->memory[i] = pf_arena_take(arena, w->bytes[i % methods], 1);

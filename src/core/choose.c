@@ -100,7 +100,7 @@ static bool looks_at_new(const pf_session *s, int probe)
 static int mark_eligible(pf_session *s)
 {
     int n_new = 0, n = 0;
-    bool new_first = s->stage == 1 && s->alarm && s->kit->field;
+    bool new_first = s->stage == 1 && s->alarm && s->rules.field;
     for (int q = 0; new_first && q < s->kit->n_probes; q++) {
         n_new += !s->skipped[q] && looks_at_new(s, q);
     }

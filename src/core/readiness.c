@@ -188,7 +188,7 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
     }
     pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
-    if (!k->field || !task_blocked(s, joint, task, &out.why)) {
+    if (!s->rules.field || !task_blocked(s, joint, task, &out.why)) {
         out.decision = pf_decide(p.lower, k->j_min, true, &out.why);
     }
     return out;
@@ -200,7 +200,7 @@ bool pf__session_all_go(pf_session *s)
     for (int task = 0; task < s->kit->n_tasks; task++) {
         for (int u = s->kit->task_use[task]; u < s->kit->task_use[task + 1]; u++) {
             int j = s->kit->use_mech[u];
-            if (j > 0 && s->kit->field && !s->probed[j]) {
+            if (j > 0 && s->rules.field && !s->probed[j]) {
                 return false;
             }
         }

@@ -101,7 +101,12 @@ size_t pf_session_size(const pf_kit *kit)
 
 pf_session_config pf_session_config_default(void)
 {
-    return (pf_session_config){NULL, 0};
+    return (pf_session_config){NULL, 0, NULL};
+}
+
+pf_rules pf_kit_rules(const pf_kit *kit)
+{
+    return (pf_rules){(pf_stop)kit->stop, kit->field != 0, kit->budget1, kit->budget2};
 }
 
 static pf_status find_method(pf_session *s, const char *id, pf_error *error)
@@ -144,6 +149,7 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->most_targets = pf_kit_most_targets(kit);
     s->window = pf_kit_most_rows(kit) * kit->n_chan;
     s->seed = config ? config->seed : 0;
+    s->rules = config && config->rules ? *config->rules : pf_kit_rules(kit);
     s->joint = s->boundary =
         (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL, (pf_faults)kit->faults};
     lay_out(s, &l, kit);
@@ -251,7 +257,7 @@ static void enter_stage2(pf_session *s)
     s->stage = 2;
     if (!s->alarm) {
         finish(s, PF_DONE_NO_ALARM);
-    } else if (s->recoveries >= s->kit->budget2 || pf__session_available(s) == 0) {
+    } else if (s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0) {
         finish(s, PF_DONE_BUDGET);
     }
 }
@@ -259,20 +265,20 @@ static void enter_stage2(pf_session *s)
 // After every response or skip: is this stage over?
 static void advance(pf_session *s)
 {
-    const pf_kit *k = s->kit;
     if (s->stage == 1) {
-        bool stop = s->alarm && k->stop == PF_STOP_BREAK;
-        bool ready = k->field && pf__session_all_go(s);
-        if (stop || ready || s->opportunities >= k->budget1 || pf__session_available(s) == 0) {
+        bool stop = s->alarm && s->rules.stop == PF_STOP_BREAK;
+        bool ready = s->rules.field && pf__session_all_go(s);
+        if (stop || ready || s->opportunities >= s->rules.budget1 ||
+            pf__session_available(s) == 0) {
             enter_stage2(s);
         }
         if (ready) {
             finish(s, PF_DONE_READY);
         }
     } else if (s->stage == 2) {
-        if (k->field && pf__session_all_go(s)) {
+        if (s->rules.field && pf__session_all_go(s)) {
             finish(s, PF_DONE_READY);
-        } else if (s->recoveries >= k->budget2 || pf__session_available(s) == 0) {
+        } else if (s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0) {
             finish(s, PF_DONE_BUDGET);
         }
     }
@@ -365,9 +371,10 @@ void pf__session_update_odds(pf_session *s, int probe, int n_targets)
 // little that no signature explains, and an amplitude between healthy and dead, each with a wide
 // margin. A frozen or wild sensor fails here instead of counting as healthy. Kits of the paper's
 // suites set no limits.
-static bool plausible(const pf_kit *k, int probe, int target, const pf_match *match)
+static bool plausible(const pf_session *s, int probe, int target, const pf_match *match)
 {
-    if (k->statistic == PF_STATISTIC_NORM || !k->field) {
+    const pf_kit *k = s->kit;
+    if (k->statistic == PF_STATISTIC_NORM || !s->rules.field) {
         return true;
     }
     double z =
@@ -401,7 +408,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         }
         pf_channel_row row = pf_kit_channel(k, at);
         out->score = match->score;
-        out->plausible = plausible(k, probe, at, match);
+        out->plausible = plausible(s, probe, at, match);
         if (!out->plausible) {
             out->usable = false;
             continue;
@@ -560,8 +567,9 @@ static double *at_gains(const pf_session *s, int target)
 static bool shows(const pf_session *s, int probe, int target)
 {
     const pf_kit *k = s->kit;
-    return !k->field || s->matches[target].size >=
-                            PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + target];
+    return !s->rules.field ||
+           s->matches[target].size >=
+               PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + target];
 }
 
 // Makes the other targets say nothing: at every gain as far away as healthy. False: none shows.
@@ -586,7 +594,7 @@ static bool too_far(const pf_session *s, int probe, int n)
     for (int i = 1; i < n; i++) {
         least = s->distance[i] < least ? s->distance[i] : least;
     }
-    return s->kit->field && sqrt(least) > s->kit->distance_limit[probe];
+    return s->rules.field && sqrt(least) > s->kit->distance_limit[probe];
 }
 
 // Whether every probability is one: with one fault they sum to 1, with several each row is below.
@@ -724,30 +732,31 @@ static void close_probe(pf_session *s)
     advance(s);
 }
 
-pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_error *error)
+pf_status pf_session_tell_evidence(pf_session *s, const pf_evidence *e, pf_error *error)
 {
-    if (s->stage != 1 || !s->outstanding) {
-        return pf_fail(error, PF_ERR_STAGE, "no probe of stage 1 is outstanding");
+    bool stage2 = s->stage == 2;
+    if (s->stage == 3 || !s->outstanding) {
+        return pf_fail(error, PF_ERR_STAGE, "no probe is outstanding; ask first");
     }
-    memcpy(s->matches, matches,
-           sizeof *matches * (size_t)pf_kit_probe_targets(s->kit, s->ask.probe, NULL));
-    pf_status status = take_matches(s, s->ask.probe, error);
-    if (status == PF_OK) {
-        close_probe(s);
+    if (stage2 && pf__session_many(s)) {
+        return pf_fail(error, PF_ERR_STAGE,
+                       "with several faults stage 2 needs the response itself");
     }
-    return status;
-}
-
-pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
-                                         pf_error *error)
-{
-    if (s->stage != 2 || !s->outstanding || pf__session_many(s)) {
-        return pf_fail(error, PF_ERR_STAGE, "no probe of stage 2 is outstanding");
+    if (stage2 ? !e->d || (s->rules.field && !e->size) : !e->match) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "evidence: there is none for stage %d", s->stage);
     }
-    int n_targets = pf_kit_probe_targets(s->kit, s->ask.probe, NULL);
-    s->distance[0] = d_nominal;
-    memcpy(s->distance + 1, d, sizeof *d * (size_t)n_targets * (size_t)s->n_grid);
-    pf_status status = take_distances(s, s->ask.probe, error);
+    size_t n_targets = (size_t)pf_kit_probe_targets(s->kit, s->ask.probe, NULL);
+    if (stage2) {
+        s->distance[0] = e->d_nominal;
+        memcpy(s->distance + 1, e->d, sizeof *e->d * n_targets * (size_t)s->n_grid);
+    } else {
+        memcpy(s->matches, e->match, sizeof *e->match * n_targets);
+    }
+    for (size_t t = 0; stage2 && e->size && t < n_targets; t++) {
+        s->matches[t].size = e->size[t];
+    }
+    pf_status status =
+        stage2 ? take_distances(s, s->ask.probe, error) : take_matches(s, s->ask.probe, error);
     if (status == PF_OK) {
         close_probe(s);
     }

@@ -15,6 +15,7 @@ struct pf_session {
     const pf_kit *kit;
     const pf_method *method;
     uint64_t seed;
+    pf_rules rules;
     double threshold;
     int m, n_grid;
     int window;       // largest rows x channels
@@ -97,13 +98,6 @@ static inline bool pf__session_many(const pf_session *s)
 
 // No verdict outlives what it was based on: every task is no-go until asked again.
 void pf__session_forget_answers(pf_session *s);
-
-// Tells the outstanding probe by what was computed from its response before: the matches of its
-// targets, or its discrepancies (targets x gains). For experiments that share one response among
-// methods; everything after these numbers is the same code.
-pf_status pf__session_tell_matches(pf_session *s, const pf_match *matches, pf_error *error);
-pf_status pf__session_tell_discrepancies(pf_session *s, double d_nominal, const double *d,
-                                         pf_error *error);
 
 // The joint belief at the end of stage 1: with the transported severity, or the broad prior.
 void pf__session_boundary(const pf_session *s, pf_joint *joint);

@@ -117,7 +117,7 @@ static pf_status take_memory(pf_check *c, const pf_kit *k, const pf_check_config
         gains[j] = config->gains ? config->gains[j] : 1;
     }
     c->rig.gains = gains;
-    pf_session_config session = {config->method, config->seed};
+    pf_session_config session = {.method = config->method, .seed = config->seed};
     return pf_session_init(&c->session, k, &session, memory, bytes, error);
 }
 

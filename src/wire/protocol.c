@@ -66,7 +66,7 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_k
         pf_protocol_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
-    pf_session_config session = {config->method, config->seed};
+    pf_session_config session = {.method = config->method, .seed = config->seed};
     status = pf_session_init(&d->session, k, &session, d->memory, bytes, error);
     if (status != PF_OK) {
         pf_protocol_destroy(d);

@@ -131,7 +131,7 @@ static void run_kit(const pf_kit *kit, uint64_t seed)
     pf_rng rng;
     pf_rng_init(&rng, pf_key_root(seed));
     for (int i = 0; memory && response && i < kit->n_methods; i++) {
-        pf_session_config config = {pf_kit_method_id(kit, i), seed};
+        pf_session_config config = {.method = pf_kit_method_id(kit, i), .seed = seed};
         demand(pf_session_init(&session, kit, &config, memory, size, NULL) == PF_OK);
         run_session(session, response, &rng);
     }
