@@ -97,11 +97,19 @@ static void test_forecasts(void)
 static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
 {
     const double grid[] = {.4, .5}, reveal[] = {.5, .5};
-    double mass[4] = {gain == .4, gain == .5, 0, 0}, start[3] = {0};
+    double mass[4] = {gain == .4, gain == .5, 0, 0};
+    static double nte[2 * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES];
+    const int32_t task_row[] = {0, 0, 0};
+    pf_flown fallback[2];
     pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
-    pf_kit kit = {.n_tasks = 2, .n_mech = 3, .task_reveal = reveal};
+    pf_kit kit = {.n_tasks = 2,
+                  .n_mech = 3,
+                  .n_chan = pf_plant_get_info(plant)->n_chan,
+                  .task_row = task_row,
+                  .task_reveal = reveal};
     double truth[] = {1, gain, 1};
-    pf_responses responses = {.plant = plant, .kit = &kit, .start = start, .truth = truth};
+    pf_responses responses = {
+        .plant = plant, .kit = &kit, .truth = truth, .nte = nte, .fallback = fallback};
     pf_schedule schedule = {
         .n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
     pf_trial_setup setup = {.alpha = .1, .j_min = .85};
@@ -109,9 +117,11 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         value[i] = 0;
     }
+    CHECK(pf_flight_create(&responses.flight, plant, &kit, &error) == PF_OK);
     if (!CHECK(pf_domain_deploy(&responses, &joint, &schedule, &setup, value, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
+    pf_flight_destroy(responses.flight);
 }
 
 static void test_deployment(void)

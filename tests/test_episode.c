@@ -76,7 +76,7 @@ static void check_episodes(const char *name)
     pf_plant *plant = NULL;
     pf_trial_kits kits = {.n = {0}};
     pf_responses responses = {0};
-    double mass[2 * 64], ret = NAN, regret = NAN;
+    double mass[2 * 64];
     PF_CASE("episodes: tasks of a suite are the policies that their mechanisms own");
     if (!open_kits(name, &plant, &kits, &responses)) {
         return;
@@ -84,7 +84,7 @@ static void check_episodes(const char *name)
     const pf_kit *k = &kits.kit[0];
     const pf_plant_info *info = pf_plant_get_info(plant);
     for (int t = 0; t < 2; t++) {
-        const pf_policy *p = pf_loop_policy(&responses, t);
+        const pf_policy *p = pf_policy_of_task(&responses, t);
         CHECK(p == &info->policies[t] && p->owner == k->use_mech[k->task_use[t]]);
         CHECK(k->task_use[t + 1] - k->task_use[t] == 1);
         double nu = info->reveal ? info->reveal[t] : .5,
@@ -101,20 +101,22 @@ static void check_episodes(const char *name)
                            &(double){.5});
         pf_joint joint = sure(k, mass, 2, half);
         double best = direct_score(&responses, 1, 0, 1, 1);
-        CHECK(pf_loop_fly(&responses, &joint, 1, false, &ret, &regret, NULL) == PF_OK);
-        CHECK_NEAR(regret, best - direct_score(&responses, 1, 2, .5, 1), 0);
-        CHECK_NEAR(ret, exp(-fmax(regret, 0) / info->policies[1].norm), 1e-15);
-        CHECK(pf_loop_fly(&responses, &joint, 1, true, &ret, &regret, NULL) == PF_OK);
-        CHECK_NEAR(regret, best - direct_score(&responses, 1, 2, .5, 2), 0);
+        pf_flown flown;
+        CHECK(pf_responses_realise(&responses, 1, NULL, &flown, NULL) == PF_OK);
+        CHECK_NEAR(flown.regret, best - direct_score(&responses, 1, 2, .5, 1), 0);
+        CHECK_NEAR(flown.ret, exp(-fmax(flown.regret, 0) / info->policies[1].norm), 1e-15);
+        const double twice[] = {1, 1, 2};
+        CHECK(pf_responses_realise(&responses, 1, twice, &flown, NULL) == PF_OK);
+        CHECK_NEAR(flown.regret, best - direct_score(&responses, 1, 2, .5, 2), 0);
         // a correction of 2 fits into the limits and is all that half a gain needs
-        CHECK_NEAR(regret, 0, 1e-9 * fabs(best));
+        CHECK_NEAR(flown.regret, 0, 1e-9 * fabs(best));
         pf_prediction p;
-        CHECK(pf_loop_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
-        CHECK_NEAR(p.mean, ret, 1e-12);
+        CHECK(pf_policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
+        CHECK_NEAR(p.mean, flown.ret, 1e-12);
         CHECK_NEAR(p.lower, p.mean, 1e-6);
         // sure of the wrong mechanism: the prediction is of a correction that does harm
         joint = sure(k, mass, 1, 0);
-        CHECK(pf_loop_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
+        CHECK(pf_policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
         double scored = direct_score(&responses, 1, 1, k->grid[0], 1 / k->grid[0]);
         CHECK_NEAR(p.mean, exp(-fmax(best - scored, 0) / info->policies[1].norm), 1e-12);
     }

@@ -6,6 +6,7 @@
 #include "calibrate/plan.h"
 #include "bench/responses.h"
 #include "bench/trial.h"
+#include "run/run_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,32 +40,46 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     return good;
 }
 
-// NTE of a task at a share by a rollout of its own.
-static double direct_nte(pf_responses *b, int task, int member, double share)
+// One rollout of a task from the trial's start.
+static const double *direct_roll(pf_responses *r, int task, const double *gains, int member,
+                                 bool moves)
 {
-    const pf_kit *k = b->kit;
-    static double out[4096];
-    double gains[PF_MECH_MAX], sum = 0;
-    int rows = pf_kit_task_rows(k, task);
+    static double out[3][4096], zero[4096];
+    double start[PF_STATE_MAX];
+    const pf_kit *k = r->kit;
+    const char *name = pf_plant_get_info(r->plant)->name;
+    double *to = out[!moves ? 0 : gains ? 1 : 2];
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(r->seed, name, r->trial, PF_PURPOSE_TASK, 0);
+    CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.start = start}, NULL) == PF_OK);
+    roll.start = start;
+    roll.key = pf_key_stream(r->seed, name, r->trial, PF_PURPOSE_MEMBER, (uint64_t)member);
+    roll.gains = gains;
+    roll.rows = pf_kit_task_rows(k, task);
+    roll.command = moves ? k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech : zero;
+    roll.disturbance = gains != NULL;
+    CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.output = to}, NULL) == PF_OK);
+    return to;
+}
+
+// NTE of a task at a share by rollouts of its own.
+static double direct_nte(pf_responses *r, int task, int member, double share)
+{
+    const pf_kit *k = r->kit;
+    double gains[PF_MECH_MAX], sum = 0, energy = 0;
     for (int j = 0; j < k->n_mech; j++) {
         gains[j] = 1;
     }
     gains[k->use_mech[k->task_use[task]]] = share;
-    pf_roll roll = pf_roll_default();
-    roll.start = b->start;
-    roll.key = pf_key_stream(b->seed, pf_plant_get_info(b->plant)->name, b->trial,
-                             PF_PURPOSE_MEMBER, (uint64_t)member);
-    roll.gains = gains;
-    roll.rows = rows;
-    roll.command = k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
-    roll.disturbance = true;
-    CHECK(pf_plant_roll(b->plant, &roll, &(pf_trace){.output = out}, NULL) == PF_OK);
-    const double *reference = b->reference + (size_t)task * b->task_window;
-    for (int i = 0; i < rows * k->n_chan; i++) {
-        double d = (out[i] - reference[i]) / k->return_scale[i % k->n_chan];
-        sum += d * d;
+    const double *out = direct_roll(r, task, gains, member, true);
+    const double *reference = direct_roll(r, task, NULL, 0, true);
+    const double *still = direct_roll(r, task, NULL, 0, false);
+    for (int i = 0; i < pf_kit_task_rows(k, task) * k->n_chan; i++) {
+        double scale = k->return_scale[i % k->n_chan];
+        sum += (out[i] - reference[i]) / scale * ((out[i] - reference[i]) / scale);
+        energy += (reference[i] - still[i]) / scale * ((reference[i] - still[i]) / scale);
     }
-    return sum / b->energy[task];
+    return sum / energy;
 }
 
 // The parabola through the nodes against the physics: what a predicted return may be off by.
@@ -120,16 +135,18 @@ static void check_bad_returns(void)
         double share = i == 0 ? .5 : .55, nte = -1;
         pf_responses_start(&responses, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
         CHECK(pf_responses_nte(&responses, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
-        double energy = responses.energy[0], start = responses.start[0];
-        responses.energy[0] = 0;
+        // an error that cannot be scaled, and a start that no plant takes
+        double *scale = (double *)(uintptr_t)kit.return_scale, kept_scale = scale[0];
+        double *start = (double *)(uintptr_t)pf__flight_state(responses.flight), kept = start[0];
+        scale[0] = 0;
         nte = -1;
         CHECK(pf_responses_nte(&responses, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE &&
               nte == -1);
         CHECK_CONTAINS(error.text, "its tracking error is not finite");
-        responses.energy[0] = energy;
-        responses.start[0] = NAN;
+        scale[0] = kept_scale;
+        start[0] = NAN;
         CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
-        responses.start[0] = start;
+        start[0] = kept;
         CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
     }
     pf_responses_free(&responses);

@@ -285,7 +285,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     if (status != PF_OK) {
         return status;
     }
-    pf_loop_tasks(plan, pf_plant_get_info(r->plant));
+    pf_policy_tasks(plan, pf_plant_get_info(r->plant));
     if (pf_plant_get_info(r->plant)->n_metrics > 0) {
         set_candidates(plan);
     }

@@ -69,16 +69,6 @@ void pf_predictions_keep(pf_predictions *m, const double *start, const pf_hypoth
 
 // --- responses of one trial
 
-static int most_task_rows(const pf_kit *k)
-{
-    int most = 0;
-    for (int t = 0; t < k->n_tasks; t++) {
-        int rows = pf_kit_task_rows(k, t);
-        most = rows > most ? rows : most;
-    }
-    return most;
-}
-
 // What only a learned model needs.
 static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *error)
 {
@@ -89,8 +79,14 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
         return PF_OK;
     }
     r->n_members = pf_model_get_info(model)->n_members;
-    size_t responses = PF_RESPONSES_NODES * r->task_window;
-    r->table = pf_arena_take(&r->arena, responses + pf_model_scratch(model, PF_RESPONSES_NODES),
+    size_t rows = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        size_t own = (size_t)pf_kit_task_rows(k, t);
+        rows = own > rows ? own : rows;
+    }
+    r->table = pf_arena_take(&r->arena,
+                             PF_RESPONSES_NODES * rows * (size_t)k->n_chan +
+                                 pf_model_scratch(model, PF_RESPONSES_NODES),
                              sizeof(double));
     r->table_gains =
         pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k->n_mech, sizeof(double));
@@ -107,9 +103,7 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     r->plant = plant;
     r->kit = k;
     size_t probes = (size_t)k->n_probes, tasks = (size_t)k->n_tasks, d = sizeof(double);
-    size_t task_rows = (size_t)most_task_rows(k), probe_rows = (size_t)pf_kit_most_rows(k);
-    size_t rows = task_rows > probe_rows ? task_rows : probe_rows, chan = (size_t)k->n_chan;
-    r->task_window = task_rows * chan;
+    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
     r->evidence =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
     r->recovery =
@@ -119,27 +113,21 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     pf_match *matches =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
     r->nte = pf_arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
-    r->fallback = pf_arena_take(&r->arena, tasks, d);
-    r->energy = pf_arena_take(&r->arena, tasks, d);
-    r->reference = pf_arena_take(&r->arena, tasks * r->task_window, d);
-    size_t states = (size_t)pf_plant_get_info(plant)->n_state + 1;
-    r->start = pf_arena_take(&r->arena, states, d);
-    r->initial = pf_arena_take(&r->arena, chan, d);
+    r->fallback = pf_arena_take(&r->arena, tasks, sizeof *r->fallback);
     r->gains = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
     r->truth = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
-    r->signatures = pf_arena_take(&r->arena, most * probe_rows * chan, d);
+    r->signatures = pf_arena_take(&r->arena, most * window, d);
     r->scratch = pf_arena_take(&r->arena, pf_match_scratch((int)most), d);
     r->begin = pf_arena_take(&r->arena, (size_t)k->n_state + 1, d);
     pf_status status = take_model(r, model, error);
     status = status ? status : pf_predictor_create(&r->predictor, k, plant, model, error);
-    r->response = pf_arena_take(&r->arena, rows * chan, d);
-    r->nominal = pf_arena_take(&r->arena, rows * chan, d);
-    r->predicted = pf_arena_take(&r->arena, rows * chan, d);
-    r->residual = pf_arena_take(&r->arena, rows * chan, d);
-    r->zero_command = pf_arena_take(&r->arena, rows * (size_t)k->n_mech, d);
+    status = status ? status : pf_flight_create(&r->flight, plant, k, error);
+    r->response = pf_arena_take(&r->arena, window, d);
+    r->nominal = pf_arena_take(&r->arena, window, d);
+    r->predicted = pf_arena_take(&r->arena, window, d);
+    r->residual = pf_arena_take(&r->arena, window, d);
     if (status == PF_OK && pf_plant_is_process(pf_plant_get_info(plant)->name)) {
-        status =
-            pf_predictions_init(&r->predictions, &r->arena, k->n_state, probe_rows * chan, error);
+        status = pf_predictions_init(&r->predictions, &r->arena, k->n_state, window, error);
     }
     if (status == PF_OK && r->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
@@ -169,6 +157,8 @@ pf_status pf_responses_pool(pf_responses *r, pf_error *error)
 void pf_responses_free(pf_responses *r)
 {
     pf_predictor_destroy(&r->predictor);
+    pf_flight_destroy(r->flight);
+    r->flight = NULL;
     pf_arena_free(&r->arena);
 }
 
@@ -353,110 +343,61 @@ pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty
 
 // --- tasks
 
-static pf_status roll_task(pf_responses *r, int task, pf_roll *roll, double *out, pf_error *error)
+pf_status pf_responses_start_tasks(pf_responses *r, pf_error *error)
 {
-    roll->rows = pf_kit_task_rows(r->kit, task);
-    r->rolls++;
-    return pf_plant_roll(r->plant, roll, &(pf_trace){.output = out}, error);
-}
-
-static const double *task_command(const pf_kit *k, int task)
-{
-    return k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
-}
-
-// One start for all tasks of the trial, and the undisturbed reference of each.
-static pf_status start_tasks(pf_responses *r, pf_error *error)
-{
-    const pf_kit *k = r->kit;
-    pf_roll reset = pf_roll_default();
-    reset.key = pf_responses_stream(r, PF_PURPOSE_TASK, 0);
-    reset.command = r->zero_command;
-    pf_trace trace = {.start = r->start, .initial = r->initial};
-    pf_status status = pf_plant_roll(r->plant, &reset, &trace, error);
-    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
-        double *reference = r->reference + (size_t)t * r->task_window;
-        pf_roll roll = pf_roll_default();
-        roll.start = r->start;
-        roll.command = r->zero_command;
-        status = roll_task(r, t, &roll, r->nominal, error);
-        if (status == PF_OK) {
-            roll.command = task_command(k, t);
-            status = roll_task(r, t, &roll, reference, error);
-        }
-        r->energy[t] = pf_tracking_distance(pf_kit_task_rows(k, t), k->n_chan, k->return_scale,
-                                            reference, r->nominal);
-        r->fallback[t] = NAN;
-        if (status == PF_OK && !(r->energy[t] > 0)) {
-            status = pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel",
-                             pf_kit_task_name(k, t));
-        }
+    if (r->started) {
+        return PF_OK;
     }
-    for (int i = 0; i < k->n_tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES; i++) {
+    for (int i = 0; i < r->kit->n_tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES; i++) {
         r->nte[i] = NAN;
     }
+    for (int t = 0; t < r->kit->n_tasks; t++) {
+        r->fallback[t].ret = NAN;
+    }
+    r->rolls++;
+    pf_status status =
+        pf_flight_start(r->flight, pf_responses_stream(r, PF_PURPOSE_TASK, 0), error);
     r->started = status == PF_OK;
     return status;
 }
 
-// A member of a learned model at every node in one request, against the recorded reference.
-static pf_status model_nodes(pf_responses *r, int task, int member, pf_error *error)
+pf_status pf_responses_fly(pf_responses *r, const pf_attempt *attempt, pf_flown *flown,
+                           pf_error *error)
 {
-    const pf_kit *k = r->kit;
-    int rows = pf_kit_task_rows(k, task), j = k->use_mech[k->task_use[task]];
-    const double *reference = r->reference + (size_t)task * r->task_window;
-    double *nte = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES];
-    for (int i = 0; i < PF_RESPONSES_NODES * k->n_mech; i++) {
-        r->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
-    }
-    pf_model_request request = {r->initial, task_command(k, task), rows, PF_RESPONSES_NODES,
-                                r->table_gains};
-    pf_status status =
-        pf_model_roll(r->model, member, &request, r->table + PF_RESPONSES_NODES * r->task_window,
-                      r->table, error);
-    for (int n = 0; n < PF_RESPONSES_NODES && status == PF_OK; n++) {
-        nte[n] =
-            pf_tracking_distance(rows, k->n_chan, k->return_scale,
-                                 r->table + (size_t)n * (size_t)(rows * k->n_chan), reference) /
-            r->energy[task];
-    }
-    return status;
+    pf_status status = pf_responses_start_tasks(r, error);
+    r->rolls++;
+    return status ? status : pf_flight_fly(r->flight, attempt, flown, error);
 }
 
 static pf_status node(pf_responses *r, int task, int member, int n, double *value, pf_error *error)
 {
     const pf_kit *k = r->kit;
-    double *nte = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES + n];
-    *value = *nte;
-    if (!isnan(*nte)) {
-        return PF_OK;
+    double *nodes = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES];
+    int j = k->use_mech[k->task_use[task]];
+    pf_status status = PF_OK;
+    if (isnan(nodes[n]) && r->model) {
+        // a member at every node in one request
+        for (int i = 0; i < PF_RESPONSES_NODES * k->n_mech; i++) {
+            r->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
+        }
+        status = pf_flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES,
+                                  r->table_gains, r->table, nodes, error);
+    } else if (isnan(nodes[n])) {
+        pf_attempt attempt = {.task = task,
+                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member),
+                              .gains = set_gains(r, j, n / 8.0)};
+        pf_flown flown;
+        status = pf_responses_fly(r, &attempt, &flown, error);
+        nodes[n] = status == PF_OK ? flown.nte : NAN;
     }
-    if (r->model) {
-        pf_status status = model_nodes(r, task, member, error);
-        *value = *nte;
-        return status;
-    }
-    pf_roll roll = pf_roll_default();
-    roll.start = r->start;
-    roll.key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member);
-    roll.gains = set_gains(r, k->use_mech[k->task_use[task]], n / 8.0);
-    roll.command = task_command(k, task);
-    roll.disturbance = true;
-    pf_status status = roll_task(r, task, &roll, r->response, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    const double *reference = r->reference + (size_t)task * r->task_window;
-    *nte = pf_tracking_distance(roll.rows, k->n_chan, k->return_scale, r->response, reference) /
-           r->energy[task];
-    *value = *nte;
-    return PF_OK;
+    *value = nodes[n];
+    return status;
 }
 
 pf_status pf_responses_nte(pf_responses *r, int task, int member, double share, double *nte,
                            pf_error *error)
 {
-    pf_status status = r->started ? PF_OK : start_tasks(r, error);
+    pf_status status = pf_responses_start_tasks(r, error);
     if (status != PF_OK) {
         return status;
     }
@@ -482,43 +423,21 @@ pf_status pf_responses_nte(pf_responses *r, int task, int member, double share, 
     return PF_OK;
 }
 
-pf_status pf_responses_fly(pf_responses *r, int task, double correction, double *ret,
-                           pf_error *error)
+pf_status pf_responses_realise(pf_responses *r, int task, const double *corrections,
+                               pf_flown *flown, pf_error *error)
 {
-    const pf_kit *k = r->kit;
-    pf_status status = r->started ? PF_OK : start_tasks(r, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    if (correction == 1 && !isnan(r->fallback[task])) {
-        *ret = r->fallback[task];
+    pf_attempt attempt = {.task = task,
+                          .key = pf_responses_stream(r, PF_PURPOSE_TASK, 1),
+                          .gains = r->truth,
+                          .corrections = corrections};
+    pf_status status = pf_responses_start_tasks(r, error);
+    if (status == PF_OK && !corrections && !isnan(r->fallback[task].ret)) {
+        *flown = r->fallback[task];
         return PF_OK;
     }
-    int j = k->use_mech[k->task_use[task]], rows = pf_kit_task_rows(k, task);
-    const double *command = task_command(k, task);
-    for (int i = 0; i < rows * k->n_mech; i++) {
-        int mechanism = i % k->n_mech;
-        r->zero_command[i] = mechanism == j
-                                 ? pf_corrected_command(command[i], correction, k->lo[j], k->hi[j])
-                                 : command[i];
-    }
-    pf_roll roll = pf_roll_default();
-    roll.start = r->start;
-    roll.key = pf_responses_stream(r, PF_PURPOSE_TASK, 1);
-    roll.gains = r->truth;
-    roll.command = r->zero_command;
-    roll.disturbance = true;
-    status = roll_task(r, task, &roll, r->response, error);
-    memset(r->zero_command, 0, sizeof(double) * (size_t)rows * (size_t)k->n_mech);
-    if (status != PF_OK) {
-        return status;
-    }
-    const double *reference = r->reference + (size_t)task * r->task_window;
-    *ret =
-        pf_return(pf_tracking_distance(rows, k->n_chan, k->return_scale, r->response, reference) /
-                  r->energy[task]);
-    if (correction == 1) {
-        r->fallback[task] = *ret;
+    status = status ? status : pf_responses_fly(r, &attempt, flown, error);
+    if (status == PF_OK && !corrections) {
+        r->fallback[task] = *flown;
     }
     return status;
 }

@@ -9,7 +9,6 @@
 #include "preflight/plant.h"
 #include "preflight/predictor.h"
 #include "preflight/session.h"
-#include "responses.h"
 #include "preflight/run.h"
 
 #include <stdbool.h>
@@ -88,23 +87,18 @@ typedef struct pf_responses {
     pf_stage1_answer *evidence; // opportunities x probes x (healthy, faulty)
     pf_stage2_answer *recovery; // recoveries x probes x (healthy, faulty)
     double *nte;                // tasks x members x nodes, NaN: not yet
-    double *fallback;           // tasks: realised return uncorrected, NaN: not yet
-    double *energy;             // tasks: of reference minus free response
-    double *reference;          // tasks x longest window
-    double *start;              // of the tasks
-    double *initial;            // channels there
+    pf_flown *fallback;         // tasks: realised uncorrected, return NaN: not yet
     double *table;              // responses of a member at every node, and its work space
     double *table_gains;        // nodes x mechanisms
     bool started;
-    size_t task_window;
     pf_predictions predictions; // of a process
     double *pool;               // starts that alarm trials of a calm plant share. Nullable.
     bool *pool_known;
 
     pf_predictor predictor;
+    pf_flight *flight;                                                 // of the tasks
     double *gains, *begin, *response, *nominal, *predicted, *residual; // work space
-    double *zero_command;
-    double *signatures, *scratch; // of the largest probe
+    double *signatures, *scratch;                                      // of the largest probe
 } pf_responses;
 
 // Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all
@@ -139,9 +133,15 @@ pf_status pf_responses_stage2(pf_responses *responses, int index, int probe, boo
 pf_status pf_responses_nte(pf_responses *responses, int task, int member, double share, double *nte,
                            pf_error *error);
 
-// Realised return of a task under a correction of its mechanism.
-pf_status pf_responses_fly(pf_responses *responses, int task, double correction, double *ret,
+// One start for all tasks of the trial.
+pf_status pf_responses_start_tasks(pf_responses *responses, pf_error *error);
+// Flies a task from there.
+pf_status pf_responses_fly(pf_responses *responses, const pf_attempt *attempt, pf_flown *flown,
                            pf_error *error);
+// The same on the trial's own machine, once the change has happened; corrections are Nullable:
+// none.
+pf_status pf_responses_realise(pf_responses *responses, int task, const double *corrections,
+                               pf_flown *flown, pf_error *error);
 
 // What the nominal trials of an alarm calibration said, by trial, opportunity and probe. Kits that
 // differ in bins, episodes, methods or what tasks are worth put the same questions to the same

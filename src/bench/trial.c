@@ -5,6 +5,8 @@
 #include "preflight/recovery.h"
 #include "preflight/rng.h"
 
+#include "run/run_impl.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +126,7 @@ pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
 
 // --- closed loops as tasks
 
-void pf_loop_tasks(pf_plan *plan, const pf_plant_info *info)
+void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info)
 {
     for (int t = 0; t < plan->n_tasks; t++) {
         // the plan is ours: its memory is writable
@@ -141,110 +143,60 @@ void pf_loop_tasks(pf_plan *plan, const pf_plant_info *info)
     }
 }
 
-static int policy_index(const pf_responses *r, int task)
+const pf_policy *pf_policy_of_task(const pf_responses *r, int task)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
     const char *name = pf_kit_task_policy(r->kit, task);
     for (int i = 0; name[0] && i < info->n_policies; i++) {
         if (info->policies[i].norm > 0 && strcmp(info->policies[i].name, name) == 0) {
-            return i;
+            return &info->policies[i];
         }
     }
-    return -1;
+    return NULL;
 }
 
-const pf_policy *pf_loop_policy(const pf_responses *r, int task)
+// What the joint belief asks of every mechanism.
+static void all_corrections(const pf_joint *joint, double *corrections)
 {
-    int i = policy_index(r, task);
-    return i >= 0 ? &pf_plant_get_info(r->plant)->policies[i] : NULL;
-}
-
-// A task's episodes from the trial's known start.
-typedef struct loop {
-    pf_responses *responses;
-    const pf_policy *policy;
-    int index;
-    double start[PF_STATE_MAX];
-    double gains[PF_MECH_MAX], correction[PF_MECH_MAX];
-    double best; // the nominal score, undisturbed
-} loop;
-
-static pf_status loop_score(loop *e, pf_key key, bool disturbance, double *out, pf_error *error)
-{
-    pf_roll roll = pf_roll_default();
-    roll.key = key;
-    roll.start = e->start;
-    roll.gains = e->gains;
-    roll.correction = e->correction;
-    roll.policy = e->index;
-    roll.rows = e->policy->rows;
-    roll.disturbance = disturbance;
-    e->responses->rolls++;
-    return pf_plant_roll(e->responses->plant, &roll, &(pf_trace){.score = out}, error);
-}
-
-static void set_all(double *values, int n, double value)
-{
-    for (int j = 0; j < n; j++) {
-        values[j] = value;
+    corrections[0] = 1;
+    for (int j = 1; j <= joint->m; j++) {
+        pf_moments moments = pf_joint_moments(joint, j);
+        corrections[j] = pf_correction(&moments);
     }
 }
 
-// The start, the nominal score from it, and the corrections that the joint belief asks for.
-static pf_status loop_begin(loop *e, pf_responses *r, const pf_joint *joint, int task,
-                            bool corrected, pf_error *error)
+pf_status pf_policy_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
+                            pf_prediction *out, pf_error *error)
 {
-    int n_mech = r->kit->n_mech;
-    e->responses = r;
-    e->index = policy_index(r, task);
-    e->policy = pf_loop_policy(r, task);
+    int n_grid = joint->n_grid, n = 1 + joint->m * n_grid;
+    double gains[PF_MECH_MAX], corrections[PF_MECH_MAX];
     if (r->model) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
                        "task '%s' is a closed loop; a learned model predicts open loops only",
                        pf_kit_task_name(r->kit, task));
     }
-    pf_roll reset = pf_roll_default();
-    reset.key = pf_responses_stream(r, PF_PURPOSE_TASK, 0);
-    reset.policy = e->index;
-    pf_status status = pf_plant_roll(r->plant, &reset, &(pf_trace){.start = e->start}, error);
-    set_all(e->gains, n_mech, 1);
-    set_all(e->correction, n_mech, 1);
-    status = status ? status : loop_score(e, reset.key, false, &e->best, error);
-    for (int j = 1; j < n_mech && corrected; j++) {
-        pf_moments moments = pf_joint_moments(joint, j);
-        e->correction[j] = pf_correction(&moments);
-    }
-    return status;
-}
-
-static double loop_return(const loop *e, double scored)
-{
-    return pf_return(fmax(e->best - scored, 0) / e->policy->norm);
-}
-
-pf_status pf_loop_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
-                          pf_prediction *out, pf_error *error)
-{
-    int n_grid = joint->n_grid, n = 1 + joint->m * n_grid;
-    loop e;
     double *probability = calloc((size_t)n * (size_t)(1 + r->n_members), sizeof(double));
     if (!probability) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a predicted return");
     }
     double *returns = probability + n;
-    pf_status status = loop_begin(&e, r, joint, task, true, error);
+    pf_status status = PF_OK;
+    all_corrections(joint, corrections);
     probability[0] = joint->nominal;
     memcpy(probability + 1, joint->mass, sizeof(double) * (size_t)(n - 1));
     for (int i = 0; i < r->n_members * n && status == PF_OK; i++) {
-        int hypothesis = i % n, cell = hypothesis - 1;
-        double scored = 0;
-        set_all(e.gains, r->kit->n_mech, 1);
-        if (hypothesis > 0) {
-            e.gains[1 + cell / n_grid] = joint->grid[cell % n_grid];
+        int hypothesis = i % n;
+        for (int j = 0; j < r->kit->n_mech; j++) {
+            bool changed = hypothesis > 0 && j == 1 + (hypothesis - 1) / n_grid;
+            gains[j] = changed ? joint->grid[(hypothesis - 1) % n_grid] : 1;
         }
-        status =
-            loop_score(&e, pf_responses_stream(r, PF_PURPOSE_MEMBER, i / n), true, &scored, error);
-        returns[i] = status == PF_OK ? loop_return(&e, scored) : 0;
+        pf_attempt attempt = {.task = task,
+                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, i / n),
+                              .gains = gains,
+                              .corrections = corrections};
+        pf_flown flown;
+        status = pf_responses_fly(r, &attempt, &flown, error);
+        returns[i] = flown.ret;
     }
     if (status == PF_OK) {
         *out = pf_predict_return(r->n_members, n, probability, returns, alpha);
@@ -253,27 +205,7 @@ pf_status pf_loop_predict(pf_responses *r, const pf_joint *joint, int task, doub
     return status;
 }
 
-pf_status pf_loop_fly(pf_responses *r, const pf_joint *joint, int task, bool corrected, double *ret,
-                      double *regret, pf_error *error)
-{
-    loop e;
-    double scored = 0;
-    pf_status status = loop_begin(&e, r, joint, task, corrected, error);
-    if (status == PF_OK) {
-        // the truth once the change has happened
-        memcpy(e.gains, r->truth, sizeof(double) * (size_t)r->kit->n_mech);
-        status = loop_score(&e, pf_responses_stream(r, PF_PURPOSE_TASK, 1), true, &scored, error);
-    }
-    if (status == PF_OK) {
-        *ret = loop_return(&e, scored);
-        *regret = e.best - scored;
-    }
-    return status;
-}
-
 // --- plants with measures of their own
-
-enum { METRICS_MAX = 32 };
 
 // One deployment.
 typedef struct deployment {
@@ -303,28 +235,10 @@ static void set_hypotheses(deployment *d, const pf_joint *joint)
     }
     d->probability[d->n - 1] = 0;
     memcpy(&d->gains[(d->n - 1) * mech], d->responses->truth, sizeof(double) * (size_t)mech);
+    all_corrections(joint, d->correction);
     for (int j = 0; j < mech; j++) {
-        d->none[j] = d->correction[j] = 1;
-        if (j > 0) {
-            pf_moments moments = pf_joint_moments(joint, j);
-            d->correction[j] = pf_correction(&moments);
-        }
+        d->none[j] = 1;
     }
-}
-
-// One start for all tasks of the trial.
-static pf_status domain_start(deployment *d, pf_error *error)
-{
-    pf_responses *b = d->responses;
-    if (b->started) {
-        return PF_OK;
-    }
-    pf_roll reset = pf_roll_default();
-    reset.key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 0);
-    b->rolls++;
-    pf_status status = pf_plant_roll(b->plant, &reset, &(pf_trace){.start = b->start}, error);
-    b->started = status == PF_OK;
-    return status;
 }
 
 static int policy_of(const deployment *d, int task)
@@ -336,16 +250,14 @@ static int policy_of(const deployment *d, int task)
 static pf_status domain_fly(deployment *d, int task, const double *correction, double *metrics,
                             pf_error *error)
 {
-    pf_roll roll = pf_roll_default();
-    roll.start = d->responses->start;
-    roll.key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 1);
-    roll.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
-    roll.policy = policy_of(d, task);
-    roll.rows = d->info->policies[roll.policy].rows;
-    roll.correction = correction;
-    roll.disturbance = true;
-    d->responses->rolls++;
-    return pf_plant_roll(d->responses->plant, &roll, &(pf_trace){.metrics = metrics}, error);
+    pf_attempt attempt = {.task = task,
+                          .variant = d->setup->variant,
+                          .key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 1),
+                          .gains = d->responses->truth,
+                          .corrections = correction,
+                          .metrics = metrics};
+    pf_flown flown;
+    return pf_responses_fly(d->responses, &attempt, &flown, error);
 }
 
 static void tell_metrics(deployment *d, const double *metrics)
@@ -367,7 +279,7 @@ static pf_status tell_asked(deployment *d, bool go, const double *deployed, pf_e
     } asked[] = {{"shortfall", PF_METRIC_asked_shortfall},
                  {"ramp_infeasible", PF_METRIC_asked_infeasible},
                  {"ramp_excess", PF_METRIC_asked_excess}};
-    double flown[METRICS_MAX];
+    double flown[PF_METRICS_MAX];
     pf_status status = PF_OK;
     bool known = go;
     for (int i = 1; i < d->info->n_metrics && status == PF_OK; i++) {
@@ -437,9 +349,9 @@ static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf
 
 static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
 {
-    double metrics[METRICS_MAX];
+    double metrics[PF_METRICS_MAX];
     pf_forecast f = {.key = pf_responses_stream(d->responses, PF_PURPOSE_MEMBER, 0),
-                     .start = d->responses->start,
+                     .start = pf__flight_state(d->responses->flight),
                      .policy = policy_of(d, task),
                      .correction = d->correction,
                      .n = d->n,
@@ -481,7 +393,7 @@ static pf_status deploy_all(deployment *d, pf_error *error)
     const pf_kit *k = d->responses->kit;
     double selective = 0, changed_return = 1;
     int abstained = 0;
-    pf_status status = domain_start(d, error);
+    pf_status status = pf_responses_start_tasks(d->responses, error);
     d->value[PF_METRIC_contracts] = d->value[PF_METRIC_safe_ready] = 0;
     for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
         double ret = 0;
@@ -508,7 +420,7 @@ pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
     deployment d = {
         .responses = responses, .schedule = schedule, .setup = setup, .info = info, .value = value};
     int m = info->n_mech - 1;
-    if (info->n_metrics > METRICS_MAX || info->n_policies < m * (setup->variant + 1)) {
+    if (info->n_metrics > PF_METRICS_MAX || info->n_policies < m * (setup->variant + 1)) {
         return pf_fail(error, PF_ERR_UNSUPPORTED, "plant %s has no such variant of its tasks",
                        info->name);
     }
@@ -644,8 +556,8 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
                               pf_prediction *out, pf_error *error)
 {
     const pf_kit *k = p->responses->kit;
-    if (pf_loop_policy(p->responses, task)) {
-        return pf_loop_predict(p->responses, joint, task, p->setup->alpha, out, error);
+    if (pf_policy_of_task(p->responses, task)) {
+        return pf_policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
     }
     int j = k->use_mech[k->task_use[task]], n = k->n_grid + 1;
     double probability[MOST_GRID + 1], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 1)];
@@ -682,20 +594,31 @@ static void count_deployed(play *p, bool changed, bool violated, bool false_read
     }
 }
 
-// Flies a task: corrected, or as the fallback. A closed loop also has a regret in its own units.
+// Flies a task: corrected, or as the fallback. A closed loop may use every mechanism, so every
+// correction is in it; it also has a regret in its own units.
 static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double correction,
                      double *ret, pf_error *error)
 {
-    const pf_policy *policy = pf_loop_policy(p->responses, task);
-    if (!policy) {
-        return pf_responses_fly(p->responses, task, go ? correction : 1, ret, error);
+    const pf_kit *k = p->responses->kit;
+    const pf_policy *policy = pf_policy_of_task(p->responses, task);
+    double corrections[PF_MECH_MAX];
+    pf_flown flown;
+    if (policy) {
+        all_corrections(joint, corrections);
+    } else {
+        for (int j = 0; j < k->n_mech; j++) {
+            corrections[j] = j == k->use_mech[k->task_use[task]] ? correction : 1;
+        }
     }
-    double regret = 0;
-    bool changed = pf_schedule_fault(p->schedule, policy->owner) >= 0;
-    pf_status status = pf_loop_fly(p->responses, joint, task, go, ret, &regret, error);
-    int metric = policy->regret ? pf_metric_find(policy->regret) : -1;
-    if (metric >= 0 && (changed || p->schedule->nominal)) {
-        p->value[metric] = changed ? regret : 0;
+    pf_status status =
+        pf_responses_realise(p->responses, task, go ? corrections : NULL, &flown, error);
+    *ret = flown.ret;
+    int metric = policy && policy->regret ? pf_metric_find(policy->regret) : -1;
+    if (metric >= 0) {
+        bool changed = pf_schedule_fault(p->schedule, policy->owner) >= 0;
+        if (changed || p->schedule->nominal) {
+            p->value[metric] = changed ? flown.regret : 0;
+        }
     }
     return status;
 }

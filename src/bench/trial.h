@@ -141,20 +141,15 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
 
 // Makes the owned, scored policies of a plant the tasks of the suites' plan: the task of mechanism
 // j is the policy that j owns.
-void pf_loop_tasks(pf_plan *plan, const pf_plant_info *info);
+void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info);
 
 // The policy of a task that is one; NULL: an open loop.
-const pf_policy *pf_loop_policy(const pf_responses *responses, int task);
+const pf_policy *pf_policy_of_task(const pf_responses *responses, int task);
 
 // Predicted return under the posterior's corrections: hypotheses "nothing changed" and each
 // mechanism at each grid gain.
-pf_status pf_loop_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
-                          pf_prediction *out, pf_error *error);
-
-// What the task realises with the posterior's corrections, or without any; regret in the score's
-// own units.
-pf_status pf_loop_fly(pf_responses *responses, const pf_joint *joint, int task, bool corrected,
-                      double *ret, double *regret, pf_error *error);
+pf_status pf_policy_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
+                            pf_prediction *out, pf_error *error);
 
 // The end of a trial on a plant with measures of its own: every task is forecast by the plant's
 // twin under every hypothesis with all corrections in the policy, decided, and flown in the

@@ -18,4 +18,7 @@ void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double s
 // Whether the plant told its channels before the first command, as a learned model needs.
 pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
 
+// The state where all tasks of a flight start: n_state of the plant.
+const double *pf__flight_state(const pf_flight *flight);
+
 #endif

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/run.h"
+#include "run_impl.h"
 
 #include "host/arena.h"
 #include "preflight/recovery.h"
@@ -79,6 +79,11 @@ pf_status pf_flight_start(pf_flight *f, pf_key reset, pf_error *error)
     }
     pf_trace trace = {.start = f->start, .initial = f->initial};
     return pf_plant_roll(f->plant, &roll, &trace, error);
+}
+
+const double *pf__flight_state(const pf_flight *f)
+{
+    return f->start;
 }
 
 static const double *task_command(const pf_kit *k, int task)
