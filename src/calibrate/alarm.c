@@ -124,7 +124,20 @@ static int draw_opportunities(const pf_plan *plan, uint64_t trial)
     return (reveal - 1) / plan->reveal_period;
 }
 
-pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error)
+static pf_status drive_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+{
+    const pf_source *source = self;
+    const pf_predictor *predictor = NULL;
+    pf_machine machine = source->machine(source->self, t->worker, &predictor);
+    pf_drive drive = {.seed = source->plan->settings.seed,
+                      .trial = t->trial,
+                      .purpose = PF_PURPOSE_THRESHOLD,
+                      .only_stage1 = true,
+                      .most = t->most};
+    return pf_drive_session(t->session, &machine, predictor, &drive, error);
+}
+
+pf_status pf__calibrate_alarm(pf_source *source, pf_error *error)
 {
     const pf_plan *plan = source->plan;
     pf_arena arena = {0};
@@ -145,8 +158,8 @@ pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error)
                       .rate = plan->settings.alarm_rate,
                       .seed = plan->settings.seed,
                       .environment = plan->environment,
-                      .self = source->self,
-                      .run_trial = source->run_trial};
+                      .self = source,
+                      .run_trial = drive_trial};
     pf_status status =
         pf__fit_alarm(&alarm, source->effort, source->n_workers, source->build->threshold, error);
     pf_arena_free(&arena);

@@ -43,95 +43,74 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     return status;
 }
 
+// The first of n mechanisms (NULL: all but the current one) whose loss shows or does not show; -1:
+// none.
+static pf_status find_first(checker *c, pf_roll *roll, int n, const int *mechanisms, bool shows,
+                            int *found)
+{
+    *found = -1;
+    for (int i = 0; i < n && *found < 0; i++) {
+        int j = mechanisms ? mechanisms[i] : i + 1;
+        bool differ = false;
+        pf_status status = compare(c, roll, j, shows, &differ);
+        if (status != PF_OK) {
+            return status;
+        }
+        *found = differ == shows ? j : -1;
+    }
+    return PF_OK;
+}
+
 static pf_status check_dormancy(checker *c)
 {
     const pf_plan *plan = c->plan;
     pf_roll roll = pf_roll_default();
     roll.command = plan->passive;
     roll.rows = plan->passive_rows;
-    for (int j = 1; j < plan->n_mech; j++) {
-        bool differ = false;
-        pf_status status = compare(c, &roll, j, true, &differ);
-        if (status != PF_OK) {
-            return status;
-        }
-        if (differ) {
-            return pf_fail(c->error, PF_ERR_PLANT,
+    int j = -1;
+    pf_status status = find_first(c, &roll, plan->n_mech - 1, NULL, true, &j);
+    return j < 0 ? status
+                 : pf_fail(c->error, PF_ERR_PLANT,
                            "plant %s: passive data change when mechanism '%s' is weak, so it is "
                            "not dormant (or equal seeds do not give equal data)",
                            plan->plant, plan->mechanisms[j].name);
-        }
-    }
-    return PF_OK;
 }
 
-static pf_status check_probes(checker *c)
+static pf_status check_probe(checker *c, const pf_plan_probe *probe)
 {
-    const pf_plan *plan = c->plan;
-    for (int q = 0; q < plan->n_probes; q++) {
-        const pf_plan_probe *probe = &plan->probes[q];
-        pf_roll roll = pf_roll_default();
-        roll.command = probe->command;
-        roll.rows = probe->rows;
-        for (int t = 0; t < probe->n_targets; t++) {
-            bool differ = false;
-            pf_status status = compare(c, &roll, probe->targets[t], false, &differ);
-            if (status != PF_OK) {
-                return status;
-            }
-            if (!differ) {
-                return pf_fail(c->error, PF_ERR_DEGENERATE,
-                               "probe '%s' shows nothing of mechanism '%s': its response is the "
-                               "same at gain %g",
-                               probe->name, plan->mechanisms[probe->targets[t]].name, weak);
-            }
-        }
-    }
-    return PF_OK;
+    pf_roll roll = pf_roll_default();
+    roll.command = probe->command;
+    roll.rows = probe->rows;
+    int j = -1;
+    pf_status status = find_first(c, &roll, probe->n_targets, probe->targets, false, &j);
+    return j < 0 ? status
+                 : pf_fail(c->error, PF_ERR_DEGENERATE,
+                           "probe '%s' shows nothing of mechanism '%s': its response is the same "
+                           "at gain %g",
+                           probe->name, c->plan->mechanisms[j].name, weak);
 }
 
-static pf_status check_tasks(checker *c)
+static pf_status check_task(checker *c, const pf_plan_task *task)
 {
-    const pf_plan *plan = c->plan;
-    for (int t = 0; t < plan->n_tasks; t++) {
-        const pf_plan_task *task = &plan->tasks[t];
-        pf_roll roll = pf_roll_default();
-        roll.command = task->command;
-        roll.rows = task->rows;
-        roll.policy = task->policy_index;
-        for (int u = 0; u < task->n_uses; u++) {
-            bool differ = false;
-            pf_status status = compare(c, &roll, task->uses[u], false, &differ);
-            if (status != PF_OK) {
-                return status;
-            }
-            if (!differ) {
-                return pf_fail(c->error, PF_ERR_DEGENERATE,
-                               "task '%s' does not need mechanism '%s': its outcome is the same at "
-                               "gain %g",
-                               task->name, plan->mechanisms[task->uses[u]].name, weak);
-            }
-        }
-    }
-    return PF_OK;
-}
-
-static int most_rows(const pf_plan *plan)
-{
-    int most = plan->passive_rows;
-    for (int q = 0; q < plan->n_probes; q++) {
-        most = plan->probes[q].rows > most ? plan->probes[q].rows : most;
-    }
-    for (int t = 0; t < plan->n_tasks; t++) {
-        most = plan->tasks[t].rows > most ? plan->tasks[t].rows : most;
-    }
-    return most;
+    pf_roll roll = pf_roll_default();
+    roll.command = task->command;
+    roll.rows = task->rows;
+    roll.policy = task->policy_index;
+    int j = -1;
+    pf_status status = find_first(c, &roll, task->n_uses, task->uses, false, &j);
+    return j < 0 ? status
+                 : pf_fail(c->error, PF_ERR_DEGENERATE,
+                           "task '%s' does not need mechanism '%s': its outcome is the same at "
+                           "gain %g",
+                           task->name, c->plan->mechanisms[j].name, weak);
 }
 
 pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error)
 {
     pf_arena arena = {0};
-    size_t n = (size_t)most_rows(plan) * (size_t)plan->n_chan;
+    int rows = pf__plan_most_rows(plan);
+    rows = plan->passive_rows > rows ? plan->passive_rows : rows;
+    size_t n = (size_t)rows * (size_t)plan->n_chan;
     checker c = {plan, plant, NULL, NULL, NULL, error};
     c.gains = pf_arena_take(&arena, (size_t)plan->n_mech, sizeof(double));
     c.one = pf_arena_take(&arena, n, sizeof(double));
@@ -140,11 +119,11 @@ pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *erro
     if (status == PF_OK) {
         status = check_dormancy(&c);
     }
-    if (status == PF_OK) {
-        status = check_probes(&c);
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        status = check_probe(&c, &plan->probes[q]);
     }
-    if (status == PF_OK) {
-        status = check_tasks(&c);
+    for (int t = 0; t < plan->n_tasks && status == PF_OK; t++) {
+        status = check_task(&c, &plan->tasks[t]);
     }
     pf_arena_free(&arena);
     return status;

@@ -26,15 +26,6 @@ typedef struct pf_samples {
     const pf_match *match;
 } pf_samples;
 
-// Stage 1 of a session on a healthy machine in a nominal trial.
-typedef struct pf_alarm_trial {
-    int worker, method;
-    uint64_t trial;
-    int most; // opportunities
-    pf_session *session;
-} pf_alarm_trial;
-typedef pf_status (*pf_alarm_fn)(void *self, const pf_alarm_trial *t, pf_error *error);
-
 typedef struct pf_source {
     void *self;
     const pf_plan *plan;
@@ -71,7 +62,8 @@ typedef struct pf_source {
     double (*plain_off)(const void *self, int probe);
 
     pf_status (*returns)(void *self, pf_error *error);
-    pf_alarm_fn run_trial;
+    // What answers the probes of a healthy machine, and what predicts there (Nullable).
+    pf_machine (*machine)(void *self, int worker, const pf_predictor **predictor);
 } pf_source;
 
 // The steps of every calibration, in order; free() the image.
@@ -81,6 +73,14 @@ pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_err
 pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 
 // --- alarm
+
+// Stage 1 of a method's session in a nominal trial.
+typedef struct pf_alarm_trial {
+    int worker, method;
+    uint64_t trial;
+    int most; // opportunities
+    pf_session *session;
+} pf_alarm_trial;
 
 // Nominal trials of one or several methods through real sessions, over whatever answers a probe.
 typedef struct pf_alarm {
@@ -97,7 +97,7 @@ typedef struct pf_alarm {
     // Before and after the methods of a trial, which run one after the other. Nullable.
     void (*begin)(void *self, uint64_t trial);
     void (*end)(void *self, uint64_t trial);
-    pf_alarm_fn run_trial;
+    pf_status (*run_trial)(void *self, const pf_alarm_trial *trial, pf_error *error);
 } pf_alarm;
 
 // thresholds[i] is the smallest that at most `rate` of the trials of method i exceed.
@@ -105,9 +105,11 @@ pf_status pf__fit_alarm(const pf_alarm *alarm, const pf_effort *effort, int n_wo
                         double *thresholds, pf_error *error);
 
 // The threshold of a source's kit, for the plan's method.
-pf_status pf__calibrate_alarm(const pf_source *source, pf_error *error);
+pf_status pf__calibrate_alarm(pf_source *source, pf_error *error);
 
 // --- plant
+
+int pf__plan_most_rows(const pf_plan *plan); // of the longest probe or task
 
 // What must hold of a plant before anything is calibrated on it, checked on real trajectories:
 // passive data equal to the bit under every dormant fault, an effect of every fault on its own
@@ -118,6 +120,7 @@ pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *erro
 // goes to its own slot.
 typedef struct pf_worker {
     pf_plant *plant;
+    pf_rig rig; // the plant as a machine, with start, response and gains
     pf_predictor predictor;
     double *start;         // n_state or n_chan, whichever is more
     double *response;      // longest probe or task x n_chan

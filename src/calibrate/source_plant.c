@@ -9,7 +9,7 @@
 
 // --- workers
 
-static size_t most_rows(const pf_plan *plan)
+int pf__plan_most_rows(const pf_plan *plan)
 {
     int rows = 1;
     for (int q = 0; q < plan->n_probes; q++) {
@@ -18,7 +18,7 @@ static size_t most_rows(const pf_plan *plan)
     for (int t = 0; t < plan->n_tasks; t++) {
         rows = plan->tasks[t].rows > rows ? plan->tasks[t].rows : rows;
     }
-    return (size_t)rows;
+    return rows;
 }
 
 // A twin, or the model with room for the return table.
@@ -39,7 +39,8 @@ static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window,
 static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *error)
 {
     const pf_plan *plan = c->plan;
-    size_t rows = most_rows(plan), window = rows * (size_t)plan->n_chan, d = sizeof(double);
+    size_t rows = (size_t)pf__plan_most_rows(plan), window = rows * (size_t)plan->n_chan,
+           d = sizeof(double);
     int targets = pf_kit_most_targets(&c->build.kit);
     int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
     c->n_workers = pf_threads(c->effort);
@@ -61,6 +62,8 @@ static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *err
         // the first one is the caller's own: a process takes seconds to start
         w->plant = i == 0 ? plant : NULL;
         pf_status status = i == 0 ? PF_OK : pf_plant_clone(plant, &w->plant, error);
+        w->rig = (pf_rig){
+            .plant = w->plant, .kit = &c->build.kit, .start = w->start, .response = w->response};
         if (status == PF_OK) {
             status = make_predictor(c, w, window, error);
         }
@@ -119,20 +122,11 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
 
 // --- episodes
 
-static pf_rig rig_of(const pf_plant_source *c, pf_worker *w, const double *gains)
-{
-    return (pf_rig){.plant = w->plant,
-                    .kit = &c->build.kit,
-                    .gains = gains,
-                    .start = w->start,
-                    .response = w->response};
-}
-
 pf_status pf__plant_run(pf_plant_source *c, int worker, int probe, const double *gains, pf_key key,
                         pf_error *error)
 {
-    pf_rig rig = rig_of(c, &c->workers[worker], gains);
-    return pf_rig_run(&rig, probe, key, error);
+    c->workers[worker].rig.gains = gains;
+    return pf_rig_run(&c->workers[worker].rig, probe, key, error);
 }
 
 static int n_classes(const void *self, int probe)
@@ -301,18 +295,12 @@ static pf_status plant_returns(void *self, pf_error *error)
     return pf__plant_returns(self, error);
 }
 
-static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+static pf_machine healthy_machine(void *self, int worker, const pf_predictor **predictor)
 {
-    pf_plant_source *c = self;
-    pf_worker *w = &c->workers[t->worker];
-    pf_rig rig = rig_of(c, w, NULL);
-    pf_machine machine = pf_rig_machine(&rig);
-    pf_drive drive = {.seed = c->plan->settings.seed,
-                      .trial = t->trial,
-                      .purpose = PF_PURPOSE_THRESHOLD,
-                      .only_stage1 = true,
-                      .most = t->most};
-    return pf_drive_session(t->session, &machine, &w->predictor, &drive, error);
+    pf_worker *w = &((pf_plant_source *)self)->workers[worker];
+    w->rig.gains = NULL;
+    *predictor = &w->predictor;
+    return pf_rig_machine(&w->rig);
 }
 
 pf_source pf__plant_source(pf_plant_source *c)
@@ -337,6 +325,6 @@ pf_source pf__plant_source(pf_plant_source *c)
         .most_points = PF_SEVERITIES + 1,
         .plain_off = c->build.kit.n_whiten > 0 ? plain_off : NULL,
         .returns = plant_returns,
-        .run_trial = run_trial,
+        .machine = healthy_machine,
     };
 }

@@ -342,26 +342,25 @@ static pf_status fill_returns(void *self, pf_error *error)
 
 // --- alarm
 
-// Stage 1 on responses drawn from the odd ranks.
-static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+// A response drawn from the odd ranks.
+static pf_status draw_answer(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error)
 {
     const recorded *r = self;
-    pf_session *session = t->session;
-    pf_status status = PF_OK;
-    for (int i = 0; i < t->most && pf_session_stage(session) == 1 && status == PF_OK; i++) {
-        pf_ask ask = pf_session_ask(session);
-        const pf_group *group = pf_recordings_find(r->rec, ask.probe, 0, 1);
-        pf_rng rng;
-        pf_rng_init(&rng, pf_key_stream(r->plan.settings.seed, r->plan.environment, t->trial,
-                                        PF_PURPOSE_THRESHOLD, (uint64_t)i));
-        int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
-        pf_tell tell = {.probe = ask.probe,
-                        .response = pf_recordings_response(r->rec, group, rank),
-                        .rows = ask.rows,
-                        .channels = r->rec->n_chan};
-        status = pf_session_tell(session, &tell, NULL, error);
-    }
-    return status;
+    const pf_group *group = pf_recordings_find(r->rec, probe, 0, 1);
+    pf_rng rng;
+    (void)error;
+    pf_rng_init(&rng, key);
+    int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
+    *answer = (pf_answer){.response = pf_recordings_response(r->rec, group, rank)};
+    return PF_OK;
+}
+
+static pf_machine healthy_machine(void *self, int worker, const pf_predictor **predictor)
+{
+    const recorded *r = self;
+    (void)worker;
+    (void)predictor; // the kit predicts by itself
+    return (pf_machine){self, r->plan.environment, draw_answer};
 }
 
 // --- all of it
@@ -455,7 +454,7 @@ static pf_source source_of(recorded *r)
         .most_points = r->rec->n_groups + 1,
         .severity_scores = severity_scores,
         .returns = fill_returns,
-        .run_trial = run_trial,
+        .machine = healthy_machine,
     };
 }
 
