@@ -3,7 +3,7 @@
 #ifndef PREFLIGHT_CERTIFICATE_H
 #define PREFLIGHT_CERTIFICATE_H
 
-#include "preflight/base.h"
+#include "preflight/joint.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +40,25 @@ PF_API pf_prediction pf_predict_return(int n_members, int n, const double *p, co
 // row sums to 1), returns n_members x n_factors x n.
 PF_API pf_prediction pf_predict_product(int n_members, int n_factors, int n, const double *p,
                                         const double *returns, double alpha);
+
+// What a task returns under hypotheses about the mechanisms it uses.
+typedef struct pf_task_model {
+    void *self;
+    int n_members, n_uses;
+    const int32_t *uses; // mechanisms
+    // Returns of a member with one use at each of n gains and the other uses healthy; use -1 (then
+    // n is 1): nothing changed. With several faults: the factor of that use by itself.
+    pf_status (*returns)(void *self, int member, int use, int n, const double *gains,
+                         double *returns, pf_error *error);
+} pf_task_model;
+
+// The predicted return of a task under a joint belief. Hypotheses are "none of its mechanisms
+// changed", then each of them at each gain of the grid; with several faults each use has its own
+// hypotheses and the return is a product. p has 1 + n_uses (1 + n_grid) numbers, returns n_members
+// times as many: work space.
+PF_API pf_status pf_predict_task(const pf_task_model *task, const pf_joint *joint, double alpha,
+                                 double *p, double *returns, pf_prediction *prediction,
+                                 pf_error *error);
 
 // What is decided for a task, and why. An abstention is an outcome, not an error.
 typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;

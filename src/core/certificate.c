@@ -105,6 +105,68 @@ pf_prediction pf_predict_product(int n_members, int n_factors, int n, const doub
     return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
 }
 
+// Probabilities of one use: its mass at each gain of the grid. Gives what is left of `rest`.
+static double use_probability(const pf_joint *joint, int mechanism, double rest, double *p)
+{
+    for (int g = 0; g < joint->n_grid; g++) {
+        size_t at = (size_t)(mechanism - 1) * (size_t)joint->n_grid + (size_t)g;
+        p[g] = mechanism > 0 ? joint->mass[at] : 0;
+        rest -= p[g];
+    }
+    return rest;
+}
+
+static pf_status predict_each(const pf_task_model *t, const pf_joint *joint, double alpha,
+                              double *p, double *returns, pf_prediction *out, pf_error *error)
+{
+    int n = 1 + joint->n_grid;
+    const double healthy = 1;
+    for (int u = 0; u < t->n_uses; u++) {
+        p[u * n] = fmax(0, use_probability(joint, t->uses[u], 1, p + u * n + 1));
+    }
+    for (int i = 0; i < t->n_members * t->n_uses; i++) {
+        int member = i / t->n_uses, use = i % t->n_uses;
+        double *ret = returns + (size_t)i * (size_t)n;
+        pf_status status = t->returns(t->self, member, use, 1, &healthy, ret, error);
+        if (status == PF_OK) {
+            status = t->returns(t->self, member, use, joint->n_grid, joint->grid, ret + 1, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    *out = pf_predict_product(t->n_members, t->n_uses, n, p, returns, alpha);
+    return PF_OK;
+}
+
+pf_status pf_predict_task(const pf_task_model *t, const pf_joint *joint, double alpha, double *p,
+                          double *returns, pf_prediction *out, pf_error *error)
+{
+    if (joint->faults == PF_FAULTS_MANY) {
+        return predict_each(t, joint, alpha, p, returns, out, error);
+    }
+    int n = 1 + t->n_uses * joint->n_grid;
+    const double healthy = 1;
+    p[0] = 1;
+    for (int u = 0; u < t->n_uses; u++) {
+        p[0] = use_probability(joint, t->uses[u], p[0], p + 1 + u * joint->n_grid);
+    }
+    p[0] = fmax(0, p[0]);
+    for (int e = 0; e < t->n_members; e++) {
+        double *ret = returns + (size_t)e * (size_t)n;
+        pf_status status = t->returns(t->self, e, -1, 1, &healthy, ret, error);
+        for (int u = 0; u < t->n_uses && status == PF_OK; u++) {
+            status = t->returns(t->self, e, u, joint->n_grid, joint->grid,
+                                ret + 1 + u * joint->n_grid, error);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    *out = pf_predict_return(t->n_members, n, p, returns, alpha);
+    return PF_OK;
+}
+
 const char *pf_why_name(pf_why why)
 {
     switch (why) {

@@ -82,62 +82,26 @@ static pf_moments moments_of(const pf_joint *joint, int mechanism)
     return mechanism > 0 ? pf_joint_moments(joint, mechanism) : (pf_moments){0, 1, 1};
 }
 
-// Hypotheses that matter to a task: "none of its mechanisms changed", then each of its candidates
-// at each grid gain. Fills probabilities and member x hypothesis returns; gives their number.
-static int task_returns(pf_session *s, const pf_joint *joint, int task)
-{
-    const pf_kit *k = s->kit;
-    int first = k->task_use[task], last = k->task_use[task + 1], n = 1 + (last - first) * s->n_grid;
-    s->probability[0] = 1;
-    for (int u = first; u < last; u++) {
-        int j = k->use_mech[u];
-        double *p = s->probability + 1 + (u - first) * s->n_grid;
-        for (int g = 0; g < s->n_grid; g++) {
-            p[g] = j > 0 ? joint->mass[(size_t)(j - 1) * (size_t)s->n_grid + (size_t)g] : 0;
-            s->probability[0] -= p[g];
-        }
-    }
-    s->probability[0] = fmax(0, s->probability[0]);
-    for (int e = 0; e < k->n_members; e++) {
-        double *ret = s->returns + e * n, healthy = 0;
-        for (int u = first; u < last; u++) {
-            healthy += use_error(s, u, e, 1);
-        }
-        ret[0] = pf_return(healthy);
-        for (int u = first; u < last; u++) {
-            double others = 0;
-            for (int v = first; v < last; v++) {
-                others += v != u ? use_error(s, v, e, 1) : 0;
-            }
-            for (int g = 0; g < s->n_grid; g++) {
-                ret[1 + (u - first) * s->n_grid + g] =
-                    pf_return(others + use_error(s, u, e, k->grid[g]));
-            }
-        }
-    }
-    return n;
-}
+// Uses of one task; with several faults a use counts by itself.
+typedef struct task_at {
+    const pf_session *session;
+    int first, n;
+} task_at;
 
-// The same with several faults: each use has hypotheses of its own, first healthy, then each grid
-// gain. Fills uses x (1 + n_grid) probabilities and member x use x hypothesis returns.
-static void each_returns(pf_session *s, const pf_joint *joint, int task)
+static pf_status use_returns(void *self, int member, int use, int n, const double *gains,
+                             double *returns, pf_error *error)
 {
-    const pf_kit *k = s->kit;
-    int first = k->task_use[task], uses = k->task_use[task + 1] - first, n = 1 + s->n_grid;
-    for (int u = 0; u < uses; u++) {
-        int j = k->use_mech[first + u];
-        double *p = s->probability + u * n;
-        p[0] = 1;
-        for (int g = 0; g < s->n_grid; g++) {
-            p[g + 1] = j > 0 ? joint->mass[(size_t)(j - 1) * (size_t)s->n_grid + (size_t)g] : 0;
-            p[0] -= p[g + 1];
-        }
-        p[0] = fmax(0, p[0]);
+    (void)error;
+    const task_at *t = self;
+    double others = 0;
+    for (int v = 0; v < t->n && !pf__session_many(t->session); v++) {
+        others += v != use ? use_error(t->session, t->first + v, member, 1) : 0;
     }
-    for (int i = 0; i < k->n_members * uses * n; i++) {
-        int member = i / (uses * n), u = i / n % uses, g = i % n;
-        s->returns[i] = pf_return(use_error(s, first + u, member, g > 0 ? k->grid[g - 1] : 1));
+    for (int g = 0; g < n; g++) {
+        returns[g] = pf_return(
+            use < 0 ? others : others + use_error(t->session, t->first + use, member, gains[g]));
     }
+    return PF_OK;
 }
 
 // What speaks against a task before any bound is computed. A mechanism's own evidence must not be
@@ -179,14 +143,9 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
     }
     pf_prediction p;
-    if (pf__session_many(s)) {
-        each_returns(s, joint, task);
-        p = pf_predict_product(k->n_members, k->task_use[task + 1] - k->task_use[task],
-                               1 + s->n_grid, s->probability, s->returns, k->alpha);
-    } else {
-        int n = task_returns(s, joint, task);
-        p = pf_predict_return(k->n_members, n, s->probability, s->returns, k->alpha);
-    }
+    task_at at = {s, k->task_use[task], k->task_use[task + 1] - k->task_use[task]};
+    pf_task_model model = {&at, k->n_members, at.n, k->use_mech + at.first, use_returns};
+    pf_predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
     pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
     if (!s->rules.field || !task_blocked(s, joint, task, &out.why)) {
         out.decision = pf_decide(p.lower, k->j_min, true, &out.why);
