@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/plan.h"
 #include "binding.h"
 
 #include "preflight/design.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,40 +67,41 @@ char *pf_py_kit_json(const pf_py_kit *kit)
     return pf_kit_json(&kit->kit);
 }
 
-static void apply(const pf_py_plan *given, pf_plan *plan)
+static pf_status make_plan(pf_plan **plan, const pf_py_plan *given, const pf_plant_info *info,
+                           pf_error *error)
 {
-    if (given->method) {
-        plan->method = given->method;
+    char set[96];
+    size_t n = given->config ? strlen(given->config) : 0;
+    pf_status status = pf_plan_create(plan, info, given->file, given->config, n, NULL, 0, error);
+    if (status == PF_OK && given->method) {
+        snprintf(set, sizeof set, "method=%s", given->method);
+        status = pf_plan_set(*plan, set, error);
     }
-    if (given->seed >= 0) {
-        plan->settings.seed = (uint64_t)given->seed;
+    if (status == PF_OK && given->seed >= 0) {
+        snprintf(set, sizeof set, "seed=%.0f", given->seed);
+        status = pf_plan_set(*plan, set, error);
     }
+    return status;
 }
 
 static pf_status calibrate(pf_plant *plant, const pf_py_plan *given, void **bytes, size_t *n,
                            pf_error *error)
 {
-    pf_plan plan;
+    pf_plan *plan = NULL;
     pf_model *model = NULL;
     pf_effort effort = {.threads = given->threads, .stop = given->stop};
-    size_t n_config = given->config ? strlen(given->config) : 0;
-    pf_status status = pf_plan_from_config(&plan, pf_plant_get_info(plant), given->file,
-                                           given->config, n_config, NULL, 0, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    apply(given, &plan);
-    if (given->model) {
+    pf_status status = make_plan(&plan, given, pf_plant_get_info(plant), error);
+    if (status == PF_OK && given->model) {
         status = pf_model_load(&model, given->model, error);
     }
     if (status == PF_OK) {
-        status = pf_plan_choose_probes(&plan, given->probes, plant, model, &effort, error);
+        status = pf_plan_choose_probes(plan, given->probes, plant, model, &effort, error);
     }
     if (status == PF_OK) {
-        status = pf_calibrate(&plan, plant, model, &effort, bytes, n, error);
+        status = pf_calibrate(plan, plant, model, &effort, bytes, n, error);
     }
     pf_model_destroy(model);
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     return status;
 }
 
@@ -118,18 +119,12 @@ int pf_py_recordings(const char *file, const char *csv, size_t n_csv, const pf_p
                      void **bytes, size_t *n, char *why)
 {
     pf_error error = {PF_OK, ""};
-    pf_plan plan = {0};
+    pf_plan *plan = NULL;
     pf_effort effort = {.threads = given->threads, .stop = given->stop};
-    pf_status status = PF_OK;
-    if (given->config) {
-        status = pf_plan_from_config(&plan, NULL, given->file, given->config, strlen(given->config),
-                                     NULL, 0, &error);
-    }
+    pf_status status = given->config ? make_plan(&plan, given, NULL, &error) : PF_OK;
     if (status == PF_OK) {
-        apply(given, &plan);
-        status = pf_calibrate_recordings(given->config ? &plan : NULL, file, csv, n_csv, &effort,
-                                         bytes, n, &error);
+        status = pf_calibrate_recordings(plan, file, csv, n_csv, &effort, bytes, n, &error);
     }
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     return pf_py_report(status, &error, why);
 }

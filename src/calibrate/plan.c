@@ -12,8 +12,9 @@
 // Resolves a configuration against what a plant tells of itself. Whatever is not given gets the
 // default of a kit for use.
 
-pf_status pf__plan_complain(const pf_plan_builder *b, pf_place place, const char *what,
-                            const char *name, const char *rest)
+// "file:line:column: what 'name' rest" in the builder's error.
+static pf_status complain(const pf_plan_builder *b, pf_place place, const char *what,
+                          const char *name, const char *rest)
 {
     if (place.line > 0) {
         return pf_fail(b->error, PF_ERR_ARGUMENT, "%s:%d:%d: %s '%s' %s", b->config->file,
@@ -32,8 +33,9 @@ double pf__plan_quarter_range(const pf_mechanism *mechanism)
     return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
 }
 
-double *pf__plan_pulse(const pf_plan_builder *b, int mechanism, double amplitude, int steps,
-                       int rows, bool doublet)
+// A pulse on one mechanism, all others zero; rows x n_mech from the arena.
+static double *pulse_command(const pf_plan_builder *b, int mechanism, double amplitude, int steps,
+                             int rows, bool doublet)
 {
     int n_mech = b->plan->n_mech;
     double *command = pf_arena_take(b->arena, (size_t)rows * (size_t)n_mech, sizeof *command);
@@ -52,14 +54,14 @@ static pf_status check_limits(const pf_plan_builder *b, int j, const pf_mechanis
     const pf_config *c = b->config;
     pf_place place = c->n_mechanisms > 0 ? c->mechanisms[j].place : (pf_place){0, 0};
     if (!(wanted->lo <= wanted->hi)) {
-        return pf__plan_complain(b, place, "mechanism", wanted->name, "has lo above hi");
+        return complain(b, place, "mechanism", wanted->name, "has lo above hi");
     }
     if (b->info &&
         (wanted->lo < b->info->mechanisms[j].lo || wanted->hi > b->info->mechanisms[j].hi)) {
         char why[160];
         snprintf(why, sizeof why, "has limits %g .. %g, the plant clips at %g .. %g", wanted->lo,
                  wanted->hi, b->info->mechanisms[j].lo, b->info->mechanisms[j].hi);
-        return pf__plan_complain(b, place, "mechanism", wanted->name, why);
+        return complain(b, place, "mechanism", wanted->name, why);
     }
     return PF_OK;
 }
@@ -137,16 +139,23 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Gains as given, or that many points on [.15, .95], always with g_cal.
-static void build_grid(pf_plan *plan, pf_arena *arena)
+// Gains of the settings, or that many points on [.15, .95].
+static double grid_point(const pf_settings *settings, int n, int k)
 {
-    const pf_config_numbers *given = &plan->settings.grid;
-    double g_cal = plan->settings.g_cal;
-    int n = given->n > 1 ? given->n : (int)pf_settings_number(given);
+    return settings->grid.n > 1 ? settings->grid.value[k] : .15 + .8 * k / (n - 1);
+}
+
+void pf__plan_set_grid(pf_plan *plan, pf_arena *arena, int n, const double *points)
+{
+    const pf_settings *s = &plan->settings;
+    double g_cal = s->g_cal;
+    if (!points) {
+        n = s->grid.n > 1 ? s->grid.n : (int)pf_settings_number(&s->grid);
+    }
     double *grid = pf_arena_take(arena, (size_t)n + 1, sizeof *grid);
     bool has_g_cal = false;
     for (int k = 0; grid && k < n; k++) {
-        grid[k] = given->n > 1 ? given->value[k] : .15 + .8 * k / (n - 1);
+        grid[k] = points ? points[k] : grid_point(s, n, k);
         if (fabs(grid[k] - g_cal) < 1e-9) {
             grid[k] = g_cal;
             has_g_cal = true;
@@ -182,7 +191,7 @@ pf_status pf__plan_take_settings(pf_plan *plan, const pf_settings *given, pf_err
 {
     pf_arena *arena = plan->memory;
     pf_settings_take(&plan->settings, given, arena);
-    build_grid(plan, arena);
+    pf__plan_set_grid(plan, arena, 0, NULL);
     pf_status status = build_prior(plan, arena, error);
     return status == PF_OK && arena->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan")
@@ -212,10 +221,429 @@ static void build_passive(pf_plan_builder *b)
     double amplitude =
         pulse_known ? pulse_known->amplitude[0] : pf__plan_quarter_range(&b->plan->mechanisms[0]);
     b->plan->passive_rows = pulse_known ? pulse_known->rows : 8;
-    b->plan->passive = pf__plan_pulse(b, 0, isfinite(amplitude) ? amplitude : 0,
-                                      pulse_known ? pulse_known->steps : 8, b->plan->passive_rows,
-                                      pulse_known && pulse_known->doublet);
+    b->plan->passive = pulse_command(b, 0, isfinite(amplitude) ? amplitude : 0,
+                                     pulse_known ? pulse_known->steps : 8, b->plan->passive_rows,
+                                     pulse_known && pulse_known->doublet);
 }
+
+int pf__plan_find_mechanism(const pf_plan *plan, const char *reference)
+{
+    for (int j = 0; j < plan->n_mech; j++) {
+        if (strcmp(plan->mechanisms[j].name, reference) == 0) {
+            return j;
+        }
+    }
+    char *end = NULL;
+    long index = strtol(reference, &end, 10);
+    bool number = end != reference && *end == 0 && reference[0] != '+' && reference[0] != ' ';
+    return number && index >= 0 && index < plan->n_mech ? (int)index : -1;
+}
+
+// --- probes
+
+static pf_status default_probes(pf_plan_builder *b)
+{
+    pf_plan *plan = b->plan;
+    const pf_pulse *given = b->info ? b->info->probe : NULL;
+    int m = plan->n_mech - 1;
+    pf_plan_probe *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    for (int q = 0; list && q < m; q++) {
+        const pf_mechanism *mechanism = &plan->mechanisms[q + 1];
+        double amplitude = given ? given->amplitude[q + 1] : pf__plan_quarter_range(mechanism);
+        if (!isfinite(amplitude) || amplitude == 0) {
+            return complain(b, (pf_place){0, 0}, "mechanism", mechanism->name,
+                            "has no finite limits to derive a pulse from: give `lo` and `hi`, or "
+                            "list `probes`");
+        }
+        int steps = given ? given->steps : 8, rows = given ? given->rows : 8;
+        int *target = pf_arena_take(b->arena, 1, sizeof *target);
+        if (target) {
+            *target = q + 1;
+        }
+        list[q] = (pf_plan_probe){
+            mechanism->name,
+            rows,
+            pulse_command(b, q + 1, amplitude, steps, rows, given && given->doublet),
+            (given && b->info->charge ? b->info->charge[q] : .01) * rows,
+            1,
+            target};
+    }
+    plan->n_probes = m;
+    plan->probes = list;
+    return PF_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+// Mechanisms that a command moves, candidates only.
+static int moved(const pf_plan *plan, int rows, const double *command, int *out)
+{
+    int n = 0;
+    for (int j = 1; j < plan->n_mech; j++) {
+        bool moves = false;
+        for (int r = 0; r < rows; r++) {
+            moves = moves || command[(size_t)r * (size_t)plan->n_mech + (size_t)j] != 0;
+        }
+        if (moves) {
+            out[n++] = j;
+        }
+    }
+    return n;
+}
+
+static pf_status within_limits(const pf_plan_builder *b, pf_place place, const char *what,
+                               const char *name, int rows, const double *command)
+{
+    const pf_plan *plan = b->plan;
+    for (int i = 0; i < rows * plan->n_mech; i++) {
+        const pf_mechanism *mechanism = &plan->mechanisms[i % plan->n_mech];
+        if (command[i] < mechanism->lo || command[i] > mechanism->hi) {
+            char rest[160];
+            snprintf(rest, sizeof rest,
+                     "commands %.6g to %s in row %d, beyond its limits %.6g..%.6g", command[i],
+                     mechanism->name, i / plan->n_mech, mechanism->lo, mechanism->hi);
+            return complain(b, place, what, name, rest);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
+                               pf_plan_probe *probe)
+{
+    pf_plan *plan = b->plan;
+    int *targets = pf_arena_take(b->arena, (size_t)plan->n_mech, sizeof *targets);
+    if (!targets) {
+        return PF_OK; // reported once at the end
+    }
+    int n = moved(plan, probe->rows, probe->command, targets);
+    if (given->targets.n > 0) {
+        if (given->targets.n >= plan->n_mech) {
+            return complain(b, given->place, "probe", given->name,
+                            "has more targets than there are candidates");
+        }
+        for (n = 0; n < given->targets.n; n++) {
+            targets[n] = pf__plan_find_mechanism(plan, given->targets.text[n]);
+            if (targets[n] < 1) {
+                return complain(b, given->place, "target", given->targets.text[n],
+                                "is not a candidate mechanism");
+            }
+        }
+        qsort(targets, (size_t)n, sizeof *targets, by_number);
+    }
+    for (int i = 1; i < n; i++) {
+        if (targets[i] == targets[i - 1]) {
+            return complain(b, given->place, "probe", given->name, "names a target twice");
+        }
+    }
+    if (n == 0) {
+        return complain(b, given->place, "probe", given->name,
+                        "moves no candidate mechanism: it can find nothing");
+    }
+    probe->n_targets = n;
+    probe->targets = targets;
+    return PF_OK;
+}
+
+pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
+                               pf_plan_probe *probe)
+{
+    pf_plan *plan = b->plan;
+    probe->name = text(b, given->name);
+    if (given->command.value) {
+        if (given->command.columns != plan->n_mech) {
+            char rest[96];
+            snprintf(rest, sizeof rest, "has %d columns of command, there are %d mechanisms",
+                     given->command.columns, plan->n_mech);
+            return complain(b, given->place, "probe", given->name, rest);
+        }
+        size_t n = (size_t)given->command.rows * (size_t)plan->n_mech;
+        double *command = pf_arena_take(b->arena, n, sizeof *command);
+        if (command) {
+            memcpy(command, given->command.value, n * sizeof *command);
+        }
+        probe->rows = given->command.rows;
+        probe->command = command;
+    } else {
+        int j = pf__plan_find_mechanism(plan, given->pulse_mechanism);
+        if (j < 1) {
+            return complain(b, given->place, "pulse.mechanism", given->pulse_mechanism,
+                            "is not a candidate mechanism");
+        }
+        probe->rows = given->pulse_steps > 0 ? given->pulse_steps : 8;
+        probe->command =
+            pulse_command(b, j, given->pulse_amplitude, probe->rows, probe->rows, false);
+    }
+    if (!probe->command) {
+        return PF_OK; // out of memory is reported once at the end
+    }
+    probe->charge = isnan(given->charge) ? .01 * probe->rows : given->charge;
+    pf_status status =
+        within_limits(b, given->place, "probe", given->name, probe->rows, probe->command);
+    return status != PF_OK ? status : probe_targets(b, given, probe);
+}
+
+static pf_status build_probes(pf_plan_builder *b)
+{
+    const pf_config *c = b->config;
+    if (c->n_probes == 0) {
+        return default_probes(b);
+    }
+    pf_plan_probe *list = pf_arena_take(b->arena, (size_t)c->n_probes, sizeof *list);
+    for (int q = 0; list && q < c->n_probes; q++) {
+        pf_status status = pf__plan_given_probe(b, &c->probes[q], &list[q]);
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    b->plan->n_probes = c->n_probes;
+    b->plan->probes = list;
+    return PF_OK;
+}
+
+// --- tasks
+
+// The first probe that targets a mechanism, alone if possible; NULL: none.
+static const pf_plan_probe *probe_of(const pf_plan *plan, int mechanism)
+{
+    const pf_plan_probe *found = NULL;
+    for (int q = 0; q < plan->n_probes; q++) {
+        const pf_plan_probe *probe = &plan->probes[q];
+        for (int t = 0; t < probe->n_targets; t++) {
+            bool better = !found || (found->n_targets > 1 && probe->n_targets == 1);
+            if (probe->targets[t] == mechanism && better) {
+                found = probe;
+            }
+        }
+    }
+    return found;
+}
+
+// The column of one mechanism of a command, all others zero.
+static double *one_column(const pf_plan_builder *b, const pf_plan_probe *probe, int mechanism)
+{
+    int n_mech = b->plan->n_mech;
+    double *command =
+        pf_arena_take(b->arena, (size_t)probe->rows * (size_t)n_mech, sizeof *command);
+    for (int r = 0; command && r < probe->rows; r++) {
+        command[r * n_mech + mechanism] = probe->command[r * n_mech + mechanism];
+    }
+    return command;
+}
+
+// One task per candidate: the first policies of a plant with measures of its own. What follows them
+// are variants.
+static pf_status policy_tasks(pf_plan_builder *b)
+{
+    pf_plan *plan = b->plan;
+    int m = plan->n_mech - 1;
+    pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    for (int t = 0; list && t < m; t++) {
+        const pf_policy *policy = &b->info->policies[t];
+        int *uses = pf_arena_take(b->arena, (size_t)policy->n_mechanisms, sizeof *uses);
+        for (int u = 0; uses && u < policy->n_mechanisms; u++) {
+            uses[u] = policy->mechanisms[u];
+        }
+        list[t] = (pf_plan_task){.name = text(b, policy->name),
+                                 .n_uses = policy->n_mechanisms,
+                                 .uses = uses,
+                                 .policy = text(b, policy->name),
+                                 .policy_index = t,
+                                 .rows = policy->rows,
+                                 .reveal = 1.0 / m,
+                                 .importance = 1};
+    }
+    plan->n_tasks = m;
+    plan->tasks = list;
+    return PF_OK;
+}
+
+static pf_status default_tasks(pf_plan_builder *b)
+{
+    pf_plan *plan = b->plan;
+    if (b->info && b->info->n_metrics > 0 && !b->info->task &&
+        b->info->n_policies >= plan->n_mech - 1) {
+        return policy_tasks(b);
+    }
+    const pf_pulse *given = b->info && b->config->n_probes == 0 ? b->info->task : NULL;
+    int m = plan->n_mech - 1, n = 0;
+    pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    for (int j = 1; list && j <= m; j++) {
+        const pf_plan_probe *probe = probe_of(plan, j);
+        if (!given && !probe) {
+            return complain(b, (pf_place){0, 0}, "mechanism", plan->mechanisms[j].name,
+                            "has no probe: add one, or list `tasks`");
+        }
+        int *use = pf_arena_take(b->arena, 1, sizeof *use);
+        if (use) {
+            *use = j;
+        }
+        pf_plan_task *task = &list[n++];
+        *task = (pf_plan_task){
+            .name = plan->mechanisms[j].name,
+            .n_uses = 1,
+            .uses = use,
+            .policy = "",
+            .policy_index = -1,
+            .reveal = b->info && b->info->reveal ? b->info->reveal[j - 1] : 1.0 / m,
+            .importance = b->info && b->info->importance ? b->info->importance[j - 1] : 1};
+        task->rows = given ? given->rows : probe->rows;
+        task->command = given ? pulse_command(b, j, given->amplitude[j], given->steps, given->rows,
+                                              given->doublet)
+                              : one_column(b, probe, j);
+    }
+    plan->n_tasks = n;
+    plan->tasks = list;
+    return PF_OK;
+}
+
+static pf_status task_policy(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)
+{
+    const pf_plant_info *info = b->info;
+    for (int i = 0; info && i < info->n_policies; i++) {
+        if (strcmp(info->policies[i].name, given->policy) == 0) {
+            task->policy = text(b, given->policy);
+            task->policy_index = i;
+            task->rows = info->policies[i].rows;
+            return PF_OK;
+        }
+    }
+    return complain(b, given->place, "policy", given->policy, "is not offered by the plant");
+}
+
+static pf_status task_command(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)
+{
+    pf_plan *plan = b->plan;
+    if (given->policy) {
+        return task_policy(b, given, task);
+    }
+    if (given->command.value) {
+        if (given->command.columns != plan->n_mech) {
+            return complain(b, given->place, "task", given->name,
+                            "has another number of command columns than there are mechanisms");
+        }
+        size_t n = (size_t)given->command.rows * (size_t)plan->n_mech;
+        double *command = pf_arena_take(b->arena, n, sizeof *command);
+        if (command) {
+            memcpy(command, given->command.value, n * sizeof *command);
+        }
+        task->rows = given->command.rows;
+        task->command = command;
+        return PF_OK;
+    }
+    if (given->mechanisms.n != 1) {
+        return complain(b, given->place, "task", given->name,
+                        "needs a `command` or `policy` unless it uses exactly one mechanism");
+    }
+    int j = pf__plan_find_mechanism(plan, given->mechanisms.text[0]);
+    const pf_plan_probe *probe = j > 0 ? probe_of(plan, j) : NULL;
+    if (!probe) {
+        return complain(b, given->place, "task", given->name,
+                        "has no command and no probe to take it from");
+    }
+    task->rows = probe->rows;
+    task->command = one_column(b, probe, j);
+    return PF_OK;
+}
+
+static bool commands_mechanism(const pf_plan *plan, const pf_plan_task *task, int j)
+{
+    for (int r = 0; task->command && r < task->rows; r++) {
+        if (task->command[r * plan->n_mech + j] != 0) {
+            return true;
+        }
+    }
+    return !task->command;
+}
+
+static pf_status task_uses(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)
+{
+    pf_plan *plan = b->plan;
+    int *uses = pf_arena_take(b->arena, (size_t)plan->n_mech, sizeof *uses);
+    if (!uses || (!task->command && task->policy_index < 0)) {
+        return PF_OK; // out of memory
+    }
+    int n = task->command ? moved(plan, task->rows, task->command, uses) : 0;
+    if (given->mechanisms.n > 0) {
+        // every candidate the command moves must be named, or its loss would go unnoticed
+        int named = 0;
+        for (int i = 0; i < given->mechanisms.n; i++) {
+            int j = pf__plan_find_mechanism(plan, given->mechanisms.text[i]);
+            if (j < 0) {
+                return complain(b, given->place, "mechanism", given->mechanisms.text[i],
+                                "is not one of the machine's");
+            }
+            if (!commands_mechanism(plan, task, j)) {
+                return complain(b, given->place, "task", given->name,
+                                "uses a mechanism that its command never moves");
+            }
+            for (int k = 0; k < n; k++) {
+                named += uses[k] == j;
+            }
+        }
+        if (task->command && named < n) {
+            return complain(b, given->place, "task", given->name,
+                            "moves a candidate mechanism that it does not list");
+        }
+        for (n = 0; n < given->mechanisms.n && n < plan->n_mech; n++) {
+            uses[n] = pf__plan_find_mechanism(plan, given->mechanisms.text[n]);
+        }
+        qsort(uses, (size_t)n, sizeof *uses, by_number);
+        for (int i = 1; i < n; i++) {
+            if (uses[i] == uses[i - 1]) {
+                return complain(b, given->place, "task", given->name, "lists a mechanism twice");
+            }
+        }
+    } else if (task->policy_index >= 0) {
+        const pf_policy *policy = &b->info->policies[task->policy_index];
+        for (n = 0; n < policy->n_mechanisms && n < plan->n_mech; n++) {
+            uses[n] = policy->mechanisms[n];
+        }
+    }
+    if (n == 0) {
+        return complain(b, given->place, "task", given->name, "uses no mechanism");
+    }
+    task->n_uses = n;
+    task->uses = uses;
+    return PF_OK;
+}
+
+static pf_status build_tasks(pf_plan_builder *b)
+{
+    const pf_config *c = b->config;
+    pf_plan *plan = b->plan;
+    if (c->n_tasks == 0) {
+        return default_tasks(b);
+    }
+    pf_plan_task *list = pf_arena_take(b->arena, (size_t)c->n_tasks, sizeof *list);
+    for (int t = 0; list && t < c->n_tasks; t++) {
+        const pf_config_task *given = &c->tasks[t];
+        list[t] = (pf_plan_task){.name = text(b, given->name),
+                                 .policy = "",
+                                 .policy_index = -1,
+                                 .reveal = isnan(given->reveal) ? 1.0 / c->n_tasks : given->reveal,
+                                 .importance = isnan(given->importance) ? 1 : given->importance};
+        pf_status status = task_command(b, given, &list[t]);
+        if (status == PF_OK && list[t].command) {
+            status =
+                within_limits(b, given->place, "task", given->name, list[t].rows, list[t].command);
+        }
+        if (status == PF_OK) {
+            status = task_uses(b, given, &list[t]);
+        }
+        if (status != PF_OK) {
+            return status;
+        }
+    }
+    plan->n_tasks = c->n_tasks;
+    plan->tasks = list;
+    return PF_OK;
+}
+
+// --- the whole
 
 static pf_status build(pf_plan_builder *b)
 {
@@ -233,10 +661,10 @@ static pf_status build(pf_plan_builder *b)
         status = build_settings(b);
     }
     if (status == PF_OK) {
-        status = pf__plan_probes(b);
+        status = build_probes(b);
     }
     if (status == PF_OK && !b->arena->failed) {
-        status = pf__plan_tasks(b);
+        status = build_tasks(b);
     }
     if (status == PF_OK && b->arena->failed) {
         status = pf_fail(b->error, PF_ERR_MEMORY, "out of memory for the plan");

@@ -53,6 +53,10 @@ void pf_plan_free(pf_plan *plan);
 // Takes over what is given of these settings, and what follows from them.
 pf_status pf__plan_take_settings(pf_plan *plan, const pf_settings *given, pf_error *error);
 
+// The grid of n points (NULL: as the settings say) with g_cal on it to the last bit: predictions at
+// g_cal are looked up there.
+void pf__plan_set_grid(pf_plan *plan, pf_arena *arena, int n, const double *points);
+
 // A plan under construction.
 typedef struct pf_plan_builder {
     pf_plan *plan;
@@ -61,14 +65,6 @@ typedef struct pf_plan_builder {
     const pf_config *config;
     pf_error *error;
 } pf_plan_builder;
-
-// "file:line:column: what 'name' rest" in the builder's error.
-pf_status pf__plan_complain(const pf_plan_builder *b, pf_place place, const char *what,
-                            const char *name, const char *rest);
-
-// A pulse on one mechanism, all others zero; rows x n_mech from the arena.
-double *pf__plan_pulse(const pf_plan_builder *b, int mechanism, double amplitude, int steps,
-                       int rows, bool doublet);
 
 // A quarter of the command range on the side that reaches farther.
 double pf__plan_quarter_range(const pf_mechanism *mechanism);
@@ -79,9 +75,5 @@ int pf__plan_find_mechanism(const pf_plan *plan, const char *reference);
 // One probe as a configuration gives it: command, charge, limits, targets.
 pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
                                pf_plan_probe *probe);
-
-// The probe library and the tasks, given or by default.
-pf_status pf__plan_probes(pf_plan_builder *b);
-pf_status pf__plan_tasks(pf_plan_builder *b);
 
 #endif

@@ -213,34 +213,6 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
     return PF_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The grid with g_cal on it to the last bit: predictions at g_cal are looked up there.
-static void set_grid(pf_arena *arena, pf_plan *plan)
-{
-    enum { POINTS = 17 };
-    int n = plan->grid ? plan->n_grid : POINTS;
-    double *grid = pf_arena_take(arena, (size_t)n + 1, sizeof *grid);
-    bool has = false;
-    for (int i = 0; grid && i < n; i++) {
-        grid[i] = plan->grid ? plan->grid[i] : .15 + .8 * i / (POINTS - 1);
-        if (fabs(grid[i] - plan->settings.g_cal) < PF_SAME_GAIN) {
-            grid[i] = plan->settings.g_cal;
-            has = true;
-        }
-    }
-    if (grid && !has) {
-        grid[n++] = plan->settings.g_cal;
-        qsort(grid, (size_t)n, sizeof *grid, by_value);
-    }
-    plan->grid = grid;
-    plan->n_grid = n;
-}
-
 // --- a machine known by its recordings only
 
 static void make_machine(const pf_recordings *rec, pf_arena *arena, pf_plan *plan)
@@ -378,7 +350,7 @@ pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan
         status = counts_check(rec, plan, error);
     }
     if (status == PF_OK) {
-        set_grid(arena, plan);
+        pf__plan_set_grid(plan, arena, plan->n_grid, plan->grid);
     }
     if (status == PF_OK && arena->failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", rec->file);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "calibrate/plan.h"
 #include "host/file.h"
 #include "preflight/design.h"
 
@@ -89,17 +88,26 @@ static int save_kit(const call *c, void *bytes, size_t n)
     return EXIT_YES;
 }
 
-static void apply_options(const call *c, pf_plan *plan)
+// The plan of a configuration and --set, then of the options of their own.
+static pf_status make_plan(pf_plan **plan, const call *c, const pf_plant_info *info,
+                           const cli_config *t, pf_error *error)
 {
-    if (c->method) {
-        plan->method = c->method;
+    pf_status status =
+        pf_plan_create(plan, info, t->file, t->data, t->n, t->overrides, t->n_overrides, error);
+    char set[96];
+    if (status == PF_OK && c->method) {
+        snprintf(set, sizeof set, "method=%s", c->method);
+        status = pf_plan_set(*plan, set, error);
     }
-    if (!isnan(c->seed_number)) {
-        plan->settings.seed = (uint64_t)c->seed_number;
+    if (status == PF_OK && !isnan(c->seed_number)) {
+        snprintf(set, sizeof set, "seed=%.0f", c->seed_number);
+        status = pf_plan_set(*plan, set, error);
     }
-    if (c->faults) {
-        plan->settings.faults = strcmp(c->faults, "many") == 0 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
+    if (status == PF_OK && c->faults) {
+        snprintf(set, sizeof set, "faults=%s", c->faults);
+        status = pf_plan_set(*plan, set, error);
     }
+    return status;
 }
 
 static pf_status from_recordings(const call *c, const cli_config *t, const pf_effort *effort,
@@ -107,18 +115,16 @@ static pf_status from_recordings(const call *c, const cli_config *t, const pf_ef
 {
     void *csv = NULL;
     size_t n = 0;
-    pf_plan plan = {0};
+    pf_plan *plan = NULL;
     pf_status status = pf_file_read(c->recordings, (size_t)1 << 30, &csv, &n, error);
     if (status == PF_OK && c->config) {
-        status = pf_plan_from_config(&plan, NULL, t->file, t->data, t->n, t->overrides,
-                                     t->n_overrides, error);
+        status = make_plan(&plan, c, NULL, t, error);
     }
     if (status == PF_OK) {
-        apply_options(c, &plan);
-        status = pf_calibrate_recordings(c->config ? &plan : NULL, c->recordings, csv, n, effort,
-                                         bytes, n_bytes, error);
+        status =
+            pf_calibrate_recordings(plan, c->recordings, csv, n, effort, bytes, n_bytes, error);
     }
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     free(csv);
     return status;
 }
@@ -127,26 +133,22 @@ static pf_status from_plant(const call *c, const cli_config *t, const pf_effort 
                             void **bytes, size_t *n_bytes, pf_error *error)
 {
     pf_plant *plant = NULL;
-    pf_plan plan;
+    pf_plan *plan = NULL;
     pf_model *model = NULL;
     pf_status status = pf_plant_create(&plant, c->plant.item[0], error);
     if (status == PF_OK && c->model) {
         status = pf_model_load(&model, c->model, error);
     }
-    if (status != PF_OK) {
-        pf_plant_destroy(plant);
-        return status;
-    }
-    status = pf_plan_from_config(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
-                                 t->overrides, t->n_overrides, error);
     if (status == PF_OK) {
-        apply_options(c, &plan);
-        status = pf_plan_choose_probes(&plan, c->probes, plant, model, effort, error);
-        if (status == PF_OK) {
-            status = pf_calibrate(&plan, plant, model, effort, bytes, n_bytes, error);
-        }
-        pf_plan_free(&plan);
+        status = make_plan(&plan, c, pf_plant_get_info(plant), t, error);
     }
+    if (status == PF_OK) {
+        status = pf_plan_choose_probes(plan, c->probes, plant, model, effort, error);
+    }
+    if (status == PF_OK) {
+        status = pf_calibrate(plan, plant, model, effort, bytes, n_bytes, error);
+    }
+    pf_plan_destroy(plan);
     pf_model_destroy(model);
     pf_plant_destroy(plant);
     return status;

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "calibrate/plan.h"
 #include "cli.h"
 
 #include "preflight/design.h"
@@ -50,24 +49,22 @@ static void bar(double p, const char *colour)
 // A kit with the single pulses, or with group probes and the pulses beside them.
 static pf_status calibrate(story *s, bool groups, pf_error *error)
 {
-    pf_plan plan;
+    pf_plan *plan = NULL;
     size_t n = 0;
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
-    pf_status status = pf_plan_default(&plan, pf_plant_get_info(s->plant), error);
-    if (status != PF_OK) {
-        return status;
-    }
-    if (groups) {
-        status = pf_plan_design(&plan, NULL, s->plant, NULL, &effort, error);
+    pf_status status =
+        pf_plan_create(&plan, pf_plant_get_info(s->plant), NULL, NULL, 0, NULL, 0, error);
+    if (status == PF_OK && groups) {
+        status = pf_plan_design(plan, NULL, s->plant, NULL, &effort, error);
     }
     if (status == PF_OK) {
         free(s->bytes);
         s->bytes = NULL;
-        status = pf_calibrate(&plan, s->plant, NULL, &effort, &s->bytes, &n, error);
+        status = pf_calibrate(plan, s->plant, NULL, &effort, &s->bytes, &n, error);
     }
     cli_progress_end(&progress);
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     return status == PF_OK ? pf_kit_load(&s->kit, s->bytes, n, error) : status;
 }
 

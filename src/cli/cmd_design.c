@@ -3,7 +3,6 @@
 #include "design_view.h"
 
 #include "design/library.h"
-#include "calibrate/plan.h"
 #include "host/file.h"
 
 #include <math.h>
@@ -69,28 +68,31 @@ static pf_status publish(const call *c, const design_view *view, pf_error *error
 static pf_status design(const call *c, const cli_config *t, pf_plant *plant, const pf_model *model,
                         const pf_effort *effort, bool *all, pf_error *error)
 {
-    pf_plan plan;
+    pf_plan *plan = NULL;
     pf_design_config config = {0};
     pf_design made = {0};
-    pf_status status = pf_plan_from_config(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
-                                           t->overrides, t->n_overrides, error);
-    if (status != PF_OK) {
-        return status;
+    pf_status status = pf_plan_create(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
+                                      t->overrides, t->n_overrides, error);
+    if (status == PF_OK && !isnan(c->seed_number)) {
+        char seed[40];
+        snprintf(seed, sizeof seed, "seed=%.0f", c->seed_number);
+        status = pf_plan_set(plan, seed, error);
     }
-    plan.settings.seed = isnan(c->seed_number) ? plan.settings.seed : (uint64_t)c->seed_number;
-    status = pf_design_config_read(&config, &plan, error);
     if (status == PF_OK) {
-        status = pf_design_create(&made, &config, &plan, plant, model, effort, error);
+        status = pf_design_config_read(&config, plan, error);
+    }
+    if (status == PF_OK) {
+        status = pf_design_create(&made, &config, plan, plant, model, effort, error);
     }
     cli_progress_end(effort->self);
     if (status == PF_OK) {
-        design_view view = {&made, &config, &plan, c->predictor ? c->predictor : "twin", c->output};
+        design_view view = {&made, &config, plan, c->predictor ? c->predictor : "twin", c->output};
         *all = made.n_weak == 0;
         status = publish(c, &view, error);
     }
     pf_design_free(&made);
     pf_design_config_free(&config);
-    pf_plan_free(&plan);
+    pf_plan_destroy(plan);
     return status;
 }
 
