@@ -181,5 +181,9 @@ completed check k --pl | grep -qx -- --plant && completed check --plant atti | g
     completed bench ru | grep -qx run && completed calibrate --faults m | grep -qx many &&
     completed cali | grep -qx calibrate
 ok $? "bash completes options, plants, verbs, words and commands"
+for key in $("$installed" list settings | cut -d' ' -f1); do
+    completed calibrate --set "${key%?}" | grep -qxF "$key="
+    ok $? "bash completes --set $key="
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

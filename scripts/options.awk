@@ -109,6 +109,7 @@ function quoted(s) { # inside single quotes and brackets of _arguments
 function action(words) {
     if (words == "file") { return "_files" }
     if (words == "folder") { return "_files -/" }
+    if (words == "setting") { return "_preflight_settings" }
     if (words ~ /^=/) { return "_preflight_words " quoted(substr(words, 2)) }
     return words == "" ? " " : "_preflight_list " words "s"
 }
