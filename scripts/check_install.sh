@@ -152,6 +152,14 @@ else
     if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi
 fi
 
+# the installed program draws with the installed templates
+if command -v gnuplot >/dev/null; then
+    (cd "$work" && "$installed" bench run mechanism --profile quick --db figures.db &&
+        "$installed" bench figure mechanism --profile quick --db figures.db -o figures) >"$work/log" 2>&1 &&
+        [ -s "$work/figures/mechanism.svg" ] && grep -qF "$work/prefix/share/preflight/suites/figures" "$work/figures/mechanism.gp"
+    ok $? "the installed program draws with the installed templates"
+fi
+
 # every option of the program in the man page and in both completions
 man=$work/prefix/share/man/man1/preflight.1 zsh=$work/prefix/share/zsh/site-functions/_preflight
 . "$work/prefix/share/bash-completion/completions/preflight"

@@ -664,7 +664,8 @@ int pf_metric_direction(const char *metric)
     return IS_IN(metric, neutral) ? 0 : IS_IN(metric, higher) ? 1 : -1;
 }
 
-bool pf_method_of_paper(const char *method)
+// One of the eight methods that the paper compares.
+static bool method_of_paper(const char *method)
 {
     return IS_IN(method, compared);
 }
@@ -1319,7 +1320,7 @@ static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf
     pf_status status = add_pooled(c, masks, error);
     for (int m = 0; m < c->n_methods && m < 64; m++) {
         w.reference = strcmp(c->method[m], PF_REFERENCE) == 0 ? m : w.reference;
-        w.ranked[m] = pf_method_of_paper(c->method[m]);
+        w.ranked[m] = method_of_paper(c->method[m]);
     }
     if (status == PF_OK) {
         status = sort_rows(&w, error);

@@ -151,8 +151,6 @@ const pf_entry *pf_entries_find(const pf_entries *entries, const char *environme
 int pf_metric_direction(const char *metric);
 // Whether pf_aggregate can give entries of that metric.
 bool pf_entry_metric_known(const char *metric);
-// One of the eight methods that the paper compares.
-bool pf_method_of_paper(const char *method);
 
 // Names as the paper writes them; anything else is its own label.
 const char *pf_label_environment(const char *environment);

@@ -242,7 +242,8 @@ const char *pf_report_setting(const pf_report *r)
     return e->n_settings ? e->setting[e->n_settings - 1] : "";
 }
 
-bool pf_report_by_setting(const pf_report *r)
+// One environment at settings that are not averaged: these are what is compared.
+static bool by_setting(const pf_report *r)
 {
     const pf_entries *e = r->entries;
     return e->n_environments == 1 && e->n_raw_settings > 1 && e->n_settings == e->n_raw_settings;
@@ -461,7 +462,7 @@ static pf_status write_metrics(const sheet *s, const char *setting, pf_error *er
     pf_status status = PF_OK;
     for (int i = 0; i < r->n_metrics && status == PF_OK; i++) {
         const char *metric = r->metrics[i];
-        if (!pf_report_by_setting(r)) {
+        if (!by_setting(r)) {
             status = write_metric(s, metric, setting, direction_note(metric), false, error);
         }
         for (int k = 0; k < r->entries->n_raw_settings && status == PF_OK; k++) {

@@ -30,7 +30,5 @@ pf_status pf_table_text(const pf_report *report, const char *format, pf_text *ou
 
 // The setting a table or figure shows first: the one that the paper prints, else the most pooled.
 const char *pf_report_setting(const pf_report *report);
-// One environment at settings that are not averaged: these are what is compared.
-bool pf_report_by_setting(const pf_report *report);
 
 #endif
