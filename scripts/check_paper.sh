@@ -40,7 +40,11 @@ for suite in suites/*.yaml; do
     grep -qF "$suite" "$page"
     ok $? "$suite is missing in $page"
 done
-for label in $(grep -rhoE 'Eq\. [a-z0-9_]+' include src | sed 's/Eq\. //' | sort -u); do
+for label in $(sed -n 's/^eq:\(.*\),equation,main$/\1/p' data/paper_labels.csv); do
+    grep -rqE "(Eq\.|,| and|^ *//) $label\b" include src tests
+    ok $? "no comment in the code names Eq. $label"
+done
+for label in $(grep -rhoE 'Eq\. [a-z0-9_]+' include src tests | sed 's/Eq\. //' | sort -u); do
     grep -qE "^eq:$label," data/paper_labels.csv
     ok $? "a comment names Eq. $label, which the paper does not have"
 done

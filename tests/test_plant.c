@@ -79,6 +79,7 @@ static void check_contract(const pf_plant_class *c)
     pf_plant_destroy(plant);
 }
 
+// Eq. dormant_equivalence, to the bit.
 static void check_passive(const pf_plant_class *c)
 {
     pf_plant *plant = NULL;

@@ -97,6 +97,7 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
     free(b);
 }
 
+// Eq. severity_orthogonality.
 static void test_orthogonality(void)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -202,7 +203,7 @@ static double condition(const model *x, int c, int z, pf_joint *joint)
     return sum;
 }
 
-// E[(G_i c - 1)^2] under a joint belief, by its definition.
+// E[(G_i c - 1)^2] under a joint belief, by its definition (Eq. information_specific_risk).
 static double mismatch(const pf_joint *joint, int i, double c)
 {
     double sum = joint->nominal * (c - 1) * (c - 1);
@@ -248,6 +249,7 @@ static value control_value(const model *x, int i)
     return v;
 }
 
+// Eq. control_value_identity and control_value_bounds.
 static void check_value(const model *x, const value *v)
 {
     double gap = v->risk0 - v->risk1, least = x->grid[0] * x->grid[0];
@@ -405,6 +407,7 @@ static double strategy_value(const model *x, const recovery *r, int budget, bool
     return sum;
 }
 
+// Eq. task_weighted_value.
 static void test_dominance(void)
 {
     static model x;

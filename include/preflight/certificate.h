@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// Return of a task: exp(-min(tracking_error, 10)).
+// Return of a task (Eq. task_return): exp(-min(tracking_error, 10)).
 PF_API double pf_return(double tracking_error);
 
 // Sum of squared differences of two trajectories (rows x n_chan), each channel divided by its

@@ -45,8 +45,9 @@ PF_API double pf_discrepancy(int n, const double *difference);
 // T = max(relative * std, 1e-12), the population std of d_nominal and all n discrepancies.
 PF_API double pf_temperature(double d_nominal, int n, const double *d, double relative);
 
-// One recovery response (Eq. appendix_normalized_recovery_update) of a probe with the given
-// targets: d is n_targets x n_grid; hypotheses of other mechanisms predict the nominal response.
+// One recovery response (Eq. stage2_gain_likelihood, appendix_normalized_recovery_update) of a
+// probe with the given targets: d is n_targets x n_grid; hypotheses of other mechanisms predict the
+// nominal response.
 PF_API void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
                             const double *d, double temperature);
 

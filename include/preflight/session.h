@@ -166,10 +166,10 @@ typedef struct pf_mechanism_readiness {
     bool probed;
 } pf_mechanism_readiness;
 
-// Answers as if the session ended now, from the kit's return table, and changes nothing of it. The
-// results are read with the two getters below; any call that changes the session turns every task
-// back to no-go. (A simulation that knows the task's start predicts its own returns:
-// pf_session_joint, pf_predict_return.)
+// Answers as if the session ended now, from the kit's return table, and changes nothing of it (Eq.
+// readiness_certificate is what a bound promises). The results are read with the two getters below;
+// any call that changes the session turns every task back to no-go. (A simulation that knows the
+// task's start predicts its own returns: pf_session_joint, pf_predict_return.)
 PF_API void pf_session_certify(pf_session *session);
 PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int task);
 // mechanism 1..m

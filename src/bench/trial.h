@@ -62,7 +62,7 @@ int pf_schedule_fault(const pf_schedule *schedule, int mechanism);
     X(selective_return)                                                                            \
     X(changed_task_return)                                                                         \
     X(regret)                                                                                      \
-    X(regret_selective)                                                                            \
+    X(regret_selective) /* of what was deployed (Eq. end_to_end_regret) */                         \
     X(coverage)                                                                                    \
     X(abstention)                                                                                  \
     X(deployed) /* counts over tasks, pooled within a seed */                                      \
