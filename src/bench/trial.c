@@ -165,43 +165,64 @@ static void all_corrections(const pf_joint *joint, double *corrections)
     }
 }
 
+// Every candidate, as the mechanisms that a task may use.
+static void all_uses(const pf_joint *joint, int32_t *uses)
+{
+    for (int j = 0; j < joint->m; j++) {
+        uses[j] = j + 1;
+    }
+}
+
+// A closed loop under hypotheses, from the trial's known start.
+typedef struct loop {
+    pf_responses *responses;
+    int task;
+    double corrections[PF_MECH_MAX];
+} loop;
+
+static pf_status loop_returns(void *self, int member, int use, int n, const double *gains,
+                              double *returns, pf_error *error)
+{
+    const loop *l = self;
+    pf_responses *r = l->responses;
+    double all[PF_MECH_MAX];
+    pf_status status = PF_OK;
+    for (int j = 0; j < r->kit->n_mech; j++) {
+        all[j] = 1;
+    }
+    for (int g = 0; g < n && status == PF_OK; g++) {
+        pf_flown flown;
+        pf_attempt attempt = {.task = l->task,
+                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member),
+                              .gains = all,
+                              .corrections = l->corrections};
+        all[use + 1] = use >= 0 ? gains[g] : 1;
+        status = pf_responses_fly(r, &attempt, &flown, error);
+        returns[g] = flown.ret;
+    }
+    return status;
+}
+
 pf_status pf_policy_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
                             pf_prediction *out, pf_error *error)
 {
-    int n_grid = joint->n_grid, n = 1 + joint->m * n_grid;
-    double gains[PF_MECH_MAX], corrections[PF_MECH_MAX];
+    int32_t uses[PF_MECH_MAX];
+    size_t n = 1 + (size_t)joint->m * (size_t)(1 + joint->n_grid);
+    loop l = {.responses = r, .task = task};
+    pf_task_model model = {&l, r->n_members, joint->m, uses, loop_returns};
     if (r->model) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
                        "task '%s' is a closed loop; a learned model predicts open loops only",
                        pf_kit_task_name(r->kit, task));
     }
-    double *probability = calloc((size_t)n * (size_t)(1 + r->n_members), sizeof(double));
-    if (!probability) {
+    double *p = calloc(n * (size_t)(1 + r->n_members), sizeof(double));
+    if (!p) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a predicted return");
     }
-    double *returns = probability + n;
-    pf_status status = PF_OK;
-    all_corrections(joint, corrections);
-    probability[0] = joint->nominal;
-    memcpy(probability + 1, joint->mass, sizeof(double) * (size_t)(n - 1));
-    for (int i = 0; i < r->n_members * n && status == PF_OK; i++) {
-        int hypothesis = i % n;
-        for (int j = 0; j < r->kit->n_mech; j++) {
-            bool changed = hypothesis > 0 && j == 1 + (hypothesis - 1) / n_grid;
-            gains[j] = changed ? joint->grid[(hypothesis - 1) % n_grid] : 1;
-        }
-        pf_attempt attempt = {.task = task,
-                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, i / n),
-                              .gains = gains,
-                              .corrections = corrections};
-        pf_flown flown;
-        status = pf_responses_fly(r, &attempt, &flown, error);
-        returns[i] = flown.ret;
-    }
-    if (status == PF_OK) {
-        *out = pf_predict_return(r->n_members, n, probability, returns, alpha);
-    }
-    free(probability);
+    all_uses(joint, uses);
+    all_corrections(joint, l.corrections);
+    pf_status status = pf_predict_task(&model, joint, alpha, p, p + n, out, error);
+    free(p);
     return status;
 }
 
@@ -214,31 +235,42 @@ typedef struct deployment {
     const pf_trial_setup *setup;
     const pf_plant_info *info;
     double *value;
-    int n;                       // hypotheses: nothing, (mechanism, gain), and last the truth
-    double *probability, *gains; // n, n x n_mech
-    double *returns, *beyond;    // draws x n, n
+    int n; // hypotheses: nothing, (mechanism, gain), and last the truth
+    const pf_joint *joint;
+    double *gains;            // n x n_mech
+    double *returns, *beyond; // draws x n, n
+    double *work;             // of a predicted return: n and draws x n
     double correction[PF_MECH_MAX], none[PF_MECH_MAX];
     int measured; // task whose measures are told
 } deployment;
 
-// Hypotheses with their probabilities; the truth has none and only shows what would happen.
-static void set_hypotheses(deployment *d, const pf_joint *joint)
+// Hypotheses; the truth has no probability and only shows what would happen.
+static void set_hypotheses(deployment *d)
 {
+    const pf_joint *joint = d->joint;
     int mech = d->info->n_mech, grid = joint->n_grid;
     for (int i = 0; i < d->n * mech; i++) {
         d->gains[i] = 1;
     }
-    d->probability[0] = joint->nominal;
     for (int h = 0; h < joint->m * grid; h++) {
-        d->probability[h + 1] = joint->mass[h];
         d->gains[(h + 1) * mech + h / grid + 1] = joint->grid[h % grid];
     }
-    d->probability[d->n - 1] = 0;
     memcpy(&d->gains[(d->n - 1) * mech], d->responses->truth, sizeof(double) * (size_t)mech);
     all_corrections(joint, d->correction);
     for (int j = 0; j < mech; j++) {
         d->none[j] = 1;
     }
+}
+
+// What was forecast.
+static pf_status forecast_returns(void *self, int member, int use, int n, const double *gains,
+                                  double *returns, pf_error *error)
+{
+    (void)gains, (void)error;
+    const deployment *d = self;
+    int first = use < 0 ? 0 : 1 + use * d->joint->n_grid;
+    memcpy(returns, d->returns + (size_t)member * (size_t)d->n + first, sizeof(double) * (size_t)n);
+    return PF_OK;
 }
 
 static int policy_of(const deployment *d, int task)
@@ -360,8 +392,11 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     if (status != PF_OK) {
         return status;
     }
-    pf_prediction p =
-        pf_predict_return(d->info->draws, d->n, d->probability, d->returns, d->setup->alpha);
+    pf_prediction p;
+    int32_t uses[PF_MECH_MAX];
+    pf_task_model model = {d, d->info->draws, d->joint->m, uses, forecast_returns};
+    all_uses(d->joint, uses);
+    pf_predict_task(&model, d->joint, d->setup->alpha, d->work, d->work + d->n, &p, error);
     pf_why why;
     *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
     bool simulated = !d->info->deterministic || task == d->measured;
@@ -417,8 +452,12 @@ pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
                            pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(responses->plant);
-    deployment d = {
-        .responses = responses, .schedule = schedule, .setup = setup, .info = info, .value = value};
+    deployment d = {.responses = responses,
+                    .schedule = schedule,
+                    .setup = setup,
+                    .info = info,
+                    .value = value,
+                    .joint = joint};
     int m = info->n_mech - 1;
     if (info->n_metrics > PF_METRICS_MAX || info->n_policies < m * (setup->variant + 1)) {
         return pf_fail(error, PF_ERR_UNSUPPORTED, "plant %s has no such variant of its tasks",
@@ -436,14 +475,14 @@ pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
     d.n = 2 + m * joint->n_grid;
     size_t n = (size_t)d.n, mech = (size_t)info->n_mech, draws = (size_t)info->draws;
     pf_arena arena = {0};
-    d.probability = pf_arena_take(&arena, n, sizeof(double));
+    d.work = pf_arena_take(&arena, n * (1 + draws), sizeof(double));
     d.gains = pf_arena_take(&arena, n * mech, sizeof(double));
     d.returns = pf_arena_take(&arena, n * draws, sizeof(double));
     d.beyond = pf_arena_take(&arena, n, sizeof(double));
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a forecast") : PF_OK;
     if (status == PF_OK) {
-        set_hypotheses(&d, joint);
+        set_hypotheses(&d);
         status = deploy_all(&d, error);
     }
     pf_arena_free(&arena);
@@ -550,8 +589,27 @@ static pf_status recover(play *p, pf_error *error)
 
 enum { MOST_GRID = 256 };
 
-// Predicted return of a task from the trial's own start: members x (grid gains of its mechanism,
-// then nothing changed there).
+// An open-loop task from the trial's own start.
+typedef struct open_task {
+    pf_responses *responses;
+    int task;
+    double share; // that its corrected, clipped command delivers at gain 1
+} open_task;
+
+static pf_status open_returns(void *self, int member, int use, int n, const double *gains,
+                              double *returns, pf_error *error)
+{
+    (void)use;
+    const open_task *t = self;
+    pf_status status = PF_OK;
+    for (int g = 0; g < n && status == PF_OK; g++) {
+        double nte = 0;
+        status = pf_responses_nte(t->responses, t->task, member, gains[g] * t->share, &nte, error);
+        returns[g] = pf_return(nte);
+    }
+    return status;
+}
+
 static pf_status predict_task(play *p, const pf_joint *joint, int task, double correction,
                               pf_prediction *out, pf_error *error)
 {
@@ -559,27 +617,11 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     if (pf_policy_of_task(p->responses, task)) {
         return pf_policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
     }
-    int j = k->use_mech[k->task_use[task]], n = k->n_grid + 1;
-    double probability[MOST_GRID + 1], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 1)];
-    probability[k->n_grid] = 1;
-    for (int g = 0; g < k->n_grid; g++) {
-        probability[g] = joint->mass[(size_t)(j - 1) * (size_t)k->n_grid + (size_t)g];
-        probability[k->n_grid] -= probability[g];
-    }
-    probability[k->n_grid] = fmax(0, probability[k->n_grid]);
-    double share = pf_kit_delivered_share(k, task, j, correction, 1);
-    for (int e = 0; e < p->responses->n_members; e++) {
-        for (int g = 0; g < n; g++) {
-            double nte = 0, gain = g < k->n_grid ? k->grid[g] : 1;
-            pf_status status = pf_responses_nte(p->responses, task, e, gain * share, &nte, error);
-            if (status != PF_OK) {
-                return status;
-            }
-            returns[e * n + g] = pf_return(nte);
-        }
-    }
-    *out = pf_predict_return(p->responses->n_members, n, probability, returns, p->setup->alpha);
-    return PF_OK;
+    const int32_t *use = &k->use_mech[k->task_use[task]];
+    double probability[MOST_GRID + 2], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 2)];
+    open_task open = {p->responses, task, pf_kit_delivered_share(k, task, *use, correction, 1)};
+    pf_task_model model = {&open, p->responses->n_members, 1, use, open_returns};
+    return pf_predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
 }
 
 static void count_deployed(play *p, bool changed, bool violated, bool false_ready)
