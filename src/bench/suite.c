@@ -267,29 +267,13 @@ bool pf_suite_groups(const pf_suite *s)
     return false;
 }
 
-static pf_status read_tree(pf__yaml_node **root, const char *file, const char *text, size_t n,
-                           const char *const *overrides, int n_overrides, pf_error *error)
-{
-    pf_status status = pf__yaml_read(root, file, text, n, error);
-    // they act on the suite that is run
-    bool shows = status == PF_OK && pf__yaml_get(*root, "from");
-    for (int i = 0; i < n_overrides && status == PF_OK && !shows; i++) {
-        status = pf__yaml_set(*root, overrides[i], error);
-    }
-    return status;
-}
-
 pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
                         const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(suite, 0, sizeof *suite);
     pf_settings_clear(&suite->settings);
-    pf__yaml_node *root = NULL;
-    pf_status status = read_tree(&root, file, text, n, overrides, n_overrides, error);
-    if (status == PF_OK) {
-        status = pf_schema_read(&schema, "a suite", root, suite, error);
-    }
-    pf__yaml_free(root);
+    pf_status status =
+        pf_schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
     if (status == PF_OK) {
         status = check_group(suite, file, error);
     }

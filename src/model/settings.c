@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "settings/schema.h"
+#include "settings/settings.h"
 #include "host/parallel.h"
 #include "member.h"
 #include "preflight/train.h"
@@ -65,36 +65,42 @@ pf_status pf_train_profile(pf_train_settings *s, const char *name, pf_error *err
                    name);
 }
 
-typedef struct range {
-    const char *name;
-    double value, least, most;
-} range;
+// (field, kind, least, most, shape, help): what a configuration may say and what is checked.
+#define SETTINGS(X)                                                                                \
+    X(transitions, COUNT, 10, 1e8, NULL, "in all")                                                 \
+    X(episode_steps, COUNT, 1, 10000, NULL, "steps from a reset")                                  \
+    X(correlation, NUMBER, 0, .9999, NULL, "of a command with its last")                           \
+    X(amplitude, NUMBER, 1e-6, 100, NULL, "of how far a command can go")                           \
+    X(single, NUMBER, 0, 1, NULL, "share with one active mechanism")                               \
+    X(disturbance, FLAG, 0, 1, NULL, "the plant's own")                                            \
+    X(members, COUNT, 1, PF_MODEL_MEMBERS, NULL, "networks")                                       \
+    X(layers, COUNT, 1, PF_MODEL_LAYERS, NULL, "hidden layers")                                    \
+    X(width, COUNT, 1, PF_MODEL_WIDTH, NULL, "of a hidden layer")                                  \
+    X(activation, WORD, PF_ACTIVATION_SILU, PF_ACTIVATION_RELU, PF_WORDS("silu", "relu"),          \
+      "of a hidden layer")                                                                         \
+    X(epochs, COUNT, 1, 100000, NULL, "at most")                                                   \
+    X(batch, COUNT, 1, 65536, NULL, "rows of a step")                                              \
+    X(patience, COUNT, 1, 100000, NULL, "epochs without progress")                                 \
+    X(learning_rate, NUMBER, 1e-8, 1, NULL, "of Adam")                                             \
+    X(weight_decay, NUMBER, 0, 1, NULL, "decoupled")                                               \
+    X(cosine, FLAG, 0, 1, NULL, "the rate falls along a cosine")                                   \
+    X(held_out, NUMBER, .001, .9, NULL, "share of the episodes")                                   \
+    X(seed, WHOLE, 0, PF_WHOLE_MAX, NULL, "of data and members")
 
 static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
 {
-    const range ranges[] = {
-        {"transitions", s->transitions, 10, 1e8},
-        {"episode_steps", s->episode_steps, 1, 10000},
-        {"correlation", s->correlation, 0, .9999},
-        {"amplitude", s->amplitude, 1e-6, 100},
-        {"single", s->single, 0, 1},
-        {"members", s->members, 1, PF_MODEL_MEMBERS},
-        {"layers", s->layers, 1, PF_MODEL_LAYERS},
-        {"width", s->width, 1, PF_MODEL_WIDTH},
-        {"epochs", s->epochs, 1, 100000},
-        {"batch", s->batch, 1, 65536},
-        {"patience", s->patience, 1, 100000},
-        {"learning_rate", s->learning_rate, 1e-8, 1},
-        {"weight_decay", s->weight_decay, 0, 1},
-        {"held_out", s->held_out, .001, .9},
-        {"seed", (double)s->seed, 0, 9007199254740991.0},
-        {"activation", s->activation, PF_ACTIVATION_SILU, PF_ACTIVATION_RELU},
+    const struct {
+        const char *name;
+        double value, least, most;
+    } ranges[] = {
+#define X(field, kind, least, most, shape, help) {#field, (double)s->field, least, most},
+        SETTINGS(X)
+#undef X
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        const range *r = &ranges[i];
-        if (!(r->value >= r->least && r->value <= r->most)) {
-            return pf_fail(error, PF_ERR_ARGUMENT, "%s: %g is outside %g..%g", r->name, r->value,
-                           r->least, r->most);
+        if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most)) {
+            return pf_fail(error, PF_ERR_ARGUMENT, "%s: %g is outside %g..%g", ranges[i].name,
+                           ranges[i].value, ranges[i].least, ranges[i].most);
         }
     }
     return PF_OK;
@@ -133,77 +139,29 @@ pf_status pf_train_check(const pf_train_settings *s, const pf_plant_info *info, 
 
 // --- from a configuration
 
-// As written: numbers not given are NaN, counts and flags -1, texts NULL.
+// As written: numbers not given are NaN, counts, flags and words -1.
 typedef struct written {
-    int transitions, episode_steps, members, layers, width, epochs, batch, patience;
-    int disturbance, cosine;
-    double correlation, amplitude, single, learning_rate, weight_decay, held_out, seed;
-    char *activation;
+#define X(field, kind, least, most, shape, help) pf_setting_##kind field;
+    SETTINGS(X)
+#undef X
 } written;
 
-#define AT(field) offsetof(written, field)
 static const pf_schema_row rows[] = {
-    {"transitions", PF_KIND_COUNT, 0, 10, 1e8, AT(transitions), NULL, "in all"},
-    {"episode_steps", PF_KIND_COUNT, 0, 1, 10000, AT(episode_steps), NULL, "steps from a reset"},
-    {"correlation", PF_KIND_NUMBER, 0, 0, .9999, AT(correlation), NULL,
-     "of a command with its last"},
-    {"amplitude", PF_KIND_NUMBER, 0, 1e-6, 100, AT(amplitude), NULL, "of how far a command can go"},
-    {"single", PF_KIND_NUMBER, 0, 0, 1, AT(single), NULL, "share with one active mechanism"},
-    {"disturbance", PF_KIND_FLAG, 0, 0, 0, AT(disturbance), NULL, "the plant's own"},
-    {"members", PF_KIND_COUNT, 0, 1, PF_MODEL_MEMBERS, AT(members), NULL, "networks"},
-    {"layers", PF_KIND_COUNT, 0, 1, PF_MODEL_LAYERS, AT(layers), NULL, "hidden layers"},
-    {"width", PF_KIND_COUNT, 0, 1, PF_MODEL_WIDTH, AT(width), NULL, "of a hidden layer"},
-    {"activation", PF_KIND_NAME, 0, 1, 16, AT(activation), NULL, "silu or relu"},
-    {"epochs", PF_KIND_COUNT, 0, 1, 100000, AT(epochs), NULL, "at most"},
-    {"batch", PF_KIND_COUNT, 0, 1, 65536, AT(batch), NULL, "rows of a step"},
-    {"patience", PF_KIND_COUNT, 0, 1, 100000, AT(patience), NULL, "epochs without progress"},
-    {"learning_rate", PF_KIND_NUMBER, 0, 1e-8, 1, AT(learning_rate), NULL, "of Adam"},
-    {"weight_decay", PF_KIND_NUMBER, 0, 0, 1, AT(weight_decay), NULL, "decoupled"},
-    {"cosine", PF_KIND_FLAG, 0, 0, 0, AT(cosine), NULL, "the rate falls along a cosine"},
-    {"held_out", PF_KIND_NUMBER, 0, .001, .9, AT(held_out), NULL, "share of the episodes"},
-    {"seed", PF_KIND_WHOLE, 0, 0, PF_WHOLE_MAX, AT(seed), NULL, "of data and members"},
+#define X(field, kind, least, most, shape, help)                                                   \
+    {#field, PF_KIND_##kind, PF_ROW_CLOSED, least, most, offsetof(written, field), shape, help},
+    SETTINGS(X)
+#undef X
 };
-#undef AT
 static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(written), 0, NULL};
 
-static void set_count(int *to, int value)
+static void apply(pf_train_settings *s, const written *w)
 {
-    *to = value >= 0 ? value : *to;
-}
-
-static void set_number(double *to, double value)
-{
-    *to = isnan(value) ? *to : value;
-}
-
-static pf_status apply(pf_train_settings *s, const written *w, pf_error *error)
-{
-    set_count(&s->transitions, w->transitions);
-    set_count(&s->episode_steps, w->episode_steps);
-    set_count(&s->members, w->members);
-    set_count(&s->layers, w->layers);
-    set_count(&s->width, w->width);
-    set_count(&s->epochs, w->epochs);
-    set_count(&s->batch, w->batch);
-    set_count(&s->patience, w->patience);
-    set_number(&s->correlation, w->correlation);
-    set_number(&s->amplitude, w->amplitude);
-    set_number(&s->single, w->single);
-    set_number(&s->learning_rate, w->learning_rate);
-    set_number(&s->weight_decay, w->weight_decay);
-    set_number(&s->held_out, w->held_out);
-    s->disturbance = w->disturbance >= 0 ? w->disturbance != 0 : s->disturbance;
-    s->cosine = w->cosine >= 0 ? w->cosine != 0 : s->cosine;
-    s->seed = isnan(w->seed) ? s->seed : (uint64_t)w->seed;
-    if (w->activation) {
-        bool silu = strcmp(w->activation, "silu") == 0;
-        if (!silu && strcmp(w->activation, "relu") != 0) {
-            return pf_fail(error, PF_ERR_FORMAT, "activation: '%s' is neither silu nor relu",
-                           w->activation);
-        }
-        s->activation = silu ? PF_ACTIVATION_SILU : PF_ACTIVATION_RELU;
+#define X(field, kind, least, most, shape, help)                                                   \
+    if (w->field >= 0) { /* false for NaN */                                                       \
+        s->field = w->field;                                                                       \
     }
-    return PF_OK;
+    SETTINGS(X)
+#undef X
 }
 
 pf_status pf_train_configure(pf_train_settings *settings, const char *file, const char *text,
@@ -214,19 +172,10 @@ pf_status pf_train_configure(pf_train_settings *settings, const char *file, cons
         return PF_OK;
     }
     written w = {0};
-    pf__yaml_node *root = NULL;
-    pf_status status =
-        pf__yaml_read(&root, text ? file : "--set", text ? text : "", text ? n : 0, error);
-    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
-        status = pf__yaml_set(root, overrides[i], error);
-    }
+    pf_status status = pf_schema_read(&schema, "a training", text ? file : "--set", text, n,
+                                      overrides, n_overrides, &w, error);
     if (status == PF_OK) {
-        status = pf_schema_read(&schema, "a training", root, &w, error);
-        if (status == PF_OK) {
-            status = apply(settings, &w, error);
-        }
-        pf_schema_free(&schema, &w);
+        apply(settings, &w);
     }
-    pf__yaml_free(root);
     return status;
 }

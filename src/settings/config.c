@@ -281,28 +281,6 @@ bool pf_config_supported(void)
     return pf__yaml_supported();
 }
 
-// The tree of the text with the overrides in it.
-static pf_status read_tree(pf__yaml_node **root, const char *file, const char *text, size_t n,
-                           const char *const *overrides, int n_overrides, pf_error *error)
-{
-    pf_status status = PF_OK;
-    if (text != NULL && n > 0) {
-        status = pf__yaml_read(root, file, text, n, error);
-    } else {
-        *root = pf__yaml_mapping(file);
-        if (*root == NULL) {
-            status = pf_fail(error, PF_ERR_MEMORY, "%s: not enough memory to read it", file);
-        }
-    }
-    if (status == PF_OK && (*root)->kind != PF__YAML_MAPPING) {
-        status = pf__yaml_refuse(error, (*root)->at, "must be a mapping; write it as key: value");
-    }
-    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
-        status = pf__yaml_set(*root, overrides[i], error);
-    }
-    return status;
-}
-
 pf_status pf_config_read(pf_config *config, const char *file, const char *text, size_t n,
                          const char *const *overrides, int n_overrides, pf_error *error)
 {
@@ -313,12 +291,8 @@ pf_status pf_config_read(pf_config *config, const char *file, const char *text, 
     if (config->file == NULL) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: not enough memory to read it", called);
     }
-    pf__yaml_node *root = NULL;
-    pf_status status = read_tree(&root, called, text, n, overrides, n_overrides, error);
-    if (status == PF_OK) {
-        status = pf_schema_read(&config_object, "the configuration", root, config, error);
-    }
-    pf__yaml_free(root);
+    pf_status status = pf_schema_read(&config_object, "the configuration", called, text, n,
+                                      overrides, n_overrides, config, error);
     if (status != PF_OK) {
         pf_config_free(config);
     }

@@ -652,13 +652,42 @@ static void free_object(const pf_schema *object, char *base)
     }
 }
 
-pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__yaml_node *node,
+// The tree of the text with the overrides in it.
+static pf_status read_tree(pf__yaml_node **root, const char *file, const char *text, size_t n,
+                           const char *const *overrides, int n_overrides, pf_error *error)
+{
+    pf_status status = PF_OK;
+    if (text != NULL && n > 0) {
+        status = pf__yaml_read(root, file, text, n, error);
+    } else {
+        *root = pf__yaml_mapping(file);
+        if (*root == NULL) {
+            status = pf_fail(error, PF_ERR_MEMORY, "%s: not enough memory to read it", file);
+        }
+    }
+    if (status == PF_OK && (*root)->kind != PF__YAML_MAPPING) {
+        status = pf__yaml_refuse(error, (*root)->at, "must be a mapping; write it as key: value");
+    }
+    for (int i = 0; i < n_overrides && status == PF_OK; i++) {
+        status = pf__yaml_set(*root, overrides[i], error);
+    }
+    return status;
+}
+
+pf_status pf_schema_read(const pf_schema *schema, const char *what, const char *file,
+                         const char *text, size_t n, const char *const *overrides, int n_overrides,
                          void *base, pf_error *error)
 {
     const pf_schema_shape shape = {.object = schema};
-    const pf_schema_row root = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &shape, what};
+    const pf_schema_row row = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &shape, what};
     reader r = {.error = error};
-    return read_value(&r, &root, node, base);
+    pf__yaml_node *root = NULL;
+    pf_status status = read_tree(&root, file, text, n, overrides, n_overrides, error);
+    if (status == PF_OK) {
+        status = read_value(&r, &row, root, base);
+    }
+    pf__yaml_free(root);
+    return status;
 }
 
 void pf_schema_free(const pf_schema *schema, void *base)

@@ -100,9 +100,12 @@ typedef struct pf_schema_shape {
     const char *old;          // the key's name in older files, which still reads. NULL: none
 } pf_schema_shape;
 
-// Reads a mapping into the struct at base by its schema. `what` says in messages what it is. On
-// failure the struct may be half filled: free it.
-pf_status pf_schema_read(const pf_schema *schema, const char *what, const pf__yaml_node *node,
+// Reads text (n bytes of YAML, called `file` in messages; NULL: an empty mapping) with the
+// overrides
+// ("a.b=value", value in YAML; lists by index: "probes.0.charge=.1") into the struct at base by its
+// schema. `what` says in messages what it is. On failure the struct may be half filled: free it.
+pf_status pf_schema_read(const pf_schema *schema, const char *what, const char *file,
+                         const char *text, size_t n, const char *const *overrides, int n_overrides,
                          void *base, pf_error *error);
 
 // The values that a row takes, in short: "(0, 1)", "2..64", "break|latch".
