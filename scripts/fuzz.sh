@@ -20,7 +20,7 @@ for program in build/fuzz/tests/fuzz/fuzz_*; do
     new=build/fuzz/corpus/$name
     mkdir -p "$new"
     # the corpus alone first: every input that ever mattered
-    if "$program" -runs=0 -timeout=20 "$seed" >"build/fuzz/$name.log" 2>&1 &&
+    if "$program" -runs=0 -timeout=20 -artifact_prefix=build/fuzz/findings/ "$seed" >"build/fuzz/$name.log" 2>&1 &&
        "$program" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 \
            -artifact_prefix=build/fuzz/findings/ "$new" "$seed" >>"build/fuzz/$name.log" 2>&1; then
         passed=$((passed + 1))
