@@ -13,7 +13,8 @@
 enum { SESSION_BYTES = 8192 };
 
 static _Alignas(16) uint8_t session_memory[SESSION_BYTES];
-static pf_kit kit;
+static _Alignas(16) uint8_t kit_memory[PF_KIT_BYTES];
+static pf_kit *kit;
 static double start[TANKS], response[PROBE_ROWS * TANKS];
 
 // --- the model: the board's copy of the tanks
@@ -27,8 +28,8 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
     }
     const double calm[TANKS] = {0};
     double x[TANKS] = {from[0], from[1], from[2]}, v[PUMPS];
-    for (int r = 0; r < pf_kit_probe_rows(&kit, h->probe); r++) {
-        const double *u = kit.command + (kit.probe_row[h->probe] + r) * kit.n_mech;
+    for (int r = 0; r < pf_kit_probe_rows(kit, h->probe); r++) {
+        const double *u = pf_kit_probe_command(kit, h->probe) + r * PUMPS;
         for (int j = 0; j < PUMPS; j++) {
             v[j] = (j == h->mechanism ? h->gain : 1) * u[j];
         }
@@ -51,8 +52,8 @@ static void run_probe(int probe)
     for (int i = 0; i < TANKS; i++) {
         x[i] = start[i] = 1 + .05 * pf_rng_normal(&weather);
     }
-    for (int r = 0; r < pf_kit_probe_rows(&kit, probe); r++) {
-        const double *u = kit.command + (kit.probe_row[probe] + r) * kit.n_mech;
+    for (int r = 0; r < pf_kit_probe_rows(kit, probe); r++) {
+        const double *u = pf_kit_probe_command(kit, probe) + r * PUMPS;
         for (int j = 0; j < PUMPS; j++) {
             v[j] = true_gain[j] * u[j];
         }
@@ -71,30 +72,33 @@ static void run_probe(int probe)
 static void print_step(pf_session *s, const pf_ask *ask, bool alarm_before)
 {
     const double *b = pf_session_belief(s);
-    printf("stage %d, probe %s: ", ask->stage, pf_kit_probe_name(&kit, ask->probe));
+    printf("stage %d, probe %s: ", ask->stage, pf_kit_probe_name(kit, ask->probe));
     if (ask->stage == 2) {
         pf_joint joint = pf_session_joint(s);
-        pf_moments moments =
-            pf_joint_moments(&joint, kit.target_mech[kit.probe_target[ask->probe]]);
+        const int32_t *targets = NULL;
+        pf_kit_probe_targets(kit, ask->probe, &targets);
+        pf_moments moments = pf_joint_moments(&joint, targets[0]);
         printf("its gain is %.3f on average\n", moments.mean);
         return;
     }
     int n = 0;
     const pf_reading *r = pf_session_readings(s, &n);
-    printf("category %d of %d, belief %.3f %.3f %.3f %.3f%s%s\n", r->category + 1, (int)kit.n_bins,
-           b[0], b[1], b[2], b[3], r->gate ? ", gate open" : "",
+    printf("category %d of %d, belief %.3f %.3f %.3f %.3f%s%s\n", r->category + 1,
+           pf_kit_get_info(kit).n_bins, b[0], b[1], b[2], b[3], r->gate ? ", gate open" : "",
            pf_session_alarm(s) && !alarm_before ? ", ALARM" : "");
 }
 
 static void print_readiness(pf_session *s)
 {
     pf_session_certify(s);
-    for (int t = 0; t < kit.n_tasks; t++) {
+    for (int t = 0; t < pf_kit_get_info(kit).n_tasks; t++) {
+        const int32_t *pumps = NULL;
+        pf_kit_task_mechanisms(kit, t, &pumps);
         const pf_task_readiness *r = pf_session_task(s, t);
-        const pf_mechanism_readiness *j = pf_session_mechanism(s, kit.use_mech[kit.task_use[t]]);
+        const pf_mechanism_readiness *j = pf_session_mechanism(s, pumps[0]);
         printf("task %s: %s (%s), return at least %.2f, gain %.2f, command times %.2f\n",
-               pf_kit_task_name(&kit, t), r->decision == PF_GO ? "go" : "NO-GO",
-               pf_why_name(r->why), r->lower, j->mean_gain, j->correction);
+               pf_kit_task_name(kit, t), r->decision == PF_GO ? "go" : "NO-GO", pf_why_name(r->why),
+               r->lower, j->mean_gain, j->correction);
     }
 }
 
@@ -102,7 +106,8 @@ static void print_memory(void)
 {
     printf("session %zu bytes of RAM, kit view %zu, response and start %zu; kit %zu bytes of "
            "flash; heap 0\n",
-           pf_session_size(&kit), sizeof kit, sizeof response + sizeof start, sizeof embedded_kit);
+           pf_session_size(kit), pf_kit_size(), sizeof response + sizeof start,
+           sizeof embedded_kit);
 #if defined(__ELF__) && defined(__linux__)
     // from the linker: library, example and start-up code, without libc and libm when shared
     extern const char __executable_start[], etext[];
@@ -113,13 +118,18 @@ static void print_memory(void)
 static pf_status check(pf_session **s, pf_error *error)
 {
     const pf_predictor model = {NULL, predict};
-    pf_status status = pf_kit_load(&kit, embedded_kit, sizeof embedded_kit, error);
-    if (status == PF_OK && (kit.n_mech != PUMPS || kit.n_chan != TANKS || kit.n_state != TANKS ||
-                            pf_kit_most_rows(&kit) > PROBE_ROWS)) {
+    pf_status status =
+        pf_kit_load(&kit, embedded_kit, sizeof embedded_kit, kit_memory, sizeof kit_memory, error);
+    pf_kit_info info = {0};
+    if (status == PF_OK) {
+        info = pf_kit_get_info(kit);
+    }
+    if (status == PF_OK && (info.n_mech != PUMPS || info.n_chan != TANKS || info.n_state != TANKS ||
+                            info.most_rows > PROBE_ROWS)) {
         status = pf_fail(error, PF_ERR_MISMATCH, "the kit was made for another machine");
     }
     if (status == PF_OK) {
-        status = pf_session_init(s, &kit, NULL, session_memory, sizeof session_memory, error);
+        status = pf_session_init(s, kit, NULL, session_memory, sizeof session_memory, error);
     }
     while (status == PF_OK) {
         pf_ask ask = pf_session_ask(*s);

@@ -50,7 +50,8 @@ int main(void)
 {
     const double gains[] = {1, 1, .3}; // in secret, the right motor has 30 % left
     pf_plan *plan = NULL;
-    pf_kit kit;
+    static _Alignas(16) unsigned char memory[PF_KIT_BYTES];
+    pf_kit *kit = NULL;
     pf_check_config config = {.gains = gains, .seed = 7};
     pf_check *check = NULL;
     void *bytes = NULL;
@@ -59,15 +60,17 @@ int main(void)
     if (pf_plant_from_class(&config.machine, &cart, &error) == PF_OK &&
         pf_plan_create(&plan, &cart.info, NULL, NULL, 0, NULL, 0, &error) == PF_OK &&
         pf_calibrate(plan, config.machine, NULL, NULL, &bytes, &n, &error) == PF_OK &&
-        pf_kit_load(&kit, bytes, n, &error) == PF_OK &&
-        pf_check_create(&check, &kit, &config, &error) == PF_OK &&
+        pf_kit_load(&kit, bytes, n, memory, sizeof memory, &error) == PF_OK &&
+        pf_check_create(&check, kit, &config, &error) == PF_OK &&
         pf_check_run(check, NULL, &error) == PF_OK) {
         const pf_session *session = pf_check_session(check);
-        for (int t = 0; t < kit.n_tasks; t++) {
+        for (int t = 0; t < pf_kit_get_info(kit).n_tasks; t++) {
+            const int32_t *uses = NULL;
+            pf_kit_task_mechanisms(kit, t, &uses);
             const pf_task_readiness *r = pf_session_task(session, t);
-            const pf_mechanism_readiness *j = pf_session_mechanism(session, kit.use_mech[t]);
+            const pf_mechanism_readiness *j = pf_session_mechanism(session, uses[0]);
             printf("task %-6s %-5s return >= %.2f, strength %.2f, command times %.2f\n",
-                   pf_kit_task_name(&kit, t), r->decision == PF_GO ? "go" : "NO-GO", r->lower,
+                   pf_kit_task_name(kit, t), r->decision == PF_GO ? "go" : "NO-GO", r->lower,
                    j->mean_gain, j->correction);
         }
     } else {

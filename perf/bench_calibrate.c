@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "core/kit_layout.h"
 
 #include "preflight/run.h"
 #include "calibrate/plan.h"
@@ -49,7 +50,7 @@ static double check(rig *r, uint64_t seed)
     pf_check_config config = {.machine = r->plant, .gains = gains, .seed = seed};
     pf_check *one = NULL;
     double begin = bench_now();
-    must(pf_kit_load(&r->kit, r->bytes[0], r->n[0], &error), &error);
+    must(pf__kit_read(&r->kit, r->bytes[0], r->n[0], &error), &error);
     must(pf_check_create(&one, &r->kit, &config, &error), &error);
     must(pf_check_run(one, NULL, &error), &error);
     double seconds = bench_now() - begin;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "core/score.h"
 
 #include "design/design_impl.h"
 
@@ -25,7 +26,7 @@ static void fill(pf_sensitivity *s, double *signature)
         size_t start = i / COLUMNS;
         for (size_t k = 0; k < COLUMNS; k++) {
             s->gram[i * COLUMNS + k] =
-                pf_dot(WINDOW, signature + i * WINDOW, signature + (start * COLUMNS + k) * WINDOW);
+                pf__dot(WINDOW, signature + i * WINDOW, signature + (start * COLUMNS + k) * WINDOW);
             s->noise[i * COLUMNS + k] = .01 * s->gram[i * COLUMNS + k];
         }
     }

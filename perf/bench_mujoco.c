@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "core/rng.h"
 
 #include "plant/mujoco/mujoco_load.h"
 
@@ -144,7 +145,7 @@ static void prepare(rig *r, worker *workers, const pf_mujoco_system *s)
         }
     }
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_text(pf_key_root(0), s->name));
+    pf_rng_init(&rng, pf__key_text(pf_key_root(0), s->name));
     for (int k = 0; k < VARIANTS; k++) {
         pf_roll roll = pf_roll_default();
         roll.key = pf_key_stream(0, s->name, (uint64_t)k, PF_PURPOSE_TASK, 0);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "core/kit_layout.h"
 
 #include "host/file.h"
 #include "preflight/session.h"
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
     pf_kit kit;
     pf_session *session = NULL;
     if (argc != 2 || pf_file_read(argv[1], (size_t)1 << 30, &bytes, &n, &error) != PF_OK ||
-        pf_kit_load(&kit, bytes, n, &error) != PF_OK) {
+        pf__kit_read(&kit, bytes, n, &error) != PF_OK) {
         fprintf(stderr, "bench_session KIT: %s\n", error.text);
         return 1;
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "core/kit_layout.h"
 
 #include "calibrate/kit_build.h"
 #include "preflight/preflight.h"

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
+#include "core/kit_layout.h"
 
 #include "preflight/run.h"
 #include "calibrate/plan.h"
@@ -63,7 +64,7 @@ static const image *calibrated(image *kit, const char *config)
          &error);
     plan.settings.alarm_trials = 200;
     must(pf_calibrate(&plan, plant, NULL, &effort, &kit->bytes, &kit->n, &error), &error);
-    must(pf_kit_load(&kit->kit, kit->bytes, kit->n, &error), &error);
+    must(pf__kit_read(&kit->kit, kit->bytes, kit->n, &error), &error);
     pf_plan_free(&plan);
     pf_plant_destroy(plant);
     return kit;

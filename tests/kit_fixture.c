@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/joint.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
+#include "core/score.h"
 #include "test.h"
 
 #include <math.h>
@@ -237,7 +241,8 @@ static void fill_probes(pf_fixture *f, pf_rng *rng)
         for (int i = 0; i < f->window; i++) {
             f->base[q * f->window + i] = pf_rng_normal(rng);
         }
-        double *factor = f->at.whiten + (pf_kit_whiten(k, q) ? pf_kit_whiten(k, q) - k->whiten : 0);
+        double *factor =
+            f->at.whiten + (pf__kit_whiten(k, q) ? pf__kit_whiten(k, q) - k->whiten : 0);
         for (int i = 0; c->whiten && i < probe_rows(c, q) * k->n_chan; i++) {
             factor[i * (i + 1) / 2 + i] = 1;
         }
@@ -276,7 +281,7 @@ static void fill_channels(pf_fixture *f, pf_rng *rng)
         f->at.sigma[t] = between(rng, .04, .1);
         for (int g = 0; k->n_curve > 0 && g < k->n_grid; g++) {
             f->at.curve[t * k->n_grid + g] =
-                1.02 * pf_severity_line(k->grid[g], k->g_cal) + between(rng, 0, .01);
+                1.02 * pf__severity_line(k->grid[g], k->g_cal) + between(rng, 0, .01);
         }
     }
     for (int r = 0; r * n_bins < k->n_cross; r++) {
@@ -366,7 +371,7 @@ static void fit_edges(pf_fixture *f, int probe)
     int first = k->probe_target[probe], n_targets = k->probe_target[probe + 1] - first;
     int rows = pf_kit_probe_rows(k, probe), n = rows * k->n_chan;
     double *h = need(calloc((size_t)(n_targets + 1) * (size_t)n, sizeof(double)));
-    double *scratch = need(calloc(pf_match_scratch(n_targets), sizeof(double)));
+    double *scratch = need(calloc(pf__match_scratch(n_targets), sizeof(double)));
     pf_match *match = need(calloc((size_t)n_targets, sizeof *match));
     pf_hypothesis nothing = {probe, 0, 1, NULL};
     double *nominal = h + n_targets * n;
@@ -374,10 +379,10 @@ static void fit_edges(pf_fixture *f, int probe)
     for (int t = 0; t < n_targets; t++) {
         pf_hypothesis fault = {probe, k->target_mech[first + t], k->g_cal, NULL};
         pf_fixture_response(f, &fault, 0, NULL, h + t * n);
-        pf_scaled_difference(rows, k->n_chan, h + t * n, nominal, k->scale, k->n_scale, h + t * n);
+        pf__scaled_difference(rows, k->n_chan, h + t * n, nominal, k->scale, k->n_scale, h + t * n);
     }
     for (int t = 0; t < n_targets; t++) {
-        pf_match_targets(n_targets, n, h, h + t * n, scratch, match);
+        pf__match_targets(n_targets, n, h, h + t * n, scratch, match);
         double width = match[t].usable ? match[t].score : 1;
         for (int e = 0; e < k->n_bins - 1; e++) {
             f->at.edges[(first + t) * (k->n_bins - 1) + e] =
@@ -417,7 +422,7 @@ pf_fixture *pf_fixture_create(const pf_fixture_config *config)
     set_dims(&f->kit, config);
     allocate(f);
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_text(pf_key_root(config->seed), "fixture"));
+    pf_rng_init(&rng, pf__key_text(pf_key_root(config->seed), "fixture"));
     fill_names(f);
     fill_scalars(f, &rng);
     fill_probes(f, &rng);

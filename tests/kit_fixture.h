@@ -4,6 +4,7 @@
 #define PF_KIT_FIXTURE_H
 
 #include "preflight/preflight.h"
+#include "core/kit_layout.h"
 
 // A small kit made by hand, in memory, with a machine whose responses are linear in the loss of
 // gain. Everything is drawn from the seed. Take the defaults, change what the test is about.

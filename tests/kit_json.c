@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_json.h"
+#include "core/belief.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "wire/reply.h"
 #include "test.h"
@@ -90,7 +93,7 @@ static void check_probe(json_t *j, const pf_kit *k, int q, const double **varian
         CHECK(same_matrix(json_object_get(j, "nominal_response"), rows, k->n_chan,
                           k->response + k->probe_row[q] * k->n_chan));
     }
-    check_weight(json_object_get(j, "weight"), pf_kit_whiten(k, q), rows * k->n_chan);
+    check_weight(json_object_get(j, "weight"), pf__kit_whiten(k, q), rows * k->n_chan);
     for (int t = first; t < k->probe_target[q + 1]; t++) {
         json_t *one = json_array_get(targets, (size_t)(t - first));
         CHECK(json_integer_value(json_object_get(one, "mechanism")) == k->target_mech[t]);
@@ -136,7 +139,7 @@ static void check_settings(json_t *j, const pf_kit *k)
 {
     char sha[65];
     int m = k->n_mech - 1;
-    pf_sha256_text(k->sha256, sha);
+    pf__sha256_text(k->sha256, sha);
     CHECK_STR(json_string_value(json_object_get(j, "sha256")), sha);
     CHECK_STR(json_string_value(json_object_get(j, "plant")), "attitude");
     CHECK_STR(json_string_value(json_object_get(j, "predictor")), "twin");
@@ -158,7 +161,7 @@ static void check_settings(json_t *j, const pf_kit *k)
     CHECK(same(json_object_get(json_object_get(j, "budget"), "stage2"), k->budget2));
     CHECK_STR(json_string_value(json_object_get(j, "stop")), "latch");
     CHECK(json_is_true(json_object_get(j, "require_probe")));
-    CHECK_STR(json_string_value(json_object_get(j, "faults")), pf_faults_name(k->faults));
+    CHECK_STR(json_string_value(json_object_get(j, "faults")), pf__faults_name(k->faults));
     CHECK(json_is_true(json_object_get(j, "sensed_start")) == (k->sensed_start == 1));
     CHECK_STR(json_string_value(json_object_get(j, "weighting")),
               k->n_whiten > 0 ? "shrunk" : "none");

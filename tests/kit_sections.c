@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_sections.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "attitude_kit.h"
 #include "test.h"
@@ -101,11 +103,11 @@ static pf_status load(const parts *p, pf_kit *kit, pf_error *error)
         at += padded(&p->row[i]);
     }
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, bytes, size);
-    pf_sha256_final(&sha, bytes + size);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, bytes, size);
+    pf__sha256_final(&sha, bytes + size);
     *error = (pf_error){PF_OK, ""};
-    return pf_kit_load(kit, bytes, (size_t)whole, error);
+    return pf__kit_read(kit, bytes, (size_t)whole, error);
 }
 
 // Changes a fresh copy of the small kit and expects the status and a part of the text.

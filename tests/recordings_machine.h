@@ -4,6 +4,7 @@
 #define PF_RECORDINGS_MACHINE_H
 
 #include "calibrate/plan.h"
+#include "core/kit_layout.h"
 
 // A machine for the tests of recordings, and files recorded on it; defined in test_recordings.c.
 enum { ROWS = 6, CHAN = 2, MECH = 3, WINDOW = ROWS * CHAN };

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_talk.h"
+#include "core/kit_layout.h"
 
 #include "test.h"
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_talk.h"
+#include "core/kit_layout.h"
 
 #include "test.h"
 
@@ -12,7 +13,7 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
     pf_error error = {PF_OK, ""};
     memset(t, 0, sizeof *t);
     attitude_machine_open(&t->machine, weak, .35);
-    CHECK(pf_kit_load(&t->twin_kit, bytes, n, &error) == PF_OK);
+    CHECK(pf__kit_read(&t->twin_kit, bytes, n, &error) == PF_OK);
     CHECK(pf_predictor_create(&t->twin, &t->twin_kit, t->machine.plant, NULL, &error) == PF_OK);
     pf_protocol_config config = {.predictor = twin ? &t->twin : NULL,
                                  .no_predictor = "the twin is at the cleaner's"};

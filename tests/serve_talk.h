@@ -4,6 +4,7 @@
 #define PF_SERVE_TALK_H
 
 #include "attitude_kit.h"
+#include "core/kit_layout.h"
 #include "wire/protocol.h"
 #include "preflight/run.h"
 

@@ -5,7 +5,7 @@
 
 #include "host/csv.h"
 #include "host/file.h"
-#include "preflight/method.h"
+#include "core/method.h"
 #include "bench/figure.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "core/kit_layout.h"
 #include "preflight/run.h"
 #include "host/parallel.h"
 #include "preflight/design.h"
@@ -101,7 +102,7 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         bool good =
             (!designed || pf_plan_design(&plan, NULL, plant, NULL, NULL, &error) == PF_OK) &&
             pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
-            pf_kit_load(&kit, bytes, n, &error) == PF_OK;
+            pf__kit_read(&kit, bytes, n, &error) == PF_OK;
         if (CHECK(good)) {
             double rate = measure(&kit, 1000 + (uint64_t)i);
             printf("calibration %d: threshold %.4f, alarm rate %.4f\n", i, kit.threshold[0], rate);

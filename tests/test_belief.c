@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "core/constants.h"
+#include "core/belief.h"
+#include "core/certificate.h"
+#include "core/joint.h"
+#include "core/method.h"
 #include "kit_fixture.h"
 #include "test.h"
 
@@ -86,21 +90,21 @@ static void test_risk(void)
             most = fmax(most, w[i]);
         }
         pf_channel_row row = random_row(n_bins, nominal, changed);
-        pf_risk_prepare(m, b, w, &terms);
-        double rho = pf_belief_risk(m, b, w);
+        pf__risk_prepare(m, b, w, &terms);
+        double rho = pf__belief_risk(m, b, w);
         int j = 1 + (int)pf_rng_below(&rng, (uint32_t)m);
         for (int i = 0; i <= m; i++) {
             rows[i] = i == j ? changed : nominal;
         }
-        double fast = pf_risk_reduction(m, b, &terms, j, &row);
+        double fast = pf__risk_reduction(m, b, &terms, j, &row);
         CHECK_NEAR(fast, reduction_by_hand(m, b, w, j, &row), 1e-12 * rho);
         // the plain form takes 1 - b of rounded posteriors
-        CHECK_NEAR(pf_risk_reduction_plain(m, b, w, n_bins, rows, scratch), fast,
+        CHECK_NEAR(pf__risk_reduction_plain(m, b, w, n_bins, rows, scratch), fast,
                    1e-12 * rho + 64 * DBL_EPSILON * most);
         CHECK(fast >= -1e-12 * rho);
         pf_look look = {
             .m = m, .belief = b, .weight = w, .terms = &terms, .mechanism = j, .row = &row};
-        CHECK(pf_value_bayes_risk(&look) == fast);
+        CHECK(pf__value_bayes_risk(&look) == fast);
     }
 
     PF_CASE("equal rows: no value, exactly 0 after the tie rounding");
@@ -110,12 +114,12 @@ static void test_risk(void)
         pf_fixture_simplex(&rng, m, 0, w);
         random_row(K, nominal, changed);
         pf_channel_row row = {K, NULL, nominal, nominal};
-        pf_risk_prepare(m, b, w, &terms);
+        pf__risk_prepare(m, b, w, &terms);
         int j = 1 + (int)pf_rng_below(&rng, (uint32_t)m);
-        CHECK(pf_tie_round(pf_risk_reduction(m, b, &terms, j, &row) / .02) == 0);
+        CHECK(pf__tie_round(pf__risk_reduction(m, b, &terms, j, &row) / .02) == 0);
     }
-    CHECK(pf_tie_round(.1 + .2) == pf_tie_round(.3) && pf_tie_round(1e300) == 1e300);
-    CHECK(pf_tie_round(-4.4e-13) == 0 && pf_tie_round(1.0000000000004) == 1);
+    CHECK(pf__tie_round(.1 + .2) == pf__tie_round(.3) && pf__tie_round(1e300) == 1e300);
+    CHECK(pf__tie_round(-4.4e-13) == 0 && pf__tie_round(1.0000000000004) == 1);
 }
 
 static void test_updates(void)
@@ -127,13 +131,13 @@ static void test_updates(void)
         double hazard = round % 3 == 0 ? 0 : pf_rng_uniform(&rng);
         pf_fixture_simplex(&rng, m + 1, 0, b);
         memcpy(c, b, sizeof b);
-        pf_belief_hazard(m, c, hazard);
+        pf__belief_hazard(m, c, hazard);
         CHECK_NEAR(total(m + 1, c), total(m + 1, b), 4 * DBL_EPSILON);
         CHECK_NEAR(c[0], b[0] * (1 - hazard), 2 * DBL_EPSILON);
         for (int i = 1; i <= m; i++) {
             CHECK_NEAR(c[i] - b[i], hazard * b[0] / m, 2 * DBL_EPSILON);
         }
-        CHECK_NEAR(pf_belief_change(m, c), 1 - c[0], 8 * DBL_EPSILON);
+        CHECK_NEAR(pf__belief_change(m, c), 1 - c[0], 8 * DBL_EPSILON);
     }
 
     PF_CASE("updates: Bayes, in any order, all targets at once");
@@ -149,10 +153,10 @@ static void test_updates(void)
         memcpy(backward, b, sizeof b);
         memcpy(once, b, sizeof b);
         for (int i = 1; i <= m; i++) {
-            pf_belief_multiply(m, forward, i, ratios[i]);
-            pf_belief_multiply(m, backward, m + 1 - i, ratios[m + 1 - i]);
+            pf__belief_multiply(m, forward, i, ratios[i]);
+            pf__belief_multiply(m, backward, m + 1 - i, ratios[m + 1 - i]);
         }
-        pf_belief_multiply_all(m, once, ratios);
+        pf__belief_multiply_all(m, once, ratios);
         for (int i = 0; i <= m; i++) {
             by_hand[i] = b[i] * ratios[i];
             sum += by_hand[i];
@@ -178,13 +182,13 @@ static void test_categories(void)
     } known[] = {{-INFINITY, 0}, {-1, 0},  {-.999, 1}, {-0.0, 1},     {0, 1},
                  {1e-300, 3},    {2.5, 3}, {2.6, 4},   {INFINITY, 4}, {DBL_MAX, 4}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        CHECK(pf_channel_category(&row, known[i].score) == known[i].category);
+        CHECK(pf__channel_category(&row, known[i].score) == known[i].category);
     }
     // the gate: strictly more likely under the change
     const bool open[5] = {false, false, false, true, true};
     for (int i = 0; i < 5; i++) {
-        CHECK(pf_gate_open(&row, i) == open[i]);
-        CHECK(pf_channel_ratio(&row, i) == p1[i] / p0[i]);
+        CHECK(pf__gate_open(&row, i) == open[i]);
+        CHECK(pf__channel_ratio(&row, i) == p1[i] / p0[i]);
     }
 }
 
@@ -228,13 +232,13 @@ static void test_acquisitions(void)
         int count = (int)pf_rng_below(&rng, 4), t = (int)pf_rng_below(&rng, 9);
         double bandit = 5 * pf_rng_uniform(&rng);
         pf_look look = {m, b, w, NULL, cal, j, &row, bandit, count, t};
-        CHECK_NEAR(pf_value_opax(&look), mutual_information(m, b, j, &row), 1e-12);
-        CHECK_NEAR(pf_value_sept(&look), kl01 + kl10, 1e-12 * (1 + kl01 + kl10));
+        CHECK_NEAR(pf__value_opax(&look), mutual_information(m, b, j, &row), 1e-12);
+        CHECK_NEAR(pf__value_sept(&look), kl01 + kl10, 1e-12 * (1 + kl01 + kl10));
         double v = b[j] * (1 - b[j]);
-        CHECK_NEAR(pf_value_task_oed(&look), (kl01 + kl10) * v * w[j - 1], 1e-12);
-        CHECK_NEAR(pf_value_asid_fim(&look), v - 1 / (1 / v + fisher), 1e-12);
-        CHECK(pf_value_opax(&look) > -1e-15 && pf_value_asid_fim(&look) > -1e-15);
-        CHECK_NEAR(pf_value_bandit(&look),
+        CHECK_NEAR(pf__value_task_oed(&look), (kl01 + kl10) * v * w[j - 1], 1e-12);
+        CHECK_NEAR(pf__value_asid_fim(&look), v - 1 / (1 / v + fisher), 1e-12);
+        CHECK(pf__value_opax(&look) > -1e-15 && pf__value_asid_fim(&look) > -1e-15);
+        CHECK_NEAR(pf__value_bandit(&look),
                    count == 0 ? PF_BANDIT_UNVISITED : bandit + sqrt(2 * log(t + 2) / count), 1e-12);
     }
 
@@ -243,8 +247,8 @@ static void test_acquisitions(void)
     pf_channel_row row = random_row(5, nominal, changed);
     for (int j = 1; j <= 3; j++) {
         pf_look look = {3, sure, w, NULL, .35, j, &row, 0, 0, 0};
-        CHECK_NEAR(pf_value_opax(&look), 0, 1e-15);
-        CHECK(pf_value_asid_fim(&look) == 0 && pf_value_task_oed(&look) == 0);
+        CHECK_NEAR(pf__value_opax(&look), 0, 1e-15);
+        CHECK(pf__value_asid_fim(&look) == 0 && pf__value_task_oed(&look) == 0);
     }
 }
 
@@ -255,22 +259,22 @@ static void test_severity(void)
     PF_CASE("severity: two gains in closed form");
     double two[2] = {.3, .7}, expected[2] = {1, .2};
     double l0 = .3 * exp(-pow((.8 - 1) / .1, 2) / 2), l1 = .7 * exp(-pow((.8 - .2) / .1, 2) / 2);
-    pf_severity_update(2, two, expected, .8, .1);
+    pf__severity_update(2, two, expected, .8, .1);
     CHECK_NEAR(two[0], l0 / (l0 + l1), 1e-14);
     CHECK_NEAR(two[1], l1 / (l0 + l1), 1e-14);
 
     PF_CASE("severity: a distribution after any coordinate, however extreme");
     double severity[GRID], line[GRID];
     for (int k = 0; k < GRID; k++) {
-        line[k] = pf_severity_line(.15 + .05 * k, .35);
+        line[k] = pf__severity_line(.15 + .05 * k, .35);
     }
     CHECK_NEAR(line[4], 1, 1e-15);
     static const double extreme[] = {0,     1,     -40,    1e3,   -1e6,   1e20,   -1e100,
                                      1e150, 1e153, -1e160, 1e200, -1e300, DBL_MAX};
     for (size_t i = 0; i < sizeof extreme / sizeof extreme[0]; i++) {
-        pf_severity_reset(GRID, severity);
+        pf__severity_reset(GRID, severity);
         CHECK_NEAR(total(GRID, severity), 1, 1e-15);
-        pf_severity_update(GRID, severity, line, extreme[i], .06);
+        pf__severity_update(GRID, severity, line, extreme[i], .06);
         if (!CHECK_NEAR(total(GRID, severity), 1, 1e-12)) {
             printf("  coordinate %g\n", extreme[i]);
             continue;
@@ -284,16 +288,16 @@ static void test_severity(void)
         memset(severity, 0, sizeof severity);
         severity[8] = .25;
         severity[9] = .75;
-        pf_severity_update(GRID, severity, line, extreme[i], .06);
+        pf__severity_update(GRID, severity, line, extreme[i], .06);
         if (!CHECK_NEAR(severity[8] + severity[9], 1, 1e-12)) {
             printf("  coordinate %g\n", extreme[i]);
         }
     }
     for (int round = 0; round < 500; round++) {
-        pf_severity_reset(GRID, severity);
+        pf__severity_reset(GRID, severity);
         for (int step = 0; step < 20; step++) {
             double z = 5 * pf_rng_normal(&rng), sigma = pow(10, -3 * pf_rng_uniform(&rng));
-            pf_severity_update(GRID, severity, line, z, sigma);
+            pf__severity_update(GRID, severity, line, z, sigma);
             CHECK_NEAR(total(GRID, severity), 1, 1e-12);
         }
     }
@@ -345,7 +349,7 @@ static void test_joint_update(void)
         }
         int n = n_targets * n_grid + 1;
         double sd = sqrt(square / n - mean * mean / n / n);
-        double t = pf_temperature(d0, n - 1, d, .05);
+        double t = pf__temperature(d0, n - 1, d, .05);
         CHECK_NEAR(t, .05 * sd, 1e-12);
         memcpy(before, mass, sizeof mass);
         double weight0 = joint.nominal * exp(-d0 / (2 * t)), sum = weight0;
@@ -355,7 +359,7 @@ static void test_joint_update(void)
             before[i] *= exp(-seen / (2 * t));
             sum += before[i];
         }
-        pf_joint_update(&joint, n_targets, targets, d0, d, t);
+        pf__joint_update(&joint, n_targets, targets, d0, d, t);
         CHECK_NEAR(joint.nominal, weight0 / sum, 1e-11);
         for (int i = 0; i < m * n_grid; i++) {
             CHECK_NEAR(mass[i], before[i] / sum, 1e-11);
@@ -371,27 +375,28 @@ static void test_joint_extremes(void)
     pf_joint joint = random_joint(2, 4);
     mass[0] = 0;
     const double best_empty[4] = {0, 50, 60, 70};
-    pf_joint_update(&joint, 1, &target, 80, best_empty, 1e-3);
+    pf__joint_update(&joint, 1, &target, 80, best_empty, 1e-3);
     check_joint(&joint);
     CHECK(mass[0] == 0 && mass[1] > .999);
-    CHECK(pf_temperature(3, 4, (const double[4]){3, 3, 3, 3}, .05) == 1e-12);
+    CHECK(pf__temperature(3, 4, (const double[4]){3, 3, 3, 3}, .05) == 1e-12);
     static const double huge[] = {1, 1e4, 1e10, 1e150, 1e200, 1e290, 1e300, DBL_MAX};
     for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
         const double some[4] = {huge[i], .5 * huge[i], huge[i], huge[i]};
         joint = random_joint(2, 4);
-        pf_joint_update(&joint, 1, &target, huge[i], some, .05 * huge[i]);
+        pf__joint_update(&joint, 1, &target, huge[i], some, .05 * huge[i]);
         check_joint(&joint);
         // the best has no mass, all others are equally far
         joint = random_joint(2, 4);
         mass[1] = 0;
         const double far[4] = {huge[i], 0, huge[i], huge[i]};
-        pf_joint_update(&joint, 1, &target, huge[i], far, 1e-12);
+        pf__joint_update(&joint, 1, &target, huge[i], far, 1e-12);
         check_joint(&joint);
         // all the same: nothing is learned, even at the smallest temperature
         const double same[4] = {huge[i], huge[i], huge[i], huge[i]};
         joint = random_joint(2, 4);
         double nominal = joint.nominal;
-        pf_joint_update(&joint, 1, &target, huge[i], same, pf_temperature(3, 1, &(double){3}, .05));
+        pf__joint_update(&joint, 1, &target, huge[i], same,
+                         pf__temperature(3, 1, &(double){3}, .05));
         check_joint(&joint);
         if (!CHECK_NEAR(joint.nominal, nominal, 1e-9)) {
             printf("  all distances %g\n", huge[i]);
@@ -426,7 +431,7 @@ static void test_summaries(void)
         double got[2];
         pf_joint_interval(&joint, j, &got[0], &got[1]);
         CHECK(got[0] == lo && got[1] == hi);
-        CHECK_NEAR(pf_joint_crps(&joint, j, truth), crps, 4 * step);
+        CHECK_NEAR(pf__joint_crps(&joint, j, truth), crps, 4 * step);
     }
     // cumulative masses of exactly .05 and .95 count as reached, just below does not
     double ends[2], five[5] = {.05, .2, .7, .05, 0}, gains[5] = {.2, .3, .4, .5, .6};
@@ -437,7 +442,7 @@ static void test_summaries(void)
     edge.nominal = 1e-9;
     pf_joint_interval(&edge, 1, &ends[0], &ends[1]);
     CHECK(ends[0] == .3 && ends[1] == .5);
-    CHECK(pf_interval_covers(.3, .5, .3 - 5e-10) && !pf_interval_covers(.3, .5, .5 + 2e-9));
+    CHECK(pf__interval_covers(.3, .5, .3 - 5e-10) && !pf__interval_covers(.3, .5, .5 + 2e-9));
 }
 
 static void test_correction(void)
@@ -447,7 +452,7 @@ static void test_correction(void)
         int m = 1 + (int)pf_rng_below(&rng, 4), n_grid = 5, j = m;
         pf_joint joint = random_joint(m, n_grid);
         pf_moments moments = pf_joint_moments(&joint, j);
-        double c = pf_correction(&moments), changed = total(n_grid, mass + (j - 1) * n_grid);
+        double c = pf__correction(&moments), changed = total(n_grid, mass + (j - 1) * n_grid);
         CHECK_NEAR(moments.changed, changed, 1e-14);
         double risk[3], weight[M] = {0};
         for (int side = -1; side <= 1; side++) {
@@ -459,12 +464,12 @@ static void test_correction(void)
         }
         CHECK(risk[1] < risk[0] && risk[1] < risk[2]);
         CHECK_NEAR((risk[2] - risk[0]) / 2e-4, 0, 1e-9);
-        CHECK_NEAR(pf_residual_risk(&moments), risk[1], 1e-13);
+        CHECK_NEAR(pf__residual_risk(&moments), risk[1], 1e-13);
         weight[j - 1] = 2.5;
-        CHECK_NEAR(pf_recovery_value(&joint, weight, 1, &j), 2.5 * risk[1], 1e-12);
+        CHECK_NEAR(pf__recovery_value(&joint, weight, 1, &j), 2.5 * risk[1], 1e-12);
     }
-    CHECK(pf_corrected_command(.5, 3, -1, 1) == 1 && pf_corrected_command(-.5, 3, -1, 1) == -1);
-    CHECK(pf_corrected_command(.25, 2, -1, 1) == .5 && pf_corrected_command(.4, 2, 0, 0) == 0);
+    CHECK(pf__corrected_command(.5, 3, -1, 1) == 1 && pf__corrected_command(-.5, 3, -1, 1) == -1);
+    CHECK(pf__corrected_command(.25, 2, -1, 1) == .5 && pf__corrected_command(.4, 2, 0, 0) == 0);
 }
 
 // --- certificate
@@ -480,7 +485,7 @@ static void test_certificate(void)
             returns[i] = round % 2 ? pf_rng_uniform(&rng) : exp(-10 * pf_rng_uniform(&rng));
             mean += p[i % n] * returns[i] / members;
         }
-        pf_prediction out = pf_predict_return(members, n, p, returns, alpha);
+        pf_prediction out = pf__predict_return(members, n, p, returns, alpha);
         double variance = 0;
         for (int i = 0; i < n * members; i++) {
             variance += p[i % n] * pow(returns[i] - mean, 2) / members;
@@ -493,7 +498,7 @@ static void test_certificate(void)
     }
     // where it is sharp: mass alpha at the bound itself
     const double two[2] = {.1, .9}, returns[2] = {0, 1};
-    CHECK_NEAR(pf_predict_return(1, 2, two, returns, .1).lower, 0, 1e-15);
+    CHECK_NEAR(pf__predict_return(1, 2, two, returns, .1).lower, 0, 1e-15);
 
     PF_CASE("decision: go only for a finite bound that reaches a finite level, and probed");
     const double values[] = {NAN,     INFINITY, -INFINITY, 0,     .85, .85 - 1e-16,
@@ -503,7 +508,7 @@ static void test_certificate(void)
         double lower = values[i % n], j_min = values[i / n % n];
         pf_why why = PF_WHY_CERTIFIED;
         bool probed = i / n / n, sound = isfinite(lower) && isfinite(j_min) && lower >= j_min;
-        bool go = pf_decide(lower, j_min, probed, &why) == PF_GO;
+        bool go = pf__decide(lower, j_min, probed, &why) == PF_GO;
         if (!CHECK(go == (sound && probed)) || !CHECK(go == (why == PF_WHY_CERTIFIED))) {
             printf("  lower %g, j_min %g, probed %d: %s, %s\n", lower, j_min, probed,
                    go ? "go" : "no-go", pf_why_name(why));
@@ -512,17 +517,18 @@ static void test_certificate(void)
     }
 
     PF_CASE("returns and the table of tracking errors");
-    CHECK(pf_return(0) == 1 && pf_return(.5) == exp(-.5));
-    CHECK(pf_return(10) == exp(-10) && pf_return(11) == exp(-10) && pf_return(1e300) == exp(-10));
-    CHECK(pf_return(INFINITY) == exp(-10) && pf_return(NAN) <= exp(-10));
+    CHECK(pf__return(0) == 1 && pf__return(.5) == exp(-.5));
+    CHECK(pf__return(10) == exp(-10) && pf__return(11) == exp(-10) &&
+          pf__return(1e300) == exp(-10));
+    CHECK(pf__return(INFINITY) == exp(-10) && pf__return(NAN) <= exp(-10));
     const double shares[4] = {0, .5, 1, 2}, nte[4] = {8, 2, 0, 4};
     const double at[9] = {-1, 0, .25, .5, .75, 1, 1.5, 2, 9},
                  value[9] = {8, 8, 5, 2, 1, 0, 2, 4, 4};
     for (int i = 0; i < 9; i++) {
-        CHECK_NEAR(pf_tracking_error_at(4, shares, nte, at[i]), value[i], 1e-15);
+        CHECK_NEAR(pf__tracking_error_at(4, shares, nte, at[i]), value[i], 1e-15);
     }
-    CHECK(pf_tracking_error_at(4, shares, nte, NAN) == 8);
-    CHECK(pf_tracking_error_at(4, shares, nte, INFINITY) == 4);
+    CHECK(pf__tracking_error_at(4, shares, nte, NAN) == 8);
+    CHECK(pf__tracking_error_at(4, shares, nte, INFINITY) == 4);
 }
 
 void test_belief(void)

@@ -7,7 +7,7 @@
 
 #include "database.h"
 #include "host/file.h"
-#include "preflight/rng.h"
+#include "preflight/base.h"
 #include "program.h"
 #include "bench/worker.h"
 

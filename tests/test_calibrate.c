@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE // sched_setaffinity
 #include "calibrate/fit.h"
+#include "core/kit_layout.h"
 #include "preflight/run.h"
 #include "calibrate/plan.h"
 #include "test.h"
@@ -27,7 +28,7 @@ static bool calibrated(bench *b, const pf_plan *plan, int threads)
     pf_error error = {PF_OK, ""};
     pf_effort effort = {.threads = threads};
     bool good = pf_calibrate(plan, b->plant, NULL, &effort, &b->bytes, &b->n, &error) == PF_OK &&
-                pf_kit_load(&b->kit, b->bytes, b->n, &error) == PF_OK;
+                pf__kit_read(&b->kit, b->bytes, b->n, &error) == PF_OK;
     if (!CHECK(good)) {
         printf("%s\n", error.text);
         return false;

@@ -6,7 +6,7 @@
 #include "test.h"
 
 #include "calibrate/source.h"
-#include "preflight/certificate.h"
+#include "core/certificate.h"
 
 #include <math.h>
 #include <stdio.h>

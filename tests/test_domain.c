@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/kit_layout.h"
 
 #include "calibrate/plan.h"
 #include "bench/trial.h"
@@ -198,7 +199,7 @@ static bool small_kit(const char *mode, pf_plan *plan, pf_kit *kit, void **bytes
     if (status == PF_OK) {
         status = pf_calibrate(plan, plant, NULL, &(pf_effort){.threads = 1}, bytes, &n, &error);
     }
-    status = status ? status : pf_kit_load(kit, *bytes, n, &error);
+    status = status ? status : pf__kit_read(kit, *bytes, n, &error);
     if (status != PF_OK) {
         printf("%s\n", error.text);
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run/run_impl.h"
+#include "core/kit_layout.h"
 #include "wire/protocol.h"
 #include "host/file.h"
 #include "calibrate/plan.h"
@@ -82,7 +83,7 @@ static bool open_lab(lab *l)
     }
     l->plan.settings.alarm_trials = 200;
     return calibrate(&l->plan, l->plant, l->model, 1, &l->bytes, &l->n) &&
-           passed(pf_kit_load(&l->kit, l->bytes, l->n, &error), &error);
+           passed(pf__kit_read(&l->kit, l->bytes, l->n, &error), &error);
 }
 
 static void close_lab(lab *l)
@@ -104,10 +105,10 @@ static void check_kit(lab *l)
     CHECK_STR(pf_kit_get_string(k, PF_KIT_MODEL), info->sha256);
     CHECK(strlen(info->sha256) == 64);
     CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf_numeric_library());
-    CHECK(pf_kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
+    CHECK(pf__kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
     CHECK(k->n_members == l->plan.settings.members && l->plan.settings.members >= info->n_members);
     PF_CASE("the residual scale has a row per step, is positive and leaves returns alone");
-    CHECK(k->n_scale == pf_kit_most_rows(k) && k->n_scale == ROWS);
+    CHECK(k->n_scale == pf__kit_most_rows(k) && k->n_scale == ROWS);
     for (int i = 0; i < k->n_scale * CHAN; i++) {
         CHECK(k->scale[i] >= 1e-3 * k->return_scale[i % CHAN] && isfinite(k->scale[i]));
     }
@@ -137,7 +138,7 @@ static void check_members(lab *l)
     plan.settings.members = 1;
     plan.settings.alarm_trials = 20;
     if (calibrate(&plan, l->plant, l->model, 1, &bytes, &n) &&
-        CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
+        CHECK(pf__kit_read(&kit, bytes, n, NULL) == PF_OK)) {
         CHECK(kit.n_members == pf_model_get_info(l->model)->n_members);
     }
     free(bytes);
@@ -215,7 +216,7 @@ static void check_scales(lab *l)
         }
         plan.settings.alarm_trials = 20;
         if (calibrate(&plan, l->plant, rules[i].model ? l->model : NULL, 1, &bytes, &n) &&
-            CHECK(pf_kit_load(&kit, bytes, n, &error) == PF_OK)) {
+            CHECK(pf__kit_read(&kit, bytes, n, &error) == PF_OK)) {
             CHECK(kit.n_scale == rules[i].rows);
             // the servo's noise is its declared scale, and its twin is perfect
             for (int s = 0; s < kit.n_scale * CHAN && !rules[i].model; s++) {

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/kit_layout.h"
+#include "core/certificate.h"
 #include "bench/experiment.h"
 #include "bench/kits.h"
 #include "bench/studies.h"

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
+#include "core/score.h"
 #include "test.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ static void problem_make(problem *p, int n_mech, int steps, uint64_t seed)
                 const double *a = p->signature + (s * n + i) * window;
                 const double *b = p->signature + (s * n + k) * window;
                 size_t at = (s * n + i) * n + k;
-                p->s.gram[at] = pf_dot(WINDOW, a, b);
+                p->s.gram[at] = pf__dot(WINDOW, a, b);
                 p->s.noise[at] = .01 * p->s.gram[at]; // white, sd .1
             }
         }
@@ -71,7 +72,7 @@ static void problem_free(problem *p)
     free(p->s.move);
 }
 
-// The cost of levels from the signatures themselves, by pf_match_targets: in white noise of sd .1
+// The cost of levels from the signatures themselves, by pf__match_targets: in white noise of sd .1
 // the variance of a coefficient is .01/|h'|^2.
 static double plain_cost(const problem *p, int n, const int *group, const int *levels)
 {
@@ -91,9 +92,10 @@ static double plain_cost(const problem *p, int n, const int *group, const int *l
                 }
             }
         }
-        pf_match_targets(n, WINDOW, h, h, scratch, match);
+        pf__match_targets(n, WINDOW, h, h, scratch, match);
         for (int i = 0; i < n; i++) {
-            double left = match[i].remaining * sqrt(pf_dot(WINDOW, h + i * WINDOW, h + i * WINDOW));
+            double left =
+                match[i].remaining * sqrt(pf__dot(WINDOW, h + i * WINDOW, h + i * WINDOW));
             double variance = .01 / (left * left);
             sum += variance * variance * variance * variance;
         }
@@ -278,7 +280,7 @@ static void test_waves(void)
     pf__family_hadamard(8, 8, wave);
     for (int i = 0; i < 8; i++) {
         for (int k = 0; k <= i; k++) {
-            CHECK(pf_dot(8, wave + 8 * i, wave + 8 * k) == (i == k ? 8 : 0));
+            CHECK(pf__dot(8, wave + 8 * i, wave + 8 * k) == (i == k ? 8 : 0));
         }
     }
     PF_CASE("multisines are orthogonal, without a mean, with a peak of 1");
@@ -295,7 +297,7 @@ static void test_waves(void)
             CHECK_NEAR(sum, 0, 1e-12);
             CHECK_NEAR(peak, 1, 1e-15);
             for (int b = 0; b < a; b++) {
-                CHECK_NEAR(pf_dot(steps, wave + a * steps, wave + b * steps), 0, 1e-12);
+                CHECK_NEAR(pf__dot(steps, wave + a * steps, wave + b * steps), 0, 1e-12);
             }
         }
     }
@@ -311,8 +313,8 @@ static void test_waves(void)
         peak = fmax(peak, fabs(plain[r]));
     }
     pf__family_multisine(1, LONG, wave);
-    double ours = 1 / sqrt(pf_dot(LONG, wave, wave) / LONG);
-    double schroeder = peak / sqrt(pf_dot(LONG, plain, plain) / LONG);
+    double ours = 1 / sqrt(pf__dot(LONG, wave, wave) / LONG);
+    double schroeder = peak / sqrt(pf__dot(LONG, plain, plain) / LONG);
     printf("peak factor %.3f, Schroeder's %.3f\n", ours, schroeder);
     CHECK(ours <= schroeder * (1 + 1e-9));
 }

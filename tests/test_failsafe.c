@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "attitude_kit.h"
+#include "core/joint.h"
+#include "core/kit_layout.h"
+#include "core/score.h"
 #include "preflight/run.h"
 #include "kit_fixture.h"
 #include "calibrate/plan.h"
-#include "preflight/certificate.h"
+#include "core/certificate.h"
 #include "test.h"
 
 #include <math.h>
@@ -207,7 +210,7 @@ static void check_small_task(const char *faults)
           PF_OK);
     plan.settings.alarm_trials = 200;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, NULL) == PF_OK);
-    if (CHECK(pf_kit_load(&kit, bytes, n, NULL) == PF_OK)) {
+    if (CHECK(pf__kit_read(&kit, bytes, n, NULL) == PF_OK)) {
         rig r = open_rig(&kit);
         const double gains[8] = {1, 0, 1, 1, 1, 1, 1, 1};
         const int lost = 1;
@@ -291,7 +294,7 @@ static double flown(rig *r, int j, const double *gains, uint64_t seed)
     CHECK(rows <= MOST && k->n_mech <= MECH && k->n_chan <= CHAN);
     for (int i = 0; i < rows * k->n_mech; i++) {
         command[i] =
-            i % k->n_mech == j ? pf_corrected_command(u[i], correction, k->lo[j], k->hi[j]) : u[i];
+            i % k->n_mech == j ? pf__corrected_command(u[i], correction, k->lo[j], k->hi[j]) : u[i];
     }
     pf_roll roll = pf_roll_default();
     roll.key = pf_key_stream(seed, "flown", (uint64_t)j, PF_PURPOSE_TASK, 0);
@@ -306,9 +309,9 @@ static double flown(rig *r, int j, const double *gains, uint64_t seed)
     roll.gains = gains;
     roll.disturbance = true;
     CHECK(pf_plant_roll(r->plant, &roll, &(pf_trace){.output = got}, NULL) == PF_OK);
-    double energy = pf_tracking_distance(rows, k->n_chan, k->return_scale, reference, idle);
-    double error = pf_tracking_distance(rows, k->n_chan, k->return_scale, got, reference);
-    return pf_return(error / energy);
+    double energy = pf__tracking_distance(rows, k->n_chan, k->return_scale, reference, idle);
+    double error = pf__tracking_distance(rows, k->n_chan, k->return_scale, got, reference);
+    return pf__return(error / energy);
 }
 
 // The grid has .05 between its gains: what is left may lie halfway.
@@ -346,7 +349,7 @@ static pf_fixture *made_up(int m, int targets, pf_faults faults)
     for (int t = 0; t < targets; t++) {
         double *h = f->direction + (size_t)t * (size_t)f->window;
         h[0] = 0; // a channel in which nobody acts
-        f->at.signature[t] = (1 - f->kit.g_cal) * sqrt(pf_dot(f->window, h, h));
+        f->at.signature[t] = (1 - f->kit.g_cal) * sqrt(pf__dot(f->window, h, h));
     }
     return f;
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
 #include "calibrate/plan.h"
 #include "test.h"
 
@@ -24,7 +26,7 @@ static void run_trial(pf_plant *plant, const pf_kit *kit, int n_faults, int tria
     const pf_plant_info *info = pf_plant_get_info(plant);
     double gains[PF_MECH_MAX];
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_text(pf_key_root((uint64_t)trial), info->name));
+    pf_rng_init(&rng, pf__key_text(pf_key_root((uint64_t)trial), info->name));
     for (int j = 0; j < kit->n_mech; j++) {
         gains[j] = 1;
     }
@@ -69,7 +71,7 @@ static score run_plant(const char *name, int n_faults)
           PF_OK);
     plan.settings.alarm_trials = 500;
     bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
-                pf_kit_load(&kit, bytes, n, &error) == PF_OK;
+                pf__kit_read(&kit, bytes, n, &error) == PF_OK;
     if (CHECK(good)) {
         for (int trial = 0; trial < TRIALS; trial++) {
             run_trial(plant, &kit, n_faults, trial, &out);

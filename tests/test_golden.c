@@ -1,6 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/preflight.h"
+#include "core/belief.h"
+#include "core/certificate.h"
+#include "core/joint.h"
+#include "core/method.h"
+#include "core/score.h"
 #include "test.h"
 #include "calibrate/fit.h"
 
@@ -97,14 +102,14 @@ static void check_location(golden *c)
 {
     double belief[64];
     memcpy(belief, c->belief, sizeof belief);
-    pf_belief_hazard(c->m, belief, number(c, "hazard"));
+    pf__belief_hazard(c->m, belief, number(c, "hazard"));
     near_key(c, "predicted_belief", c->m + 1, belief, 0);
     int probe = (int)number(c, "probe"), category = (int)number(c, "category");
     pf_channel_row row = row_of(c, probe);
     memcpy(belief, c->predicted, sizeof belief);
-    pf_belief_multiply(c->m, belief, probe + 1, pf_channel_ratio(&row, category));
+    pf__belief_multiply(c->m, belief, probe + 1, pf__channel_ratio(&row, category));
     near_key(c, "posterior", c->m + 1, belief, 0);
-    CHECK(pf_gate_open(&row, category) == (bool)json_is_true(member(c, "gate_open")));
+    CHECK(pf__gate_open(&row, category) == (bool)json_is_true(member(c, "gate_open")));
 }
 
 static double entropy(int n, const double *p)
@@ -122,11 +127,12 @@ static void check_acquisitions(golden *c)
     golden bandit = {.json = json_object_get(a.json, "bandit")};
     double own[64], others[64], w[64], count[64], value[6][64], expected[64];
     pf_risk_terms terms = {own, others};
-    pf_risk_prepare(c->m, c->predicted, c->weight, &terms);
+    pf__risk_prepare(c->m, c->predicted, c->weight, &terms);
     list(&bandit, "W", w);
     list(&bandit, "count", count);
-    pf_value_fn fn[6] = {pf_value_bayes_risk, pf_value_opax,   pf_value_task_oed,
-                         pf_value_asid_fim,   pf_value_bandit, pf_value_sept};
+    double (*const fn[6])(const pf_look *) = {pf__value_bayes_risk, pf__value_opax,
+                                              pf__value_task_oed,   pf__value_asid_fim,
+                                              pf__value_bandit,     pf__value_sept};
     for (int q = 0; q < c->m; q++) {
         pf_channel_row row = row_of(c, q);
         pf_look look = {c->m,  c->predicted, c->weight, &terms,        c->g_cal,
@@ -135,7 +141,8 @@ static void check_acquisitions(golden *c)
             value[i][q] = fn[i](&look) / (i == 4 && count[q] == 0 ? 1 : c->charge[q]);
         }
     }
-    double rho = pf_belief_risk(c->m, c->predicted, c->weight), h = entropy(c->m + 1, c->predicted);
+    double rho = pf__belief_risk(c->m, c->predicted, c->weight),
+           h = entropy(c->m + 1, c->predicted);
     const char *keys[4] = {"bayes_risk", "opax", "task_oed", "asid_fim"};
     for (int i = 0; i < 4; i++) {
         list(&a, keys[i], expected);
@@ -152,7 +159,7 @@ static void check_acquisitions(golden *c)
     for (int q = 0; q < c->m; q++) {
         int rank = 0;
         for (int o = 0; o < c->m; o++) {
-            double mine = pf_tie_round(value[5][q]), theirs = pf_tie_round(value[5][o]);
+            double mine = pf__tie_round(value[5][q]), theirs = pf__tie_round(value[5][o]);
             rank += theirs > mine || (theirs == mine && o < q);
         }
         order[rank] = q;
@@ -166,11 +173,11 @@ static void check_scores(golden *c)
     int n = list(c, "response", x);
     list(c, "nominal", x0);
     list(c, "signature", h);
-    pf_scaled_difference(n, 1, x, x0, one, 1, r);
+    pf__scaled_difference(n, 1, x, x0, one, 1, r);
     pf_match match;
-    pf_match_targets(1, n, h, r, NULL, &match);
-    double norm = pf_residual_norm(n, r);
-    double z = pf_coordinate(match.coefficient, number(c, "m0"), number(c, "m1"));
+    pf__match_targets(1, n, h, r, NULL, &match);
+    double norm = pf__residual_norm(n, r);
+    double z = pf__coordinate(match.coefficient, number(c, "m0"), number(c, "m1"));
     near_key(c, "score", 1, &match.score, 0);
     near_key(c, "residual_norm", 1, &norm, 0);
     near_key(c, "coordinate", 1, &z, 0);
@@ -182,14 +189,14 @@ static void check_severity(golden *c)
     int probe = (int)number(c, "probe");
     list(c, "severity_before", severity);
     for (int k = 0; k < c->G; k++) {
-        expected[k] = pf_severity_line(c->grid[k], c->g_cal);
+        expected[k] = pf__severity_line(c->grid[k], c->g_cal);
     }
-    pf_severity_update(c->G, severity + probe * c->G, expected, number(c, "coordinate"),
-                       number(c, "sigma"));
+    pf__severity_update(c->G, severity + probe * c->G, expected, number(c, "coordinate"),
+                        number(c, "sigma"));
     near_key(c, "severity_after", c->m * c->G, severity, 0);
     double posterior[64];
     list(c, "posterior", posterior);
-    pf_joint_transport(&c->joint, posterior, severity);
+    pf__joint_transport(&c->joint, posterior, severity);
     near_key(c, "joint", c->m * c->G, c->joint.mass, 0);
     near_key(c, "joint_nominal", 1, &c->joint.nominal, 0);
 }
@@ -201,19 +208,19 @@ static void check_recovery(golden *c)
     int target = (int)number(c, "recovery_probe") + 1;
     list(c, "d_grid", d);
     double d_nominal = number(c, "d_nominal");
-    double t = pf_temperature(d_nominal, c->G, d, .05);
+    double t = pf__temperature(d_nominal, c->G, d, .05);
     near_key(c, "temperature", 1, &t, 0);
-    pf_joint_update(&c->joint, 1, &target, d_nominal, d, t);
+    pf__joint_update(&c->joint, 1, &target, d_nominal, d, t);
     near_key(c, "joint_after", c->m * c->G, c->joint.mass, 0);
     near_key(c, "joint_nominal_after", 1, &c->joint.nominal, 0);
     double expected[64];
     list(c, "recovery_value", expected);
     for (int i = 1; i <= c->m; i++) {
         pf_moments moments = pf_joint_moments(&c->joint, i);
-        value[i - 1] = pf_recovery_value(&c->joint, c->weight, 1, &i) / c->charge[i - 1];
+        value[i - 1] = pf__recovery_value(&c->joint, c->weight, 1, &i) / c->charge[i - 1];
         mean[i - 1] = moments.mean;
         square[i - 1] = moments.mean_square;
-        correction[i - 1] = pf_correction(&moments);
+        correction[i - 1] = pf__correction(&moments);
         near_all("recovery_value", 1, &value[i - 1], &expected[i - 1],
                  c->weight[i - 1] / c->charge[i - 1]);
     }
@@ -237,7 +244,7 @@ static void check_returns(golden *c)
             p[k] = c->joint.mass[t * c->G + k];
             p[c->G] -= p[k];
         }
-        pf_prediction out = pf_predict_return(members, c->G + 1, p, returns, number(c, "alpha"));
+        pf_prediction out = pf__predict_return(members, c->G + 1, p, returns, number(c, "alpha"));
         mean[t] = out.mean;
         variance[t] = out.variance;
         lower[t] = out.lower;
@@ -271,8 +278,8 @@ static void check_posterior_metrics(golden *c)
     for (int i = 1; i <= c->m; i++) {
         double lo, hi;
         pf_joint_interval(&c->joint, i, &lo, &hi);
-        crps[i - 1] = pf_joint_crps(&c->joint, i, truth[i - 1]);
-        covers[i - 1] = pf_interval_covers(lo, hi, truth[i - 1]);
+        crps[i - 1] = pf__joint_crps(&c->joint, i, truth[i - 1]);
+        covers[i - 1] = pf__interval_covers(lo, hi, truth[i - 1]);
     }
     near_key(c, "crps", c->m, crps, 0);
     near_key(c, "covers", c->m, covers, 0);
@@ -288,16 +295,16 @@ static void check_group(golden *c)
     list(c, "nominal", x0);
     list(&g, "categories", categories);
     list(&g, "rows", rows);
-    pf_scaled_difference(n, 1, r, x0, one, 1, r);
+    pf__scaled_difference(n, 1, r, x0, one, 1, r);
     pf_match match[64], plain[64];
-    pf_match_targets(t_count, n, h, r, scratch, match);
+    pf__match_targets(t_count, n, h, r, scratch, match);
     static double wide[16 * MOST];
-    pf_match_targets_plain(t_count, n, h, r, wide, plain);
+    pf__match_targets_plain(t_count, n, h, r, wide, plain);
     double out[3][64], belief[64], value = 0, own[64], others[64];
     pf_risk_terms terms = {own, others};
     list(&g, "belief", belief);
-    pf_risk_prepare(c->m, belief, c->weight, &terms);
-    double charge = number(&g, "charge"), rho = pf_belief_risk(c->m, belief, c->weight);
+    pf__risk_prepare(c->m, belief, c->weight, &terms);
+    double charge = number(&g, "charge"), rho = pf__belief_risk(c->m, belief, c->weight);
     double ratios[64];
     for (int i = 0; i <= c->m; i++) {
         ratios[i] = 1;
@@ -309,21 +316,21 @@ static void check_group(golden *c)
         out[2][t] = match[t].remaining;
         CHECK_NEAR(plain[t].score, match[t].score, 1e-10 * fmax(1, fabs(match[t].score)));
         pf_channel_row row = {c->K, NULL, rows + 2 * t * c->K, rows + (2 * t + 1) * c->K};
-        value += pf_risk_reduction(c->m, belief, &terms, mechanisms[t], &row) / charge;
-        ratios[mechanisms[t]] = pf_channel_ratio(&row, (int)categories[t]);
+        value += pf__risk_reduction(c->m, belief, &terms, mechanisms[t], &row) / charge;
+        ratios[mechanisms[t]] = pf__channel_ratio(&row, (int)categories[t]);
     }
     near_key(&g, "scores", t_count, out[0], 0);
     near_key(&g, "coefficients", t_count, out[1], 0);
     near_key(&g, "remaining", t_count, out[2], 0);
     near_key(&g, "value", 1, &value, rho / charge);
-    pf_belief_multiply_all(c->m, belief, ratios);
+    pf__belief_multiply_all(c->m, belief, ratios);
     near_key(&g, "posterior", c->m + 1, belief, 0);
     list(&g, "joint_before", c->joint.mass);
     c->joint.nominal = number(&g, "joint_nominal_before");
     int nd = list(&g, "d_grid", d);
-    double t = pf_temperature(number(&g, "d_nominal"), nd, d, .05);
+    double t = pf__temperature(number(&g, "d_nominal"), nd, d, .05);
     near_key(&g, "temperature", 1, &t, 0);
-    pf_joint_update(&c->joint, t_count, mechanisms, number(&g, "d_nominal"), d, t);
+    pf__joint_update(&c->joint, t_count, mechanisms, number(&g, "d_nominal"), d, t);
     near_key(&g, "joint_after", c->m * c->G, c->joint.mass, 0);
     near_key(&g, "joint_nominal_after", 1, &c->joint.nominal, 0);
 }

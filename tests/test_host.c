@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _XOPEN_SOURCE 700 // SIGXFSZ
 #include "test.h"
+#include "core/rng.h"
 
 #include "host/arena.h"
 #include "host/file.h"
 #include "host/parallel.h"
 #include "host/text.h"
-#include "preflight/rng.h"
+#include "preflight/base.h"
 
 #include <dirent.h>
 #include <float.h>
@@ -79,7 +80,7 @@ static void test_numbers(void)
     PF_CASE("numbers read back to the bit: any bit pattern");
     int wrong = 0, checked = 0;
     for (int i = 0; i < 20000; i++) {
-        uint64_t bits = pf_rng_bits(&rng);
+        uint64_t bits = pf__rng_bits(&rng);
         if (i % 4 == 0) {
             bits &= ~((uint64_t)0x7ff << 52); // subnormal
         }
@@ -260,7 +261,7 @@ static pf_status compute(void *self, int worker, size_t item, pf_error *error)
         w->stop = 1;
     }
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(pf_key_root(3), item));
+    pf_rng_init(&rng, pf__key_derive(pf_key_root(3), item));
     double sum = 0;
     for (size_t i = 0; i < 50 + item % 97; i++) {
         sum += pf_rng_normal(&rng);

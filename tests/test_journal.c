@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
+#include "core/rng.h"
 
 #include "attitude_kit.h"
 #include "preflight/run.h"
@@ -447,7 +448,7 @@ static void test_base64(void)
     for (size_t n = 0; n < 300; n++) {
         uint8_t in[300], out[300];
         for (size_t i = 0; i < n; i++) {
-            in[i] = (uint8_t)pf_rng_bits(&rng);
+            in[i] = (uint8_t)pf__rng_bits(&rng);
         }
         pf_text_clear(&text);
         pf_base64_encode(&text, in, n);

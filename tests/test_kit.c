@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "attitude_kit.h"
 #include "kit_json.h"
@@ -49,16 +51,16 @@ static copy copy_of(const void *bytes, size_t n)
     copy c = {malloc(n), n, {0}};
     pf_error error;
     memcpy(c.bytes, bytes, n);
-    CHECK(pf_kit_load(&c.kit, c.bytes, n, &error) == PF_OK);
+    CHECK(pf__kit_read(&c.kit, c.bytes, n, &error) == PF_OK);
     return c;
 }
 
 static void digest_of(const void *bytes, size_t n, uint8_t digest[32])
 {
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, bytes, n);
-    pf_sha256_final(&sha, digest);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, bytes, n);
+    pf__sha256_final(&sha, digest);
 }
 
 // Makes the checksum right again after a change.
@@ -74,7 +76,7 @@ static pf_status load(const void *bytes, size_t n, pf_error *error)
     memset(&kit, 1, sizeof kit);
     memset(&none, 0, sizeof none);
     *error = (pf_error){PF_OK, ""};
-    pf_status status = pf_kit_load(&kit, bytes, n, error);
+    pf_status status = pf__kit_read(&kit, bytes, n, error);
     if (status != PF_OK) {
         CHECK(memcmp(&kit, &none, sizeof kit) == 0);
         CHECK(error->code == status && error->text[0] && !strchr(error->text, '\n'));
@@ -117,7 +119,7 @@ static copy full_kit(void)
     k.n_curve = k.n_targets;
     k.n_cross = 4 * k.n_bins;
     k.n_response = k.n_rows;
-    k.n_scale = pf_kit_most_rows(&k);
+    k.n_scale = pf__kit_most_rows(&k);
     k.n_variant = 0;
     for (int q = 0; q < k.n_probes; q++) {
         k.n_variant += pf_kit_probe_rows(&k, q) * pf_kit_probe_targets(&k, q, NULL) * k.n_grid;
@@ -142,10 +144,10 @@ static copy full_kit(void)
     k.variant = a.variant;
     k.scale = a.scale;
     k.probe_cross = a.probe_cross;
-    copy c = {malloc(pf_kit_size(&k)), pf_kit_size(&k), {0}};
-    CHECK(pf_kit_save(&k, c.bytes, c.n, &error) == PF_OK);
+    copy c = {malloc(pf__kit_image_size(&k)), pf__kit_image_size(&k), {0}};
+    CHECK(pf__kit_save(&k, c.bytes, c.n, &error) == PF_OK);
     CHECK_STR(error.text, "");
-    CHECK(pf_kit_load(&c.kit, c.bytes, c.n, &error) == PF_OK);
+    CHECK(pf__kit_read(&c.kit, c.bytes, c.n, &error) == PF_OK);
     free(a.whiten);
     free(a.curve);
     free(a.cross);
@@ -163,11 +165,11 @@ static void round_trip(const void *bytes, size_t n)
     copy c = copy_of(bytes, n);
     pf_error error = {PF_OK, ""};
     uint8_t *again = malloc(n), digest[32];
-    CHECK(pf_kit_size(&c.kit) == n);
-    CHECK(pf_kit_save(&c.kit, again, n, &error) == PF_OK);
+    CHECK(pf__kit_image_size(&c.kit) == n);
+    CHECK(pf__kit_save(&c.kit, again, n, &error) == PF_OK);
     CHECK(memcmp(again, bytes, n) == 0);
     memset(again, 0x5a, n);
-    CHECK(pf_kit_save(&c.kit, again, n - 1, &error) == PF_ERR_MEMORY);
+    CHECK(pf__kit_save(&c.kit, again, n - 1, &error) == PF_ERR_MEMORY);
     CHECK(again[0] == 0x5a && again[n - 1] == 0x5a);
     digest_of(bytes, n, digest);
     CHECK(memcmp(digest, c.kit.sha256, 32) == 0);
@@ -188,10 +190,10 @@ static void test_whole(void)
     uint8_t digest[32];
     char text[65];
     digest_of("abc", 3, digest);
-    pf_sha256_text(digest, text);
+    pf__sha256_text(digest, text);
     CHECK_STR(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     digest_of("", 0, digest);
-    pf_sha256_text(digest, text);
+    pf__sha256_text(digest, text);
     CHECK_STR(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     PF_CASE("kit: cut at every 64th byte and at every one of the first 512");
     for (size_t i = 0; i < n; i += i < 512 ? 1 : 64) {
@@ -552,7 +554,7 @@ static void test_misfits(copy *c)
     k.n_variant--;
     CHECK(pf_kit_check(&k, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "responses");
-    CHECK(pf_kit_save(&k, NULL, 0, &error) == PF_ERR_FORMAT);
+    CHECK(pf__kit_save(&k, NULL, 0, &error) == PF_ERR_FORMAT);
 }
 
 // Two targets where the kit has only one candidate.

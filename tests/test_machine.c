@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/kit_layout.h"
 
 #include "attitude_kit.h"
 #include "preflight/run.h"
@@ -92,7 +93,7 @@ static void test_noise(const char *folder)
     CHECK(pf_file_read(path, 1 << 24, &bytes, &n, &error) == PF_OK);
     CHECK(variant(folder, "quiet", "request[\"noise\"]", "False"));
     snprintf(path, sizeof path, "exec:python3 %s/quiet.py", folder);
-    if (CHECK(pf_kit_load(&kit, bytes, n, &error) == PF_OK) &&
+    if (CHECK(pf__kit_read(&kit, bytes, n, &error) == PF_OK) &&
         CHECK(pf_plant_create(&plant, path, &error) == PF_OK)) {
         double start[2], quiet[64], noisy[64], plain[64];
         kit.sensor_noise = .25;

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "preflight/model.h"
-#include "preflight/rng.h"
+#include "preflight/base.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/matmul_wide.h"

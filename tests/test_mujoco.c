@@ -5,7 +5,7 @@
 #include "test_mujoco.h"
 
 #include "calibrate/source.h"
-#include "preflight/certificate.h"
+#include "core/certificate.h"
 #include "test.h"
 
 #include <math.h>
@@ -152,7 +152,7 @@ static double return_of(pf_plant *plant, const double *start, int mechanism)
     pulse_from(plant, start, info->task, mechanism, .35, weak);
     pulse_from(plant, start, info->task, -1, 1, rest);
     int rows = info->task->rows;
-    return pf_return(scaled_square(info, rows, weak, one) / scaled_square(info, rows, one, rest));
+    return pf__return(scaled_square(info, rows, weak, one) / scaled_square(info, rows, one, rest));
 }
 
 static bool near_share(double actual, double expected, double share)

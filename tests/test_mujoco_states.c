@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test_mujoco.h"
+#include "core/rng.h"
 
 #include "host/file.h"
 #include "test.h"
@@ -50,7 +51,7 @@ static variants *make_variants(pf_plant *plant)
     }
     for (int k = 0; k < VARIANTS; k++) {
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_derive(11, (uint64_t)k);
+        roll.key = pf__key_derive(11, (uint64_t)k);
         roll.command = v->command;
         roll.rows = MUJOCO_ROWS;
         roll_checked(plant, &roll, &(pf_trace){.start = v->start[k], .state = states});

@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/belief.h"
+#include "core/certificate.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
 #include "test.h"
 #include "core/session_impl.h"
 
@@ -20,7 +24,7 @@ static int below(int n)
 static pf_fixture_config many_config(int m, int targets)
 {
     pf_fixture_config config = pf_fixture_config_default();
-    config.seed = pf_rng_bits(&rng);
+    config.seed = pf__rng_bits(&rng);
     config.m = m;
     config.targets = targets;
     config.rows = 8;
@@ -149,7 +153,7 @@ static double probe_value(const pf_session *s, int probe)
     const pf_kit *k = s->kit;
     double value = 0;
     for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
-        pf_channel_row row = pf_kit_channel(k, t);
+        pf_channel_row row = pf__kit_channel(k, t);
         int j = k->target_mech[t];
         double b = s->belief[j], after = 0;
         for (int c = 0; c < k->n_bins; c++) {
@@ -216,34 +220,34 @@ static void test_certainty(void)
     PF_CASE("odds: certainty is no point of no return");
     double odds = .001;
     for (int i = 0; i < 200; i++) {
-        odds = pf_odds_update(odds, 20);
+        odds = pf__odds_update(odds, 20);
     }
-    CHECK(pf_odds_probability(odds) == 1);
+    CHECK(pf__odds_probability(odds) == 1);
     for (int i = 0; i < 204; i++) {
-        odds = pf_odds_update(odds, 1 / 20.);
+        odds = pf__odds_update(odds, 1 / 20.);
     }
-    CHECK(pf_odds_probability(odds) < .001);
-    odds = pf_odds_update(1e299, 1e12);
-    CHECK(isfinite(odds) && pf_odds_probability(odds) == 1);
+    CHECK(pf__odds_probability(odds) < .001);
+    odds = pf__odds_update(1e299, 1e12);
+    CHECK(isfinite(odds) && pf__odds_probability(odds) == 1);
     PF_CASE("odds: a prior of 0 waits for the hazard, a prior of 1 stays finite");
     const double prior[3] = {0, 0, 1};
     double two[2], belief[3];
-    pf_odds_reset(2, prior, two);
-    pf_odds_belief(2, two, belief);
+    pf__odds_reset(2, prior, two);
+    pf__odds_belief(2, two, belief);
     CHECK(belief[1] == 0 && belief[2] == 1 && belief[0] < 1e-290);
-    pf_odds_hazard(2, two, .1);
-    CHECK_NEAR(pf_odds_probability(two[0]), .05, 1e-15);
+    pf__odds_hazard(2, two, .1);
+    CHECK_NEAR(pf__odds_probability(two[0]), .05, 1e-15);
     CHECK(isfinite(two[1]));
     PF_CASE("odds: full rows, two targets: what the other explains is weighed exactly");
     for (int round = 0; round < 200; round++) {
         double nominal = pf_rng_uniform(&rng) + .01, changed = pf_rng_uniform(&rng) + .01;
         double given[2] = {0, pf_rng_uniform(&rng) + .01}, b[2] = {.7, pf_rng_uniform(&rng)};
         double healthy = (1 - b[1]) * nominal + b[1] * given[1];
-        CHECK_NEAR(pf_odds_explained_ratio(nominal, changed, 2, 0, given, 1, b), changed / healthy,
+        CHECK_NEAR(pf__odds_explained_ratio(nominal, changed, 2, 0, given, 1, b), changed / healthy,
                    1e-12 * changed / healthy);
     }
     const double none[3] = {0, 0, 0}, rows[3] = {.9, .9, .9};
-    CHECK_NEAR(pf_odds_explained_ratio(.1, .5, 3, 1, rows, 1, none), 5, 1e-12);
+    CHECK_NEAR(pf__odds_explained_ratio(.1, .5, 3, 1, rows, 1, none), 5, 1e-12);
 }
 
 // --- full rows
@@ -271,7 +275,7 @@ static void test_explained(void)
     pf_session_ask(s);
     s->odds[0] = 1; // target 0 is suspected already
     s->odds[1] = .1;
-    pf_odds_belief(2, s->odds, s->belief);
+    pf__odds_belief(2, s->odds, s->belief);
     s->next[0] = (pf_reading){1, true, 0, 1, 0, false, 19, true};
     s->next[1] = (pf_reading){2, true, 0, 1, 0, false, 19, true};
     pf__session_update_odds(s, 0, 2);
@@ -279,7 +283,7 @@ static void test_explained(void)
     CHECK(s->new_belief[2] < .15);
     // without target 0's evidence the same category speaks for 1
     s->odds[0] = 1e-6;
-    pf_odds_belief(2, s->odds, s->belief);
+    pf__odds_belief(2, s->odds, s->belief);
     s->next[0] = (pf_reading){1, true, 0, 0, 0, false, 1 / 19., true};
     pf__session_update_odds(s, 0, 2);
     CHECK(s->new_belief[2] > .6);
@@ -391,8 +395,8 @@ static void test_product(void)
                 }
             }
         }
-        pf_prediction a = pf_predict_product(members, factors, n, p, returns, .1);
-        pf_prediction b = pf_predict_return(members, all, whole, product, .1);
+        pf_prediction a = pf__predict_product(members, factors, n, p, returns, .1);
+        pf_prediction b = pf__predict_return(members, all, whole, product, .1);
         CHECK_NEAR(a.mean, b.mean, 1e-12);
         CHECK_NEAR(a.variance, b.variance, 1e-12);
         CHECK_NEAR(a.lower, b.lower, 1e-7);

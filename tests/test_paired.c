@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "core/kit_layout.h"
 #include "calibrate/plan.h"
 #include "preflight/train.h"
 #include "program.h"
@@ -70,7 +71,7 @@ static bool open_side(side *s, pf_plant *plant, const pf_model *model, bool sens
     }
     plan.settings.sensed_start = sensed;
     bool good = passed(pf_calibrate(&plan, plant, model, NULL, &s->bytes, &s->n, &error), &error) &&
-                passed(pf_kit_load(&s->kit, s->bytes, s->n, &error), &error);
+                passed(pf__kit_read(&s->kit, s->bytes, s->n, &error), &error);
     pf_plan_free(&plan);
     if (good) {
         size_t bytes = pf_session_size(&s->kit);

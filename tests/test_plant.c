@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "core/rng.h"
 #include "plant/native/native.h"
 #include "test.h"
 
 #include "calibrate/source.h"
 #include "calibrate/fit.h"
-#include "preflight/score.h"
+#include "core/score.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void check_contract(const pf_plant_class *c)
     double start[PF_NATIVE_STATE], again[PF_NATIVE_STATE];
     int rows = 16;
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_text(pf_key_root(1), info->name));
+    pf_rng_init(&rng, pf__key_text(pf_key_root(1), info->name));
     for (int i = 0; i < rows * info->n_mech; i++) {
         const pf_mechanism *m = &info->mechanisms[i % info->n_mech];
         command[i] = m->lo + (m->hi - m->lo) * pf_rng_uniform(&rng) * .3;
@@ -297,10 +298,10 @@ static void coefficients(pf_plant *plant, const pf_plant_info *info, int j, doub
         roll_checked(plant, &roll, &(pf_trace){.output = x0});
         gains[j] = .35;
         roll_checked(plant, &roll, &(pf_trace){.output = h});
-        pf_scaled_difference(rows, info->n_chan, h, x0, scale, 1, h);
-        pf_scaled_difference(rows, info->n_chan, x, x0, scale, 1, x);
+        pf__scaled_difference(rows, info->n_chan, h, x0, scale, 1, h);
+        pf__scaled_difference(rows, info->n_chan, x, x0, scale, 1, x);
         pf_match match;
-        pf_match_targets(1, n, h, x, NULL, &match);
+        pf__match_targets(1, n, h, x, NULL, &match);
         out[e] = match.coefficient;
     }
 }
@@ -362,13 +363,13 @@ static void check_knobs(void)
     roll_checked(plant, &roll, &(pf_trace){.output = x0});
     gains[1] = .35;
     roll_checked(plant, &roll, &(pf_trace){.output = h});
-    pf_scaled_difference(8, 6, h, x0, scale, 1, h);
+    pf__scaled_difference(8, 6, h, x0, scale, 1, h);
     for (int g = 0; g < 7; g++) {
         gains[1] = gain[g];
         roll_checked(plant, &roll, &(pf_trace){.output = x});
-        pf_scaled_difference(8, 6, x, x0, scale, 1, x);
+        pf__scaled_difference(8, 6, x, x0, scale, 1, x);
         pf_match match;
-        pf_match_targets(1, 48, h, x, NULL, &match);
+        pf__match_targets(1, 48, h, x, NULL, &match);
         CHECK_NEAR(match.coefficient, want[g], .0006);
     }
     pf_plant_destroy(plant);

@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/kit_layout.h"
+#include "core/belief.h"
+#include "core/joint.h"
+#include "core/rng.h"
 #include "test.h"
 #include "core/session_impl.h"
 
@@ -61,7 +65,7 @@ typedef struct pair_count {
 // Two sessions on the same responses; b's severity is spoiled after every tell.
 static void run_pair(pf_fixture *f, const char *method, pair_count *count)
 {
-    uint64_t seed = pf_rng_bits(&rng);
+    uint64_t seed = pf__rng_bits(&rng);
     pf_session *a = pf_fixture_session(f, method, seed), *b = pf_fixture_session(f, method, seed);
     double *response = malloc(sizeof(double) * (size_t)f->window);
     pf_predictor predictor = pf_fixture_predictor(f);
@@ -110,12 +114,12 @@ static void test_orthogonality(void)
             }
             char name[120];
             snprintf(name, sizeof name, "Proposition 1: %s, require_probe %d, faults %s",
-                     method->id, require, pf_faults_name(faults));
+                     method->id, require, pf__faults_name(faults));
             PF_CASE(name);
             pair_count count = {0};
             for (int round = 0; round < 120; round++) {
                 pf_fixture_config config = pf_fixture_config_default();
-                config.seed = pf_rng_bits(&rng);
+                config.seed = pf__rng_bits(&rng);
                 config.m = 1 + below(6);
                 config.targets = 1 + below(config.m < 3 ? config.m : 3);
                 config.n_bins = 2 + below(5);
@@ -227,12 +231,12 @@ static value control_value(const model *x, int i)
     for (int c = 0; c < x->n_cat; c++) {
         double p0 = condition(x, c, -1, &coarse), mean = 0, square = 0;
         pf_moments m0 = pf_joint_moments(&coarse, i);
-        double c0 = pf_correction(&m0);
+        double c0 = pf__correction(&m0);
         v.risk0 += p0 * mismatch(&coarse, i, c0);
         for (int z = 0; z < (x->gate[c] ? x->n_coord : 1); z++) {
             double p1 = condition(x, c, x->gate[c] ? z : -1, &fine);
             pf_moments m1 = pf_joint_moments(&fine, i);
-            double c1 = pf_correction(&m1);
+            double c1 = pf__correction(&m1);
             v.risk1 += p1 * mismatch(&fine, i, c1);
             v.identity += p1 * m1.mean_square * (c0 - c1) * (c0 - c1);
             v.distance += p1 * (c0 - c1) * (c0 - c1);
@@ -242,7 +246,7 @@ static value control_value(const model *x, int i)
             for (int h = 0; h < x->m * x->n_grid; h++) {
                 v.posterior = fmax(v.posterior, fabs(mass0[h] - mass1[h]));
             }
-            CHECK_NEAR(pf_residual_risk(&m1), mismatch(&fine, i, c1), 1e-12);
+            CHECK_NEAR(pf__residual_risk(&m1), mismatch(&fine, i, c1), 1e-12);
         }
         v.variance += p0 * (square - mean * mean);
     }
@@ -357,7 +361,7 @@ static double loss_now(const recovery *r, const pf_joint *joint)
     double loss = 0;
     for (int i = 1; i <= joint->m; i++) {
         pf_moments moments = pf_joint_moments(joint, i);
-        loss += r->weight[i - 1] * fmin(pf_residual_risk(&moments), r->abstain[i - 1]);
+        loss += r->weight[i - 1] * fmin(pf__residual_risk(&moments), r->abstain[i - 1]);
     }
     return loss;
 }
@@ -384,7 +388,7 @@ static double best_loss(const recovery *r, const pf_joint *joint, int budget)
                 rest -= here;
             }
             seen += nominal * rest;
-            pf_joint_update(&next, 1, &q, -log(nominal), d, .5);
+            pf__joint_update(&next, 1, &q, -log(nominal), d, .5);
             loss += seen * best_loss(r, &next, budget - 1);
         }
         best = fmin(best, loss);

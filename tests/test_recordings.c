@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "recordings_machine.h"
+#include "core/kit_layout.h"
 #include "test.h"
 
 #include "host/text.h"
@@ -125,7 +126,7 @@ made recording_kit_of_text(const pf_plan *plan, const char *csv, int threads)
     m.status = pf_calibrate_recordings(plan, "log.csv", csv, strlen(csv), &effort, &m.bytes, &m.n,
                                        &m.error);
     if (m.status == PF_OK) {
-        CHECK(pf_kit_load(&m.kit, m.bytes, m.n, &m.error) == PF_OK);
+        CHECK(pf__kit_read(&m.kit, m.bytes, m.n, &m.error) == PF_OK);
     }
     return m;
 }

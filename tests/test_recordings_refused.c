@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "recordings_machine.h"
+#include "core/kit_layout.h"
 #include "test.h"
 
 #include "host/csv.h"

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/kit_layout.h"
 
 #include "preflight/run.h"
 #include "calibrate/plan.h"
@@ -32,7 +33,7 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     plan.settings.every_severity = false;
     plan.settings.field = false;
     good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
-           pf_kit_load(kit, *bytes, n, &error) == PF_OK;
+           pf__kit_read(kit, *bytes, n, &error) == PF_OK;
     pf_plan_free(&plan);
     if (!CHECK(good)) {
         printf("%s\n", error.text);
@@ -177,7 +178,7 @@ static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
     if (CHECK(good)) {
         plan.settings.alarm_trials = 20;
         good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
-               pf_kit_load(kit, *bytes, n, &error) == PF_OK;
+               pf__kit_read(kit, *bytes, n, &error) == PF_OK;
         pf_plan_free(&plan);
     }
     CHECK_STR(error.text, "");

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/preflight.h"
+#include "core/rng.h"
+#include "core/sha256.h"
 #include "test.h"
 
 #include <float.h>
@@ -53,7 +55,7 @@ static void test_vectors(void)
                                           UINT64_C(10450023813501588000)};
     pf_rng rng = {{1, 2, 3, 4}, 0, false};
     for (int i = 0; i < 10; i++) {
-        CHECK(pf_rng_bits(&rng) == expected[i]);
+        CHECK(pf__rng_bits(&rng) == expected[i]);
     }
 
     PF_CASE("splitmix64 from 1234567");
@@ -78,7 +80,7 @@ static void test_vectors(void)
         }
         bool same = true;
         for (int i = 0; i < 100; i++) {
-            same = same && pf_rng_bits(&rng) == reference_next(s);
+            same = same && pf__rng_bits(&rng) == reference_next(s);
         }
         CHECK(same);
     }
@@ -88,7 +90,7 @@ static uint64_t first_bits(pf_key key)
 {
     pf_rng rng;
     pf_rng_init(&rng, key);
-    return pf_rng_bits(&rng);
+    return pf__rng_bits(&rng);
 }
 
 static int by_bits(const void *a, const void *b)
@@ -104,8 +106,8 @@ static void test_keys(void)
     PF_CASE("same parts, same stream");
     pf_key key = pf_key_stream(7, "ant", 3, PF_PURPOSE_RECOVERY, 2);
     CHECK(key == pf_key_stream(7, "ant", 3, PF_PURPOSE_RECOVERY, 2));
-    pf_key by_hand = pf_key_text(pf_key_root(7), "ant");
-    by_hand = pf_key_derive(pf_key_derive(pf_key_derive(by_hand, 3), PF_PURPOSE_RECOVERY), 2);
+    pf_key by_hand = pf__key_text(pf_key_root(7), "ant");
+    by_hand = pf__key_derive(pf__key_derive(pf__key_derive(by_hand, 3), PF_PURPOSE_RECOVERY), 2);
     CHECK(key == by_hand);
     pf_rng a, b;
     pf_rng_init(&a, key);
@@ -141,7 +143,7 @@ static void test_keys(void)
     }
     CHECK(n == 7560 && repeats == 0);
     // order matters: (3, 2) is not (2, 3)
-    CHECK(pf_key_derive(pf_key_derive(1, 3), 2) != pf_key_derive(pf_key_derive(1, 2), 3));
+    CHECK(pf__key_derive(pf__key_derive(1, 3), 2) != pf__key_derive(pf__key_derive(1, 2), 3));
 }
 
 // --- distributions, at fixed seeds
@@ -231,7 +233,7 @@ static void test_below(void)
     PF_CASE("below: every value equally likely");
     for (uint32_t n = 1; n <= 17; n++) {
         int count[17] = {0};
-        pf_rng_init(&rng, pf_key_derive(pf_key_root(13), n));
+        pf_rng_init(&rng, pf__key_derive(pf_key_root(13), n));
         for (int i = 0; i < 60000; i++) {
             uint32_t value = pf_rng_below(&rng, n);
             count[CHECK(value < n) ? value : 0]++;
@@ -245,8 +247,8 @@ static void test_below(void)
     // a draw in the last, incomplete block is thrown away: this state gives 2^64 - 1 first
     for (uint32_t n = 2; n < 100; n++) {
         pf_rng edge = {{0, 1, 2, UINT64_MAX}, 0, false}, twin = edge;
-        CHECK(pf_rng_bits(&twin) == UINT64_MAX);
-        CHECK(pf_rng_below(&edge, n) == pf_rng_bits(&twin) % n);
+        CHECK(pf__rng_bits(&twin) == UINT64_MAX);
+        CHECK(pf_rng_below(&edge, n) == pf__rng_bits(&twin) % n);
     }
     pf_rng_init(&rng, 14);
     bool low = false, high = false;
@@ -265,8 +267,8 @@ static void check_digest(const pf_sha256 *sha, const char *expected)
 {
     uint8_t digest[32];
     char text[65];
-    pf_sha256_final(sha, digest);
-    pf_sha256_text(digest, text);
+    pf__sha256_final(sha, digest);
+    pf__sha256_text(digest, text);
     CHECK_STR(text, expected);
 }
 
@@ -284,8 +286,8 @@ static void test_sha256(void)
                   "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"}};
     pf_sha256 sha;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        pf_sha256_init(&sha);
-        pf_sha256_update(&sha, known[i].message, strlen(known[i].message));
+        pf__sha256_init(&sha);
+        pf__sha256_update(&sha, known[i].message, strlen(known[i].message));
         check_digest(&sha, known[i].digest);
         // final does not end it: the same digest again
         check_digest(&sha, known[i].digest);
@@ -295,10 +297,10 @@ static void test_sha256(void)
     static char block[1000];
     memset(block, 'a', sizeof block);
     for (size_t piece = 1; piece <= 1000; piece = piece * 3 + 1) {
-        pf_sha256_init(&sha);
+        pf__sha256_init(&sha);
         for (size_t done = 0; done < 1000000;) {
             size_t n = 1000000 - done < piece ? 1000000 - done : piece;
-            pf_sha256_update(&sha, block, n);
+            pf__sha256_update(&sha, block, n);
             done += n;
         }
         check_digest(&sha, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
@@ -312,11 +314,11 @@ static void test_sha256(void)
             block[i] = (char)(7 * i + length);
         }
         for (size_t at = 0; at <= length; at++) {
-            pf_sha256_init(&sha);
-            pf_sha256_update(&sha, block, at);
-            pf_sha256_update(&sha, block + at, length - at);
-            pf_sha256_final(&sha, digest);
-            pf_sha256_text(digest, at == 0 ? whole : parts);
+            pf__sha256_init(&sha);
+            pf__sha256_update(&sha, block, at);
+            pf__sha256_update(&sha, block + at, length - at);
+            pf__sha256_final(&sha, digest);
+            pf__sha256_text(digest, at == 0 ? whole : parts);
             if (at > 0) {
                 CHECK_STR(parts, whole);
             }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "host/text.h"
@@ -80,7 +81,7 @@ static void test_write_exact(void)
     uint8_t *expected = by_hand(header, n_header, numbers, sizeof numbers);
     CHECK(n == 8 + n_header + 20 && memcmp(data, expected, n) == 0);
     char digest[65];
-    pf_sha256_of(expected, n, digest);
+    pf__sha256_of(expected, n, digest);
     CHECK_STR(sha256, digest);
     free(expected);
     free(data);
@@ -439,7 +440,7 @@ static void test_damaged(void)
     PF_CASE("a flipped bit is refused or gives other contents, and never harms");
     char damaged[sizeof python];
     char digest[65];
-    pf_sha256_of(python, n, digest);
+    pf__sha256_of(python, n, digest);
     for (size_t bit = 0; bit < 8 * n; bit++) {
         memcpy(damaged, python, n);
         damaged[bit / 8] = (char)(damaged[bit / 8] ^ (1 << bit % 8));

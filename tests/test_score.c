@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "core/constants.h"
+#include "core/score.h"
 #include "preflight/preflight.h"
 #include "test.h"
 
@@ -23,17 +24,17 @@ static void draw(pf_rng *rng, int n, double size, double *out)
 
 static void run_both(int targets, int n)
 {
-    pf_match_targets(targets, n, signature, residual, scratch, fast);
-    pf_match_targets_plain(targets, n, signature, residual, wide, plain);
+    pf__match_targets(targets, n, signature, residual, scratch, fast);
+    pf__match_targets_plain(targets, n, signature, residual, wide, plain);
 }
 
 // Fast and plain agree: usable alike, numbers within tolerance of the size of the residual.
 static void check_equal(int targets, int n, double tolerance)
 {
-    double size = pf_residual_norm(n, residual);
+    double size = pf__residual_norm(n, residual);
     for (int t = 0; t < targets; t++) {
         const double *h = signature + t * n;
-        double norm = sqrt(pf_dot(n, h, h));
+        double norm = sqrt(pf__dot(n, h, h));
         if (!CHECK(fast[t].usable == plain[t].usable)) {
             printf("  target %d of %d, window %d: remaining %g and %g\n", t, targets, n,
                    fast[t].remaining, plain[t].remaining);
@@ -161,8 +162,8 @@ static void test_one_target(void)
         draw(&rng, n, 3, signature);
         draw(&rng, n, 1, residual);
         pf_match match;
-        pf_match_targets(1, n, signature, residual, NULL, &match);
-        double product = pf_dot(n, residual, signature), energy = pf_dot(n, signature, signature);
+        pf__match_targets(1, n, signature, residual, NULL, &match);
+        double product = pf__dot(n, residual, signature), energy = pf__dot(n, signature, signature);
         CHECK(match.score == product / sqrt(energy));
         CHECK(match.coefficient == product / energy);
         CHECK(match.remaining == 1 && match.usable);
@@ -176,7 +177,7 @@ static void test_one_target(void)
         double size = (double)sqrtl(r);
         CHECK_NEAR(match.score, (double)(p / sqrtl(e)), 1e-14 * size);
         CHECK_NEAR(match.coefficient, (double)(p / e), 1e-14 * size / (double)sqrtl(e));
-        CHECK_NEAR(pf_residual_norm(n, residual), size, 1e-14 * size);
+        CHECK_NEAR(pf__residual_norm(n, residual), size, 1e-14 * size);
     }
 
     PF_CASE("a signature too large for its energy is never taken for a score of 0");
@@ -187,7 +188,7 @@ static void test_one_target(void)
         signature[4 + 1] = 1;
         residual[0] = 5;
         residual[1] = residual[2] = residual[3] = 0;
-        pf_match_targets(targets, 4, signature, residual, scratch, fast);
+        pf__match_targets(targets, 4, signature, residual, scratch, fast);
         CHECK(!fast[0].usable || !isfinite(fast[0].score) || fabs(fast[0].score - 5) < 1e-9);
     }
 }
@@ -203,9 +204,9 @@ static void test_dot_rows(void)
             draw(&rng, rows * n, 1, signature);
             draw(&rng, n, 1, residual);
             out[rows] = 7;
-            pf_dot_rows(n, rows, residual, signature, out);
+            pf__dot_rows(n, rows, residual, signature, out);
             for (int k = 0; k < rows; k++) {
-                CHECK(out[k] == pf_dot(n, residual, signature + k * n));
+                CHECK(out[k] == pf__dot(n, residual, signature + k * n));
             }
             CHECK(out[rows] == 7);
         }
@@ -227,7 +228,7 @@ static void test_closed_forms(void)
         run_both(targets, n);
         for (int t = 0; t < targets; t++) {
             pf_match alone;
-            pf_match_targets(1, n, signature + t * n, residual, NULL, &alone);
+            pf__match_targets(1, n, signature + t * n, residual, NULL, &alone);
             CHECK_NEAR(fast[t].score, alone.score, 1e-13);
             CHECK_NEAR(fast[t].coefficient, alone.coefficient, 1e-13);
             CHECK_NEAR(fast[t].remaining, 1, 1e-14);
@@ -258,7 +259,7 @@ static void test_recovered_coefficients(void)
             const double *h = signature + t * n;
             CHECK_NEAR(fast[t].coefficient, beta[t], 1e-11);
             CHECK_NEAR(plain[t].coefficient, beta[t], 1e-11);
-            double left = fast[t].remaining * sqrt(pf_dot(n, h, h)); // norm of h'
+            double left = fast[t].remaining * sqrt(pf__dot(n, h, h)); // norm of h'
             CHECK_NEAR(fast[t].score, beta[t] * left, 1e-11 * fmax(1, left));
         }
     }
@@ -284,20 +285,20 @@ static void test_small(void)
     const double scale[6] = {1, 2, 4, 8, 16, 32};
     const double one[6] = {1, .5, 2, 1.5, 4, 2}, each[6] = {1, .5, .5, .375, .25, .125};
     double out[6];
-    pf_scaled_difference(3, 2, x, base, scale, 1, out);
+    pf__scaled_difference(3, 2, x, base, scale, 1, out);
     CHECK(memcmp(out, one, sizeof out) == 0);
-    pf_scaled_difference(3, 2, x, base, scale, 3, out);
+    pf__scaled_difference(3, 2, x, base, scale, 3, out);
     CHECK(memcmp(out, each, sizeof out) == 0);
     memcpy(out, x, sizeof out);
-    pf_scaled_difference(3, 2, out, base, scale, 3, out);
+    pf__scaled_difference(3, 2, out, base, scale, 3, out);
     CHECK(memcmp(out, each, sizeof out) == 0);
 
     PF_CASE("the coordinate is 0 and 1 at the centres");
-    CHECK(pf_coordinate(.02, .02, .97) == 0);
-    CHECK(pf_coordinate(.97, .02, .97) == 1);
-    CHECK_NEAR(pf_coordinate(.495, .02, .97), .5, 1e-15);
-    CHECK_NEAR(pf_coordinate(1.92, .02, .97), 2, 1e-15);
-    CHECK(pf_coordinate(-3, 1, -3) == 1); // centres may stand the other way round
+    CHECK(pf__coordinate(.02, .02, .97) == 0);
+    CHECK(pf__coordinate(.97, .02, .97) == 1);
+    CHECK_NEAR(pf__coordinate(.495, .02, .97), .5, 1e-15);
+    CHECK_NEAR(pf__coordinate(1.92, .02, .97), 2, 1e-15);
+    CHECK(pf__coordinate(-3, 1, -3) == 1); // centres may stand the other way round
 
     PF_CASE("dot: order is fixed, any length");
     double a[11], b[11];
@@ -308,10 +309,10 @@ static void test_small(void)
             b[i] = 2 * i - 7;
             sum += a[i] * b[i];
         }
-        CHECK(pf_dot(n, a, b) == sum); // small integers: exact in any order
+        CHECK(pf__dot(n, a, b) == sum); // small integers: exact in any order
     }
     const double big[5] = {1e16, 1, -1e16, 1, 1}, ones[5] = {1, 1, 1, 1, 1};
-    CHECK(pf_dot(5, big, ones) == ((1e16 + 1) + 1) + (-1e16 + 1));
+    CHECK(pf__dot(5, big, ones) == ((1e16 + 1) + 1) + (-1e16 + 1));
 }
 
 void test_score(void)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // usleep
 #include "test.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "wire/reply.h"
 #include "host/file.h"
@@ -69,11 +71,11 @@ static void check_hello(talk *t)
                                        "l window",   "i state_size", NULL};
     char sha[65];
     json_t *hello = get(t, "{\"op\":\"hello\"}", keys), *window = json_object_get(hello, "window");
-    pf_sha256_text(t->kit->sha256, sha);
+    pf__sha256_text(t->kit->sha256, sha);
     CHECK(json_integer_value(json_object_get(hello, "protocol")) == 1);
     CHECK_STR(json_string_value(json_object_get(hello, "kit")), sha);
     CHECK_STR(json_string_value(json_object_get(hello, "plant")), "attitude");
-    CHECK(json_integer_value(json_array_get(window, 0)) == pf_kit_most_rows(t->kit));
+    CHECK(json_integer_value(json_array_get(window, 0)) == pf__kit_most_rows(t->kit));
     CHECK(json_integer_value(json_array_get(window, 1)) == t->kit->n_chan);
     CHECK(json_integer_value(json_object_get(hello, "state_size")) == ATTITUDE_STATE);
     CHECK(json_array_size(json_object_get(hello, "mechanisms")) == ATTITUDE_MECH);

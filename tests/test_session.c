@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/kit_layout.h"
+#include "core/method.h"
+#include "core/sha256.h"
 #include "test.h"
 #include "test_session.h"
 #include "core/session_impl.h"
@@ -32,19 +35,19 @@ static state state_of(const pf_session *s)
     memcpy(&head, s, sizeof head);
     memset(&head.boundary.nominal, 0, sizeof head.boundary.nominal); // scratch
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, &head, sizeof head);
-    pf_sha256_update(&sha, s->belief, (m + 1) * d);
-    pf_sha256_update(&sha, s->severity, masses);
-    pf_sha256_update(&sha, s->joint.mass, masses);
-    pf_sha256_update(&sha, s->own_evidence, m * d);
-    pf_sha256_update(&sha, s->own_readings, m * sizeof(int));
-    pf_sha256_update(&sha, s->probed, (m + 1) * sizeof(bool));
-    pf_sha256_update(&sha, s->skipped, probes * sizeof(bool));
-    pf_sha256_update(&sha, s->schedule, probes * sizeof(int));
-    pf_sha256_update(&sha, s->readings, (size_t)s->n_readings * sizeof(pf_reading));
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, &head, sizeof head);
+    pf__sha256_update(&sha, s->belief, (m + 1) * d);
+    pf__sha256_update(&sha, s->severity, masses);
+    pf__sha256_update(&sha, s->joint.mass, masses);
+    pf__sha256_update(&sha, s->own_evidence, m * d);
+    pf__sha256_update(&sha, s->own_readings, m * sizeof(int));
+    pf__sha256_update(&sha, s->probed, (m + 1) * sizeof(bool));
+    pf__sha256_update(&sha, s->skipped, probes * sizeof(bool));
+    pf__sha256_update(&sha, s->schedule, probes * sizeof(int));
+    pf__sha256_update(&sha, s->readings, (size_t)s->n_readings * sizeof(pf_reading));
     state out;
-    pf_sha256_final(&sha, out.digest);
+    pf__sha256_final(&sha, out.digest);
     return out;
 }
 
@@ -527,7 +530,7 @@ static void test_repeat(void)
             CHECK(path[0][t] == path[0][t - 6]);
         }
         int tried[6] = {0};
-        for (int t = 0; t < 6 && method->value == pf_value_bandit; t++) {
+        for (int t = 0; t < 6 && method->value == pf__value_bandit; t++) {
             CHECK(tried[path[0][t]]++ == 0); // every arm once before any twice
         }
         pf_fixture_free(f);

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/kit_layout.h"
+#include "core/belief.h"
 #include "test.h"
 #include "test_session.h"
 #include "core/session_impl.h"
@@ -212,7 +214,7 @@ static void check_full_rows(pf_fixture *f, pf_session *s)
     int m = s->m, probe = -1;
     double b[8], after[8], best = -1, sum = 0;
     memcpy(b, k->prior, sizeof(double) * (size_t)(m + 1));
-    pf_belief_hazard(m, b, k->hazard);
+    pf__belief_hazard(m, b, k->hazard);
     for (int q = 0; q < k->n_probes; q++) {
         double value = 0;
         for (int t = 0; t < f->config.targets; t++) {
@@ -220,9 +222,9 @@ static void check_full_rows(pf_fixture *f, pf_session *s)
             for (int i = 0; i <= m; i++) {
                 rows[i] = full_row(k, q, t, i);
             }
-            value += pf_risk_reduction_plain(m, b, k->weight, k->n_bins, rows, after);
+            value += pf__risk_reduction_plain(m, b, k->weight, k->n_bins, rows, after);
         }
-        value = pf_tie_round(value / k->charge[q]);
+        value = pf__tie_round(value / k->charge[q]);
         probe = value > best ? q : probe;
         best = fmax(value, best);
     }
@@ -321,7 +323,7 @@ static void check_recovery(const pf_fixture *f, const pf_session *s, const pf_te
         pf_moments moments = pf_joint_moments(before, k->target_mech[q]);
         double value = k->weight[k->target_mech[q] - 1] *
                        (1 - moments.mean * moments.mean / moments.mean_square) / k->charge[q];
-        best = fmax(best, pf_tie_round(value));
+        best = fmax(best, pf__tie_round(value));
     }
     CHECK(s->ask.value == best);
     for (int g = 0; g <= k->n_grid; g++) { // the last is nominal

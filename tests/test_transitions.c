@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
+#include "core/rng.h"
+#include "core/sha256.h"
 #include "test.h"
 #include "transitions.h"
 
@@ -178,10 +180,10 @@ static void test_threads(const char *folder)
     pf_sha256 sha;
     uint8_t digest[32];
     char text[65];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, a.data, a.size);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, text);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, a.data, a.size);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, text);
     CHECK_STR(pf_transitions_get_info(data)->sha256, text);
     pf_transitions_close(data);
     pf_transitions_close(NULL);
@@ -463,7 +465,7 @@ static void test_refused(const char *folder)
         pf_rng rng;
         double x[N_CHAN];
         pf_key key = pf_key_stream(s.seed, "own", (uint64_t)e, PF_PURPOSE_TRAINING, 0);
-        pf_rng_init(&rng, pf_key_derive(key, 1)); // the reset's stream
+        pf_rng_init(&rng, pf__key_derive(key, 1)); // the reset's stream
         reset(x, &rng);
         first = x[0] > .8 ? e : first;
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
+#include "core/sha256.h"
 #include "test.h"
 #include "transitions.h"
 
@@ -51,9 +52,9 @@ static bool refuses(const victim *v, size_t size, pf_status expected, const char
 static void seal(const victim *v)
 {
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, v->copy, v->size - 32);
-    pf_sha256_final(&sha, v->copy + v->size - 32);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, v->copy, v->size - 32);
+    pf__sha256_final(&sha, v->copy + v->size - 32);
 }
 
 // Puts bytes into a fresh copy at an offset and seals it.

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/fit.h"
+#include "core/kit_layout.h"
+#include "core/score.h"
 #include "kit_fixture.h"
 #include "calibrate/plan.h"
 #include "test.h"
@@ -85,9 +87,9 @@ static void test_plain(void)
         h[i] = pf_rng_normal(&rng);
     }
     double expected = weighted(factor, r, h);
-    pf_whiten(N, factor, r);
-    pf_whiten(N, factor, h);
-    CHECK_NEAR(pf_dot(N, r, h), expected, 1e-11 * fabs(expected));
+    pf__whiten(N, factor, r);
+    pf__whiten(N, factor, h);
+    CHECK_NEAR(pf__dot(N, r, h), expected, 1e-11 * fabs(expected));
     PF_CASE("whiten: white noise is left alone, and so is a predictor without error");
     CHECK(lambda < .2);
     draw(0, RUNS, x);
@@ -117,16 +119,16 @@ static double separation(const double *factor, const double *signature)
     double h[N], sum = 0, square = 0;
     memcpy(h, signature, sizeof h);
     if (factor) {
-        pf_whiten(N, factor, h);
+        pf__whiten(N, factor, h);
     }
-    double size = sqrt(pf_dot(N, h, h));
+    double size = sqrt(pf__dot(N, h, h));
     for (int k = 0; k < 2000; k++) {
         double r[N];
         draw(.9, 1, r);
         if (factor) {
-            pf_whiten(N, factor, r);
+            pf__whiten(N, factor, r);
         }
-        double score = pf_dot(N, r, h) / size;
+        double score = pf__dot(N, r, h) / size;
         sum += score;
         square += score * score;
     }
@@ -205,11 +207,11 @@ static void test_calibrated(void)
     for (int i = 0; i < 2; i++) {
         pf_effort effort = {.threads = 1 + i};
         CHECK(pf_calibrate(&plan, plant, NULL, &effort, &bytes[i], &n, &error) == PF_OK);
-        CHECK(pf_kit_load(&kit[i], bytes[i], n, &error) == PF_OK);
+        CHECK(pf__kit_read(&kit[i], bytes[i], n, &error) == PF_OK);
     }
     CHECK(kit[0].n_whiten > 0 && memcmp(kit[0].sha256, kit[1].sha256, 32) == 0);
     for (int q = 0; q < kit[0].n_probes; q++) {
-        CHECK(pf_kit_whiten(&kit[0], q)[0] > 0);
+        CHECK(pf__kit_whiten(&kit[0], q)[0] > 0);
         CHECK(kit[0].distance_limit[q] > 0 && kit[0].off_limit[q] > 0);
     }
     PF_CASE("whiten: refused with the norm statistic and from recordings");

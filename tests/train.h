@@ -3,7 +3,6 @@
 #ifndef PF_TEST_TRAIN_H
 #define PF_TEST_TRAIN_H
 
-#include "preflight/assess.h"
 #include "preflight/train.h"
 
 // A file of that name in this run's scratch folder.

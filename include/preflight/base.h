@@ -55,6 +55,9 @@ typedef struct pf_error {
     char text[320]; // One line, always terminated.
 } pf_error;
 
+// PF_VERSION of the library that runs, which may be another than that of the headers.
+PF_API const char *pf_version(void);
+
 // Short name of a status as interfaces print it ("wrong-probe"), and its sentence.
 PF_API const char *pf_status_name(pf_status status);
 PF_API const char *pf_status_text(pf_status status);
@@ -62,6 +65,57 @@ PF_API const char *pf_status_text(pf_status status);
 // Fills *error (Nullable) from a format with %s, %d (int), %z (size_t) and %g (double, six digits),
 // and returns code. It needs no stdio, so it works on a board.
 PF_API pf_status pf_fail(pf_error *error, pf_status code, const char *format, ...);
+
+// --- randomness
+
+// A key names a random stream. Keys are derived, never drawn, so that a result does not depend on
+// the order of work or on the number of threads: key(seed) -> environment -> trial -> purpose ->
+// index.
+typedef uint64_t pf_key;
+
+// What a stream is for. Calibration, threshold and evaluation never share draws.
+typedef enum pf_purpose {
+    PF_PURPOSE_CALIBRATION = 1,
+    PF_PURPOSE_THRESHOLD = 2,
+    PF_PURPOSE_EVALUATION = 3,
+    PF_PURPOSE_RECOVERY = 4,
+    PF_PURPOSE_TASK = 5,
+    PF_PURPOSE_MEMBER = 6,
+    PF_PURPOSE_METHOD = 7,
+    PF_PURPOSE_CONTRACT = 8,
+    PF_PURPOSE_LAW = 9,
+    PF_PURPOSE_TRAINING = 10,
+    PF_PURPOSE_DESIGN = 11
+} pf_purpose;
+
+PF_API pf_key pf_key_root(uint64_t seed);
+
+// The stream of one physical trajectory: (seed, environment, trial, purpose, index).
+PF_API pf_key pf_key_stream(uint64_t seed, const char *environment, uint64_t trial,
+                            pf_purpose purpose, uint64_t index);
+
+// xoshiro256++ in the caller's memory.
+typedef struct pf_rng {
+    uint64_t s[4];
+    double spare; // Second value of the polar pair, when has_spare.
+    bool has_spare;
+} pf_rng;
+
+PF_API void pf_rng_init(pf_rng *rng, pf_key key);
+PF_API double pf_rng_uniform(pf_rng *rng);             // In [0, 1), 53 bits.
+PF_API uint32_t pf_rng_below(pf_rng *rng, uint32_t n); // Unbiased in 0..n-1; n >= 1.
+PF_API double pf_rng_normal(pf_rng *rng);              // Mean 0, variance 1.
+
+// --- effort
+
+// How long work is run, watched and stopped. Zero-initialise, then set fields.
+typedef struct pf_effort {
+    int threads; // 0: as many as there are processors
+    void *self;
+    // Called from one thread at a time. Nullable.
+    void (*progress)(void *self, const char *what, size_t done, size_t total);
+    const volatile int *stop; // nonzero: stop soon with PF_ERR_INTERRUPTED. Nullable.
+} pf_effort;
 
 #ifdef __cplusplus
 }

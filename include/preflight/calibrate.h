@@ -3,7 +3,7 @@
 #ifndef PREFLIGHT_CALIBRATE_H
 #define PREFLIGHT_CALIBRATE_H
 
-#include "preflight/effort.h"
+#include "preflight/base.h"
 #include "preflight/kit.h"
 #include "preflight/model.h"
 #include "preflight/plant.h"

@@ -3,147 +3,120 @@
 #ifndef PREFLIGHT_KIT_H
 #define PREFLIGHT_KIT_H
 
-#include "preflight/channel.h"
-#include "preflight/method.h"
+#include "preflight/base.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// A kit is everything calibrated offline and fixed before use. In memory it is this view: numbers
-// and pointers into somebody's bytes. pf_kit_load points it into a file image (flash, mmap, heap);
-// a calibration fills it from its own arrays and writes it with pf_kit_save. The view owns nothing
-// and nobody writes through it.
+// --- methods
 
-// File layout, all little-endian: 8 bytes magic, u32 version, u32 number of sections, u64 bytes of
-// the whole file, the table of sections (pf_kit_section each), then the sections one after the
-// other, each padded to 8 bytes, then the SHA-256 of everything before it. Two sections are the
-// dimensions (i32, in the order of PF_KIT_DIMS) and the scalars (f64, PF_KIT_SCALARS), the others
-// the arrays of PF_KIT_ARRAYS; an array without elements has none. So new fields need no new
-// version: dimensions and scalars are added at the end, where a file that lacks them counts as 0
-// and a file with more of them is refused unless they are 0; arrays get a new id, and a section
-// whose id is not known is passed over if it is marked optional, else refused.
-#define PF_KIT_MAGIC "PFLTKIT"
-#define PF_KIT_VERSION 2
+// Which number a response is turned into before it is quantised.
+typedef enum pf_statistic {
+    PF_STATISTIC_MATCHED = 0, // signed matched score, one per target
+    PF_STATISTIC_NORM = 1     // norm of the residual, one target only
+} pf_statistic;
 
-// One row of the table of sections.
-typedef struct pf_kit_section {
-    uint32_t id;
-    uint16_t element; // bytes of one element
-    uint16_t flags;   // PF_KIT_OPTIONAL
-    uint64_t offset;  // from the start of the file
-    uint64_t count;   // elements
-} pf_kit_section;
+// How the value of a probe is used.
+typedef enum pf_rule {
+    PF_RULE_BEST,     // the largest value per charge
+    PF_RULE_SCHEDULE, // probes sorted once by value per charge, then cycled
+    PF_RULE_RANDOM    // uniform; has no value
+} pf_rule;
 
-enum { PF_KIT_OPTIONAL = 1, PF_KIT_HEAD_BYTES = 24, PF_KIT_SECTION_BYTES = 24 };
-enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in PF_KIT_ARRAYS
+struct pf_look; // what a method may know of a target
 
-#define PF_KIT_DIMS(X)                                                                             \
-    X(n_mech)  /* mechanisms: 0 current, 1..m candidates */                                        \
-    X(n_chan)  /* observed channels */                                                             \
-    X(n_state) /* doubles that a prediction starts from; 0: it needs none */                       \
-    X(n_grid)  /* gains of the grid */                                                             \
-    X(n_bins)  /* categories K */                                                                  \
-    X(n_probes)                                                                                    \
-    X(n_targets)  /* targets of all probes together */                                             \
-    X(n_rows)     /* command rows of all probes together */                                        \
-    X(n_scale)    /* rows of `scale`: 1, or the longest probe's */                                 \
-    X(n_curve)    /* n_targets where z has a calibrated curve, else 0 */                           \
-    X(n_cross)    /* doubles of full rows, 0 where no probe has them */                            \
-    X(n_response) /* n_rows where nominal responses are stored (recordings), else 0 */             \
-    X(n_variant)  /* response rows over all targets and grid gains, else 0 */                      \
-    X(n_tasks)                                                                                     \
-    X(n_uses)      /* mechanisms used by all tasks together */                                     \
-    X(n_task_rows) /* command rows of all tasks together */                                        \
-    X(n_shares)    /* delivered shares of the return table */                                      \
-    X(n_members)   /* members of the return table */                                               \
-    X(n_methods)   /* alarm thresholds */                                                          \
-    X(n_names)     /* strings in `text` */                                                         \
-    X(n_text)      /* bytes of `text` */                                                           \
-    X(statistic)   /* pf_statistic */                                                              \
-    X(stop)        /* pf_stop */                                                                   \
-    X(field)                                                                                       \
-    X(budget1)  /* opportunities of stage 1 */                                                     \
-    X(budget2)  /* recovery probes */                                                              \
-    X(episodes) /* calibration episodes per class */                                               \
-    X(alarm_trials)                                                                                \
-    X(faults)       /* pf_faults */                                                                \
-    X(sensed_start) /* the start told to a learned model is as noisy as the sensors */             \
-    X(n_whiten)     /* doubles of all whitening factors, 0 where inner products are plain */       \
-    X(n_reach)      /* n_uses where a task is a policy, else 0 */
+// A method is a row of a table; nothing else differs between methods.
+typedef struct pf_method {
+    const char *id;    // "eg-mpt"
+    const char *label; // "EG-MPT"
+    const char *line;  // One line for `list methods`.
+    pf_statistic statistic;
+    pf_rule rule;
+    double (*value)(const struct pf_look *look); // of one target; NULL with PF_RULE_RANDOM
+    bool gate;                                   // false: every coordinate is admitted
+    bool transport;                              // false: stage 2 starts from the broad prior
+    bool group; // experiments give it the suite's library of group probes
+} pf_method;
 
-#define PF_KIT_SCALARS(X)                                                                          \
-    X(g_cal)                                                                                       \
-    X(hazard) /* leaks from hypothesis 0 before each opportunity */                                \
-    X(temperature)                                                                                 \
-    X(alpha)                                                                                       \
-    X(j_min)                                                                                       \
-    X(sensor_noise)                                                                                \
-    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */    \
-    X(seed)        /* an integer below 2^53 */
+PF_API int pf_method_count(void);
+PF_API const pf_method *pf_method_at(int index);
+// NULL when there is none of that id.
+PF_API const pf_method *pf_method_find(const char *id);
 
-// (id, type, field, count)
-#define PF_KIT_ARRAYS(X)                                                                           \
-    X(16, double, lo, k->n_mech)                                                                   \
-    X(17, double, hi, k->n_mech)                                                                   \
-    X(18, double, scale, (size_t)k->n_scale *(size_t)k->n_chan)                                    \
-    X(19, double, return_scale, k->n_chan)                                                         \
-    X(20, double, grid, k->n_grid)                                                                 \
-    X(21, double, prior, k->n_mech)                                                                \
-    X(22, double, weight, k->n_mech - 1)                                                           \
-    X(23, double, importance, k->n_mech - 1)                                                       \
-    X(24, double, reveal, k->n_mech - 1)                                                           \
-    X(25, int32_t, probe_row, k->n_probes + 1)    /* first command row of each probe */            \
-    X(26, int32_t, probe_target, k->n_probes + 1) /* first target of each probe */                 \
-    X(27, int32_t, probe_cross, k->n_probes)      /* first double in `cross`, -1: none */          \
-    X(28, double, charge, k->n_probes)                                                             \
-    X(29, double, command, (size_t)k->n_rows *(size_t)k->n_mech)                                   \
-    X(30, int32_t, target_mech, k->n_targets)                                                      \
-    X(31, double, edges, (size_t)k->n_targets *(size_t)(k->n_bins - 1))                            \
-    X(32, double, nominal, (size_t)k->n_targets *(size_t)k->n_bins)                                \
-    X(33, double, changed, (size_t)k->n_targets *(size_t)k->n_bins)                                \
-    X(34, double, centre_nominal, k->n_targets)                                                    \
-    X(35, double, centre_changed, k->n_targets)                                                    \
-    X(36, double, sigma, k->n_targets)                                                             \
-    X(37, double, curve, (size_t)k->n_curve *(size_t)k->n_grid)                                    \
-    X(38, double, cross, k->n_cross) /* per probe: targets x targets x K, p(c_k | i) */            \
-    X(39, double, response, (size_t)k->n_response *(size_t)k->n_chan)                              \
-    X(40, double, variant, (size_t)k->n_variant *(size_t)k->n_chan)                                \
-    X(41, int32_t, task_use, k->n_tasks + 1) /* first entry in use_mech of each task */            \
-    X(42, int32_t, task_row, k->n_tasks + 1) /* first command row; none: the task is a policy */   \
-    X(43, int32_t, use_mech, k->n_uses)                                                            \
-    X(44, double, task_command, (size_t)k->n_task_rows *(size_t)k->n_mech)                         \
-    X(45, double, task_reveal, k->n_tasks)                                                         \
-    X(46, double, task_importance, k->n_tasks)                                                     \
-    X(47, double, shares, k->n_shares)                                                             \
-    X(48, double, tracking_error, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)    \
-    X(49, double, threshold, k->n_methods)                                                         \
-    X(50, double, off_limit, k->n_probes)  /* largest plausible rms off the signatures */          \
-    X(51, double, signature, k->n_targets) /* typical |h|; a tenth of it is no look. 0: unknown */ \
-    X(52, uint32_t, name, k->n_names)      /* offset in `text` of each string */                   \
-    X(53, char, text, k->n_text)                                                                   \
-    X(54, double, distance_limit, k->n_probes) /* largest plausible rms distance, stage 2 */       \
-    X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
-    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */
+// --- a kit
+
+// A kit is everything calibrated offline and fixed before use. It lives in the caller's memory as a
+// view of a file image (flash, mmap, heap), which must stay where it is and is never written.
+// Nothing is allocated. A kit may be shared by threads.
+typedef struct pf_kit pf_kit;
+
+// Memory that is enough for the view, for a static array on a board (aligned to 16).
+#define PF_KIT_BYTES 1024
+
+// Bytes that the view really takes.
+PF_API size_t pf_kit_size(void);
+
+// Lays a view of a file image into mem (aligned to 16). The image starts at a multiple of 8.
+// Refuses anything that is not a whole, undamaged kit of this version.
+PF_API pf_status pf_kit_load(pf_kit **kit, const void *image, size_t n_image, void *mem,
+                             size_t bytes, pf_error *error);
+
+// Checks every rule a kit must obey; on failure names the field.
+PF_API pf_status pf_kit_check(const pf_kit *kit, pf_error *error);
+
+// What the belief holds possible: at most one changed mechanism (the paper's), or each changed or
+// healthy on its own.
+typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
 
 // When stage 1 ends on an alarm.
 typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
 
-typedef struct pf_kit {
-#define X(field) int32_t field;
-    PF_KIT_DIMS(X)
-#undef X
-#define X(field) double field;
-    PF_KIT_SCALARS(X)
-#undef X
-#define X(id, type, field, count) const type *field;
-    PF_KIT_ARRAYS(X)
-#undef X
-    uint8_t sha256[32]; // Of the whole file, as sha256sum prints it; zero before pf_kit_load.
-} pf_kit;
+// The rules of a session. A kit sets them; an experiment may give others.
+typedef struct pf_rules {
+    pf_stop stop; // what an alarm in stage 1 does
+    bool field;   // the verdict of a kit for use: it ends when all is ready, refuses what is
+                  // implausible, and blocks what was not probed, conflicts or is off the grid
+    int budget1;  // opportunities of stage 1
+    int budget2;  // recovery probes
+} pf_rules;
 
-// The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
-// probe, task (its name), task (its policy, empty for an open loop) and method id.
+// The facts of a kit. Arrays are the kit's own.
+typedef struct pf_kit_info {
+    int n_mech;  // mechanisms: 0 current, 1..m candidates
+    int n_chan;  // observed channels
+    int n_state; // numbers that a prediction starts from; 0: it needs none
+    int n_grid;  // gains of the grid
+    int n_bins;  // categories of a score
+    int n_probes;
+    int n_tasks;
+    int n_methods;
+    int most_rows;              // of a probe
+    int most_targets;           // of a probe
+    const double *lo, *hi;      // n_mech: limits of the commands
+    const double *grid;         // n_grid, ascending
+    const double *prior;        // n_mech: P(nothing changed), then P(changed) of each candidate
+    const double *return_scale; // n_chan: what differences of a task are measured in
+    double g_cal;               // gain of the signatures
+    double hazard;              // leaks from "nothing changed" before each opportunity
+    double alpha;               // level of the bound
+    double j_min;               // least return of a go
+    double sensor_noise;        // multiple of return_scale
+    pf_statistic statistic;
+    pf_faults faults;
+    pf_rules rules;
+    bool recorded;             // it predicts by itself, from recordings
+    bool starts_from_channels; // predictions start from the channels before the first command (a
+                               // learned model) rather than from the plant's own state
+    bool sensed_start;         // and what is told of them is as noisy as the sensors
+    int episodes;              // calibration episodes per class
+    int alarm_trials;
+    uint64_t seed;
+    const uint8_t *sha256; // 32 bytes, of the whole file, as sha256sum prints it
+} pf_kit_info;
+
+PF_API pf_kit_info pf_kit_get_info(const pf_kit *kit);
+
 typedef enum pf_kit_string {
     PF_KIT_PLANT,     // name of the plant
     PF_KIT_PREDICTOR, // "twin", "ensemble" or "recordings"
@@ -154,60 +127,37 @@ typedef enum pf_kit_string {
     PF_KIT_STRINGS
 } pf_kit_string;
 
-// Checks every rule a kit must obey; on failure names the field.
-PF_API pf_status pf_kit_check(const pf_kit *kit, pf_error *error);
-
-// Bytes of the file, 0 if a dimension is out of range.
-PF_API size_t pf_kit_size(const pf_kit *kit);
-
-// Writes the file image into mem (at least pf_kit_size bytes) after pf_kit_check.
-PF_API pf_status pf_kit_save(const pf_kit *kit, void *mem, size_t bytes, pf_error *error);
-
-// Points *kit into a file image that must stay where it is and start at a multiple of 8. Nothing
-// is copied or allocated. Refuses anything that is not a whole, undamaged kit of this version.
-PF_API pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error);
-
 PF_API const char *pf_kit_get_string(const pf_kit *kit, pf_kit_string which);
 PF_API const char *pf_kit_mechanism_name(const pf_kit *kit, int mechanism);
 PF_API const char *pf_kit_channel_name(const pf_kit *kit, int channel);
+
+// A method that the kit has an alarm threshold for, and the threshold.
+PF_API const char *pf_kit_method_id(const pf_kit *kit, int method);
+PF_API double pf_kit_threshold(const pf_kit *kit, int method);
+
+// A probe: its command (rows x n_mech), charge, and targets (number, mechanisms; Nullable).
 PF_API const char *pf_kit_probe_name(const pf_kit *kit, int probe);
+PF_API int pf_kit_probe_rows(const pf_kit *kit, int probe);
+PF_API const double *pf_kit_probe_command(const pf_kit *kit, int probe);
+PF_API double pf_kit_probe_charge(const pf_kit *kit, int probe);
+PF_API int pf_kit_probe_targets(const pf_kit *kit, int probe, const int32_t **mechanisms);
+// Dispersion of the coordinate of each target, in units of the calibrated loss.
+PF_API const double *pf_kit_probe_sigma(const pf_kit *kit, int probe);
+
+// A task: its command (rows x n_mech), or the name of its policy with no rows; the mechanisms it
+// uses (number, Nullable list); how likely it is revealed, and how much it matters.
 PF_API const char *pf_kit_task_name(const pf_kit *kit, int task);
 PF_API const char *pf_kit_task_policy(const pf_kit *kit, int task); // "" for an open loop.
-PF_API const char *pf_kit_method_id(const pf_kit *kit, int method);
-
-// Whether predictions start from the observed channels before the first command (a learned
-// ensemble) rather than from the plant's own state.
-PF_API bool pf_kit_starts_from_channels(const pf_kit *kit);
-
-// Rows of a probe or task, and the largest over the probes.
-PF_API int pf_kit_probe_rows(const pf_kit *kit, int probe);
 PF_API int pf_kit_task_rows(const pf_kit *kit, int task);
-PF_API int pf_kit_most_rows(const pf_kit *kit);
-// Number of targets of a probe, their mechanisms, and the largest number over the probes.
-PF_API int pf_kit_probe_targets(const pf_kit *kit, int probe, const int32_t **mechanisms);
-PF_API int pf_kit_most_targets(const pf_kit *kit);
-// Channel of target t (counted over all probes).
-PF_API pf_channel_row pf_kit_channel(const pf_kit *kit, int target);
+PF_API const double *pf_kit_task_command(const pf_kit *kit, int task);
+PF_API int pf_kit_task_mechanisms(const pf_kit *kit, int task, const int32_t **mechanisms);
+PF_API double pf_kit_task_reveal(const pf_kit *kit, int task);
+PF_API double pf_kit_task_importance(const pf_kit *kit, int task);
 
-// Whitening factor of a probe for windows of n = rows x channels, n (n + 1)/2 doubles, row by row:
-// the inverse of the lower Cholesky factor of the shrunk covariance of nominal residuals. NULL
-// where inner products are plain.
-PF_API const double *pf_kit_whiten(const pf_kit *kit, int probe);
-
-// SHA-256, here because a kit checks itself with it.
-typedef struct pf_sha256 {
-    uint32_t h[8];
-    uint64_t bytes;
-    uint8_t block[64];
-} pf_sha256;
-
-PF_API void pf_sha256_init(pf_sha256 *sha);
-PF_API void pf_sha256_update(pf_sha256 *sha, const void *data, size_t bytes);
-PF_API void pf_sha256_final(const pf_sha256 *sha, uint8_t digest[32]);
-// Lower-case hexadecimal, terminated.
-PF_API void pf_sha256_text(const uint8_t digest[32], char text[65]);
-// Both in one, of a piece of memory.
-PF_API void pf_sha256_of(const void *data, size_t bytes, char text[65]);
+// Share of what the task asks that reaches the plant from mechanism j under correction c and gain
+// g: g <clip(c u), u>/<u, u>; for a policy g min(c, reach).
+PF_API double pf_kit_delivered_share(const pf_kit *kit, int task, int mechanism, double correction,
+                                     double gain);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
 #ifndef PREFLIGHT_PLANT_H
 #define PREFLIGHT_PLANT_H
 
-#include "preflight/rng.h"
+#include "preflight/base.h"
 
 #ifdef __cplusplus
 extern "C" {

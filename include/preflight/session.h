@@ -3,28 +3,37 @@
 #ifndef PREFLIGHT_SESSION_H
 #define PREFLIGHT_SESSION_H
 
-#include "preflight/certificate.h"
-#include "preflight/joint.h"
 #include "preflight/kit.h"
-#include "preflight/predictor.h"
-#include "preflight/score.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+// --- predictions
+
+// One hypothesis about one run of a probe. Mechanism 0 with gain 1 is "nothing changed".
+typedef struct pf_hypothesis {
+    int probe;
+    int mechanism;
+    double gain;
+    const double *others; // n_mech gains that hold for all other mechanisms. Nullable: 1
+} pf_hypothesis;
+
+// What the model expects. The core asks for one hypothesis at a time and knows nothing else of the
+// model: a twin, a learned ensemble (its mean), recordings in the kit or the caller's own numbers.
+typedef struct pf_predictor {
+    void *self; // Not owned.
+    // Writes the response (rows x n_chan, raw units) that the model expects from the saved start
+    // state (n_start doubles, Nullable when n_start is 0).
+    pf_status (*predict)(void *self, const pf_hypothesis *hypothesis, const double *start,
+                         int n_start, double *response, pf_error *error);
+} pf_predictor;
+
+// --- a session
+
 // The online state of one readiness check, in the shape of ask/tell, in the caller's memory.
 // Nothing is allocated after init. A call that fails leaves the session exactly as it was.
 typedef struct pf_session pf_session;
-
-// The rules of a session. A kit sets them; an experiment may give others.
-typedef struct pf_rules {
-    pf_stop stop; // what an alarm in stage 1 does
-    bool field;   // the verdict of a kit for use: it ends when all is ready, refuses what is
-                  // implausible, and blocks what was not probed, conflicts or is off the grid
-    int budget1;  // opportunities of stage 1
-    int budget2;  // recovery probes
-} pf_rules;
 
 typedef struct pf_session_config {
     const char *method;    // NULL: the kit's first method.
@@ -33,8 +42,6 @@ typedef struct pf_session_config {
 } pf_session_config;
 
 PF_API pf_session_config pf_session_config_default(void);
-
-PF_API pf_rules pf_kit_rules(const pf_kit *kit);
 
 // Bytes a session on this kit needs, 0 if the kit is not valid.
 PF_API size_t pf_session_size(const pf_kit *kit);
@@ -79,6 +86,16 @@ PF_API pf_ask pf_session_ask(pf_session *session);
 
 // Whether a probe is outstanding, and which (Nullable); unlike ask it never opens one.
 PF_API bool pf_session_outstanding(const pf_session *session, pf_ask *ask);
+
+// What a response says about one target of its probe.
+typedef struct pf_match {
+    double score;       // S_j = <r, h'>/|h'| (Eq. matched_score), or |r| for the norm statistic.
+    double coefficient; // <r, h'>/<h', h>, the least-squares amplitude of the signature.
+    double remaining;   // |h'|/|h|: what decorrelation left of the signature, 1 for one target.
+    bool usable;        // False: h = 0 or the others span h; the target is skipped.
+    double size;        // |h|
+    double off;         // rms of what no signature explains of the residual; 0 where unknown
+} pf_match;
 
 // What stage 1 read from a response about one target.
 typedef struct pf_reading {
@@ -126,6 +143,33 @@ PF_API pf_status pf_session_skip(pf_session *session, pf_error *error);
 // Ends stage 1 now and withdraws an outstanding probe.
 PF_API pf_status pf_session_stage2(pf_session *session, pf_error *error);
 
+// --- what it believes
+
+// The joint belief b2 over (location, gain): the only state that recovery, correction, predicted
+// return and certificate read (invariant 3).
+typedef struct pf_joint {
+    int m;
+    int n_grid;
+    const double *grid; // n_grid gains
+    double nominal;     // mass of H = 0
+    double *mass;       // m x n_grid; mass[(i-1)*n_grid + k] of (H = i, g = grid[k])
+    // With PF_FAULTS_MANY the rows are independent: mass[..] is the probability that i changed and
+    // has that gain, whatever the others have, and nominal the product of "did not change".
+    pf_faults faults;
+} pf_joint;
+
+// Moments of G_i under the joint belief, with G_i = 1 where i did not change.
+typedef struct pf_moments {
+    double changed;     // P(i changed)
+    double mean;        // E[G_i]
+    double mean_square; // E[G_i^2]
+} pf_moments;
+
+// Moments, and the central 90 % interval of G_i on the grid and 1: the lowest values whose
+// cumulative mass reaches .05 and .95.
+PF_API pf_moments pf_joint_moments(const pf_joint *joint, int mechanism);
+PF_API void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double *hi);
+
 // Read access. Arrays stay valid until the next call that changes the session.
 PF_API const pf_kit *pf_session_kit(const pf_session *session);
 PF_API const pf_method *pf_session_method(const pf_session *session);
@@ -150,6 +194,26 @@ PF_API pf_joint pf_session_joint(pf_session *session);
 // faults: n_mech mean gains. NULL: the session is not there.
 PF_API const double *pf_session_others(pf_session *session);
 
+// --- what it answers
+
+// What is decided for a task, and why. An abstention is an outcome, not an error.
+typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;
+
+#define PF_WHY_LIST(X)                                                                             \
+    X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
+    X(PF_WHY_CONFLICT, "conflict") /* own evidence of a loss, explained away by another's */       \
+    X(PF_WHY_OFF_GRID, "off-grid") /* weaker than the weakest gain of the model */                 \
+    X(PF_WHY_BOUND, "bound")                                                                       \
+    X(PF_WHY_CERTIFIED, "certified")
+
+typedef enum pf_why {
+#define X(code, name) code,
+    PF_WHY_LIST(X)
+#undef X
+} pf_why;
+
+PF_API const char *pf_why_name(pf_why why);
+
 typedef struct pf_task_readiness {
     double mean;
     double sd;
@@ -169,16 +233,11 @@ typedef struct pf_mechanism_readiness {
 // Answers as if the session ended now, from the kit's return table, and changes nothing of it (Eq.
 // readiness_certificate is what a bound promises). The results are read with the two getters below;
 // any call that changes the session turns every task back to no-go. (A simulation that knows the
-// task's start predicts its own returns: pf_session_joint, pf_predict_return.)
+// task's start predicts its own returns: pf_session_joint, pf__predict_return.)
 PF_API void pf_session_certify(pf_session *session);
 PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int task);
 // mechanism 1..m
 PF_API const pf_mechanism_readiness *pf_session_mechanism(const pf_session *session, int mechanism);
-
-// Share of what the task asks that reaches the plant from mechanism j under correction c and gain
-// g: g <clip(c u), u>/<u, u>; for a policy g min(c, reach).
-PF_API double pf_kit_delivered_share(const pf_kit *kit, int task, int mechanism, double correction,
-                                     double gain);
 
 #ifdef __cplusplus
 }

@@ -139,7 +139,8 @@ struct pf_py_plant {
 
 struct pf_py_kit {
     void *bytes;
-    pf_kit kit;
+    pf_kit *kit;
+    _Alignas(16) unsigned char memory[PF_KIT_BYTES];
 };
 
 // Copies the text and returns the code.

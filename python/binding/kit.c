@@ -45,7 +45,7 @@ int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why)
     }
     memcpy(copy, bytes, n);
     made->bytes = copy;
-    pf_status status = pf_kit_load(&made->kit, copy, n, &error);
+    pf_status status = pf_kit_load(&made->kit, copy, n, made->memory, sizeof made->memory, &error);
     if (status != PF_OK) {
         pf_py_kit_close(made);
         return pf_py_report(status, &error, why);
@@ -64,7 +64,7 @@ void pf_py_kit_close(pf_py_kit *kit)
 
 char *pf_py_kit_json(const pf_py_kit *kit)
 {
-    return pf_kit_json(&kit->kit);
+    return pf_kit_json(kit->kit);
 }
 
 static pf_status make_plan(pf_plan **plan, const pf_py_plan *given, const pf_plant_info *info,

@@ -8,6 +8,7 @@
 
 struct pf_py_session {
     const pf_kit *kit;
+    pf_kit_info info; // of the kit
     pf_session *session;
     void *memory; // of the session
     pf_py_desk desk;
@@ -20,9 +21,9 @@ struct pf_py_session {
 // The desk in one block of numbers, one more for each array than it needs.
 static bool furnish(pf_py_session *s)
 {
-    const pf_kit *k = s->kit;
-    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
-    size_t targets = (size_t)pf_kit_most_targets(k), m = (size_t)k->n_mech - 1;
+    const pf_kit_info *k = &s->info;
+    size_t window = (size_t)k->most_rows * (size_t)k->n_chan;
+    size_t targets = (size_t)k->most_targets, m = (size_t)k->n_mech - 1;
     struct {
         double **array;
         size_t n;
@@ -58,11 +59,12 @@ int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char
     pf_error error = {PF_OK, ""};
     *session = NULL;
     pf_py_session *s = calloc(1, sizeof *s);
-    size_t bytes = pf_session_size(&kit->kit);
+    size_t bytes = pf_session_size(kit->kit);
     void *memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     pf_status status = PF_OK;
     if (s) {
-        s->kit = &kit->kit;
+        s->kit = kit->kit;
+        s->info = pf_kit_get_info(kit->kit);
         s->memory = memory;
     }
     if (!s || !memory || !furnish(s)) {
@@ -136,7 +138,7 @@ void pf_py_session_ask(pf_py_session *s)
     bool done = ask.kind == PF_ASK_DONE;
     const double *others = done ? NULL : pf_session_others(s->session);
     if (others) {
-        memcpy(s->desk.gains, others, sizeof(double) * (size_t)s->kit->n_mech);
+        memcpy(s->desk.gains, others, sizeof(double) * (size_t)s->info.n_mech);
     }
     *s->desk.ask = (pf_py_ask){.done = done,
                                .stage = ask.stage,
@@ -151,7 +153,7 @@ void pf_py_session_ask(pf_py_session *s)
 // After a tell of stage 1: what was read, and where.
 static void lay_stage1(pf_py_session *s)
 {
-    int n = 0, m = s->kit->n_mech - 1;
+    int n = 0, m = s->info.n_mech - 1;
     const pf_reading *reading = pf_session_readings(s->session, &n);
     for (int t = 0; t < n; t++) {
         s->desk.reading[t] = (pf_py_reading){.mechanism = reading[t].mechanism,
@@ -201,7 +203,7 @@ int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
                          "plant or a model, or tell it predictions");
     } else {
         pf_tell tell = {probe,          s->desk.response, ask.rows,
-                        s->kit->n_chan, s->desk.start,    s->kit->n_state};
+                        s->info.n_chan, s->desk.start,    s->info.n_state};
         status = pf_session_tell(s->session, &tell, predictor, &error);
     }
     if (status != PF_OK) {
@@ -273,8 +275,8 @@ int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const double *gain
         status = pf_fail(&error, PF_ERR_PROBE, "no probe is outstanding; ask first");
     }
     if (status == PF_OK) {
-        bool own = s->kit->n_response > 0 ||
-                   strcmp(info->name, pf_kit_get_string(s->kit, PF_KIT_PLANT)) != 0;
+        bool own =
+            s->info.recorded || strcmp(info->name, pf_kit_get_string(s->kit, PF_KIT_PLANT)) != 0;
         pf_rig rig = {.plant = machine->plant,
                       .kit = s->kit,
                       .gains = gains,

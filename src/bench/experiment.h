@@ -3,7 +3,7 @@
 #ifndef PF_EXPERIMENT_H
 #define PF_EXPERIMENT_H
 
-#include "preflight/effort.h"
+#include "preflight/base.h"
 #include "preflight/model.h"
 #include "kits.h"
 #include "store.h"

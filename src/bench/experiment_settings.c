@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
+#include "core/belief.h"
+#include "core/sha256.h"
 
 #include "host/text.h"
 
@@ -41,7 +43,7 @@ static void add_group(const pf_experiment *e, pf_text *out)
     const pf_suite *s = e->suite;
     add_string(out, "probes", e->library ? s->probes : pf_experiment_group(e, 0).probes);
     add_number(out, "every_severity", s->settings.every_severity);
-    add_string(out, "faults", pf_faults_name((pf_faults)s->settings.faults));
+    add_string(out, "faults", pf__faults_name((pf_faults)s->settings.faults));
     add_number(out, "weighting", s->settings.weighting);
     for (int i = 0; e->library && i < s->environments.n; i++) {
         add_string(out, "library", e->library[i]);
@@ -129,7 +131,7 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
     }
     if (e->fingerprint) {
         char hash[65];
-        pf_sha256_of(out.data, out.size, hash);
+        pf__sha256_of(out.data, out.size, hash);
         memcpy(e->hash, hash, PF_HASH_TEXT - 1);
     }
     e->settings = out.data;

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
+#include "core/kit_layout.h"
+#include "core/score.h"
+#include "core/sha256.h"
 
 #include "calibrate/source.h"
 #include "host/text.h"
@@ -37,7 +40,7 @@ const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group)
 static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
 {
     if (values) {
-        pf_sha256_update(sha, values, n * sizeof *values);
+        pf__sha256_update(sha, values, n * sizeof *values);
     }
 }
 
@@ -125,7 +128,7 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     size_t m = (size_t)info->n_mech - 1;
     pf_sha256 sha;
     uint8_t digest[32];
-    pf_sha256_init(&sha);
+    pf__sha256_init(&sha);
     for (int c = 0; c < info->n_chan; c++) {
         const double numbers[] = {info->channels[c].noise_sd, info->channels[c].scale};
         hash_numbers(&sha, numbers, 2);
@@ -140,7 +143,7 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     // another version or model file of a simulator may differ where no response here shows it; the
     // version of a plant of our own is in the settings
     if (info->source && strcmp(info->source, "preflight " PF_VERSION) != 0) {
-        pf_sha256_update(&sha, info->source, strlen(info->source));
+        pf__sha256_update(&sha, info->source, strlen(info->source));
     }
     if (status == PF_OK) {
         status = info->n_metrics > 0 ? hash_flights(plant, &sha, error)
@@ -150,8 +153,8 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
         hash_numbers(&sha, info->charge, m);
         status = hash_loops(plant, &sha, error);
     }
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, fingerprint);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, fingerprint);
     return status;
 }
 
@@ -200,7 +203,7 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
             break;
         }
     }
-    pf_sha256_of(text.data ? text.data : "", text.size, key);
+    pf__sha256_of(text.data ? text.data : "", text.size, key);
     pf_text_free(&text);
 }
 
@@ -391,7 +394,7 @@ static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
         status = pf_responses_stage1(responses, i, ask.probe, false, &e, error);
         if (status == PF_OK) {
             bool norm = family == (int)PF_STATISTIC_NORM;
-            pf_match match = pf_match_norm(e->norm);
+            pf_match match = pf__match_norm(e->norm);
             pf_evidence evidence = {.match = norm ? &match : e->match};
             status = pf_session_tell_evidence(t->session, &evidence, error);
         }
@@ -524,7 +527,7 @@ pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 {
     for (int s = 0; s < PF_FAMILIES; s++) {
         pf_status status =
-            kits->bytes[s] ? pf_kit_load(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
+            kits->bytes[s] ? pf__kit_read(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
         if (status != PF_OK) {
             return status;
         }

@@ -4,6 +4,7 @@
 #define PF_TRIAL_KITS_H
 
 #include "calibrate/plan.h"
+#include "core/kit_layout.h"
 #include "suite.h"
 #include "trial.h"
 

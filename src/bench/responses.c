@@ -1,10 +1,14 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "responses.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
+#include "core/score.h"
+#include "core/sha256.h"
 
-#include "preflight/certificate.h"
-#include "preflight/recovery.h"
-#include "preflight/rng.h"
+#include "core/certificate.h"
+#include "core/joint.h"
+#include "preflight/base.h"
 #include "run/run_impl.h"
 
 #include <math.h>
@@ -33,12 +37,12 @@ static pf_key mixed(pf_key hash, double number)
 {
     uint64_t bits = 0;
     memcpy(&bits, &number, sizeof bits);
-    return pf_key_derive(hash, bits);
+    return pf__key_derive(hash, bits);
 }
 
 static size_t place_of(const pf_predictions *m, const double *start, const pf_hypothesis *h)
 {
-    pf_key hash = pf_key_derive((pf_key)h->probe, (uint64_t)h->mechanism);
+    pf_key hash = pf__key_derive((pf_key)h->probe, (uint64_t)h->mechanism);
     hash = mixed(hash, h->gain);
     for (size_t i = 0; i < m->n_state; i++) {
         hash = mixed(hash, start[i]);
@@ -103,12 +107,12 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     r->plant = plant;
     r->kit = k;
     size_t probes = (size_t)k->n_probes, tasks = (size_t)k->n_tasks, d = sizeof(double);
-    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
     r->evidence =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
     r->recovery =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes, sizeof *r->recovery);
-    size_t most = (size_t)pf_kit_most_targets(k), row = most * (size_t)k->n_grid;
+    size_t most = (size_t)pf__kit_most_targets(k), row = most * (size_t)k->n_grid;
     double *discrepancies = pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes * row, d);
     pf_match *matches =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
@@ -117,7 +121,7 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     r->gains = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
     r->truth = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
     r->signatures = pf_arena_take(&r->arena, most * window, d);
-    r->scratch = pf_arena_take(&r->arena, pf_match_scratch((int)most), d);
+    r->scratch = pf_arena_take(&r->arena, pf__match_scratch((int)most), d);
     r->begin = pf_arena_take(&r->arena, (size_t)k->n_state + 1, d);
     pf_status status = take_model(r, model, error);
     status = status ? status : pf_predictor_create(&r->predictor, k, plant, model, error);
@@ -303,7 +307,7 @@ pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool 
     pf__evidence_residual(&seen, r->response);
     pf__evidence_whiten(&seen);
     pf__evidence_match(&seen, e->match);
-    e->norm = pf_residual_norm(seen.rows * seen.n_chan, seen.residual);
+    e->norm = pf__residual_norm(seen.rows * seen.n_chan, seen.residual);
     e->known = true;
     return PF_OK;
 }
@@ -461,7 +465,7 @@ static double *answer(const pf_nominal_cache *c, int trial, int opportunity, int
 
 static void add_text(pf_sha256 *sha, const char *text)
 {
-    pf_sha256_update(sha, text, strlen(text) + 1);
+    pf__sha256_update(sha, text, strlen(text) + 1);
 }
 
 static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
@@ -473,30 +477,30 @@ static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
                               k->n_probes,     k->n_rows,         k->n_targets};
     pf_sha256 sha;
     uint8_t digest[32];
-    pf_sha256_init(&sha);
+    pf__sha256_init(&sha);
     add_text(&sha, PF_VERSION);
     add_text(&sha, pf_kit_get_string(k, PF_KIT_PLANT));
     add_text(&sha, fingerprint);
     add_text(&sha, r->model ? pf_model_get_info(r->model)->sha256 : "");
     add_text(&sha, r->model ? pf_numeric_library() : "");
-    pf_sha256_update(&sha, numbers, sizeof numbers);
+    pf__sha256_update(&sha, numbers, sizeof numbers);
     size_t chan = (size_t)k->n_chan, d = sizeof(double);
-    pf_sha256_update(&sha, k->scale, (size_t)k->n_scale * chan * d);
-    pf_sha256_update(&sha, k->return_scale, chan * d);
-    pf_sha256_update(&sha, k->command, (size_t)k->n_rows * (size_t)k->n_mech * d);
-    pf_sha256_update(&sha, k->probe_row, ((size_t)k->n_probes + 1) * sizeof *k->probe_row);
-    pf_sha256_update(&sha, k->probe_target, ((size_t)k->n_probes + 1) * sizeof *k->probe_target);
-    pf_sha256_update(&sha, k->target_mech, (size_t)k->n_targets * sizeof *k->target_mech);
-    pf_sha256_update(&sha, k->whiten, (size_t)k->n_whiten * d);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, c->key);
+    pf__sha256_update(&sha, k->scale, (size_t)k->n_scale * chan * d);
+    pf__sha256_update(&sha, k->return_scale, chan * d);
+    pf__sha256_update(&sha, k->command, (size_t)k->n_rows * (size_t)k->n_mech * d);
+    pf__sha256_update(&sha, k->probe_row, ((size_t)k->n_probes + 1) * sizeof *k->probe_row);
+    pf__sha256_update(&sha, k->probe_target, ((size_t)k->n_probes + 1) * sizeof *k->probe_target);
+    pf__sha256_update(&sha, k->target_mech, (size_t)k->n_targets * sizeof *k->target_mech);
+    pf__sha256_update(&sha, k->whiten, (size_t)k->n_whiten * d);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, c->key);
 }
 
 pf_status pf_nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t seed, int trials,
                           const char *fingerprint, pf_error *error)
 {
     *c = (pf_nominal_cache){
-        .trials = trials, .probes = r->kit->n_probes, .most = pf_kit_most_targets(r->kit)};
+        .trials = trials, .probes = r->kit->n_probes, .most = pf__kit_most_targets(r->kit)};
     c->n = (size_t)trials * PF_NOMINAL_OPPORTUNITIES * (size_t)c->probes * answer_numbers(c);
     c->number = malloc(c->n * sizeof *c->number);
     if (!c->number) {

@@ -7,7 +7,6 @@
 #include "host/arena.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"
-#include "preflight/predictor.h"
 #include "preflight/session.h"
 #include "preflight/run.h"
 

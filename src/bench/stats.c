@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "stats.h"
+#include "core/rng.h"
 
 #include "host/parallel.h"
-#include "preflight/method.h"
+#include "core/method.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -449,7 +450,7 @@ static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_erro
         }
         // the same draws for all methods: what is compared stays paired
         pf_rng rng;
-        pf_rng_init(&rng, pf_key_derive(key, (uint64_t)seed));
+        pf_rng_init(&rng, pf__key_derive(key, (uint64_t)seed));
         for (size_t d = 0; d < (size_t)(last - first) * PF_RESAMPLES; d++) {
             draws[d] = pf_rng_below(&rng, (uint32_t)(last - first));
         }
@@ -834,7 +835,7 @@ static size_t hash_names(const pf_entry *e)
     const char *const names[] = {e->environment, e->setting, e->metric, e->method};
     uint64_t hash = 0;
     for (int i = 0; i < 4; i++) {
-        hash = pf_key_derive(hash, (uint64_t)(uintptr_t)names[i]);
+        hash = pf__key_derive(hash, (uint64_t)(uintptr_t)names[i]);
     }
     return (size_t)hash;
 }
@@ -1223,7 +1224,7 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
             return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
         }
     }
-    pf_key key = pf_key_text(pf_key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
+    pf_key key = pf__key_text(pf__key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
     pf_status status = pf_sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
                                       w->reference, w->ranked, key, error);
     free(mine);

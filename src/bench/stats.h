@@ -4,7 +4,6 @@
 #define PF_STATS_H
 
 #include "preflight/base.h"
-#include "preflight/effort.h"
 #include "store.h"
 #include "trial.h"
 

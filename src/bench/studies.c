@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "studies.h"
+#include "core/kit_layout.h"
+#include "core/belief.h"
+#include "core/score.h"
 
 #include "calibrate/fit.h"
 #include "core/evidence.h"
 #include "host/arena.h"
-#include "preflight/severity.h"
+#include "core/joint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +62,7 @@ static pf_status set_up(study *s, const char *setting, pf_error *error)
     s->recentre = true;
     for (int k = 0; k < GRID; k++) {
         s->grid[k] = .15 + .05 * k;
-        s->expected[k] = pf_severity_line(s->grid[k], g_cal);
+        s->expected[k] = pf__severity_line(s->grid[k], g_cal);
     }
     if (strcmp(knob, "none") == 0) {
         return PF_OK;
@@ -280,7 +283,7 @@ static pf_status bayes(study *s, int mechanism, const double *x, const double *s
 static void from_category(const study *s, double score, double *posterior)
 {
     pf_channel_row row = {BINS, s->edges, s->channel[0], s->channel[0]};
-    int c = pf_channel_category(&row, score);
+    int c = pf__channel_category(&row, score);
     double sum = 0;
     for (int k = 0; k < GRID; k++) {
         sum += posterior[k] = s->channel[k][c];
@@ -296,8 +299,8 @@ static void add_scores(const study *s, double *posterior, int truth, double weig
     double lo, hi, g = s->grid[truth];
     pf_joint_interval(&joint, 1, &lo, &hi);
     value[PF_METRIC_gain_mae] += weight * fabs(pf_joint_moments(&joint, 1).mean - g);
-    value[PF_METRIC_crps] += weight * pf_joint_crps(&joint, 1, g);
-    value[PF_METRIC_coverage] += weight * pf_interval_covers(lo, hi, g);
+    value[PF_METRIC_crps] += weight * pf__joint_crps(&joint, 1, g);
+    value[PF_METRIC_coverage] += weight * pf__interval_covers(lo, hi, g);
     // log2 of the mass on the truth against the uniform prior: bits recovered, floored at 2^-20
     value[PF_METRIC_log_score] += weight * log2(fmax(posterior[truth], 0x1p-20) * GRID);
 }
@@ -321,10 +324,10 @@ static pf_status score_gain(study *s, int truth, int responses, pf_trial_result 
         if (status != PF_OK) {
             return status;
         }
-        pf_severity_reset(GRID, posterior[PF_ARM_TRANSPORT]);
-        pf_severity_update(GRID, posterior[PF_ARM_TRANSPORT], s->expected,
-                           pf_coordinate(m.coefficient, s->centre_nominal, s->centre_changed),
-                           sigma * s->noise);
+        pf__severity_reset(GRID, posterior[PF_ARM_TRANSPORT]);
+        pf__severity_update(GRID, posterior[PF_ARM_TRANSPORT], s->expected,
+                            pf__coordinate(m.coefficient, s->centre_nominal, s->centre_changed),
+                            sigma * s->noise);
         from_category(s, m.score, posterior[PF_ARM_CATEGORY]);
         for (int arm = 0; arm < PF_ARMS; arm++) {
             add_scores(s, posterior[arm], truth, weight, results[arm].value);
@@ -395,8 +398,8 @@ static pf_status measure(pf_responses *responses, const pf_kit *kit, uint64_t se
         if (status != PF_OK) {
             return status;
         }
-        double z = pf_coordinate(e->match[0].coefficient, kit->centre_nominal[target],
-                                 kit->centre_changed[target]);
+        double z = pf__coordinate(e->match[0].coefficient, kit->centre_nominal[target],
+                                  kit->centre_changed[target]);
         sum += z;
         square += z * z;
     }
@@ -418,7 +421,7 @@ pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t
                             int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
                             pf_error *error)
 {
-    double mean = 0, variance = 0, ideal = pf_severity_line(gain, kit->g_cal);
+    double mean = 0, variance = 0, ideal = pf__severity_line(gain, kit->g_cal);
     for (int arm = 0; arm < PF_COORDINATE_ARMS; arm++) {
         for (int i = 0; i < PF_METRIC_COUNT; i++) {
             results[arm].value[i] = NAN;

@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "trial.h"
-#include "preflight/method.h"
+#include "core/method.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "trial.h"
+#include "core/kit_layout.h"
+#include "core/certificate.h"
+#include "core/rng.h"
+#include "core/score.h"
 
-#include "preflight/recovery.h"
-#include "preflight/rng.h"
+#include "core/joint.h"
+#include "preflight/base.h"
 
 #include "run/run_impl.h"
 
@@ -42,12 +46,12 @@ static int shuffled_rank(uint64_t seed, const char *environment, int trial, int 
     uint64_t mine = 0;
     for (int i = 0; i < trials; i++) {
         pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf_rng_bits(&rng);
+        uint64_t bits = pf__rng_bits(&rng);
         mine = i == trial ? bits : mine;
     }
     for (int i = 0; i < trials; i++) {
         pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf_rng_bits(&rng);
+        uint64_t bits = pf__rng_bits(&rng);
         rank += bits < mine || (bits == mine && i < trial);
     }
     return rank;
@@ -161,7 +165,7 @@ static void all_corrections(const pf_joint *joint, double *corrections)
     corrections[0] = 1;
     for (int j = 1; j <= joint->m; j++) {
         pf_moments moments = pf_joint_moments(joint, j);
-        corrections[j] = pf_correction(&moments);
+        corrections[j] = pf__correction(&moments);
     }
 }
 
@@ -221,7 +225,7 @@ pf_status pf_policy_predict(pf_responses *r, const pf_joint *joint, int task, do
     }
     all_uses(joint, uses);
     all_corrections(joint, l.corrections);
-    pf_status status = pf_predict_task(&model, joint, alpha, p, p + n, out, error);
+    pf_status status = pf__predict_task(&model, joint, alpha, p, p + n, out, error);
     free(p);
     return status;
 }
@@ -396,9 +400,9 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     int32_t uses[PF_MECH_MAX];
     pf_task_model model = {d, d->info->draws, d->joint->m, uses, forecast_returns};
     all_uses(d->joint, uses);
-    pf_predict_task(&model, d->joint, d->setup->alpha, d->work, d->work + d->n, &p, error);
+    pf__predict_task(&model, d->joint, d->setup->alpha, d->work, d->work + d->n, &p, error);
     pf_why why;
-    *go = pf_decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
+    *go = pf__decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
     bool simulated = !d->info->deterministic || task == d->measured;
     double corrected = recovered(d);
     if (simulated) {
@@ -532,7 +536,7 @@ static pf_status diagnose(play *p, pf_error *error)
         if (status != PF_OK) {
             return status;
         }
-        pf_match match = pf_match_norm(e->norm);
+        pf_match match = pf__match_norm(e->norm);
         status =
             pf_session_tell_evidence(s, &(pf_evidence){.match = norm ? &match : e->match}, error);
         if (status != PF_OK) {
@@ -605,7 +609,7 @@ static pf_status open_returns(void *self, int member, int use, int n, const doub
     for (int g = 0; g < n && status == PF_OK; g++) {
         double nte = 0;
         status = pf_responses_nte(t->responses, t->task, member, gains[g] * t->share, &nte, error);
-        returns[g] = pf_return(nte);
+        returns[g] = pf__return(nte);
     }
     return status;
 }
@@ -621,7 +625,7 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     double probability[MOST_GRID + 2], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 2)];
     open_task open = {p->responses, task, pf_kit_delivered_share(k, task, *use, correction, 1)};
     pf_task_model model = {&open, p->responses->n_members, 1, use, open_returns};
-    return pf_predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
+    return pf__predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
 }
 
 static void count_deployed(play *p, bool changed, bool violated, bool false_ready)
@@ -675,14 +679,14 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
         int j = k->use_mech[k->task_use[t]];
         bool changed = pf_schedule_fault(p->schedule, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
-        double correction = pf_correction(&moments), ret = 0;
+        double correction = pf__correction(&moments), ret = 0;
         pf_prediction prediction;
         pf_why why;
         pf_status status = predict_task(p, joint, t, correction, &prediction, error);
         if (status != PF_OK) {
             return status;
         }
-        bool go = pf_decide(prediction.lower, p->setup->j_min, true, &why) == PF_GO;
+        bool go = pf__decide(prediction.lower, p->setup->j_min, true, &why) == PF_GO;
         status = fly(p, joint, t, go, correction, &ret, error);
         if (status != PF_OK) {
             return status;
@@ -751,9 +755,9 @@ static void score_gain(play *p, const pf_joint *joint, int fault)
         int metric;
         double value;
     } scores[] = {{PF_METRIC_gain_mae, fabs(moments.mean - g)},
-                  {PF_METRIC_crps, pf_joint_crps(joint, j, g)},
-                  {PF_METRIC_compensation_error, fabs(pf_correction(&moments) * g - 1)},
-                  {PF_METRIC_coverage, pf_interval_covers(lo, hi, g)}};
+                  {PF_METRIC_crps, pf__joint_crps(joint, j, g)},
+                  {PF_METRIC_compensation_error, fabs(pf__correction(&moments) * g - 1)},
+                  {PF_METRIC_coverage, pf__interval_covers(lo, hi, g)}};
     for (size_t i = 0; i < sizeof scores / sizeof scores[0]; i++) {
         double *sum = &p->value[scores[i].metric];
         *sum = (fault == 0 ? 0 : *sum) + scores[i].value / n;
@@ -812,7 +816,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     if (kit->n_grid > MOST_GRID) {
         return pf_fail(error, PF_ERR_ARGUMENT, "a grid of more than %d gains", MOST_GRID);
     }
-    pf_rules rules = pf_kit_rules(kit);
+    pf_rules rules = pf_kit_get_info(kit).rules;
     rules.budget2 = setup->budget2;
     rules.stop = setup->stop;
     rules.field = false;

@@ -5,8 +5,8 @@
 
 #include "preflight/base.h"
 #include "calibrate/plan.h"
-#include "preflight/certificate.h"
-#include "preflight/joint.h"
+#include "core/certificate.h"
+#include "core/joint.h"
 #include "responses.h"
 
 // What does not depend on a method: drawn from (seed, environment, trial) alone.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "worker.h"
+#include "core/rng.h"
 
 #include "host/parallel.h"
 #include "host/text.h"
@@ -605,7 +606,7 @@ static pf_status note_values(void *self, const pf_unit *unit, const char *method
 static void choose(check *c, size_t available)
 {
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_text(pf_key_root(c->n), c->experiment->hash));
+    pf_rng_init(&rng, pf__key_text(pf_key_root(c->n), c->experiment->hash));
     size_t left = available, want = c->n, taken = 0;
     for (size_t i = 0; i < c->experiment->n_units; i++) {
         c->place[i] = -1;

@@ -4,7 +4,7 @@
 #define PF_WORKER_H
 
 #include "experiment.h"
-#include "preflight/effort.h"
+#include "preflight/base.h"
 
 // Runs an experiment into a store. Any number of threads and processes may work on one store, may
 // be killed at any moment, and leave the same rows.

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "core/rng.h"
 #include "source.h"
 
-#include "preflight/method.h"
+#include "core/method.h"
 
 #include <math.h>
 
@@ -24,7 +25,8 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
     const pf_alarm *a = w->alarm;
     int at = worker * a->n_methods + method;
     pf_session **session = &w->sessions[at];
-    pf_rules rules = pf_kit_rules(a->kits[method]); // nothing ends stage 1 before its opportunities
+    pf_rules rules =
+        pf_kit_get_info(a->kits[method]).rules; // nothing ends stage 1 before its opportunities
     rules.field = false;
     rules.stop = PF_STOP_LATCH;
     pf_session_config config = {
@@ -116,9 +118,9 @@ static int draw_opportunities(const pf_plan *plan, uint64_t trial)
         return plan->settings.budget1;
     }
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(pf_key_stream(plan->settings.seed, plan->environment, trial,
-                                                  PF_PURPOSE_THRESHOLD, 0),
-                                    PF_PURPOSE_LAW));
+    pf_rng_init(&rng, pf__key_derive(pf_key_stream(plan->settings.seed, plan->environment, trial,
+                                                   PF_PURPOSE_THRESHOLD, 0),
+                                     PF_PURPOSE_LAW));
     int span = plan->reveal_last - plan->reveal_first + 1;
     int reveal = plan->reveal_first + (int)pf_rng_below(&rng, (uint32_t)span);
     return (reveal - 1) / plan->reveal_period;

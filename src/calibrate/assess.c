@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/assess.h"
+#include "preflight/train.h"
 
 #include "host/parallel.h"
 #include "model/model_impl.h"

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "core/score.h"
 #include "source.h"
 
 #include "core/constants.h"
 
-#include "preflight/severity.h"
+#include "core/joint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,8 +183,8 @@ static int collect_coordinates(const fitter *f, const pf_samples *s, int at, int
 {
     int n = collect(s, target, f->score[1], f->values);
     for (int i = 0; i < n; i++) {
-        f->values[i] =
-            pf_coordinate(f->values[i], f->build->centre_nominal[at], f->build->centre_changed[at]);
+        f->values[i] = pf__coordinate(f->values[i], f->build->centre_nominal[at],
+                                      f->build->centre_changed[at]);
     }
     return n;
 }
@@ -207,7 +208,7 @@ static pf_status fit_curve(const fitter *f, int probe, int target)
         }
         f->gains[k] = s->gain;
         z[k] = count > 0 ? source->centre(count, f->values, f->scratch)
-                         : pf_severity_line(s->gain, plan->settings.g_cal);
+                         : pf__severity_line(s->gain, plan->settings.g_cal);
         z[k] = k + 1 < n ? fmax(z[k], z[k + 1]) : z[k];
         spread = fmax(spread, pf_fit_spread(count, f->values, z[k]));
     }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
 
-#include "preflight/channel.h"
-#include "preflight/score.h"
+#include "core/belief.h"
+#include "core/score.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, do
         row[c] = 1;
     }
     for (int i = 0; i < n; i++) {
-        row[pf_channel_category(&channel, scores[i])] += 1;
+        row[pf__channel_category(&channel, scores[i])] += 1;
     }
     for (int c = 0; c < n_bins; c++) {
         row[c] /= n + n_bins;
@@ -222,12 +222,12 @@ static void second_moments(int n, int count, const double *x, double *s)
 // from mu I, both in squared Frobenius norms.
 static double shrinkage(int n, int count, const double *x, const double *s, double mu)
 {
-    double size = pf_dot(n * n, s, s), spread = 0;
+    double size = pf__dot(n * n, s, s), spread = 0;
     for (int k = 0; k < count; k++) {
         const double *row = x + (size_t)k * (size_t)n;
-        double own = pf_dot(n, row, row), form = 0;
+        double own = pf__dot(n, row, row), form = 0;
         for (int i = 0; i < n; i++) {
-            form += row[i] * pf_dot(n, s + (size_t)i * (size_t)n, row);
+            form += row[i] * pf__dot(n, s + (size_t)i * (size_t)n, row);
         }
         spread += own * own - 2 * form + size;
     }
@@ -241,7 +241,7 @@ static void invert_factor(int n, double *s, double *factor)
 {
     for (int i = 0; i < n; i++) {
         for (int j = 0; j <= i; j++) {
-            double sum = *at(s, n, i, j) - pf_dot(j, at(s, n, i, 0), at(s, n, j, 0));
+            double sum = *at(s, n, i, j) - pf__dot(j, at(s, n, i, 0), at(s, n, j, 0));
             *at(s, n, i, j) = i == j ? sqrt(fmax(sum, 1e-12)) : sum / *at(s, n, j, j);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_build.h"
+#include "core/kit_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +169,7 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
     add_names(&count, plan, kind);
     k->n_names = count.n;
     k->n_text = count.bytes;
-    if (pf_kit_size(k) == 0) {
+    if (pf__kit_image_size(k) == 0) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "a kit of this size is beyond the format (%d probe rows, %d task rows, %d "
                        "targets)",
@@ -180,7 +181,8 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
 #undef X
     if (b->arena.failed) {
         pf_kit_build_free(b);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes", pf_kit_size(k));
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes",
+                       pf__kit_image_size(k));
     }
     for (int j = 0; j < plan->n_mech; j++) {
         b->lo[j] = plan->mechanisms[j].lo;
@@ -222,12 +224,12 @@ pf_status pf_kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes
     if (status != PF_OK) {
         return status;
     }
-    *n_bytes = pf_kit_size(&b->kit);
+    *n_bytes = pf__kit_image_size(&b->kit);
     void *image = malloc(*n_bytes);
     if (!image) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes", *n_bytes);
     }
-    status = pf_kit_save(&b->kit, image, *n_bytes, error);
+    status = pf__kit_save(&b->kit, image, *n_bytes, error);
     if (status != PF_OK) {
         free(image);
         return status;

@@ -4,6 +4,7 @@
 #define PF_KIT_BUILD_H
 
 #include "host/arena.h"
+#include "core/kit_layout.h"
 #include "plan.h"
 
 // A kit under construction: the arrays of a pf_kit, writable, and the view onto them.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan.h"
 
-#include "preflight/method.h"
+#include "core/method.h"
 
 #include <math.h>
 #include <stdio.h>

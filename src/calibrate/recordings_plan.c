@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recordings.h"
 
-#include "preflight/method.h"
+#include "core/method.h"
 
 #include <math.h>
 #include <stdio.h>

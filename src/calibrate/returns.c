@@ -3,7 +3,7 @@
 #include "source.h"
 
 #include "plant/plant_impl.h"
-#include "preflight/certificate.h"
+#include "core/certificate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ typedef struct member_run {
 static double tracking_error(const pf_plant_source *c, const member_run *run,
                              const double *response, const double *reference)
 {
-    return fmin(pf_tracking_distance(c->plan->tasks[run->task].rows, c->plan->n_chan,
-                                     c->build.return_scale, response, reference) /
+    return fmin(pf__tracking_distance(c->plan->tasks[run->task].rows, c->plan->n_chan,
+                                      c->build.return_scale, response, reference) /
                     run->energy,
                 1e6);
 }
@@ -150,8 +150,8 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     if (status != PF_OK) {
         return status;
     }
-    double energy = pf_tracking_distance(t->rows, plan->n_chan, c->build.return_scale, w->predicted,
-                                         w->nominal);
+    double energy = pf__tracking_distance(t->rows, plan->n_chan, c->build.return_scale,
+                                          w->predicted, w->nominal);
     if (!(energy > 0)) {
         return pf_fail(error, PF_ERR_DEGENERATE, "task '%s' moves no channel", t->name);
     }
@@ -274,8 +274,8 @@ static pf_status fly_nominal(loop *l, double *energy, pf_error *error)
         pf_plant_roll(l->w->plant, &still, &(pf_trace){.output = l->w->nominal}, error);
     status = status ? status : fly(l, 1, l->w->predicted, error);
     *energy = status ? NAN
-                     : pf_tracking_distance(rows, plan->n_chan, l->c->build.return_scale,
-                                            l->w->predicted, l->w->nominal);
+                     : pf__tracking_distance(rows, plan->n_chan, l->c->build.return_scale,
+                                             l->w->predicted, l->w->nominal);
     return status;
 }
 
@@ -286,8 +286,8 @@ static pf_status lost(loop *l, double energy, double correction, double *nte, pf
     pf_status status = fly(l, correction, l->w->response, error);
     *nte = status
                ? NAN
-               : pf_tracking_distance(plan->tasks[l->task].rows, plan->n_chan,
-                                      l->c->build.return_scale, l->w->response, l->w->predicted) /
+               : pf__tracking_distance(plan->tasks[l->task].rows, plan->n_chan,
+                                       l->c->build.return_scale, l->w->response, l->w->predicted) /
                      energy;
     return status;
 }

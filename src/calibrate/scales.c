@@ -194,7 +194,7 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
     if (plan->settings.weighting == PF_WEIGHTING_NONE) {
         return PF_OK;
     }
-    size_t window = (size_t)pf_kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;
+    size_t window = (size_t)pf__kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;
     work.residuals = pf_arena_take(&c->arena, WEIGHT_RUNS * window, sizeof(double));
     double *scratch = pf_arena_take(&c->arena, window * window, sizeof(double));
     if (c->arena.failed) {

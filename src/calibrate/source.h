@@ -4,6 +4,7 @@
 #define PF_SOURCE_H
 
 #include "core/evidence.h"
+#include "core/score.h"
 #include "host/parallel.h"
 #include "kit_build.h"
 #include "preflight/session.h"
@@ -127,7 +128,7 @@ typedef struct pf_worker {
     double *nominal;       // the same
     double *predicted;     // the same
     double *signatures;    // most targets x window
-    double *scratch;       // pf_match_scratch
+    double *scratch;       // pf__match_scratch
     double *gains;         // n_mech
     double *still;         // longest probe or task x n_mech: no command at all
     pf_match *matches;     // most targets

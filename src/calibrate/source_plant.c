@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "core/score.h"
 #include "source.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *err
     const pf_plan *plan = c->plan;
     size_t rows = (size_t)pf__plan_most_rows(plan), window = rows * (size_t)plan->n_chan,
            d = sizeof(double);
-    int targets = pf_kit_most_targets(&c->build.kit);
+    int targets = pf__kit_most_targets(&c->build.kit);
     int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
     c->n_workers = pf_threads(c->effort);
     c->workers = pf_arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
@@ -52,7 +53,7 @@ static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *err
         w->nominal = pf_arena_take(&c->arena, window, d);
         w->predicted = pf_arena_take(&c->arena, window, d);
         w->signatures = pf_arena_take(&c->arena, window * (size_t)targets, d);
-        w->scratch = pf_arena_take(&c->arena, pf_match_scratch(targets), d);
+        w->scratch = pf_arena_take(&c->arena, pf__match_scratch(targets), d);
         w->gains = pf_arena_take(&c->arena, (size_t)plan->n_mech, d);
         w->matches = pf_arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
         w->still = pf_arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
@@ -178,7 +179,7 @@ static pf_status match_episode(pf_plant_source *c, int worker, int probe, size_t
     pf__evidence_residual(&e, e.residual);
     pf__evidence_match(&e, out);
     if (e.norm) {
-        out[0].score = pf_residual_norm(e.rows * e.n_chan, e.residual);
+        out[0].score = pf__residual_norm(e.rows * e.n_chan, e.residual);
     }
     if (e.whiten) {
         c->plain[at] = out[0].off;

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "core/score.h"
+#include "core/sha256.h"
 #include "recordings.h"
 #include "source.h"
 
@@ -385,15 +387,15 @@ static void set_sizes(const recorded *r, pf_kit_kind *kind)
 static pf_status make_room(recorded *r, pf_error *error)
 {
     const pf_kit *k = &r->build.kit;
-    size_t most = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, d = sizeof(double);
-    size_t targets = (size_t)pf_kit_most_targets(k), groups = (size_t)r->rec->n_groups;
+    size_t most = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan, d = sizeof(double);
+    size_t targets = (size_t)pf__kit_most_targets(k), groups = (size_t)r->rec->n_groups;
     r->evidence =
         (pf__evidence){.predictor = pf__recorded_predictor(k),
                        .nominal = pf_arena_take(&r->arena, most, d),
                        .predicted = pf_arena_take(&r->arena, most, d),
                        .residual = pf_arena_take(&r->arena, most, d),
                        .signatures = pf_arena_take(&r->arena, most * targets, d),
-                       .scratch = pf_arena_take(&r->arena, pf_match_scratch((int)targets), d)};
+                       .scratch = pf_arena_take(&r->arena, pf__match_scratch((int)targets), d)};
     r->from = pf_arena_take(&r->arena, most, d);
     r->to = pf_arena_take(&r->arena, most, d);
     r->spare = pf_arena_take(&r->arena, targets, sizeof *r->spare);
@@ -413,7 +415,7 @@ static pf_status make_room(recorded *r, pf_error *error)
 static pf_status open_kit(recorded *r, const char *csv, size_t n, pf_error *error)
 {
     char hex[65], source[80];
-    pf_sha256_of(csv, n, hex);
+    pf__sha256_of(csv, n, hex);
     snprintf(source, sizeof source, "sha256:%s", hex);
     pf_kit_kind kind = {.predictor = "recordings",
                         .source = source,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "core/kit_layout.h"
 
 #include "host/clock.h"
 #include "settings/config.h"
@@ -92,7 +93,7 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
     *kit = (cli_kit){0};
     pf_status s = pf_file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
     if (s == PF_OK) {
-        s = pf_kit_load(&kit->kit, kit->bytes, kit->n_bytes, &error);
+        s = pf__kit_read(&kit->kit, kit->bytes, kit->n_bytes, &error);
         if (s != PF_OK) {
             char text[240];
             snprintf(text, sizeof text, "%.230s", error.text);
@@ -134,7 +135,7 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
     if (!path) {
         return true;
     }
-    if (!pf_kit_starts_from_channels(kit)) {
+    if (!pf__kit_starts_from_channels(kit)) {
         *status = cli_usage(command, "--model: the kit predicts with %s, not with a learned model",
                             kit->n_response > 0 ? "its recordings" : "a twin");
         return false;

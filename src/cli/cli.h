@@ -3,6 +3,7 @@
 #ifndef PF_CLI_H
 #define PF_CLI_H
 
+#include "core/kit_layout.h"
 #include "host/text.h"
 #include "preflight/calibrate.h"
 #include "preflight/session.h"

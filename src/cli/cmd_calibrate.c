@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "preflight/design.h"
@@ -21,7 +23,7 @@ typedef struct call {
 static void print_summary(const char *path, const pf_kit *k, bool json)
 {
     char sha[65];
-    pf_sha256_text(k->sha256, sha);
+    pf__sha256_text(k->sha256, sha);
     if (json) {
         pf_text out = {0};
         pf_text_add(&out, "{\"kit\":");
@@ -76,7 +78,7 @@ static int save_kit(const call *c, void *bytes, size_t n)
     pf_status status = pf_file_write(c->output, bytes, n, &error);
     pf_kit kit;
     if (status == PF_OK) {
-        status = pf_kit_load(&kit, bytes, n, &error);
+        status = pf__kit_read(&kit, bytes, n, &error);
     }
     if (status != PF_OK) {
         return cli_fail("calibrate", status, &error);

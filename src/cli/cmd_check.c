@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/kit_layout.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "preflight/run.h"
@@ -146,7 +148,7 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 static void certificate(const run *r, const pf_text *readiness, pf_text *out)
 {
     char sha[65];
-    pf_sha256_text(r->file->kit.sha256, sha);
+    pf__sha256_text(r->file->kit.sha256, sha);
     pf_text_add(out, "{");
     pf_json_key(out, "kit");
     pf_json_string(out, sha);
@@ -199,7 +201,7 @@ static pf_status open_plants(run *r, const call *c, pf_error *error)
 {
     const pf_kit *k = &r->file->kit;
     const char *own = pf_kit_get_string(k, PF_KIT_PLANT);
-    bool twin = k->n_response == 0 && !pf_kit_starts_from_channels(k);
+    bool twin = k->n_response == 0 && !pf__kit_starts_from_channels(k);
     pf_status status = cli_plant_for_kit(&r->machine, k, c->plant, error);
     if (status == PF_OK && twin && strcmp(pf_plant_get_info(r->machine)->name, own) != 0) {
         status = cli_plant_for_kit(&r->twin, k, NULL, error);
@@ -210,7 +212,7 @@ static pf_status open_plants(run *r, const call *c, pf_error *error)
 static bool open_model(run *r, const call *c, int *status)
 {
     const pf_kit *k = &r->file->kit;
-    if (!c->model && pf_kit_starts_from_channels(k)) {
+    if (!c->model && pf__kit_starts_from_channels(k)) {
         *status = cli_usage("check",
                             "%s predicts with a learned model; give its file with --model FILE "
                             "(sha256 %s)",

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/kit_layout.h"
 
 #include "preflight/design.h"
 #include "preflight/run.h"
@@ -65,7 +66,7 @@ static pf_status calibrate(story *s, bool groups, pf_error *error)
     }
     cli_progress_end(&progress);
     pf_plan_destroy(plan);
-    return status == PF_OK ? pf_kit_load(&s->kit, s->bytes, n, error) : status;
+    return status == PF_OK ? pf__kit_read(&s->kit, s->bytes, n, error) : status;
 }
 
 // Twenty passive runs, healthy and weak, compared bit by bit.
@@ -337,7 +338,7 @@ static pf_status tell_story(story *s, pf_error *error)
     pf_status status = calibrate(s, false, error);
     if (status == PF_OK) {
         printf("Calibrated on a simulator beforehand: %d probes, %d tasks (a %zu-byte kit).\n",
-               (int)s->kit.n_probes, (int)s->kit.n_tasks, pf_kit_size(&s->kit));
+               (int)s->kit.n_probes, (int)s->kit.n_tasks, pf__kit_image_size(&s->kit));
         if (s->fault > 0) {
             printf("%sIn secret: %s has only %.0f %% of its strength left.%s\n", cli_paint(CLI_DIM),
                    info->mechanisms[s->fault].name, 100 * s->gains[s->fault], cli_paint(NULL));

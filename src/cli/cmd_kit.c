@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/kit_layout.h"
+#include "core/method.h"
+#include "core/sha256.h"
 
 #include "wire/reply.h"
 
@@ -9,12 +12,12 @@
 static void show(const pf_kit *k)
 {
     char sha[65];
-    pf_sha256_text(k->sha256, sha);
+    pf__sha256_text(k->sha256, sha);
     printf("plant          %s (%s)\n", pf_kit_get_string(k, PF_KIT_PLANT),
            pf_kit_get_string(k, PF_KIT_SOURCE));
     printf("predictor      %s, statistic %s\n", pf_kit_get_string(k, PF_KIT_PREDICTOR),
-           pf_statistic_name((pf_statistic)k->statistic));
-    if (pf_kit_starts_from_channels(k)) {
+           pf__statistic_name((pf_statistic)k->statistic));
+    if (pf__kit_starts_from_channels(k)) {
         printf("model          %s (%s)\n", pf_kit_get_string(k, PF_KIT_MODEL),
                pf_kit_get_string(k, PF_KIT_PROCESSOR));
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/method.h"
 
 #include "wire/protocol.h"
 #include "settings/config.h"
@@ -70,7 +71,7 @@ static void list_methods(bool json)
     for (int i = 0; i < pf_method_count(); i++) {
         const pf_method *m = pf_method_at(i);
         if (!json) {
-            printf("%-20s %-8s %s\n", m->id, pf_statistic_name(m->statistic), m->line);
+            printf("%-20s %-8s %s\n", m->id, pf__statistic_name(m->statistic), m->line);
         }
         pf_json_comma(&out);
         pf_text_add(&out, "{\"id\":");
@@ -78,7 +79,7 @@ static void list_methods(bool json)
         pf_json_key(&out, "label");
         pf_json_string(&out, m->label);
         pf_json_key(&out, "statistic");
-        pf_json_string(&out, pf_statistic_name(m->statistic));
+        pf_json_string(&out, pf__statistic_name(m->statistic));
         pf_json_key(&out, "line");
         pf_json_string(&out, m->line);
         pf_text_add(&out, "}");

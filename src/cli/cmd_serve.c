@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "core/kit_layout.h"
 
 #include "wire/protocol.h"
 #include "wire/journal.h"
@@ -263,7 +264,7 @@ static pf_status open_foresight(foresight *f, const call *c)
     if (c->model) {
         return pf_predictor_create(&f->predictor, k, NULL, c->model, &f->missing);
     }
-    if (pf_kit_starts_from_channels(k)) {
+    if (pf__kit_starts_from_channels(k)) {
         pf_fail(&f->missing, PF_ERR_PREDICTION, "the kit's model was not given with --model FILE");
         fprintf(stderr, "preflight serve: no model (%s); requests must bring predictions\n",
                 f->missing.text);
@@ -478,7 +479,7 @@ int cmd_serve(int argc, char **argv)
     if (!cli_kit_open("serve", kit.item[0], &c.kit, &status)) {
         return status;
     }
-    if (c.plant && pf_kit_starts_from_channels(&c.kit.kit)) {
+    if (c.plant && pf__kit_starts_from_channels(&c.kit.kit)) {
         cli_kit_close(&c.kit);
         return cli_usage("serve", "--plant: the kit predicts with a learned model, not with a "
                                   "twin; see --model");

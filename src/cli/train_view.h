@@ -4,7 +4,6 @@
 #define PF_TRAIN_VIEW_H
 
 #include "cli.h"
-#include "preflight/assess.h"
 #include "preflight/train.h"
 
 // Prints the report of a model, or writes it as JSON.

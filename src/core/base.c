@@ -6,6 +6,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *pf_version(void)
+{
+    return PF_VERSION;
+}
+
 const char *pf_status_name(pf_status status)
 {
     switch (status) {

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "constants.h"
 
-#include "preflight/belief.h"
-#include "preflight/channel.h"
-#include "preflight/odds.h"
+#include "belief.h"
 
 #include <math.h>
 
 // --- the quantised channel
 
-int pf_channel_category(const pf_channel_row *row, double score)
+int pf__channel_category(const pf_channel_row *row, double score)
 {
     int category = 0;
     while (category < row->n_bins - 1 && row->edges[category] < score) {
@@ -19,19 +17,19 @@ int pf_channel_category(const pf_channel_row *row, double score)
     return category;
 }
 
-double pf_channel_ratio(const pf_channel_row *row, int category)
+double pf__channel_ratio(const pf_channel_row *row, int category)
 {
     return row->changed[category] / row->nominal[category];
 }
 
-bool pf_gate_open(const pf_channel_row *row, int category)
+bool pf__gate_open(const pf_channel_row *row, int category)
 {
     return row->changed[category] > row->nominal[category];
 }
 
 // --- one fault
 
-const char *pf_faults_name(pf_faults faults)
+const char *pf__faults_name(pf_faults faults)
 {
     return faults == PF_FAULTS_MANY ? "many" : "one";
 }
@@ -47,7 +45,7 @@ static void normalise(int n, double *p)
     }
 }
 
-void pf_belief_hazard(int m, double *belief, double hazard)
+void pf__belief_hazard(int m, double *belief, double hazard)
 {
     double leak = hazard * belief[0];
     belief[0] -= leak;
@@ -56,13 +54,13 @@ void pf_belief_hazard(int m, double *belief, double hazard)
     }
 }
 
-void pf_belief_multiply(int m, double *belief, int mechanism, double ratio)
+void pf__belief_multiply(int m, double *belief, int mechanism, double ratio)
 {
     belief[mechanism] *= ratio;
     normalise(m + 1, belief);
 }
 
-void pf_belief_multiply_all(int m, double *belief, const double *ratios)
+void pf__belief_multiply_all(int m, double *belief, const double *ratios)
 {
     for (int i = 0; i <= m; i++) {
         belief[i] *= ratios[i];
@@ -70,7 +68,7 @@ void pf_belief_multiply_all(int m, double *belief, const double *ratios)
     normalise(m + 1, belief);
 }
 
-double pf_belief_change(int m, const double *belief)
+double pf__belief_change(int m, const double *belief)
 {
     double change = 0;
     for (int i = 1; i <= m; i++) {
@@ -79,7 +77,7 @@ double pf_belief_change(int m, const double *belief)
     return change;
 }
 
-double pf_belief_risk(int m, const double *belief, const double *weight)
+double pf__belief_risk(int m, const double *belief, const double *weight)
 {
     double risk = 0;
     for (int i = 1; i <= m; i++) {
@@ -88,7 +86,7 @@ double pf_belief_risk(int m, const double *belief, const double *weight)
     return risk;
 }
 
-void pf_risk_prepare(int m, const double *belief, const double *weight, pf_risk_terms *terms)
+void pf__risk_prepare(int m, const double *belief, const double *weight, pf_risk_terms *terms)
 {
     // sums over the others from the left and from the right: no cancellation when one b is near 1
     double left = 0;
@@ -122,17 +120,17 @@ static inline double reduction(double b, double own, double others, int n_bins,
     return own - after;
 }
 
-double pf_risk_reduction(int m, const double *belief, const pf_risk_terms *terms, int mechanism,
-                         const pf_channel_row *row)
+double pf__risk_reduction(int m, const double *belief, const pf_risk_terms *terms, int mechanism,
+                          const pf_channel_row *row)
 {
     (void)m;
     return reduction(belief[mechanism], terms->own[mechanism - 1], terms->others[mechanism - 1],
                      row->n_bins, row->nominal, row->changed);
 }
 
-void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
-                        const pf_risk_terms *terms, int n_bins, const double *nominal,
-                        const double *changed, double *out)
+void pf__risk_reductions(int n, const int32_t *mechanisms, const double *belief,
+                         const pf_risk_terms *terms, int n_bins, const double *nominal,
+                         const double *changed, double *out)
 {
     for (int t = 0; t < n; t++) {
         int j = mechanisms[t];
@@ -142,8 +140,8 @@ void pf_risk_reductions(int n, const int32_t *mechanisms, const double *belief,
     }
 }
 
-double pf_risk_reduction_plain(int m, const double *belief, const double *weight, int n_bins,
-                               const double *const *rows, double *scratch)
+double pf__risk_reduction_plain(int m, const double *belief, const double *weight, int n_bins,
+                                const double *const *rows, double *scratch)
 {
     double after = 0;
     for (int c = 0; c < n_bins; c++) {
@@ -155,12 +153,12 @@ double pf_risk_reduction_plain(int m, const double *belief, const double *weight
         for (int i = 0; i <= m; i++) {
             scratch[i] /= total;
         }
-        after += total * pf_belief_risk(m, scratch, weight);
+        after += total * pf__belief_risk(m, scratch, weight);
     }
-    return pf_belief_risk(m, belief, weight) - after;
+    return pf__belief_risk(m, belief, weight) - after;
 }
 
-double pf_tie_round(double value)
+double pf__tie_round(double value)
 {
     return fabs(value) < PF_TIE_LARGEST ? round(value * PF_TIE_UNITS) / PF_TIE_UNITS : value;
 }
@@ -172,14 +170,14 @@ static double capped(double odds)
     return odds < PF_ODDS_MAX ? odds : PF_ODDS_MAX;
 }
 
-void pf_odds_reset(int m, const double *prior, double *odds)
+void pf__odds_reset(int m, const double *prior, double *odds)
 {
     for (int j = 0; j < m; j++) {
         odds[j] = capped(prior[j + 1] / (1 - prior[j + 1]));
     }
 }
 
-void pf_odds_hazard(int m, double *odds, double hazard)
+void pf__odds_hazard(int m, double *odds, double hazard)
 {
     // b + r (1 - b) against (1 - b)(1 - r)
     double rate = hazard / m;
@@ -188,12 +186,12 @@ void pf_odds_hazard(int m, double *odds, double hazard)
     }
 }
 
-double pf_odds_update(double odds, double ratio)
+double pf__odds_update(double odds, double ratio)
 {
     return capped(odds * ratio);
 }
 
-double pf_odds_probability(double odds)
+double pf__odds_probability(double odds)
 {
     return odds / (1 + odds);
 }
@@ -208,20 +206,20 @@ static double log_healthy(int m, const double *odds)
     return sum;
 }
 
-void pf_odds_belief(int m, const double *odds, double *belief)
+void pf__odds_belief(int m, const double *odds, double *belief)
 {
     belief[0] = exp(log_healthy(m, odds));
     for (int j = 0; j < m; j++) {
-        belief[j + 1] = pf_odds_probability(odds[j]);
+        belief[j + 1] = pf__odds_probability(odds[j]);
     }
 }
 
-double pf_odds_change(int m, const double *odds)
+double pf__odds_change(int m, const double *odds)
 {
     return -expm1(log_healthy(m, odds));
 }
 
-void pf_odds_risk_prepare(int m, const double *belief, const double *weight, pf_risk_terms *terms)
+void pf__odds_risk_prepare(int m, const double *belief, const double *weight, pf_risk_terms *terms)
 {
     for (int j = 0; j < m; j++) {
         terms->own[j] = weight[j] * belief[j + 1] * (1 - belief[j + 1]);
@@ -229,8 +227,8 @@ void pf_odds_risk_prepare(int m, const double *belief, const double *weight, pf_
     }
 }
 
-double pf_odds_explained_ratio(double nominal, double changed, int n, int own, const double *given,
-                               size_t stride, const double *probability)
+double pf__odds_explained_ratio(double nominal, double changed, int n, int own, const double *given,
+                                size_t stride, const double *probability)
 {
     double none = 1, total = 0, mixed = 0;
     for (int i = 0; i < n; i++) {

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/certificate.h"
+#include "certificate.h"
 
 #include "constants.h"
 
 #include <math.h>
 
-double pf_return(double tracking_error)
+double pf__return(double tracking_error)
 {
     return exp(-fmin(tracking_error, PF_TRACKING_ERROR_MAX));
 }
 
-double pf_tracking_distance(int rows, int n_chan, const double *scale, const double *a,
-                            const double *b)
+double pf__tracking_distance(int rows, int n_chan, const double *scale, const double *a,
+                             const double *b)
 {
     double sum = 0;
     for (int i = 0; i < rows * n_chan; i++) {
@@ -22,7 +22,8 @@ double pf_tracking_distance(int rows, int n_chan, const double *scale, const dou
     return sum;
 }
 
-double pf_tracking_error_at(int n, const double *shares, const double *tracking_error, double share)
+double pf__tracking_error_at(int n, const double *shares, const double *tracking_error,
+                             double share)
 {
     if (!(share > shares[0])) {
         return tracking_error[0];
@@ -38,13 +39,13 @@ double pf_tracking_error_at(int n, const double *shares, const double *tracking_
     return tracking_error[k - 1] + part * (tracking_error[k] - tracking_error[k - 1]);
 }
 
-double pf_cantelli(double mean, double variance, double alpha)
+double pf__cantelli(double mean, double variance, double alpha)
 {
     return mean - sqrt((1 - alpha) / alpha * variance);
 }
 
-pf_prediction pf_predict_return(int n_members, int n, const double *p, const double *returns,
-                                double alpha)
+pf_prediction pf__predict_return(int n_members, int n, const double *p, const double *returns,
+                                 double alpha)
 {
     double mean = 0;
     for (int e = 0; e < n_members; e++) {
@@ -61,7 +62,7 @@ pf_prediction pf_predict_return(int n_members, int n, const double *p, const dou
         }
     }
     variance /= n_members;
-    return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
+    return (pf_prediction){mean, variance, pf__cantelli(mean, variance, alpha)};
 }
 
 // Mean and variance of the product of independent factors, one after the other:
@@ -85,8 +86,8 @@ static void product_moments(int n_factors, int n, const double *p, const double 
     }
 }
 
-pf_prediction pf_predict_product(int n_members, int n_factors, int n, const double *p,
-                                 const double *returns, double alpha)
+pf_prediction pf__predict_product(int n_members, int n_factors, int n, const double *p,
+                                  const double *returns, double alpha)
 {
     size_t block = (size_t)n_factors * (size_t)n;
     double mean = 0, variance = 0;
@@ -102,7 +103,7 @@ pf_prediction pf_predict_product(int n_members, int n_factors, int n, const doub
         variance += v + (m - mean) * (m - mean);
     }
     variance /= n_members;
-    return (pf_prediction){mean, variance, pf_cantelli(mean, variance, alpha)};
+    return (pf_prediction){mean, variance, pf__cantelli(mean, variance, alpha)};
 }
 
 // Probabilities of one use: its mass at each gain of the grid. Gives what is left of `rest`.
@@ -135,12 +136,12 @@ static pf_status predict_each(const pf_task_model *t, const pf_joint *joint, dou
             return status;
         }
     }
-    *out = pf_predict_product(t->n_members, t->n_uses, n, p, returns, alpha);
+    *out = pf__predict_product(t->n_members, t->n_uses, n, p, returns, alpha);
     return PF_OK;
 }
 
-pf_status pf_predict_task(const pf_task_model *t, const pf_joint *joint, double alpha, double *p,
-                          double *returns, pf_prediction *out, pf_error *error)
+pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, double alpha, double *p,
+                           double *returns, pf_prediction *out, pf_error *error)
 {
     if (joint->faults == PF_FAULTS_MANY) {
         return predict_each(t, joint, alpha, p, returns, out, error);
@@ -163,7 +164,7 @@ pf_status pf_predict_task(const pf_task_model *t, const pf_joint *joint, double 
             return status;
         }
     }
-    *out = pf_predict_return(t->n_members, n, p, returns, alpha);
+    *out = pf__predict_return(t->n_members, n, p, returns, alpha);
     return PF_OK;
 }
 
@@ -179,7 +180,7 @@ const char *pf_why_name(pf_why why)
     return "unknown";
 }
 
-pf_decision pf_decide(double lower, double j_min, bool probed, pf_why *why)
+pf_decision pf__decide(double lower, double j_min, bool probed, pf_why *why)
 {
     bool reached = isfinite(lower) && isfinite(j_min) && lower >= j_min;
     *why = !probed ? PF_WHY_NOT_PROBED : reached ? PF_WHY_CERTIFIED : PF_WHY_BOUND;

@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
+#include "belief.h"
+#include "joint.h"
+#include "kit_layout.h"
+#include "method.h"
 
 void pf__session_full_rows(pf_session *s, int probe, int target)
 {
     const pf_kit *k = s->kit;
     int first = k->probe_target[probe], n = k->probe_target[probe + 1] - first;
-    pf_channel_row own = pf_kit_channel(k, first + target);
+    pf_channel_row own = pf__kit_channel(k, first + target);
     for (int i = 0; i <= s->m; i++) {
         s->rows[i] = own.nominal;
     }
@@ -32,13 +36,13 @@ static double probe_value(pf_session *s, int probe)
     const pf_kit *k = s->kit;
     double value = 0;
     for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
-        if (full_rows(s, probe) && s->method->value == pf_value_bayes_risk) {
+        if (full_rows(s, probe) && s->method->value == pf__value_bayes_risk) {
             pf__session_full_rows(s, probe, t - k->probe_target[probe]);
             value +=
-                pf_risk_reduction_plain(s->m, s->belief, k->weight, k->n_bins, s->rows, s->ratios);
+                pf__risk_reduction_plain(s->m, s->belief, k->weight, k->n_bins, s->rows, s->ratios);
             continue;
         }
-        pf_channel_row row = pf_kit_channel(k, t);
+        pf_channel_row row = pf__kit_channel(k, t);
         int j = k->target_mech[t];
         pf_look look = {.m = s->m,
                         .belief = s->belief,
@@ -63,7 +67,7 @@ static double per_charge_exact(double value, double charge)
 
 static double per_charge(double value, double charge)
 {
-    return pf_tie_round(per_charge_exact(value, charge));
+    return pf__tie_round(per_charge_exact(value, charge));
 }
 
 // Whether a value beats the best so far once both are rounded. Rounding keeps the order, so it is
@@ -71,7 +75,7 @@ static double per_charge(double value, double charge)
 static bool beats(double value, double best)
 {
     return value > best + 2 / PF_TIE_UNITS ||
-           (value > best && pf_tie_round(value) > pf_tie_round(best));
+           (value > best && pf__tie_round(value) > pf__tie_round(best));
 }
 
 int pf__session_available(const pf_session *s)
@@ -149,7 +153,7 @@ static int choose_best(pf_session *s, double (*value_of)(pf_session *, int), dou
             top = value;
         }
     }
-    *best_value = pf_tie_round(top);
+    *best_value = pf__tie_round(top);
     return best;
 }
 
@@ -170,8 +174,8 @@ static double risk_value(pf_session *s, int probe)
 static int choose_by_risk(pf_session *s, double *best_value)
 {
     const pf_kit *k = s->kit;
-    pf_risk_reductions(k->n_targets, k->target_mech, s->belief, &s->terms, k->n_bins, k->nominal,
-                       k->changed, s->value);
+    pf__risk_reductions(k->n_targets, k->target_mech, s->belief, &s->terms, k->n_bins, k->nominal,
+                        k->changed, s->value);
     if (k->n_targets != k->n_probes || k->n_cross > 0) {
         return choose_best(s, risk_value, best_value);
     }
@@ -186,7 +190,7 @@ static int choose_by_risk(pf_session *s, double *best_value)
             top = value;
         }
     }
-    *best_value = pf_tie_round(top);
+    *best_value = pf__tie_round(top);
     return best;
 }
 
@@ -196,7 +200,7 @@ static double recovery_value(pf_session *s, int probe)
     double value = 0;
     for (int t = k->probe_target[probe]; t < k->probe_target[probe + 1]; t++) {
         int j = k->target_mech[t];
-        value += pf_recovery_value(&s->joint, k->weight, 1, &j);
+        value += pf__recovery_value(&s->joint, k->weight, 1, &j);
     }
     return value;
 }
@@ -223,12 +227,12 @@ void pf__session_open_opportunity(pf_session *s)
 {
     const pf_kit *k = s->kit;
     if (pf__session_many(s)) {
-        pf_odds_hazard(s->m, s->odds, k->hazard);
-        pf_odds_belief(s->m, s->odds, s->belief);
-        pf_odds_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+        pf__odds_hazard(s->m, s->odds, k->hazard);
+        pf__odds_belief(s->m, s->odds, s->belief);
+        pf__odds_risk_prepare(s->m, s->belief, k->weight, &s->terms);
     } else {
-        pf_belief_hazard(s->m, s->belief, k->hazard);
-        pf_risk_prepare(s->m, s->belief, k->weight, &s->terms);
+        pf__belief_hazard(s->m, s->belief, k->hazard);
+        pf__risk_prepare(s->m, s->belief, k->weight, &s->terms);
     }
     s->ask = (pf_ask){PF_ASK_PROBE, 1, -1, 0, false, 0, PF_DONE_NOT};
     switch (s->method->rule) {
@@ -241,7 +245,7 @@ void pf__session_open_opportunity(pf_session *s)
         s->ask.has_value = true;
         break;
     case PF_RULE_BEST:
-        s->ask.probe = s->method->value == pf_value_bayes_risk
+        s->ask.probe = s->method->value == pf__value_bayes_risk
                            ? choose_by_risk(s, &s->ask.value)
                            : choose_best(s, probe_value, &s->ask.value);
         s->ask.has_value = true;

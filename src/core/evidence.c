@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "evidence.h"
+#include "kit_layout.h"
+#include "score.h"
 
 #include "constants.h"
-#include "preflight/joint.h"
+#include "joint.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +19,7 @@ void pf__evidence_set(pf__evidence *e, const pf_kit *k, int probe)
     e->g_cal = k->g_cal;
     e->scale = k->scale;
     e->n_scale = k->n_scale;
-    e->whiten = pf_kit_whiten(k, probe);
+    e->whiten = pf__kit_whiten(k, probe);
     e->norm = k->statistic == PF_STATISTIC_NORM;
 }
 
@@ -145,7 +147,7 @@ pf_status pf__evidence_predict(const pf__evidence *e, int mechanism, double gain
 
 static void compare(const pf__evidence *e, const double *x, const double *base, double *out)
 {
-    pf_scaled_difference(e->rows, e->n_chan, x, base, e->scale, e->n_scale, out);
+    pf__scaled_difference(e->rows, e->n_chan, x, base, e->scale, e->n_scale, out);
 }
 
 pf_status pf__evidence_signatures(pf__evidence *e, pf_error *error)
@@ -172,16 +174,16 @@ void pf__evidence_whiten(pf__evidence *e)
     if (!e->whiten) {
         return;
     }
-    pf_whiten(n, e->whiten, e->residual);
+    pf__whiten(n, e->whiten, e->residual);
     for (int t = 0; t < e->n_targets; t++) {
-        pf_whiten(n, e->whiten, e->signatures + (size_t)t * (size_t)n);
+        pf__whiten(n, e->whiten, e->signatures + (size_t)t * (size_t)n);
     }
 }
 
 void pf__evidence_match(pf__evidence *e, pf_match *out)
 {
-    pf_match_targets(e->n_targets, e->rows * e->n_chan, e->signatures, e->residual, e->scratch,
-                     out);
+    pf__match_targets(e->n_targets, e->rows * e->n_chan, e->signatures, e->residual, e->scratch,
+                      out);
 }
 
 // One target in one pass. Values that are not finite show in the sums, so the response and the
@@ -193,8 +195,8 @@ static pf_status read_single(pf__evidence *e, const double *response, pf_match *
     if (status == PF_OK) {
         status = predict_unchecked(e, e->targets[0], e->g_cal, e->predicted, error);
     }
-    if (status != PF_OK ||
-        pf_match_window(e->rows * e->n_chan, response, e->nominal, e->predicted, e->inverse, out)) {
+    if (status != PF_OK || pf__match_window(e->rows * e->n_chan, response, e->nominal, e->predicted,
+                                            e->inverse, out)) {
         return status;
     }
     if ((status = pf__evidence_finite(e, "response", response, error)) ||
@@ -221,7 +223,7 @@ pf_status pf__evidence_read(pf__evidence *e, const double *response, pf_match *o
     }
     pf__evidence_residual(e, response);
     if (e->norm) {
-        out[0] = pf_match_norm(pf_residual_norm(e->rows * e->n_chan, e->residual));
+        out[0] = pf__match_norm(pf__residual_norm(e->rows * e->n_chan, e->residual));
         return PF_OK;
     }
     pf__evidence_whiten(e);
@@ -239,7 +241,7 @@ pf_status pf__evidence_distance(pf__evidence *e, const double *response, int mec
         return status;
     }
     compare(e, response, e->predicted, e->residual);
-    *distance = pf_discrepancy(e->rows * e->n_chan, e->residual);
+    *distance = pf__discrepancy(e->rows * e->n_chan, e->residual);
     if (e->check && !isfinite(*distance)) {
         return pf_fail(error, PF_ERR_NONFINITE,
                        "response: its distance to the prediction for "
@@ -254,7 +256,7 @@ double pf__evidence_size(pf__evidence *e)
     int n = e->rows * e->n_chan;
     compare(e, e->predicted, e->nominal, e->signatures);
     if (e->whiten) {
-        pf_whiten(n, e->whiten, e->signatures);
+        pf__whiten(n, e->whiten, e->signatures);
     }
-    return pf_residual_norm(n, e->signatures);
+    return pf__residual_norm(n, e->signatures);
 }

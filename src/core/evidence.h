@@ -4,8 +4,9 @@
 #define PF_EVIDENCE_H
 
 #include "preflight/kit.h"
-#include "preflight/predictor.h"
-#include "preflight/score.h"
+#include "preflight/session.h"
+#include "kit_layout.h"
+#include "score.h"
 
 // From a response to what it says about the targets of its probe: residual and signatures
 // (Eq. residual_signature), then the match (Eq. matched_score). Session, calibration, design and
@@ -32,7 +33,7 @@ typedef struct pf__evidence {
     double *predicted;  // window
     double *residual;   // window; may be the response itself
     double *signatures; // n_targets windows
-    double *scratch;    // pf_match_scratch(n_targets)
+    double *scratch;    // pf__match_scratch(n_targets)
 } pf__evidence;
 
 // Sets the probe's part from a kit and leaves the rest.

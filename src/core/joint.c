@@ -2,23 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "constants.h"
 
-#include "preflight/joint.h"
-#include "preflight/recovery.h"
-#include "preflight/score.h"
-#include "preflight/severity.h"
+#include "joint.h"
+#include "score.h"
 
 #include <math.h>
 
 // --- severity
 
-void pf_severity_reset(int n_grid, double *severity)
+void pf__severity_reset(int n_grid, double *severity)
 {
     for (int k = 0; k < n_grid; k++) {
         severity[k] = 1.0 / n_grid;
     }
 }
 
-double pf_severity_line(double gain, double g_cal)
+double pf__severity_line(double gain, double g_cal)
 {
     return (1 - gain) / (1 - g_cal);
 }
@@ -48,8 +46,8 @@ static void weigh_careful(int n_grid, double *severity, const double *expected, 
     }
 }
 
-void pf_severity_update(int n_grid, double *severity, const double *expected, double z,
-                        double sigma)
+void pf__severity_update(int n_grid, double *severity, const double *expected, double z,
+                         double sigma)
 {
     // exponents count from the gain that explains z best, so the sum can never vanish
     int best = -1, likely = 0;
@@ -96,7 +94,7 @@ static double sum_row(const pf_joint *joint, int mechanism)
     return sum;
 }
 
-void pf_joint_transport(pf_joint *joint, const double *belief, const double *severity)
+void pf__joint_transport(pf_joint *joint, const double *belief, const double *severity)
 {
     joint->nominal = belief[0];
     for (int i = 1; i <= joint->m; i++) {
@@ -108,7 +106,7 @@ void pf_joint_transport(pf_joint *joint, const double *belief, const double *sev
     }
 }
 
-void pf_joint_broad(pf_joint *joint, const double *belief)
+void pf__joint_broad(pf_joint *joint, const double *belief)
 {
     joint->nominal = belief[0];
     for (int i = 1; i <= joint->m; i++) {
@@ -144,12 +142,12 @@ pf_moments pf_joint_moments(const pf_joint *joint, int mechanism)
     return (pf_moments){changed, first + rest, second + rest};
 }
 
-double pf_discrepancy(int n, const double *difference)
+double pf__discrepancy(int n, const double *difference)
 {
-    return pf_dot(n, difference, difference) / n;
+    return pf__dot(n, difference, difference) / n;
 }
 
-double pf_temperature(double d_nominal, int n, const double *d, double relative)
+double pf__temperature(double d_nominal, int n, const double *d, double relative)
 {
     double mean = d_nominal;
     for (int i = 0; i < n; i++) {
@@ -196,8 +194,8 @@ static double nearest(const pf_joint *joint, int n_targets, const int *targets, 
     return least;
 }
 
-void pf_joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
-                     const double *d, double temperature)
+void pf__joint_update(pf_joint *joint, int n_targets, const int *targets, double d_nominal,
+                      const double *d, double temperature)
 {
     int n_grid = joint->n_grid, n = joint->m * n_grid;
     double d_min = nearest(joint, n_targets, targets, d_nominal, d);
@@ -247,8 +245,8 @@ static void update_row(pf_joint *joint, int mechanism, const double *d, double t
     }
 }
 
-void pf_joint_update_each(pf_joint *joint, int n_targets, const int *targets, const double *d,
-                          double temperature)
+void pf__joint_update_each(pf_joint *joint, int n_targets, const int *targets, const double *d,
+                           double temperature)
 {
     for (int t = 0; t < n_targets; t++) {
         update_row(joint, targets[t], d + t * (1 + joint->n_grid), temperature);
@@ -278,13 +276,13 @@ void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double 
     }
 }
 
-bool pf_interval_covers(double lo, double hi, double truth)
+bool pf__interval_covers(double lo, double hi, double truth)
 {
     return truth >= lo - PF_SAME_GAIN && truth <= hi + PF_SAME_GAIN;
 }
 
 // Integral of (F(x) - 1{x >= truth})^2 over the support of grid, 1 and the truth.
-double pf_joint_crps(const pf_joint *joint, int mechanism, double truth)
+double pf__joint_crps(const pf_joint *joint, int mechanism, double truth)
 {
     const double *mass = row_of(joint, mechanism);
     double crps = 0, cumulative = 0;
@@ -303,28 +301,28 @@ double pf_joint_crps(const pf_joint *joint, int mechanism, double truth)
 
 // --- recovery and correction
 
-double pf_residual_risk(const pf_moments *moments)
+double pf__residual_risk(const pf_moments *moments)
 {
     return 1 - moments->mean * moments->mean / moments->mean_square;
 }
 
-double pf_recovery_value(const pf_joint *joint, const double *weight, int n_targets,
-                         const int *targets)
+double pf__recovery_value(const pf_joint *joint, const double *weight, int n_targets,
+                          const int *targets)
 {
     double value = 0;
     for (int t = 0; t < n_targets; t++) {
         pf_moments moments = pf_joint_moments(joint, targets[t]);
-        value += weight[targets[t] - 1] * pf_residual_risk(&moments);
+        value += weight[targets[t] - 1] * pf__residual_risk(&moments);
     }
     return value;
 }
 
-double pf_correction(const pf_moments *moments)
+double pf__correction(const pf_moments *moments)
 {
     return moments->mean / moments->mean_square;
 }
 
-double pf_corrected_command(double command, double correction, double lo, double hi)
+double pf__corrected_command(double command, double correction, double lo, double hi)
 {
     double sent = correction * command;
     return sent < lo ? lo : sent > hi ? hi : sent;

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "constants.h"
-#include "kit_impl.h"
+#include "belief.h"
+#include "sha256.h"
+#include "kit_layout.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,7 +52,7 @@ const char *pf_kit_method_id(const pf_kit *kit, int method)
                               2 * kit->n_tasks + method);
 }
 
-bool pf_kit_starts_from_channels(const pf_kit *kit)
+bool pf__kit_starts_from_channels(const pf_kit *kit)
 {
     return strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "ensemble") == 0;
 }
@@ -65,7 +67,7 @@ int pf_kit_task_rows(const pf_kit *kit, int task)
     return kit->task_row[task + 1] - kit->task_row[task];
 }
 
-int pf_kit_most_rows(const pf_kit *kit)
+int pf__kit_most_rows(const pf_kit *kit)
 {
     int most = 0;
     for (int q = 0; q < kit->n_probes; q++) {
@@ -83,7 +85,7 @@ int pf_kit_probe_targets(const pf_kit *kit, int probe, const int32_t **mechanism
     return kit->probe_target[probe + 1] - kit->probe_target[probe];
 }
 
-int pf_kit_most_targets(const pf_kit *kit)
+int pf__kit_most_targets(const pf_kit *kit)
 {
     int most = 0;
     for (int q = 0; q < kit->n_probes; q++) {
@@ -93,14 +95,93 @@ int pf_kit_most_targets(const pf_kit *kit)
     return most;
 }
 
-pf_channel_row pf_kit_channel(const pf_kit *kit, int target)
+const double *pf_kit_probe_command(const pf_kit *kit, int probe)
+{
+    return kit->command + (size_t)kit->probe_row[probe] * (size_t)kit->n_mech;
+}
+
+double pf_kit_probe_charge(const pf_kit *kit, int probe)
+{
+    return kit->charge[probe];
+}
+
+const double *pf_kit_probe_sigma(const pf_kit *kit, int probe)
+{
+    return kit->sigma + kit->probe_target[probe];
+}
+
+const double *pf_kit_task_command(const pf_kit *kit, int task)
+{
+    return kit->task_command + (size_t)kit->task_row[task] * (size_t)kit->n_mech;
+}
+
+int pf_kit_task_mechanisms(const pf_kit *kit, int task, const int32_t **mechanisms)
+{
+    if (mechanisms) {
+        *mechanisms = kit->use_mech + kit->task_use[task];
+    }
+    return kit->task_use[task + 1] - kit->task_use[task];
+}
+
+double pf_kit_task_reveal(const pf_kit *kit, int task)
+{
+    return kit->task_reveal[task];
+}
+
+double pf_kit_task_importance(const pf_kit *kit, int task)
+{
+    return kit->task_importance[task];
+}
+
+double pf_kit_threshold(const pf_kit *kit, int method)
+{
+    return kit->threshold[method];
+}
+
+pf_kit_info pf_kit_get_info(const pf_kit *k)
+{
+    return (pf_kit_info){
+        .n_mech = k->n_mech,
+        .n_chan = k->n_chan,
+        .n_state = k->n_state,
+        .n_grid = k->n_grid,
+        .n_bins = k->n_bins,
+        .n_probes = k->n_probes,
+        .n_tasks = k->n_tasks,
+        .n_methods = k->n_methods,
+        .most_rows = pf__kit_most_rows(k),
+        .most_targets = pf__kit_most_targets(k),
+        .lo = k->lo,
+        .hi = k->hi,
+        .grid = k->grid,
+        .prior = k->prior,
+        .return_scale = k->return_scale,
+        .g_cal = k->g_cal,
+        .hazard = k->hazard,
+        .alpha = k->alpha,
+        .j_min = k->j_min,
+        .sensor_noise = k->sensor_noise,
+        .statistic = (pf_statistic)k->statistic,
+        .faults = (pf_faults)k->faults,
+        .rules = {(pf_stop)k->stop, k->field != 0, k->budget1, k->budget2},
+        .recorded = k->n_response > 0,
+        .starts_from_channels = pf__kit_starts_from_channels(k),
+        .sensed_start = k->sensed_start != 0,
+        .episodes = k->episodes,
+        .alarm_trials = k->alarm_trials,
+        .seed = (uint64_t)k->seed,
+        .sha256 = k->sha256,
+    };
+}
+
+pf_channel_row pf__kit_channel(const pf_kit *kit, int target)
 {
     size_t row = (size_t)target * (size_t)kit->n_bins;
     return (pf_channel_row){kit->n_bins, kit->edges + (size_t)target * (size_t)(kit->n_bins - 1),
                             kit->nominal + row, kit->changed + row};
 }
 
-const double *pf_kit_whiten(const pf_kit *kit, int probe)
+const double *pf__kit_whiten(const pf_kit *kit, int probe)
 {
     int64_t at = 0;
     if (kit->n_whiten == 0) {
@@ -478,7 +559,7 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
                            pf_kit_method_id(k, i));
         }
     }
-    if (pf_kit_starts_from_channels(k) && k->n_state != k->n_chan) {
+    if (pf__kit_starts_from_channels(k) && k->n_state != k->n_chan) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "kit: an ensemble starts from the %d channels, not from %d numbers",
                        (int)k->n_chan, (int)k->n_state);
@@ -553,7 +634,7 @@ static int count_sections(const pf_kit *k)
     return n;
 }
 
-size_t pf_kit_size(const pf_kit *k)
+size_t pf__kit_image_size(const pf_kit *k)
 {
     if (pf__kit_check_dims(k, NULL) != PF_OK) {
         return 0;
@@ -593,13 +674,13 @@ static void put_section(writer *w, uint32_t id, size_t element, size_t count, co
     w->at += padded(count * element);
 }
 
-pf_status pf_kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
+pf_status pf__kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
 {
     pf_status s = pf_kit_check(k, error);
     if (s != PF_OK) {
         return s;
     }
-    uint64_t size = pf_kit_size(k);
+    uint64_t size = pf__kit_image_size(k);
     if (!little_endian()) {
         return pf_fail(error, PF_ERR_UNSUPPORTED, "kit: this machine is not little-endian");
     }
@@ -628,9 +709,9 @@ pf_status pf_kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
     PF_KIT_ARRAYS(X)
 #undef X
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, mem, w.at);
-    pf_sha256_final(&sha, w.image + w.at);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, mem, w.at);
+    pf__sha256_final(&sha, w.image + w.at);
     return PF_OK;
 }
 
@@ -678,14 +759,14 @@ static pf_status check_digest(const uint8_t *p, size_t n_bytes, uint8_t whole[32
 {
     pf_sha256 sha;
     uint8_t digest[DIGEST_BYTES];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, p, n_bytes - DIGEST_BYTES);
-    pf_sha256_final(&sha, digest);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, p, n_bytes - DIGEST_BYTES);
+    pf__sha256_final(&sha, digest);
     if (memcmp(digest, p + n_bytes - DIGEST_BYTES, DIGEST_BYTES) != 0) {
         return pf_fail(error, PF_ERR_CHECKSUM, "kit is damaged (checksum differs); copy it again");
     }
-    pf_sha256_update(&sha, p + n_bytes - DIGEST_BYTES, DIGEST_BYTES);
-    pf_sha256_final(&sha, whole);
+    pf__sha256_update(&sha, p + n_bytes - DIGEST_BYTES, DIGEST_BYTES);
+    pf__sha256_final(&sha, whole);
     return PF_OK;
 }
 
@@ -816,7 +897,7 @@ static pf_status read_view(const reader *r, pf_kit *k, pf_error *error)
     PF_KIT_SCALARS(X)
 #undef X
     s = pf__kit_check_dims(k, error);
-    if (s != PF_OK || pf_kit_size(k) == 0) {
+    if (s != PF_OK || pf__kit_image_size(k) == 0) {
         return s != PF_OK ? s : pf_fail(error, PF_ERR_FORMAT, "kit: absurd dimensions");
     }
 #define X(id, type, field, count)                                                                  \
@@ -830,7 +911,7 @@ static pf_status read_view(const reader *r, pf_kit *k, pf_error *error)
     return s;
 }
 
-pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error)
+pf_status pf__kit_read(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *error)
 {
     memset(kit, 0, sizeof *kit);
     reader r = {bytes, 0};
@@ -852,4 +933,26 @@ pf_status pf_kit_load(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error *
         *kit = view;
     }
     return s;
+}
+
+size_t pf_kit_size(void)
+{
+    return sizeof(pf_kit);
+}
+
+_Static_assert(sizeof(pf_kit) <= PF_KIT_BYTES, "PF_KIT_BYTES holds a kit");
+
+pf_status pf_kit_load(pf_kit **kit, const void *image, size_t n_image, void *mem, size_t bytes,
+                      pf_error *error)
+{
+    *kit = NULL;
+    if (!mem || (uintptr_t)mem % 16 != 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "kit memory must be aligned to 16 bytes");
+    }
+    if (bytes < sizeof(pf_kit)) {
+        return pf_fail(error, PF_ERR_MEMORY, "a kit needs %z bytes, got %z", sizeof(pf_kit), bytes);
+    }
+    pf_status status = pf__kit_read(mem, image, n_image, error);
+    *kit = status == PF_OK ? mem : NULL;
+    return status;
 }

@@ -1,24 +1,25 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/method.h"
+#include "method.h"
+#include "belief.h"
 
 #include "constants.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *pf_statistic_name(pf_statistic statistic)
+const char *pf__statistic_name(pf_statistic statistic)
 {
     return statistic == PF_STATISTIC_NORM ? "norm" : "matched";
 }
 
-double pf_value_bayes_risk(const pf_look *look)
+double pf__value_bayes_risk(const pf_look *look)
 {
-    return pf_risk_reduction(look->m, look->belief, look->terms, look->mechanism, look->row);
+    return pf__risk_reduction(look->m, look->belief, look->terms, look->mechanism, look->row);
 }
 
 // CUSUM of the arm plus an exploration bonus; an arm never tried comes first.
-double pf_value_bandit(const pf_look *look)
+double pf__value_bandit(const pf_look *look)
 {
     if (look->own_readings == 0) {
         return PF_BANDIT_UNVISITED;
@@ -27,7 +28,7 @@ double pf_value_bandit(const pf_look *look)
 }
 
 // Symmetric (Jeffreys) divergence of the two rows.
-double pf_value_sept(const pf_look *look)
+double pf__value_sept(const pf_look *look)
 {
     double sum = 0;
     for (int c = 0; c < look->row->n_bins; c++) {
@@ -38,7 +39,7 @@ double pf_value_sept(const pf_look *look)
 }
 
 // A-optimal reduction of the variance of 1{H = j} with the secant Fisher information.
-double pf_value_asid_fim(const pf_look *look)
+double pf__value_asid_fim(const pf_look *look)
 {
     double b = look->belief[look->mechanism], variance = b * (1 - b);
     if (!(variance > 0)) {
@@ -53,7 +54,7 @@ double pf_value_asid_fim(const pf_look *look)
 }
 
 // Mutual information of hypothesis and category, in nats.
-double pf_value_opax(const pf_look *look)
+double pf__value_opax(const pf_look *look)
 {
     double b = look->belief[look->mechanism], sum = 0;
     for (int c = 0; c < look->row->n_bins; c++) {
@@ -64,39 +65,39 @@ double pf_value_opax(const pf_look *look)
     return sum;
 }
 
-double pf_value_task_oed(const pf_look *look)
+double pf__value_task_oed(const pf_look *look)
 {
     double b = look->belief[look->mechanism];
-    return pf_value_sept(look) * b * (1 - b) * look->weight[look->mechanism - 1];
+    return pf__value_sept(look) * b * (1 - b) * look->weight[look->mechanism - 1];
 }
 
 static const pf_method methods[] = {
     {"random", "Random", "uniform choice", PF_STATISTIC_NORM, PF_RULE_RANDOM, NULL, true, false,
      false},
     {"bayes-risk", "Bayes-Risk", "largest expected drop of the task-weighted risk",
-     PF_STATISTIC_NORM, PF_RULE_BEST, pf_value_bayes_risk, true, false, false},
+     PF_STATISTIC_NORM, PF_RULE_BEST, pf__value_bayes_risk, true, false, false},
     {"bandit-qcd", "Bandit-QCD", "cumulative evidence plus exploration bonus", PF_STATISTIC_NORM,
-     PF_RULE_BEST, pf_value_bandit, true, false, false},
+     PF_RULE_BEST, pf__value_bandit, true, false, false},
     {"sept", "SEPT", "fixed schedule by symmetric divergence", PF_STATISTIC_NORM, PF_RULE_SCHEDULE,
-     pf_value_sept, true, false, false},
+     pf__value_sept, true, false, false},
     {"asid-fim", "ASID-FIM", "A-optimal reduction of variance", PF_STATISTIC_NORM, PF_RULE_BEST,
-     pf_value_asid_fim, true, false, false},
-    {"opax", "OPAX", "largest mutual information", PF_STATISTIC_NORM, PF_RULE_BEST, pf_value_opax,
+     pf__value_asid_fim, true, false, false},
+    {"opax", "OPAX", "largest mutual information", PF_STATISTIC_NORM, PF_RULE_BEST, pf__value_opax,
      true, false, false},
     {"task-oed", "Task-OED", "divergence times uncertainty times task weight", PF_STATISTIC_NORM,
-     PF_RULE_BEST, pf_value_task_oed, true, false, false},
+     PF_RULE_BEST, pf__value_task_oed, true, false, false},
     {"eg-mpt", "EG-MPT", "matched score, risk-driven choice, gated transport", PF_STATISTIC_MATCHED,
-     PF_RULE_BEST, pf_value_bayes_risk, true, true, false},
+     PF_RULE_BEST, pf__value_bayes_risk, true, true, false},
     {"eg-mpt:no-gate", "EG-MPT, no gate", "every coordinate admitted", PF_STATISTIC_MATCHED,
-     PF_RULE_BEST, pf_value_bayes_risk, false, true, false},
+     PF_RULE_BEST, pf__value_bayes_risk, false, true, false},
     {"eg-mpt:no-transport", "EG-MPT, no transport", "broad prior at the boundary; control arm",
-     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf_value_bayes_risk, true, false, false},
+     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, false, false},
     {"eg-mpt:uniform", "EG-MPT, uniform", "uniform choice, gated transport", PF_STATISTIC_MATCHED,
      PF_RULE_RANDOM, NULL, true, true, false},
     {"eg-mpt:neither", "EG-MPT, neither", "uniform choice, broad prior", PF_STATISTIC_MATCHED,
      PF_RULE_RANDOM, NULL, true, false, false},
     {"group", "Group", "EG-MPT on probes that look at several mechanisms at once",
-     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf_value_bayes_risk, true, true, true},
+     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, true, true},
     {"group:random", "Group, random", "the same probes, uniform choice; control arm",
      PF_STATISTIC_MATCHED, PF_RULE_RANDOM, NULL, true, true, true},
 };

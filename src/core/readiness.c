@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
+#include "certificate.h"
+#include "joint.h"
 
 #include <math.h>
 
@@ -42,7 +44,7 @@ static void deliver(const pf_kit *k, int task, int mechanism, double correction,
     correction = fmin(correction, policy_reach(k, task, mechanism));
     for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
         double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
-        double v = pf_corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
+        double v = pf__corrected_command(u, correction, k->lo[mechanism], k->hi[mechanism]);
         asked += u * u;
         along += u * v;
         sent += v * v;
@@ -67,11 +69,12 @@ static double use_error(const pf_session *s, int use, int member, double gain)
     int j = k->use_mech[use];
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
     const double *table = k->tracking_error + row * (size_t)k->n_shares;
-    double tracking_error = pf_tracking_error_at(k->n_shares, k->shares, table, gain * s->share[j]);
+    double tracking_error =
+        pf__tracking_error_at(k->n_shares, k->shares, table, gain * s->share[j]);
     if (s->asked[j] > s->share[j]) {
         // what a policy delivers beyond its reach lies between that and all of the correction
-        tracking_error = fmax(tracking_error, pf_tracking_error_at(k->n_shares, k->shares, table,
-                                                                   gain * s->asked[j]));
+        tracking_error = fmax(tracking_error, pf__tracking_error_at(k->n_shares, k->shares, table,
+                                                                    gain * s->asked[j]));
     }
     return tracking_error + (k->n_response > 0 ? gain * gain * s->off_shape[j] : 0);
 }
@@ -98,7 +101,7 @@ static pf_status use_returns(void *self, int member, int use, int n, const doubl
         others += v != use ? use_error(t->session, t->first + v, member, 1) : 0;
     }
     for (int g = 0; g < n; g++) {
-        returns[g] = pf_return(
+        returns[g] = pf__return(
             use < 0 ? others : others + use_error(t->session, t->first + use, member, gains[g]));
     }
     return PF_OK;
@@ -138,17 +141,17 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         int j = k->use_mech[u];
         pf_moments moments = moments_of(joint, j);
-        double correction = pf_correction(&moments);
+        double correction = pf__correction(&moments);
         deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
         s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
     }
     pf_prediction p;
     task_at at = {s, k->task_use[task], k->task_use[task + 1] - k->task_use[task]};
     pf_task_model model = {&at, k->n_members, at.n, k->use_mech + at.first, use_returns};
-    pf_predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
+    pf__predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
     pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
     if (!s->rules.field || !task_blocked(s, joint, task, &out.why)) {
-        out.decision = pf_decide(p.lower, k->j_min, true, &out.why);
+        out.decision = pf__decide(p.lower, k->j_min, true, &out.why);
     }
     return out;
 }
@@ -194,7 +197,7 @@ void pf_session_certify(pf_session *s)
         pf_moments moments = moments_of(joint, j);
         out->changed = moments.changed;
         out->mean_gain = moments.mean;
-        out->correction = pf_correction(&moments);
+        out->correction = pf__correction(&moments);
         out->probed = s->probed[j];
         out->interval[0] = out->interval[1] = 1;
         if (j > 0) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/rng.h"
+#include "rng.h"
 
 #include <math.h>
 
@@ -18,28 +18,28 @@ pf_key pf_key_root(uint64_t seed)
     return mix(seed ^ 0x7072656c69676874u);
 }
 
-pf_key pf_key_derive(pf_key key, uint64_t part)
+pf_key pf__key_derive(pf_key key, uint64_t part)
 {
     return mix(mix(key) ^ mix(part + 0x632be59bd9b4e019u));
 }
 
-pf_key pf_key_text(pf_key key, const char *part)
+pf_key pf__key_text(pf_key key, const char *part)
 {
     // FNV-1a over the bytes, then mixed like a number
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *part; part++) {
         hash = (hash ^ (uint8_t)*part) * 0x100000001b3u;
     }
-    return pf_key_derive(key, hash);
+    return pf__key_derive(key, hash);
 }
 
 pf_key pf_key_stream(uint64_t seed, const char *environment, uint64_t trial, pf_purpose purpose,
                      uint64_t index)
 {
-    pf_key key = pf_key_text(pf_key_root(seed), environment);
-    key = pf_key_derive(key, trial);
-    key = pf_key_derive(key, (uint64_t)purpose);
-    return pf_key_derive(key, index);
+    pf_key key = pf__key_text(pf_key_root(seed), environment);
+    key = pf__key_derive(key, trial);
+    key = pf__key_derive(key, (uint64_t)purpose);
+    return pf__key_derive(key, index);
 }
 
 void pf_rng_init(pf_rng *rng, pf_key key)
@@ -58,7 +58,7 @@ static uint64_t rotate(uint64_t x, int k)
 }
 
 // xoshiro256++ 1.0 (Blackman, Vigna 2019)
-uint64_t pf_rng_bits(pf_rng *rng)
+uint64_t pf__rng_bits(pf_rng *rng)
 {
     uint64_t *s = rng->s;
     uint64_t result = rotate(s[0] + s[3], 23) + s[0];
@@ -74,7 +74,7 @@ uint64_t pf_rng_bits(pf_rng *rng)
 
 double pf_rng_uniform(pf_rng *rng)
 {
-    return (double)(pf_rng_bits(rng) >> 11) * 0x1p-53;
+    return (double)(pf__rng_bits(rng) >> 11) * 0x1p-53;
 }
 
 uint32_t pf_rng_below(pf_rng *rng, uint32_t n)
@@ -83,7 +83,7 @@ uint32_t pf_rng_below(pf_rng *rng, uint32_t n)
     uint64_t limit = UINT64_MAX - UINT64_MAX % n;
     uint64_t bits;
     do {
-        bits = pf_rng_bits(rng);
+        bits = pf__rng_bits(rng);
     } while (bits >= limit);
     return (uint32_t)(bits % n);
 }

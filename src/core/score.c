@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/score.h"
+#include "score.h"
 
 #include "constants.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 // Four doubles side by side, because compilers do not find this by themselves: the same four
-// partial sums as pf_dot, and so the same bits, whatever the width of the machine's registers.
+// partial sums as pf__dot, and so the same bits, whatever the width of the machine's registers.
 #if defined(__GNUC__)
 typedef double four __attribute__((vector_size(32)));
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -19,7 +19,7 @@ typedef double four __attribute__((vector_size(32)));
 #define HAVE_WIDE
 #endif
 
-double pf_dot(int n, const double *a, const double *b)
+double pf__dot(int n, const double *a, const double *b)
 {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     int i = 0;
@@ -86,7 +86,7 @@ static void dot_four_any(int n, const double *a, const double *b, double *out)
 }
 #endif
 
-void pf_dot_rows(int n, int rows, const double *a, const double *b, double *out)
+void pf__dot_rows(int n, int rows, const double *a, const double *b, double *out)
 {
     int k = 0;
 #if defined(__GNUC__)
@@ -97,12 +97,12 @@ void pf_dot_rows(int n, int rows, const double *a, const double *b, double *out)
     }
 #endif
     for (; k < rows; k++) {
-        out[k] = pf_dot(n, a, b + (size_t)k * (size_t)n);
+        out[k] = pf__dot(n, a, b + (size_t)k * (size_t)n);
     }
 }
 
-void pf_scaled_difference(int rows, int n_chan, const double *x, const double *base,
-                          const double *scale, int scale_rows, double *out)
+void pf__scaled_difference(int rows, int n_chan, const double *x, const double *base,
+                           const double *scale, int scale_rows, double *out)
 {
     for (int r = 0; r < rows; r++) {
         const double *s = scale + (scale_rows > 1 ? (size_t)r * (size_t)n_chan : 0);
@@ -113,25 +113,25 @@ void pf_scaled_difference(int rows, int n_chan, const double *x, const double *b
     }
 }
 
-void pf_whiten(int n, const double *factor, double *x)
+void pf__whiten(int n, const double *factor, double *x)
 {
     // from the last row up, so that what a row needs is still there
     for (int i = n - 1; i >= 0; i--) {
-        x[i] = pf_dot(i + 1, factor + (size_t)i * (size_t)(i + 1) / 2, x);
+        x[i] = pf__dot(i + 1, factor + (size_t)i * (size_t)(i + 1) / 2, x);
     }
 }
 
-double pf_residual_norm(int n, const double *residual)
+double pf__residual_norm(int n, const double *residual)
 {
-    return sqrt(pf_dot(n, residual, residual));
+    return sqrt(pf__dot(n, residual, residual));
 }
 
-pf_match pf_match_norm(double norm)
+pf_match pf__match_norm(double norm)
 {
     return (pf_match){norm, NAN, 1, true, 0, 0};
 }
 
-double pf_coordinate(double coefficient, double centre_nominal, double centre_changed)
+double pf__coordinate(double coefficient, double centre_nominal, double centre_changed)
 {
     return (coefficient - centre_nominal) / (centre_changed - centre_nominal);
 }
@@ -154,7 +154,7 @@ static pf_match match_sums(int n, double energy, double product, double whole)
 
 static void match_one(int n, const double *h, const double *r, pf_match *out)
 {
-    *out = match_sums(n, pf_dot(n, h, h), pf_dot(n, r, h), pf_dot(n, r, r));
+    *out = match_sums(n, pf__dot(n, h, h), pf__dot(n, r, h), pf__dot(n, r, r));
 }
 
 // The three sums of one window: <h,h>, <r,h>, <r,r>.
@@ -216,15 +216,15 @@ static window_sums sum_window_any(int n, const double *response, const double *n
     return sum_window(n, response, nominal, changed, inverse);
 }
 
-bool pf_match_window(int n, const double *response, const double *nominal, const double *changed,
-                     const double *inverse, pf_match *out)
+bool pf__match_window(int n, const double *response, const double *nominal, const double *changed,
+                      const double *inverse, pf_match *out)
 {
     window_sums s = sum_window_any(n, response, nominal, changed, inverse);
     *out = match_sums(n, s.energy, s.product, s.whole);
     return isfinite(s.energy) && isfinite(s.product) && isfinite(s.whole);
 }
 
-size_t pf_match_scratch(int n_targets)
+size_t pf__match_scratch(int n_targets)
 {
     // correlations and their working copy, norms, products and a working copy of those
     return 2 * (size_t)n_targets * (size_t)n_targets + 3 * (size_t)n_targets;
@@ -339,9 +339,9 @@ static void correlate(int t, int n, const double *signatures, const double *resi
     // inner products first, in the lower triangle; four cost no more than one
     for (int i = 0; i < t; i++) {
         int rows = t >= 4 && i < 3 ? 4 : i + 1;
-        pf_dot_rows(n, rows, signatures + (size_t)i * (size_t)n, signatures, corr + i * t);
+        pf__dot_rows(n, rows, signatures + (size_t)i * (size_t)n, signatures, corr + i * t);
     }
-    pf_dot_rows(n, t, residual, signatures, product);
+    pf__dot_rows(n, t, residual, signatures, product);
     for (int i = 0; i < t; i++) {
         norm[i] = sqrt(corr[i * t + i]);
         norm[i] = isfinite(norm[i]) ? norm[i] : 0;
@@ -355,8 +355,8 @@ static void correlate(int t, int n, const double *signatures, const double *resi
     }
 }
 
-void pf_match_targets(int n_targets, int n, const double *signatures, const double *residual,
-                      double *scratch, pf_match *out)
+void pf__match_targets(int n_targets, int n, const double *signatures, const double *residual,
+                       double *scratch, pf_match *out)
 {
     if (n_targets == 1) {
         match_one(n, signatures, residual, out);
@@ -370,10 +370,10 @@ void pf_match_targets(int n_targets, int n, const double *signatures, const doub
         work[i] = corr[i];
     }
     if (invert_factor(t, work)) {
-        match_all(t, n, pf_dot(n, residual, residual), work, norm, product, y, out);
+        match_all(t, n, pf__dot(n, residual, residual), work, norm, product, y, out);
         return;
     }
-    double whole = pf_dot(n, residual, residual);
+    double whole = pf__dot(n, residual, residual);
     for (int j = 0; j < t; j++) {
         if (!(norm[j] > 0)) {
             out[j] = match_nothing();
@@ -396,7 +396,7 @@ static void project_out(int n, int rank, const double *basis, double *v)
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < rank; k++) {
             const double *b = basis + (size_t)k * (size_t)n;
-            double along = pf_dot(n, v, b);
+            double along = pf__dot(n, v, b);
             for (int i = 0; i < n; i++) {
                 v[i] -= along * b[i];
             }
@@ -404,8 +404,8 @@ static void project_out(int n, int rank, const double *basis, double *v)
     }
 }
 
-void pf_match_targets_plain(int n_targets, int n, const double *signatures, const double *residual,
-                            double *scratch, pf_match *out)
+void pf__match_targets_plain(int n_targets, int n, const double *signatures, const double *residual,
+                             double *scratch, pf_match *out)
 {
     double *basis = scratch, *left = scratch + (size_t)n_targets * (size_t)n;
     for (int j = 0; j < n_targets; j++) {
@@ -414,7 +414,7 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
         for (int k = 0; k < n_targets; k++) {
             const double *h = signatures + (size_t)k * (size_t)n;
             double *b = basis + (size_t)rank * (size_t)n;
-            double whole = sqrt(pf_dot(n, h, h));
+            double whole = sqrt(pf__dot(n, h, h));
             if (k == j || !(whole > 0)) {
                 continue;
             }
@@ -422,7 +422,7 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
                 b[i] = h[i];
             }
             project_out(n, rank, basis, b);
-            double size = sqrt(pf_dot(n, b, b));
+            double size = sqrt(pf__dot(n, b, b));
             if (size < sqrt(PF_PIVOT_DEPENDENT) * whole) {
                 continue;
             }
@@ -432,7 +432,7 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
             rank++;
         }
         const double *h = signatures + (size_t)j * (size_t)n;
-        double norm = sqrt(pf_dot(n, h, h));
+        double norm = sqrt(pf__dot(n, h, h));
         if (!(norm > 0)) {
             out[j] = match_nothing();
             continue;
@@ -441,17 +441,17 @@ void pf_match_targets_plain(int n_targets, int n, const double *signatures, cons
             left[i] = h[i];
         }
         project_out(n, rank, basis, left);
-        double size = sqrt(pf_dot(n, left, left));
-        accept(&out[j], pf_dot(n, residual, left) / size, size / norm, norm);
+        double size = sqrt(pf__dot(n, left, left));
+        accept(&out[j], pf__dot(n, residual, left) / size, size / norm, norm);
         // what neither the others nor the rest of this one explain
         double explained = 0, along = size > sqrt(PF_PIVOT_DEPENDENT) * norm
-                                          ? pf_dot(n, residual, left) / size
+                                          ? pf__dot(n, residual, left) / size
                                           : 0;
         for (int k = 0; k < rank; k++) {
-            double part = pf_dot(n, residual, basis + (size_t)k * (size_t)n);
+            double part = pf__dot(n, residual, basis + (size_t)k * (size_t)n);
             explained += part * part;
         }
-        double rest = pf_dot(n, residual, residual) - explained - along * along;
+        double rest = pf__dot(n, residual, residual) - explained - along * along;
         out[j].off = sqrt(rest > 0 ? rest / n : 0);
     }
 }

@@ -1,6 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
+#include "belief.h"
+#include "joint.h"
+#include "kit_layout.h"
+#include "rng.h"
+#include "score.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,8 +43,8 @@ static int most_uses(const pf_kit *k)
 static void lay_out(pf_session *s, layout *l, const pf_kit *k)
 {
     size_t m = (size_t)k->n_mech - 1, grid = (size_t)k->n_grid, probes = (size_t)k->n_probes;
-    size_t targets = (size_t)pf_kit_most_targets(k);
-    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
+    size_t targets = (size_t)pf__kit_most_targets(k);
+    size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
     size_t hypotheses = 1 + (size_t)most_uses(k) * (grid + 1), d = sizeof(double);
     s->belief = take(l, m + 1, d);
     s->odds = take(l, m, d);
@@ -67,7 +72,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     e->predicted = take(l, window, d);
     e->residual = take(l, window, d);
     e->signatures = take(l, targets * window, d);
-    e->scratch = take(l, pf_match_scratch((int)targets), d);
+    e->scratch = take(l, pf__match_scratch((int)targets), d);
     s->new_belief = take(l, m + 1, d);
     s->new_odds = take(l, m, d);
     s->others = take(l, m + 1, d);
@@ -102,11 +107,6 @@ size_t pf_session_size(const pf_kit *kit)
 pf_session_config pf_session_config_default(void)
 {
     return (pf_session_config){NULL, 0, NULL};
-}
-
-pf_rules pf_kit_rules(const pf_kit *kit)
-{
-    return (pf_rules){(pf_stop)kit->stop, kit->field != 0, kit->budget1, kit->budget2};
 }
 
 static pf_status find_method(pf_session *s, const char *id, pf_error *error)
@@ -146,10 +146,10 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->kit = kit;
     s->m = kit->n_mech - 1;
     s->n_grid = kit->n_grid;
-    s->most_targets = pf_kit_most_targets(kit);
-    s->window = pf_kit_most_rows(kit) * kit->n_chan;
+    s->most_targets = pf__kit_most_targets(kit);
+    s->window = pf__kit_most_rows(kit) * kit->n_chan;
     s->seed = config ? config->seed : 0;
-    s->rules = config && config->rules ? *config->rules : pf_kit_rules(kit);
+    s->rules = config && config->rules ? *config->rules : pf_kit_get_info(kit).rules;
     s->joint = s->boundary =
         (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL, (pf_faults)kit->faults};
     lay_out(s, &l, kit);
@@ -180,14 +180,14 @@ void pf_session_reset(pf_session *s)
     s->charge = s->peak = 0;
     s->alarm = false;
     s->alarm_opportunity = -1;
-    pf_rng_init(&s->rng, pf_key_derive(pf_key_root(s->seed), PF_PURPOSE_METHOD));
+    pf_rng_init(&s->rng, pf__key_derive(pf_key_root(s->seed), PF_PURPOSE_METHOD));
     memcpy(s->belief, k->prior, sizeof(double) * (size_t)(s->m + 1));
     if (pf__session_many(s)) {
-        pf_odds_reset(s->m, k->prior, s->odds);
-        pf_odds_belief(s->m, s->odds, s->belief);
+        pf__odds_reset(s->m, k->prior, s->odds);
+        pf__odds_belief(s->m, s->odds, s->belief);
     }
     for (int i = 0; i < s->m; i++) {
-        pf_severity_reset(s->n_grid, s->severity + (size_t)i * (size_t)s->n_grid);
+        pf__severity_reset(s->n_grid, s->severity + (size_t)i * (size_t)s->n_grid);
         s->own_evidence[i] = 0;
         s->beyond[i] = 0;
         s->admitted[i] = 0;
@@ -197,7 +197,7 @@ void pf_session_reset(pf_session *s)
     memset(s->skipped, 0, sizeof(bool) * (size_t)k->n_probes);
     memset(s->implausible, 0, sizeof(int) * (size_t)k->n_probes);
     for (int g = 0; g < s->n_grid; g++) {
-        s->expected[g] = pf_severity_line(k->grid[g], k->g_cal);
+        s->expected[g] = pf__severity_line(k->grid[g], k->g_cal);
     }
     if (s->method->rule == PF_RULE_SCHEDULE) {
         pf__session_make_schedule(s);
@@ -244,9 +244,9 @@ static void finish(pf_session *s, pf_done why)
 void pf__session_boundary(const pf_session *s, pf_joint *joint)
 {
     if (s->method->transport) {
-        pf_joint_transport(joint, s->belief, s->severity);
+        pf__joint_transport(joint, s->belief, s->severity);
     } else {
-        pf_joint_broad(joint, s->belief);
+        pf__joint_broad(joint, s->belief);
     }
 }
 
@@ -343,13 +343,13 @@ static void update_explained(pf_session *s, int probe, int n_targets)
     for (int i = 0; i < n; i++) {
         int t = s->order[i], j = s->next[t].mechanism - 1;
         size_t category = (size_t)s->next[t].category;
-        pf_channel_row own = pf_kit_channel(k, first + t);
+        pf_channel_row own = pf__kit_channel(k, first + t);
         const double *given =
             k->cross + k->probe_cross[probe] + (size_t)t * (size_t)n_targets * bins + category;
-        double ratio = pf_odds_explained_ratio(own.nominal[category], own.changed[category],
-                                               n_targets, t, given, bins, s->target_belief);
-        s->new_odds[j] = pf_odds_update(s->odds[j], ratio);
-        s->target_belief[t] = pf_odds_probability(s->new_odds[j]);
+        double ratio = pf__odds_explained_ratio(own.nominal[category], own.changed[category],
+                                                n_targets, t, given, bins, s->target_belief);
+        s->new_odds[j] = pf__odds_update(s->odds[j], ratio);
+        s->target_belief[t] = pf__odds_probability(s->new_odds[j]);
     }
 }
 
@@ -361,10 +361,10 @@ void pf__session_update_odds(pf_session *s, int probe, int n_targets)
     } else {
         for (int t = 0; t < n_targets; t++) {
             int j = s->next[t].mechanism - 1;
-            s->new_odds[j] = pf_odds_update(s->odds[j], s->next[t].ratio);
+            s->new_odds[j] = pf__odds_update(s->odds[j], s->next[t].ratio);
         }
     }
-    pf_odds_belief(s->m, s->new_odds, s->new_belief);
+    pf__odds_belief(s->m, s->new_odds, s->new_belief);
 }
 
 // Whether some machine of the model could have answered like this: a signature of the usual size,
@@ -378,9 +378,9 @@ static bool plausible(const pf_session *s, int probe, int target, const pf_match
         return true;
     }
     double z =
-        pf_coordinate(match->coefficient, k->centre_nominal[target], k->centre_changed[target]);
+        pf__coordinate(match->coefficient, k->centre_nominal[target], k->centre_changed[target]);
     double slack = PF_AMPLITUDE_SLACK + PF_AMPLITUDE_SIGMAS * k->sigma[target],
-           dead = pf_severity_line(0, k->g_cal);
+           dead = pf__severity_line(0, k->g_cal);
     return match->size >= PF_SIGNATURE_SHARE * k->signature[target] &&
            match->off <= k->off_limit[probe] && z >= -slack && z <= dead + slack;
 }
@@ -406,19 +406,19 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
                            "response: the score of mechanism %d is not finite (values too large)",
                            (int)targets[t]);
         }
-        pf_channel_row row = pf_kit_channel(k, at);
+        pf_channel_row row = pf__kit_channel(k, at);
         out->score = match->score;
         out->plausible = plausible(s, probe, at, match);
         if (!out->plausible) {
             out->usable = false;
             continue;
         }
-        out->category = pf_channel_category(&row, match->score);
+        out->category = pf__channel_category(&row, match->score);
         out->coordinate =
-            pf_coordinate(match->coefficient, k->centre_nominal[at], k->centre_changed[at]);
-        out->gate = pf_gate_open(&row, out->category) || !s->method->gate;
+            pf__coordinate(match->coefficient, k->centre_nominal[at], k->centre_changed[at]);
+        out->gate = pf__gate_open(&row, out->category) || !s->method->gate;
         out->gate = out->gate && isfinite(out->coordinate);
-        out->ratio = pf_channel_ratio(&row, out->category);
+        out->ratio = pf__channel_ratio(&row, out->category);
         if (k->probe_cross[probe] < 0 || pf__session_many(s)) {
             s->ratios[targets[t]] *= out->ratio;
             continue;
@@ -432,7 +432,7 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         pf__session_update_odds(s, probe, n_targets);
     } else {
         memcpy(s->new_belief, s->belief, sizeof(double) * (size_t)(s->m + 1));
-        pf_belief_multiply_all(s->m, s->new_belief, s->ratios);
+        pf__belief_multiply_all(s->m, s->new_belief, s->ratios);
     }
     for (int i = 0; i <= s->m; i++) {
         if (!isfinite(s->new_belief[i])) {
@@ -474,8 +474,8 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
         if (r->gate) {
             const double *expected =
                 k->n_curve > 0 ? k->curve + (size_t)at * (size_t)s->n_grid : s->expected;
-            pf_severity_update(s->n_grid, s->severity + (size_t)j * (size_t)s->n_grid, expected,
-                               r->coordinate, k->sigma[at]);
+            pf__severity_update(s->n_grid, s->severity + (size_t)j * (size_t)s->n_grid, expected,
+                                r->coordinate, k->sigma[at]);
             s->beyond[j] += (r->coordinate - expected[0]) / k->sigma[at];
             s->admitted[j]++;
         }
@@ -621,9 +621,9 @@ static pf_status update_joint(pf_session *s, int n_targets, const int32_t *targe
     next->nominal = s->joint.nominal;
     memcpy(next->mass, s->joint.mass, bytes);
     if (pf__session_many(s)) {
-        pf_joint_update_each(next, n_targets, (const int *)targets, d, temperature);
+        pf__joint_update_each(next, n_targets, (const int *)targets, d, temperature);
     } else {
-        pf_joint_update(next, n_targets, (const int *)targets, d[0], d + 1, temperature);
+        pf__joint_update(next, n_targets, (const int *)targets, d[0], d + 1, temperature);
     }
     if (!proper(next)) {
         return pf_fail(error, PF_ERR_NONFINITE, "response: the joint belief would not be finite");
@@ -640,7 +640,7 @@ static pf_status take_distances(pf_session *s, int probe, pf_error *error)
     int n_targets = pf_kit_probe_targets(s->kit, probe, &targets), n = n_distances(s, n_targets);
     bool seen = silence_unseen(s, probe, n_targets);
     double temperature =
-        pf_temperature(s->distance[0], n - 1, s->distance + 1, s->kit->temperature);
+        pf__temperature(s->distance[0], n - 1, s->distance + 1, s->kit->temperature);
     if (seen && !isfinite(temperature)) {
         return pf_fail(error, PF_ERR_NONFINITE, "response: too far from every prediction");
     }
@@ -837,7 +837,8 @@ const double *pf_session_belief(const pf_session *s)
 
 double pf_session_change(const pf_session *s)
 {
-    return pf__session_many(s) ? pf_odds_change(s->m, s->odds) : pf_belief_change(s->m, s->belief);
+    return pf__session_many(s) ? pf__odds_change(s->m, s->odds)
+                               : pf__belief_change(s->m, s->belief);
 }
 
 const double *pf_session_severity(const pf_session *s)

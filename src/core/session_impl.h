@@ -6,10 +6,9 @@
 #include "constants.h"
 #include "evidence.h"
 
-#include "preflight/odds.h"
-#include "preflight/recovery.h"
+#include "belief.h"
+#include "joint.h"
 #include "preflight/session.h"
-#include "preflight/severity.h"
 
 struct pf_session {
     const pf_kit *kit;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/kit.h"
+#include "sha256.h"
 
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void digest_block(uint32_t state[8], const uint8_t block[64])
     }
 }
 
-void pf_sha256_init(pf_sha256 *sha)
+void pf__sha256_init(pf_sha256 *sha)
 {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -58,7 +58,7 @@ void pf_sha256_init(pf_sha256 *sha)
     sha->bytes = 0;
 }
 
-void pf_sha256_update(pf_sha256 *sha, const void *data, size_t bytes)
+void pf__sha256_update(pf_sha256 *sha, const void *data, size_t bytes)
 {
     const uint8_t *p = data;
     size_t filled = (size_t)(sha->bytes % 64);
@@ -76,7 +76,7 @@ void pf_sha256_update(pf_sha256 *sha, const void *data, size_t bytes)
     }
 }
 
-void pf_sha256_final(const pf_sha256 *sha, uint8_t digest[32])
+void pf__sha256_final(const pf_sha256 *sha, uint8_t digest[32])
 {
     pf_sha256 last = *sha;
     uint8_t pad[72] = {0x80};
@@ -85,13 +85,13 @@ void pf_sha256_final(const pf_sha256 *sha, uint8_t digest[32])
     for (int i = 0; i < 8; i++) {
         pad[zeros + (size_t)i] = (uint8_t)(sha->bytes * 8 >> (56 - 8 * i));
     }
-    pf_sha256_update(&last, pad, zeros + 8);
+    pf__sha256_update(&last, pad, zeros + 8);
     for (int i = 0; i < 32; i++) {
         digest[i] = (uint8_t)(last.h[i / 4] >> (24 - 8 * (i % 4)));
     }
 }
 
-void pf_sha256_text(const uint8_t digest[32], char text[65])
+void pf__sha256_text(const uint8_t digest[32], char text[65])
 {
     for (int i = 0; i < 32; i++) {
         text[2 * i] = "0123456789abcdef"[digest[i] >> 4];
@@ -100,12 +100,12 @@ void pf_sha256_text(const uint8_t digest[32], char text[65])
     text[64] = 0;
 }
 
-void pf_sha256_of(const void *data, size_t bytes, char text[65])
+void pf__sha256_of(const void *data, size_t bytes, char text[65])
 {
     pf_sha256 sha;
     uint8_t digest[32];
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, data, bytes);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, text);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, data, bytes);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, text);
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "core/rng.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,9 +16,9 @@ static pf_key group_key(const pf_design_job *job, int n, const int *group, int s
 {
     pf_key key = pf__design_key(job, 1000, PF_STREAM_DRAW);
     for (int i = 0; i < n; i++) {
-        key = pf_key_derive(key, (uint64_t)group[i]);
+        key = pf__key_derive(key, (uint64_t)group[i]);
     }
-    return pf_key_derive(key, 100000 + (uint64_t)start);
+    return pf__key_derive(key, 100000 + (uint64_t)start);
 }
 
 // Where a start begins. Drawn within bounds on outputs, one mechanism after the other, none has

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "core/score.h"
 
 #include "calibrate/fit.h"
 #include "core/constants.h"
@@ -146,8 +147,8 @@ static pf_status run_prediction(void *self, int worker, size_t item, pf_error *e
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) {
             gram[i * n + k] = gram[k * n + i] =
-                pf_dot(window, own->signatures + (size_t)i * (size_t)window,
-                       own->signatures + (size_t)k * (size_t)window);
+                pf__dot(window, own->signatures + (size_t)i * (size_t)window,
+                        own->signatures + (size_t)k * (size_t)window);
         }
     }
     pf__study_covariance(

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "core/score.h"
 
 #include <math.h>
 #include <string.h>
@@ -108,7 +109,7 @@ static pf_status project(void *self, int worker, size_t item, pf_error *error)
     const double *h = column_signature(x, item / columns, item % columns);
     double *out = x->projection + item * (size_t)job->n_residuals;
     for (int e = 0; e < job->n_residuals; e++) {
-        out[e] = pf_dot(x->window, h, job->residuals + (size_t)e * whole);
+        out[e] = pf__dot(x->window, h, job->residuals + (size_t)e * whole);
     }
     return PF_OK;
 }
@@ -131,8 +132,8 @@ static pf_status multiply(void *self, int worker, size_t item, pf_error *error)
             plain += a[d] * b[d] * job->variance[d];
         }
         const double *pb = x->projection + (start * (size_t)n + k) * (size_t)e_n;
-        double full = pf_dot(e_n, pa, pb) / job->freedom;
-        x->s->gram[item * (size_t)n + k] = pf_dot(x->window, a, b);
+        double full = pf__dot(e_n, pa, pb) / job->freedom;
+        x->s->gram[item * (size_t)n + k] = pf__dot(x->window, a, b);
         x->s->noise[item * (size_t)n + k] = (1 - job->shrink) * full + job->shrink * plain;
     }
     return PF_OK;

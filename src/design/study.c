@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "core/score.h"
 
 #include <math.h>
 #include <string.h>
@@ -360,14 +361,15 @@ void pf__study_covariance(const pf_design_job *job, int n, int window, const dou
     for (int i = 0; i < n; i++) {
         for (int e = 0; e < e_n; e++) {
             projections[(size_t)i * (size_t)e_n + (size_t)e] =
-                pf_dot(window, signatures + (size_t)i * size, job->residuals + (size_t)e * whole);
+                pf__dot(window, signatures + (size_t)i * size, job->residuals + (size_t)e * whole);
         }
     }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) {
-            noise[i * n + k] = noise[k * n + i] = pf_dot(e_n, projections + (size_t)i * (size_t)e_n,
-                                                         projections + (size_t)k * (size_t)e_n) /
-                                                  job->freedom;
+            noise[i * n + k] = noise[k * n + i] =
+                pf__dot(e_n, projections + (size_t)i * (size_t)e_n,
+                        projections + (size_t)k * (size_t)e_n) /
+                job->freedom;
         }
     }
 }

@@ -3,7 +3,7 @@
 #ifndef PF_PARALLEL_H
 #define PF_PARALLEL_H
 
-#include "preflight/effort.h"
+#include "preflight/base.h"
 
 // Runs item 0..n-1 on that many threads. Each item writes to its own slot, so the result does not
 // depend on their number. worker is 0..workers-1: whoever keeps memory per worker asks pf_threads

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "member.h"
+#include "core/rng.h"
 
 #include "host/clock.h"
 #include "model/kernels/loops.h"
@@ -17,8 +18,8 @@ enum { STREAM_INIT = 1, STREAM_BOOTSTRAP = 2, STREAM_ORDER = 3 };
 
 static pf_key member_key(const pf_train_settings *s, int member, int stream)
 {
-    pf_key key = pf_key_derive(pf_key_text(pf_key_root(s->seed), "member"), (uint64_t)member);
-    return pf_key_derive(key, (uint64_t)stream);
+    pf_key key = pf__key_derive(pf__key_text(pf_key_root(s->seed), "member"), (uint64_t)member);
+    return pf__key_derive(key, (uint64_t)stream);
 }
 
 void pf_member_init(pf_member *m, const pf_train_settings *s, const pf_net *net)
@@ -43,7 +44,7 @@ static void draw_order(const pf_member *m, const pf_train_settings *s, int n, in
     for (int i = 0; i < n; i++) {
         order[i] = (int)pf_rng_below(&rng, (uint32_t)n);
     }
-    pf_rng_init(&rng, pf_key_derive(member_key(s, m->index, STREAM_ORDER), (uint64_t)m->epoch));
+    pf_rng_init(&rng, pf__key_derive(member_key(s, m->index, STREAM_ORDER), (uint64_t)m->epoch));
     for (int i = n - 1; i > 0; i--) {
         int k = (int)pf_rng_below(&rng, (uint32_t)i + 1), kept = order[i];
         order[i] = order[k];

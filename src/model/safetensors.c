@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "safetensors.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "host/text.h"
@@ -91,19 +92,19 @@ void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_
 {
     pf_sha256 sha;
     uint8_t digest[32];
-    pf_sha256_init(&sha);
+    pf__sha256_init(&sha);
     for (const pf_meta *m = next_meta(n_meta, meta, NULL); m; m = next_meta(n_meta, meta, m->key)) {
         if (strcmp(m->key, PF_CONTENTS) != 0) {
-            pf_sha256_update(&sha, m->key, strlen(m->key) + 1);
-            pf_sha256_update(&sha, m->value, strlen(m->value) + 1);
+            pf__sha256_update(&sha, m->key, strlen(m->key) + 1);
+            pf__sha256_update(&sha, m->value, strlen(m->value) + 1);
         }
     }
     for (int i = 0; i < n_tensors; i++) {
-        pf_sha256_update(&sha, tensors[i].name, strlen(tensors[i].name) + 1);
-        pf_sha256_update(&sha, tensors[i].data, pf__tensor_bytes(&tensors[i]));
+        pf__sha256_update(&sha, tensors[i].name, strlen(tensors[i].name) + 1);
+        pf__sha256_update(&sha, tensors[i].data, pf__tensor_bytes(&tensors[i]));
     }
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, sha256);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, sha256);
 }
 
 // --- writing
@@ -276,7 +277,7 @@ pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta
         status = pf_file_write(path, bytes, n, error);
     }
     if (status == PF_OK && sha256) {
-        pf_sha256_of(bytes, n, sha256);
+        pf__sha256_of(bytes, n, sha256);
     }
     free(bytes);
     return status;
@@ -572,7 +573,7 @@ static pf_status file_take(pf_safetensors *file, json_t *header, uint8_t *bytes,
     file->memory = memory;
     file->tensors = (pf_tensor *)(memory + 1);
     file->meta = (pf_meta *)(file->tensors + n_tensors);
-    pf_sha256_of(bytes, n, file->sha256);
+    pf__sha256_of(bytes, n, file->sha256);
     // a header that was not padded leaves the numbers askew: move them over its end
     size_t start = 8 + n_header;
     size_t n_data = n - start;

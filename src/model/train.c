@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // flock
 #include "host/clock.h"
+#include "core/sha256.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include "member.h"
@@ -95,12 +96,12 @@ static void take_fingerprint(training *t, const char *settings, const char *data
     pf_sha256 sha;
     uint8_t digest[32];
     const char *const parts[] = {PF_VERSION, settings, data, pf_numeric_library()};
-    pf_sha256_init(&sha);
+    pf__sha256_init(&sha);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        pf_sha256_update(&sha, parts[i], strlen(parts[i]) + 1);
+        pf__sha256_update(&sha, parts[i], strlen(parts[i]) + 1);
     }
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, t->fingerprint);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, t->fingerprint);
 }
 
 static void tell(const training *t, const pf_member *m, int epoch, bool restored)

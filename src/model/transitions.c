@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "transitions.h"
+#include "core/rng.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "host/parallel.h"
@@ -170,16 +172,16 @@ static pf_status check_digest(pf_transitions *d, pf_error *error)
     const uint8_t *stored = d->bytes + d->layout.digest;
     uint8_t digest[PF_TRANSITIONS_DIGEST];
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, d->bytes, (size_t)d->layout.digest);
-    pf_sha256_final(&sha, digest);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, d->bytes, (size_t)d->layout.digest);
+    pf__sha256_final(&sha, digest);
     if (memcmp(digest, stored, sizeof digest) != 0) {
         return pf_fail(error, PF_ERR_CHECKSUM,
                        "%s: is damaged (checksum differs); copy it or make it again", d->path);
     }
-    pf_sha256_update(&sha, stored, sizeof digest);
-    pf_sha256_final(&sha, digest);
-    pf_sha256_text(digest, d->info.sha256);
+    pf__sha256_update(&sha, stored, sizeof digest);
+    pf__sha256_final(&sha, digest);
+    pf__sha256_text(digest, d->info.sha256);
     return PF_OK;
 }
 
@@ -450,7 +452,7 @@ static void draw_commands(const maker *k, pf_key key, int steps, float *command)
     double phi = k->settings->correlation, fresh = sqrt(1 - phi * phi);
     double u[PF_MECH_MAX];
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(key, STREAM_COMMAND));
+    pf_rng_init(&rng, pf__key_derive(key, STREAM_COMMAND));
     bool single = pf_rng_uniform(&rng) < k->settings->single;
     int only = single ? (int)pf_rng_below(&rng, (uint32_t)n_mech) : -1;
     for (int r = 0; r < steps; r++) {
@@ -643,9 +645,9 @@ static pf_status start(maker *k, pf_plant *plant, const pf_effort *effort, pf_er
 static pf_status finish(const maker *k, const char *path, pf_error *error)
 {
     pf_sha256 sha;
-    pf_sha256_init(&sha);
-    pf_sha256_update(&sha, k->bytes, (size_t)k->layout.digest);
-    pf_sha256_final(&sha, k->bytes + k->layout.digest);
+    pf__sha256_init(&sha);
+    pf__sha256_update(&sha, k->bytes, (size_t)k->layout.digest);
+    pf__sha256_final(&sha, k->bytes + k->layout.digest);
     return pf_file_write(path, k->bytes, (size_t)k->layout.size, error);
 }
 

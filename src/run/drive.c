@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "core/kit_layout.h"
 
 #include "host/arena.h"
 
@@ -21,7 +22,7 @@ static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
     bool recordings = k->n_response > 0;
     if (!recordings && (!predictor || !predictor->predict)) {
         return pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
-                       pf_kit_starts_from_channels(k) ? "model" : "twin");
+                       pf__kit_starts_from_channels(k) ? "model" : "twin");
     }
     pf_answer answer = {0};
     pf_status status = machine->answer(machine->self, ask->probe, key, &answer, error);
@@ -92,7 +93,7 @@ static pf_status check_fits(const pf_kit *k, const pf_check_config *config, bool
                             pf_error *error)
 {
     const pf_plant_info *machine = pf_plant_get_info(config->machine);
-    bool twin = k->n_response == 0 && !pf_kit_starts_from_channels(k);
+    bool twin = k->n_response == 0 && !pf__kit_starts_from_channels(k);
     pf_status status = own || (twin && !config->twin) ? pf_kit_fits_twin(k, machine, error)
                                                       : pf_kit_fits_machine(k, machine, error);
     return status == PF_OK && twin && config->twin
@@ -109,7 +110,7 @@ static pf_status take_memory(pf_check *c, const pf_kit *k, const pf_check_config
     void *memory = pf_arena_take(&c->arena, bytes, 1);
     double *gains = pf_arena_take(&c->arena, (size_t)k->n_mech, d);
     c->rig.start = pf_arena_take(&c->arena, (size_t)n_state + 1, d);
-    c->rig.response = pf_arena_take(&c->arena, (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan, d);
+    c->rig.response = pf_arena_take(&c->arena, (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan, d);
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
     }

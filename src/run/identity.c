@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "core/kit_layout.h"
 
 #include <string.h>
 
@@ -8,7 +9,7 @@ pf_status pf_kit_fits_machine(const pf_kit *kit, const pf_plant_info *info, pf_e
 {
     bool recordings = kit->n_response > 0;
     bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
-                (recordings || pf_kit_starts_from_channels(kit) || info->n_state == kit->n_state);
+                (recordings || pf__kit_starts_from_channels(kit) || info->n_state == kit->n_state);
     for (int j = 0; same && j < kit->n_mech; j++) {
         same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
     }

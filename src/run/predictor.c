@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "core/kit_layout.h"
 
 #include "host/arena.h"
 
@@ -233,9 +234,9 @@ pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_pla
         return PF_OK;
     }
     pf_status status = model ? pf_kit_fits_model(kit, model, error) : PF_OK;
-    if (!model && (!twin || pf_kit_starts_from_channels(kit))) {
+    if (!model && (!twin || pf__kit_starts_from_channels(kit))) {
         status = pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
-                         pf_kit_starts_from_channels(kit) ? "model" : "twin");
+                         pf__kit_starts_from_channels(kit) ? "model" : "twin");
     }
     if (status != PF_OK) {
         return status;

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
 
 #include <math.h>
 
@@ -11,7 +13,7 @@ void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double s
                        const double *scale, double *output)
 {
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(key, STREAM_OBSERVER));
+    pf_rng_init(&rng, pf__key_derive(key, STREAM_OBSERVER));
     for (int r = 0; r < rows; r++) {
         for (int c = 0; c < info->n_chan; c++) {
             if (info->channels[c].noise_sd == 0) {
@@ -58,7 +60,7 @@ static void disturb_start(const pf_rig *rig, pf_key key)
     if (rig->own_noise) {
         return;
     }
-    pf_rng_init(&rng, pf_key_derive(key, STREAM_START));
+    pf_rng_init(&rng, pf__key_derive(key, STREAM_START));
     for (int c = 0; c < info->n_chan; c++) {
         double sd = info->channels[c].noise_sd;
         sd = sd == 0 ? rig->kit->return_scale[c] : sd;
@@ -74,7 +76,7 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     roll.gains = rig->gains;
     roll.rows = pf_kit_probe_rows(k, probe);
     roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
-    bool channels = pf_kit_starts_from_channels(k);
+    bool channels = pf__kit_starts_from_channels(k);
     pf_trace trace = {.start = channels ? NULL : rig->start,
                       .initial = channels ? rig->start : NULL,
                       .output = rig->response};

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
+#include "core/kit_layout.h"
+#include "core/certificate.h"
 
 #include "host/arena.h"
-#include "preflight/recovery.h"
+#include "core/joint.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +114,7 @@ static int policy_of(const pf_flight *f, const pf_attempt *a)
 static double distance(const pf_flight *f, int task, const double *a, const double *b)
 {
     const pf_kit *k = f->kit;
-    return pf_tracking_distance(pf_kit_task_rows(k, task), k->n_chan, k->return_scale, a, b);
+    return pf__tracking_distance(pf_kit_task_rows(k, task), k->n_chan, k->return_scale, a, b);
 }
 
 static pf_status open_reference(pf_flight *f, int task, pf_error *error)
@@ -155,7 +157,7 @@ static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf
     }
     for (int i = 0; i < rows * k->n_mech && a->corrections; i++) {
         int j = i % k->n_mech;
-        f->sent[i] = pf_corrected_command(command[i], a->corrections[j], k->lo[j], k->hi[j]);
+        f->sent[i] = pf__corrected_command(command[i], a->corrections[j], k->lo[j], k->hi[j]);
     }
     pf_roll roll = pf_roll_default();
     roll.start = f->start;
@@ -167,7 +169,7 @@ static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf
     status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
     flown->nte =
         distance(f, a->task, f->flown, f->tasks[a->task].output) / f->tasks[a->task].energy;
-    flown->ret = pf_return(flown->nte);
+    flown->ret = pf__return(flown->nte);
     return status;
 }
 
@@ -205,7 +207,7 @@ static pf_status fly_closed(pf_flight *f, const pf_attempt *a, int policy, pf_fl
     } else if (status == PF_OK) {
         flown->regret = r->score - score;
         flown->nte = fmax(flown->regret, 0) / loop->norm;
-        flown->ret = pf_return(flown->nte);
+        flown->ret = pf__return(flown->nte);
     }
     return status;
 }

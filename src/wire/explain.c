@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.h"
+#include "core/kit_layout.h"
 
-#include "preflight/recovery.h"
+#include "core/joint.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -112,7 +113,7 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
         pf_text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(k, targets[t]));
         add_percent(out, moments.changed);
         pf_text_addf(out, ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
-                     moments.mean, lo, hi, pf_correction(&moments));
+                     moments.mean, lo, hi, pf__correction(&moments));
     }
 }
 

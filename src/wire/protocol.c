@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol.h"
+#include "core/kit_layout.h"
 
 #include "preflight/run.h"
 #include "settings/config.h"
@@ -47,14 +48,14 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_k
     if (!d) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
-    pf_status status = pf_kit_load(&d->kit, kit, n_kit, error);
+    pf_status status = pf__kit_read(&d->kit, kit, n_kit, error);
     if (status != PF_OK) {
         pf_protocol_destroy(d);
         return status;
     }
     const pf_kit *k = &d->kit;
-    size_t window = (size_t)pf_kit_most_rows(k) * (size_t)k->n_chan;
-    size_t targets = (size_t)pf_kit_most_targets(k), bytes = pf_session_size(k);
+    size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
+    size_t targets = (size_t)pf__kit_most_targets(k), bytes = pf_session_size(k);
     d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     d->response = calloc(window, sizeof(double));
     d->given.nominal = calloc(window, sizeof(double));
@@ -295,8 +296,8 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
     }
     if (!state && !own) {
         return refuse(r, "missing-prediction", "state: give %s, or nominal and fault predictions",
-                      pf_kit_starts_from_channels(k) ? "the channels before the first command"
-                                                     : "the saved start state");
+                      pf__kit_starts_from_channels(k) ? "the channels before the first command"
+                                                      : "the saved start state");
     }
     if (state && !read_list(state, "state", k->n_state, d->state, r)) {
         return false;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.h"
+#include "core/kit_layout.h"
 #include "journal.h"
 #include "protocol.h"
 

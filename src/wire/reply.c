@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reply.h"
+#include "core/belief.h"
+#include "core/kit_layout.h"
+#include "core/method.h"
+#include "core/sha256.h"
 
 #include "preflight/run.h"
 
@@ -39,7 +43,7 @@ static void add_numbers(pf_text *out, const char *key, int n, const double *valu
 void pf_reply_hello(pf_text *out, const pf_kit *kit)
 {
     char sha[65];
-    pf_sha256_text(kit->sha256, sha);
+    pf__sha256_text(kit->sha256, sha);
     add_int(out, "protocol", 1);
     add_string(out, "preflight", PF_VERSION);
     add_string(out, "kit", sha);
@@ -59,9 +63,9 @@ void pf_reply_hello(pf_text *out, const pf_kit *kit)
     }
     pf_text_add(out, "]");
     pf_json_key(out, "window");
-    pf_text_addf(out, "[%d,%d]", pf_kit_most_rows(kit), (int)kit->n_chan);
+    pf_text_addf(out, "[%d,%d]", pf__kit_most_rows(kit), (int)kit->n_chan);
     add_int(out, "state_size", kit->n_state);
-    add_string(out, "faults", pf_faults_name((pf_faults)kit->faults));
+    add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
     add_bool(out, "sensed_start", kit->sensed_start);
 }
 
@@ -282,7 +286,7 @@ static size_t variant_row(const pf_kit *k, int target)
 
 static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
 {
-    pf_channel_row row = pf_kit_channel(k, t);
+    pf_channel_row row = pf__kit_channel(k, t);
     pf_json_comma(out);
     pf_text_add(out, "{");
     add_int(out, "mechanism", k->target_mech[t]);
@@ -359,9 +363,9 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
         }
         pf_text_add(out, "]");
     }
-    if (pf_kit_whiten(k, q)) {
+    if (pf__kit_whiten(k, q)) {
         pf_json_key(out, "weight");
-        add_weight(out, pf_kit_whiten(k, q), rows * k->n_chan);
+        add_weight(out, pf__kit_whiten(k, q), rows * k->n_chan);
     }
     if (k->n_response > 0) {
         pf_json_key(out, "nominal_response");
@@ -427,7 +431,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_string(out, "stop", k->stop == PF_STOP_BREAK ? "break" : "latch");
     add_bool(out, "require_probe", k->field);
     add_number(out, "sensor_noise", k->sensor_noise);
-    add_string(out, "faults", pf_faults_name((pf_faults)k->faults));
+    add_string(out, "faults", pf__faults_name((pf_faults)k->faults));
     add_bool(out, "sensed_start", k->sensed_start);
     add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
@@ -435,7 +439,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
 void pf_reply_kit(pf_text *out, const pf_kit *k)
 {
     char sha[65];
-    pf_sha256_text(k->sha256, sha);
+    pf__sha256_text(k->sha256, sha);
     pf_text_add(out, "{");
     add_string(out, "format", "preflight-kit");
     add_int(out, "version", PF_KIT_VERSION);
@@ -446,7 +450,7 @@ void pf_reply_kit(pf_text *out, const pf_kit *k)
     if (pf_kit_get_string(k, PF_KIT_MODEL)[0]) {
         add_string(out, "model", pf_kit_get_string(k, PF_KIT_MODEL));
     }
-    add_string(out, "statistic", pf_statistic_name((pf_statistic)k->statistic));
+    add_string(out, "statistic", pf__statistic_name((pf_statistic)k->statistic));
     add_int(out, "state_size", k->n_state);
     add_machine(out, k);
     add_numbers(out, "grid", k->n_grid, k->grid);

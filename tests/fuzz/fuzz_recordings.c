@@ -3,6 +3,7 @@
 
 // A calibration on any bytes as recordings: refused in one line, or a kit that loads.
 #include "calibrate/recordings.h"
+#include "core/kit_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     }
     pf_kit kit;
-    if (status == PF_OK && pf_kit_load(&kit, bytes, n_bytes, &error) != PF_OK) {
+    if (status == PF_OK && pf__kit_read(&kit, bytes, n_bytes, &error) != PF_OK) {
         abort();
     }
     free(bytes);

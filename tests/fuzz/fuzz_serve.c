@@ -4,6 +4,7 @@
 // The serve line: the input is a conversation, one request per line, on a fresh session of the
 // small attitude kit.
 #include "../attitude_kit.h"
+#include "core/kit_layout.h"
 #include "wire/protocol.h"
 #include "preflight/run.h"
 

@@ -4,6 +4,7 @@
 // The reader of transitions on any bytes, as they are and with a right checksum: refused in one
 // line, or every episode can be read.
 #include "preflight/kit.h"
+#include "core/sha256.h"
 #include "model/transitions.h"
 
 #include <math.h>
@@ -66,9 +67,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     run(bytes, size);
     if (size > PF_TRANSITIONS_DIGEST) {
         pf_sha256 sha;
-        pf_sha256_init(&sha);
-        pf_sha256_update(&sha, bytes, size - PF_TRANSITIONS_DIGEST);
-        pf_sha256_final(&sha, bytes + size - PF_TRANSITIONS_DIGEST);
+        pf__sha256_init(&sha);
+        pf__sha256_update(&sha, bytes, size - PF_TRANSITIONS_DIGEST);
+        pf__sha256_final(&sha, bytes + size - PF_TRANSITIONS_DIGEST);
         run(bytes, size);
     }
     free(bytes);

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz_kit.h"
+#include "core/kit_layout.h"
+#include "core/rng.h"
 
 #include "wire/reply.h"
 #include "preflight/session.h"
@@ -34,7 +36,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     (void)error;
     int rows = pf_kit_probe_rows(k, h->probe);
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(pf_key_root((uint64_t)h->mechanism), (uint64_t)h->probe));
+    pf_rng_init(&rng, pf__key_derive(pf_key_root((uint64_t)h->mechanism), (uint64_t)h->probe));
     for (int i = 0; i < rows * k->n_chan; i++) {
         double others = h->others ? 1 - h->others[k->n_mech - 1] : 0;
         response[i] = (h->mechanism > 0 ? (1 - h->gain) * pf_rng_normal(&rng) : 0) + others;
@@ -119,7 +121,7 @@ static void check_json(const pf_kit *kit)
 static void run_kit(const pf_kit *kit, uint64_t seed)
 {
     size_t size = pf_session_size(kit);
-    size_t window = (size_t)pf_kit_most_rows(kit) * (size_t)kit->n_chan;
+    size_t window = (size_t)pf__kit_most_rows(kit) * (size_t)kit->n_chan;
     check_json(kit);
     demand(size > 0);
     if (size > SESSION_MAX) {
@@ -142,11 +144,11 @@ static void run_kit(const pf_kit *kit, uint64_t seed)
 // What was loaded can be saved and loaded again. The file may have had sections that are not known.
 static void check_again(const pf_kit *kit)
 {
-    size_t n = pf_kit_size(kit);
+    size_t n = pf__kit_image_size(kit);
     void *again = malloc(n);
     pf_kit copy;
-    demand(again && pf_kit_save(kit, again, n, NULL) == PF_OK);
-    demand(pf_kit_load(&copy, again, n, NULL) == PF_OK && pf_kit_size(&copy) == n);
+    demand(again && pf__kit_save(kit, again, n, NULL) == PF_OK);
+    demand(pf__kit_read(&copy, again, n, NULL) == PF_OK && pf__kit_image_size(&copy) == n);
     free(again);
 }
 
@@ -161,7 +163,7 @@ void fuzz_kit_run(const uint8_t *bytes, size_t n)
     }
     pf_kit kit;
     pf_error error = {PF_OK, ""};
-    pf_status status = pf_kit_load(&kit, image, n, &error);
+    pf_status status = pf__kit_read(&kit, image, n, &error);
     if (status == PF_OK) {
         check_again(&kit);
         run_kit(&kit, n + kit.sha256[0]);

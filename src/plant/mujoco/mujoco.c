@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "mujoco_load.h"
+#include "core/rng.h"
 
 #include <math.h>
 #include <mujoco/mjbatch.h>
@@ -45,7 +46,7 @@ static void clear_warnings(mjData *d)
 static void draw_start(const pf_mujoco_system *s, const pf_roll *roll, mjData *d)
 {
     pf_rng rng;
-    pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_RESET));
+    pf_rng_init(&rng, pf__key_derive(roll->key, STREAM_RESET));
     for (int i = 0; i < s->nq; i++) {
         d->qpos[i] += s->reset_qpos * (2 * pf_rng_uniform(&rng) - 1);
     }

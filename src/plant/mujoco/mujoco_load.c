@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "mujoco_load.h"
+#include "core/sha256.h"
 
 #include "host/file.h"
 #include "preflight/kit.h"
@@ -74,7 +75,7 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
     pf_status status = pf_file_read(path, 1 << 24, &data, &size, error);
     if (status == PF_OK) {
         char text[65];
-        pf_sha256_of(data, size, text);
+        pf__sha256_of(data, size, text);
         free(data);
         if (strncmp(text, m->system->known, strlen(m->system->known)) == 0) {
             snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),

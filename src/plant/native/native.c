@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "native.h"
+#include "core/rng.h"
 
 #include <math.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static void begin(run *s)
     if (roll->start) {
         memcpy(s->x, roll->start, sizeof(double) * n_state);
     } else {
-        pf_rng_init(&rng, pf_key_derive(roll->key, STREAM_RESET));
+        pf_rng_init(&rng, pf__key_derive(roll->key, STREAM_RESET));
         c->reset(s->x, roll->mean_reset ? NULL : &rng);
     }
     if (roll->policy >= 0 && c->loops->start) {
@@ -128,8 +129,8 @@ static void begin(run *s)
     if (trace->initial) {
         pf__native_output(c, s->knob, s->x, s->u, s->gains, s->w, trace->initial);
     }
-    pf_rng_init(&s->wind, pf_key_derive(roll->key, STREAM_WIND));
-    pf_rng_init(&s->noise, pf_key_derive(roll->key, STREAM_NOISE));
+    pf_rng_init(&s->wind, pf__key_derive(roll->key, STREAM_WIND));
+    pf_rng_init(&s->noise, pf__key_derive(roll->key, STREAM_NOISE));
 }
 
 // The command of a row: what was given, or what the corrected policy makes of the state.

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_CERTIFICATE_H
+#define PF_CERTIFICATE_H
+
+#include "preflight/session.h"
+
+// Return of a task (Eq. task_return): exp(-min(tracking_error, 10)).
+double pf__return(double tracking_error);
+
+// Sum of squared differences of two trajectories (rows x n_chan), each channel divided by its
+// scale: numerator and denominator of the normalised tracking error.
+double pf__tracking_distance(int rows, int n_chan, const double *scale, const double *a,
+                             const double *b);
+
+// NTE from a table over delivered shares, linear between the points and constant beyond the ends.
+double pf__tracking_error_at(int n, const double *shares, const double *tracking_error,
+                             double share);
+
+// Predictive mean and variance of a task's return, and the bound they support.
+typedef struct pf_prediction {
+    double mean;
+    double variance;
+    double lower; // L (Eq. cantelli_certificate)
+} pf_prediction;
+
+// L = mean - sqrt((1 - alpha)/alpha * variance).
+double pf__cantelli(double mean, double variance, double alpha);
+
+// Mean, variance (Eq. appendix_posterior_predictive_mean and _variance) and bound of n_members x
+// n returns with hypothesis probabilities p (n, sum 1), members equally likely.
+pf_prediction pf__predict_return(int n_members, int n, const double *p, const double *returns,
+                                 double alpha);
+
+// The same for a return that is the product of n_factors independent ones: p is n_factors x n (each
+// row sums to 1), returns n_members x n_factors x n.
+pf_prediction pf__predict_product(int n_members, int n_factors, int n, const double *p,
+                                  const double *returns, double alpha);
+
+// What a task returns under hypotheses about the mechanisms it uses.
+typedef struct pf_task_model {
+    void *self;
+    int n_members, n_uses;
+    const int32_t *uses; // mechanisms
+    // Returns of a member with one use at each of n gains and the other uses healthy; use -1 (then
+    // n is 1): nothing changed. With several faults: the factor of that use by itself.
+    pf_status (*returns)(void *self, int member, int use, int n, const double *gains,
+                         double *returns, pf_error *error);
+} pf_task_model;
+
+// The predicted return of a task under a joint belief. Hypotheses are "none of its mechanisms
+// changed", then each of them at each gain of the grid; with several faults each use has its own
+// hypotheses and the return is a product. p has 1 + n_uses (1 + n_grid) numbers, returns n_members
+// times as many: work space.
+pf_status pf__predict_task(const pf_task_model *task, const pf_joint *joint, double alpha,
+                           double *p, double *returns, pf_prediction *prediction, pf_error *error);
+
+// The deployment rule (Eq. deployment_rule), with the rule that an unprobed mechanism blocks. Any
+// value that is not finite is a no-go.
+pf_decision pf__decide(double lower, double j_min, bool probed, pf_why *why);
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_KIT_LAYOUT_H
+#define PF_KIT_LAYOUT_H
+
+#include "belief.h"
+#include "preflight/kit.h"
+
+// What a kit is made of. Core, the building of kits and the writer of their JSON see it; everybody
+// else asks preflight/kit.h.
+
+// File layout, all little-endian: 8 bytes magic, u32 version, u32 number of sections, u64 bytes of
+// the whole file, the table of sections (pf_kit_section each), then the sections one after the
+// other, each padded to 8 bytes, then the SHA-256 of everything before it. Two sections are the
+// dimensions (i32, in the order of PF_KIT_DIMS) and the scalars (f64, PF_KIT_SCALARS), the others
+// the arrays of PF_KIT_ARRAYS; an array without elements has none. So new fields need no new
+// version: dimensions and scalars are added at the end, where a file that lacks them counts as 0
+// and a file with more of them is refused unless they are 0; arrays get a new id, and a section
+// whose id is not known is passed over if it is marked optional, else refused.
+#define PF_KIT_MAGIC "PFLTKIT"
+#define PF_KIT_VERSION 2
+
+// One row of the table of sections.
+typedef struct pf_kit_section {
+    uint32_t id;
+    uint16_t element; // bytes of one element
+    uint16_t flags;   // PF_KIT_OPTIONAL
+    uint64_t offset;  // from the start of the file
+    uint64_t count;   // elements
+} pf_kit_section;
+
+enum { PF_KIT_OPTIONAL = 1, PF_KIT_HEAD_BYTES = 24, PF_KIT_SECTION_BYTES = 24 };
+enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in PF_KIT_ARRAYS
+
+#define PF_KIT_DIMS(X)                                                                             \
+    X(n_mech)  /* mechanisms: 0 current, 1..m candidates */                                        \
+    X(n_chan)  /* observed channels */                                                             \
+    X(n_state) /* doubles that a prediction starts from; 0: it needs none */                       \
+    X(n_grid)  /* gains of the grid */                                                             \
+    X(n_bins)  /* categories K */                                                                  \
+    X(n_probes)                                                                                    \
+    X(n_targets)  /* targets of all probes together */                                             \
+    X(n_rows)     /* command rows of all probes together */                                        \
+    X(n_scale)    /* rows of `scale`: 1, or the longest probe's */                                 \
+    X(n_curve)    /* n_targets where z has a calibrated curve, else 0 */                           \
+    X(n_cross)    /* doubles of full rows, 0 where no probe has them */                            \
+    X(n_response) /* n_rows where nominal responses are stored (recordings), else 0 */             \
+    X(n_variant)  /* response rows over all targets and grid gains, else 0 */                      \
+    X(n_tasks)                                                                                     \
+    X(n_uses)      /* mechanisms used by all tasks together */                                     \
+    X(n_task_rows) /* command rows of all tasks together */                                        \
+    X(n_shares)    /* delivered shares of the return table */                                      \
+    X(n_members)   /* members of the return table */                                               \
+    X(n_methods)   /* alarm thresholds */                                                          \
+    X(n_names)     /* strings in `text` */                                                         \
+    X(n_text)      /* bytes of `text` */                                                           \
+    X(statistic)   /* pf_statistic */                                                              \
+    X(stop)        /* pf_stop */                                                                   \
+    X(field)                                                                                       \
+    X(budget1)  /* opportunities of stage 1 */                                                     \
+    X(budget2)  /* recovery probes */                                                              \
+    X(episodes) /* calibration episodes per class */                                               \
+    X(alarm_trials)                                                                                \
+    X(faults)       /* pf_faults */                                                                \
+    X(sensed_start) /* the start told to a learned model is as noisy as the sensors */             \
+    X(n_whiten)     /* doubles of all whitening factors, 0 where inner products are plain */       \
+    X(n_reach)      /* n_uses where a task is a policy, else 0 */
+
+#define PF_KIT_SCALARS(X)                                                                          \
+    X(g_cal)                                                                                       \
+    X(hazard) /* leaks from hypothesis 0 before each opportunity */                                \
+    X(temperature)                                                                                 \
+    X(alpha)                                                                                       \
+    X(j_min)                                                                                       \
+    X(sensor_noise)                                                                                \
+    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */    \
+    X(seed)        /* an integer below 2^53 */
+
+// (id, type, field, count)
+#define PF_KIT_ARRAYS(X)                                                                           \
+    X(16, double, lo, k->n_mech)                                                                   \
+    X(17, double, hi, k->n_mech)                                                                   \
+    X(18, double, scale, (size_t)k->n_scale *(size_t)k->n_chan)                                    \
+    X(19, double, return_scale, k->n_chan)                                                         \
+    X(20, double, grid, k->n_grid)                                                                 \
+    X(21, double, prior, k->n_mech)                                                                \
+    X(22, double, weight, k->n_mech - 1)                                                           \
+    X(23, double, importance, k->n_mech - 1)                                                       \
+    X(24, double, reveal, k->n_mech - 1)                                                           \
+    X(25, int32_t, probe_row, k->n_probes + 1)    /* first command row of each probe */            \
+    X(26, int32_t, probe_target, k->n_probes + 1) /* first target of each probe */                 \
+    X(27, int32_t, probe_cross, k->n_probes)      /* first double in `cross`, -1: none */          \
+    X(28, double, charge, k->n_probes)                                                             \
+    X(29, double, command, (size_t)k->n_rows *(size_t)k->n_mech)                                   \
+    X(30, int32_t, target_mech, k->n_targets)                                                      \
+    X(31, double, edges, (size_t)k->n_targets *(size_t)(k->n_bins - 1))                            \
+    X(32, double, nominal, (size_t)k->n_targets *(size_t)k->n_bins)                                \
+    X(33, double, changed, (size_t)k->n_targets *(size_t)k->n_bins)                                \
+    X(34, double, centre_nominal, k->n_targets)                                                    \
+    X(35, double, centre_changed, k->n_targets)                                                    \
+    X(36, double, sigma, k->n_targets)                                                             \
+    X(37, double, curve, (size_t)k->n_curve *(size_t)k->n_grid)                                    \
+    X(38, double, cross, k->n_cross) /* per probe: targets x targets x K, p(c_k | i) */            \
+    X(39, double, response, (size_t)k->n_response *(size_t)k->n_chan)                              \
+    X(40, double, variant, (size_t)k->n_variant *(size_t)k->n_chan)                                \
+    X(41, int32_t, task_use, k->n_tasks + 1) /* first entry in use_mech of each task */            \
+    X(42, int32_t, task_row, k->n_tasks + 1) /* first command row; none: the task is a policy */   \
+    X(43, int32_t, use_mech, k->n_uses)                                                            \
+    X(44, double, task_command, (size_t)k->n_task_rows *(size_t)k->n_mech)                         \
+    X(45, double, task_reveal, k->n_tasks)                                                         \
+    X(46, double, task_importance, k->n_tasks)                                                     \
+    X(47, double, shares, k->n_shares)                                                             \
+    X(48, double, tracking_error, (size_t)k->n_uses *(size_t)k->n_members *(size_t)k->n_shares)    \
+    X(49, double, threshold, k->n_methods)                                                         \
+    X(50, double, off_limit, k->n_probes)  /* largest plausible rms off the signatures */          \
+    X(51, double, signature, k->n_targets) /* typical |h|; a tenth of it is no look. 0: unknown */ \
+    X(52, uint32_t, name, k->n_names)      /* offset in `text` of each string */                   \
+    X(53, char, text, k->n_text)                                                                   \
+    X(54, double, distance_limit, k->n_probes) /* largest plausible rms distance, stage 2 */       \
+    X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
+    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */
+
+// The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
+// probe, task (its name), task (its policy, empty for an open loop) and method id.
+struct pf_kit {
+#define X(field) int32_t field;
+    PF_KIT_DIMS(X)
+#undef X
+#define X(field) double field;
+    PF_KIT_SCALARS(X)
+#undef X
+#define X(id, type, field, count) const type *field;
+    PF_KIT_ARRAYS(X)
+#undef X
+    uint8_t sha256[32]; // Of the whole file, as sha256sum prints it; zero before pf__kit_read.
+};
+
+// Bytes of the file, 0 if a dimension is out of range.
+size_t pf__kit_image_size(const pf_kit *kit);
+
+// Writes the file image into mem (at least pf__kit_image_size bytes) after pf_kit_check.
+pf_status pf__kit_save(const pf_kit *kit, void *mem, size_t bytes, pf_error *error);
+
+// Points *kit into a file image, as pf_kit_load does.
+pf_status pf__kit_read(pf_kit *kit, const void *image, size_t n_image, pf_error *error);
+
+// Whether the dimensions make sense by themselves; on failure names the one that does not.
+pf_status pf__kit_check_dims(const pf_kit *kit, pf_error *error);
+
+// Facts that pf_kit_get_info tells too.
+int pf__kit_most_rows(const pf_kit *kit);
+int pf__kit_most_targets(const pf_kit *kit);
+bool pf__kit_starts_from_channels(const pf_kit *kit);
+
+// Channel of target t (counted over all probes).
+pf_channel_row pf__kit_channel(const pf_kit *kit, int target);
+
+// Whitening factor of a probe for windows of n = rows x channels, n (n + 1)/2 doubles, row by row:
+// the inverse of the lower Cholesky factor of the shrunk covariance of nominal residuals. NULL
+// where inner products are plain.
+const double *pf__kit_whiten(const pf_kit *kit, int probe);
+
+// Doubles of a whitening factor for windows of n numbers.
+static inline int64_t pf__whiten_size(int n)
+{
+    return (int64_t)n * (n + 1) / 2;
+}
+
+#endif
