@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The program as a person meets it: the bare build on a machine without any library, the examples of
-# every --help, an exec: plant in Python. Last line: N passed, N failed.
+# every --help, an exec: plant in Python; and the speed programs. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -71,5 +71,11 @@ if [ -f "$root/examples/exec_plant.py" ]; then
     "$program" check own.kit --fault 2:0.35 >own.txt; [ $? -le 1 ] && grep -q 'ALARM' own.txt
     ok $? "check of a Python program finds the fault"
 fi
+# the programs of `make perf`
+cd "$root" || exit 1
+scripts/build.sh release bench_programs
+ok $? "the speed programs are built"
+build/release/perf/bench_stage1 | grep -q '^stage1_opportunity_16_candidates,[0-9.]*,ns$'
+ok $? "one of them runs"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
