@@ -73,6 +73,7 @@ const char *pf_scratch_dir(void);
     X(train, false)                                                                                \
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
+    X(field, false)                                                                                \
     X(store, true)                                                                                 \
     X(settings, false)                                                                             \
     X(domain, true)                                                                                \

@@ -255,9 +255,11 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
-static bool same_calibration(const pf_cell *a, const pf_cell *b)
+// A kit for the field has its budget in it; in the paper's trials the session is told.
+static bool same_calibration(const pf_suite *s, const pf_cell *a, const pf_cell *b)
 {
-    return a->settings.bins == b->settings.bins && a->settings.episodes == b->settings.episodes &&
+    return (s->verdict == PF_VERDICT_PAPER || a->settings.budget2 == b->settings.budget2) &&
+           a->settings.bins == b->settings.bins && a->settings.episodes == b->settings.episodes &&
            a->settings.g_cal == b->settings.g_cal && a->opportunities == b->opportunities &&
            a->risk == b->risk &&
            (a->amplitude == b->amplitude || (isnan(a->amplitude) && isnan(b->amplitude)));
@@ -273,7 +275,7 @@ static pf_status number_calibrations(pf_experiment *e, pf_error *error)
     for (int i = 0; i < e->n_cells; i++) {
         int k = 0;
         while (k < e->n_calibrations &&
-               !same_calibration(&e->cells[i], &e->cells[e->calibration_cell[k]])) {
+               !same_calibration(e->suite, &e->cells[i], &e->cells[e->calibration_cell[k]])) {
             k++;
         }
         if (k == e->n_calibrations) {
@@ -551,7 +553,10 @@ int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
 pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
 {
     const pf_suite *s = e->suite;
-    return (pf_group_settings){.probes = s->probes ? s->probes : "designed",
+    bool field = s->verdict == PF_VERDICT_FIELD; // `calibrate` chooses by the method
+    return (pf_group_settings){.probes = s->probes ? s->probes
+                                         : field   ? NULL
+                                                   : "designed",
                                .library = e->library ? e->library[environment] : NULL};
 }
 

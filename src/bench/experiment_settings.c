@@ -41,7 +41,8 @@ static void add_string(pf_text *out, const char *key, const char *value)
 static void add_group(const pf_experiment *e, pf_text *out)
 {
     const pf_suite *s = e->suite;
-    add_string(out, "probes", e->library ? s->probes : pf_experiment_group(e, 0).probes);
+    const char *probes = e->library ? s->probes : pf_experiment_group(e, 0).probes;
+    add_string(out, "probes", probes ? probes : "by the method");
     add_number(out, "every_severity", s->settings.every_severity);
     add_string(out, "faults", pf__faults_name((pf_faults)s->settings.faults));
     add_number(out, "weighting", s->settings.weighting);
@@ -77,10 +78,17 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (s->recalibrate > 0) {
         add_string(out, "recalibrate", "g");
     }
+    if (s->verdict == PF_VERDICT_FIELD) {
+        add_string(out, "verdict", "field");
+        pf_json_key(out, "kit");
+        pf_text_add(out, "{");
+        pf_settings_json(out, &s->settings, PF_SETTINGS_ALL);
+        pf_text_add(out, "}");
+    }
     if (s->n_faults.n > 0) {
         add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
     }
-    if (pf_suite_groups(s)) {
+    if (pf_suite_groups(s) || s->verdict == PF_VERDICT_FIELD) {
         add_group(e, out);
     }
     if (pf_experiment_learned(e)) {

@@ -13,19 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { METHODS_MAX = 64 };
-
 int pf_family_of(const char *method)
 {
     const pf_method *m = pf_method_find(method);
     return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
 }
 
+int pf_kits_place(const pf_suite *suite, int method)
+{
+    return suite->verdict == PF_VERDICT_FIELD ? method : pf_family_of(suite->methods.text[method]);
+}
+
 size_t pf_kits_session_size(const pf_trial_kits *kits)
 {
     size_t most = 0;
-    for (int family = 0; family < PF_FAMILIES; family++) {
-        size_t bytes = kits->bytes[family] ? pf_session_size(&kits->kit[family]) : 0;
+    for (int i = 0; i < PF_KITS_MAX; i++) {
+        size_t bytes = kits->bytes[i] ? pf_session_size(&kits->kit[i]) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -172,6 +175,10 @@ static pf_settings kit_settings(const pf_kits_request *r)
 {
     pf_settings s = *r->settings;
     s.seed = (double)r->seed;
+    if (r->verdict == PF_VERDICT_FIELD) {
+        s.sigma = NAN; // from the data, as `calibrate` has it
+        return s;
+    }
     s.hazard = 1 - pow(1 - s.hazard, PF_SCHEDULE_PERIOD);
     s.stop = PF_STOP_LATCH;
     s.budget1 = PF_RESPONSES_OPPORTUNITIES;
@@ -197,8 +204,8 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
                      r->model ? pf_numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP) {
-            pf_text_addf(&text, "|%s|%s", r->group.probes,
+        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP || r->verdict == PF_VERDICT_FIELD) {
+            pf_text_addf(&text, "|%s|%s", r->group.probes ? r->group.probes : "",
                          r->group.library ? r->group.library : "");
             break;
         }
@@ -302,7 +309,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
 static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int family,
                               pf_error *error)
 {
-    const char *methods[METHODS_MAX];
+    const char *methods[PF_KITS_MAX];
     pf_plan plan = {0}, probes = {0};
     int n = 0;
     for (int i = 0; i < r->n_methods; i++) {
@@ -464,8 +471,8 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
 static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, pf_error *error)
 {
     alarm_work w = {.request = r};
-    const pf_kit *kits[METHODS_MAX];
-    double thresholds[METHODS_MAX];
+    const pf_kit *kits[PF_KITS_MAX];
+    double thresholds[PF_KITS_MAX];
     int next[PF_FAMILIES] = {0};
     pf_status status = PF_OK;
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
@@ -494,14 +501,63 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
     return status;
 }
 
+// --- the shipped kit: what `preflight calibrate` makes of the same settings
+
+static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, int method,
+                                 pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(r->plant);
+    const pf_effort one = {.threads = 1};
+    const pf_group_settings *g = &r->group;
+    pf_settings settings = kit_settings(r);
+    pf_plan plan = {0}, source = {0};
+    pf_status status = pf_plan_default(&plan, info, error);
+    if (status == PF_OK) {
+        plan.method = r->methods[method];
+        status = pf__plan_take_settings(&plan, &settings, error);
+    }
+    if (status == PF_OK && g->library) {
+        status = pf_plan_from_config(&source, info, g->probes, g->library, strlen(g->library), NULL,
+                                     0, error);
+        plan.n_probes = source.n_probes;
+        plan.probes = source.probes;
+    } else if (status == PF_OK) {
+        status = pf_plan_choose_probes(&plan, g->probes, r->plant, r->model, &one, error);
+    }
+    if (status == PF_OK) {
+        status = pf_calibrate(&plan, r->plant, r->model, &one, &kits->bytes[method],
+                              &kits->n[method], error);
+    }
+    pf_plan_free(&plan);
+    pf_plan_free(&source);
+    return status;
+}
+
+static pf_status calibrate_fields(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    pf_status status = PF_OK;
+    memset(kits, 0, sizeof *kits);
+    for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
+        status = calibrate_field(kits, r, i, error);
+    }
+    status = status ? status : pf_kits_load(kits, error);
+    if (status != PF_OK) {
+        pf_kits_free(kits);
+    }
+    return status;
+}
+
 pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
     pf_kit_build builds[PF_FAMILIES] = {{.arena = {0}}};
+    if (r->verdict == PF_VERDICT_FIELD && r->n_methods <= PF_KITS_MAX) {
+        return calibrate_fields(kits, r, error);
+    }
     memset(kits, 0, sizeof *kits);
-    pf_status status = r->n_methods <= METHODS_MAX
+    pf_status status = r->n_methods <= PF_KITS_MAX
                            ? PF_OK
                            : pf_fail(error, PF_ERR_ARGUMENT, "%d methods; at most %d share kits",
-                                     r->n_methods, METHODS_MAX);
+                                     r->n_methods, PF_KITS_MAX);
     for (int f = 0; f < PF_FAMILIES && status == PF_OK; f++) {
         status = fit_channels(&builds[f], r, f, error);
     }
@@ -525,7 +581,7 @@ pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_er
 
 pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 {
-    for (int s = 0; s < PF_FAMILIES; s++) {
+    for (int s = 0; s < PF_KITS_MAX; s++) {
         pf_status status =
             kits->bytes[s] ? pf__kit_read(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
         if (status != PF_OK) {
@@ -537,7 +593,7 @@ pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 
 void pf_kits_free(pf_trial_kits *kits)
 {
-    for (int family = 0; family < PF_FAMILIES; family++) {
+    for (int family = 0; family < PF_KITS_MAX; family++) {
         free(kits->bytes[family]);
     }
     memset(kits, 0, sizeof *kits);

@@ -10,16 +10,19 @@
 
 // Methods of one family share a kit: those of the paper's library by their statistic, which number
 // the first two, and the group methods with the suite's library of group probes.
-enum { PF_FAMILY_GROUP = 2, PF_FAMILIES = 3 };
+enum { PF_FAMILY_GROUP = 2, PF_FAMILIES = 3, PF_KITS_MAX = 32 };
 int pf_family_of(const char *method);
 
 // The kits of one (environment, seed, calibration setting): one per family that the methods need,
-// with the alarm threshold of every method.
+// with the alarm threshold of every method; with the field's verdict one per method.
 typedef struct pf_trial_kits {
-    void *bytes[PF_FAMILIES]; // NULL: no method needs it
-    size_t n[PF_FAMILIES];
-    pf_kit kit[PF_FAMILIES];
+    void *bytes[PF_KITS_MAX]; // by family, or by method. NULL: no method needs it
+    size_t n[PF_KITS_MAX];
+    pf_kit kit[PF_KITS_MAX];
 } pf_trial_kits;
+
+// Which of them a method has.
+int pf_kits_place(const pf_suite *suite, int method);
 
 // A kit whose probes the methods of a family run, for a responses: families of the paper's library
 // share theirs. NULL: no method needs it.
@@ -30,7 +33,7 @@ size_t pf_kits_session_size(const pf_trial_kits *kits);
 
 // What the group methods get instead of the paper's library.
 typedef struct pf_group_settings {
-    const char *probes;  // "single", "designed" or the name of a file
+    const char *probes;  // "single", "designed" or the name of a file. NULL: by the method
     const char *library; // the text of that file. NULL: there is none
 } pf_group_settings;
 
@@ -55,6 +58,7 @@ typedef struct pf_kits_request {
     pf_plant *plant;
     const pf_model *model; // Nullable: a twin
     uint64_t seed;
+    pf_verdict verdict;
     const pf_settings *settings; // of a cell
     double amplitude;            // of the probes; NaN: the plant's
     pf_risk risk;

@@ -622,11 +622,14 @@ pf_status pf_sample_macro(pf_sample *s, const pf_sample *const *parts, int n_par
 
 // --- what metrics and methods are
 
-static const char *const higher[] = {"log_score",        "detection", "located",
-                                     "selective_return", "coverage",  "changed_task_return",
-                                     "gate_openings",    "min_ttc",   "min_headway",
-                                     "tail_ttc",         "otif",      "safe_coverage",
-                                     "all_named"};
+static const char *const higher[] = {"log_score",     "detection",
+                                     "located",       "selective_return",
+                                     "coverage",      "changed_task_return",
+                                     "gate_openings", "min_ttc",
+                                     "min_headway",   "tail_ttc",
+                                     "otif",          "safe_coverage",
+                                     "all_named",     "go",
+                                     "all_go",        "bound"};
 static const char *const neutral[] = {"deployed",
                                       "violated",
                                       "false_ready",
@@ -918,8 +921,8 @@ bool pf_entries_sort(pf_entries *c)
 
 // --- from trials to entries
 
-static const char *const rates[] = {"detection", "early",    "false_alarm",
-                                    "located",   "coverage", "clipped"};
+static const char *const rates[] = {"detection", "early",   "false_alarm", "located",
+                                    "coverage",  "clipped", "all_go"};
 
 static bool is_rate(int statistic)
 {

@@ -111,6 +111,7 @@ typedef enum pf_blob {
     PF_BLOB_KIT_NORM = 1,    // of methods on the residual norm
     PF_BLOB_KIT_GROUP = 2,   // of group methods
     PF_BLOB_NOMINAL = 3,     // answers of nominal trials
+    PF_BLOB_KIT_FIELD = 4,   // of one method, with the field's rules
     PF_BLOB_MODEL = 100      // which model made the trials of an environment
 } pf_blob;
 

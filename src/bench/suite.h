@@ -7,6 +7,10 @@
 #include "preflight/plant.h"
 #include "preflight/kit.h"
 
+// Whose verdict is measured: the paper's, or that of the shipped check: a kit as `calibrate` makes
+// it, a session that stops early, refuses what is implausible, and certifies by the field's rules.
+typedef enum pf_verdict { PF_VERDICT_PAPER = 0, PF_VERDICT_FIELD = 1 } pf_verdict;
+
 // An experiment: ids with settings, environments, methods, explicit seeds. Read from suites/*.yaml
 // against a schema; everything that varies is a list.
 typedef struct pf_suite {
@@ -25,10 +29,12 @@ typedef struct pf_suite {
     pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
     char *predictor;                 // "twin" or "ensemble"
     int recalibrate;                 // g_cal follows the true gain
+    int verdict;                     // pf_verdict
     double nominal;                  // share of nominal trials
     // Complete; hazard is per round, sensor_noise NaN: as the plant's kits have it. Those for the
     // group methods are every_severity, faults and weighting; the others have the paper's. The
-    // axes take the place of bins, episodes and budget2.
+    // axes take the place of bins, episodes and budget2. With the verdict `field` they are those of
+    // a configuration, for every method.
     pf_settings settings;
     // Axis: mechanisms that change at once, each to a gain drawn from `gains`, which is no axis
     // then. None: one, to the gain of the setting.

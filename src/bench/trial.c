@@ -841,3 +841,117 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     add_cost(&p);
     return status;
 }
+
+// --- the shipped verdict
+
+uint64_t pf_field_seed(int seed, int trial)
+{
+    enum { SEEDS = 1000 }; // a suite has no more
+    return (uint64_t)seed + (uint64_t)SEEDS * (uint64_t)trial;
+}
+
+static bool uses_changed(const pf_kit *k, int task, const pf_schedule *schedule)
+{
+    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+        if (pf_schedule_fault(schedule, k->use_mech[u]) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Flies every task as it was certified, or uncorrected where it is no-go.
+static pf_status fly_certified(play *p, const pf_kit *k, pf_flight *flight,
+                               const pf_attempt *machine, pf_error *error)
+{
+    double corrections[PF_MECH_MAX], *value = p->value, selective = 0, changed_return = 0,
+                                     bounds = 0;
+    int n_go = 0, n_blocked = 0, n_changed = 0;
+    for (int j = 0; j < k->n_mech; j++) {
+        corrections[j] = pf_session_mechanism(p->session, j)->correction;
+    }
+    value[PF_METRIC_contracts] = k->n_tasks;
+    value[PF_METRIC_safe_ready] = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        const pf_task_readiness *certified = pf_session_task(p->session, t);
+        bool go = certified->decision == PF_GO, changed = uses_changed(k, t, p->schedule);
+        pf_attempt attempt = *machine;
+        pf_flown flown;
+        attempt.task = t;
+        attempt.corrections = go ? corrections : NULL;
+        pf_status status = pf_flight_fly(flight, &attempt, &flown, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        if (go) {
+            count_deployed(p, changed, flown.ret < certified->lower, flown.ret < k->j_min);
+            value[PF_METRIC_safe_ready] += flown.ret >= k->j_min;
+        }
+        bounds += certified->lower;
+        n_go += go;
+        n_blocked += !go && certified->why != PF_WHY_BOUND;
+        selective += k->task_reveal[t] * flown.ret;
+        changed_return += changed ? flown.ret : 0;
+        n_changed += changed;
+    }
+    value[PF_METRIC_go] = (double)n_go / k->n_tasks;
+    value[PF_METRIC_all_go] = n_go == k->n_tasks;
+    value[PF_METRIC_bound] = bounds / k->n_tasks;
+    value[PF_METRIC_blocked] = (double)n_blocked / k->n_tasks;
+    value[PF_METRIC_abstention] = 1 - value[PF_METRIC_go];
+    value[PF_METRIC_selective_return] = selective;
+    value[PF_METRIC_changed_task_return] = n_changed > 0 ? changed_return / n_changed : 1;
+    value[PF_METRIC_future_task_regret] = 1 - value[PF_METRIC_changed_task_return];
+    return PF_OK;
+}
+
+// What only the paper's rounds and opportunities have.
+static void forget_rounds(double *value)
+{
+    static const int rounds[] = {PF_METRIC_early, PF_METRIC_delay, PF_METRIC_fault_looks,
+                                 PF_METRIC_mute_looks, PF_METRIC_gate_openings};
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        value[rounds[i]] = NAN;
+    }
+}
+
+pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *k, const char *method,
+                         const pf_schedule *schedule, const pf_trial_setup *setup,
+                         pf_trial_result *result, pf_error *error)
+{
+    double gains[PF_MECH_MAX];
+    const char *environment = pf_plant_environment(pf_plant_get_info(t->plant));
+    pf_check *check = NULL;
+    pf_flight *flight = NULL;
+    for (int j = 0; j < k->n_mech; j++) {
+        int fault = pf_schedule_fault(schedule, j);
+        gains[j] = fault >= 0 ? schedule->gain[fault] : 1;
+    }
+    pf_check_config config = {
+        .machine = t->plant, .gains = gains, .model = t->model, .method = method, .seed = t->seed};
+    pf_attempt machine = {.key = pf_key_stream(t->seed, environment, 0, PF_PURPOSE_TASK, 1),
+                          .gains = gains};
+    pf_key reset = pf_key_stream(t->seed, environment, 0, PF_PURPOSE_TASK, 0);
+    clear(schedule, result->value);
+    pf_status status = pf_check_create(&check, k, &config, error);
+    status = status ? status : pf_check_run(check, NULL, error);
+    status = status ? status : pf_flight_create(&flight, t->plant, k, error);
+    status = status ? status : pf_flight_start(flight, reset, error);
+    if (status == PF_OK) {
+        play p = {.schedule = schedule,
+                  .setup = setup,
+                  .session = pf_check_session(check),
+                  .value = result->value};
+        p.alarm_round = pf_session_alarm(p.session) ? schedule->tau : 0;
+        status = fly_certified(&p, k, flight, &machine, error);
+        pf_joint joint = pf_session_joint(p.session);
+        score_posterior(&p, &joint);
+        add_cost(&p);
+        p.value[PF_METRIC_recovery_probes] =
+            fmax(0, pf_session_told(p.session) - pf_session_opportunities(p.session));
+        forget_rounds(p.value);
+    }
+    pf_flight_destroy(flight);
+    pf_check_destroy(check);
+    return status;
+}

@@ -71,7 +71,11 @@ int pf_schedule_fault(const pf_schedule *schedule, int mechanism);
     X(changed_deployed) /* the same on the changed task alone */                                   \
     X(changed_violated)                                                                            \
     X(changed_false_ready)                                                                         \
-    X(probes) /* both stages */                                                                    \
+    X(go) /* field verdict: share of the tasks that are go; all_go: whether all are */             \
+    X(all_go)                                                                                      \
+    X(blocked) /* field verdict: tasks refused before any bound: unprobed, conflict, off grid */   \
+    X(bound)   /* field verdict: mean of the lower bounds of the tasks */                          \
+    X(probes)  /* both stages */                                                                   \
     X(recovery_probes)                                                                             \
     X(cost)               /* charge of both stages */                                              \
     X(fault_looks)        /* looks at the changed mechanism while the fault was present */         \
@@ -145,6 +149,20 @@ void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info);
 
 // The policy of a task that is one; NULL: an open loop.
 const pf_policy *pf_policy_of_task(const pf_responses *responses, int task);
+
+// A trial by the shipped verdict: the check of a machine that has its change from the start. It is
+// `preflight check --seed N` on the kit, N = pf_field_seed; then every task is flown, with its
+// corrections where it is go.
+typedef struct pf_field_trial {
+    pf_plant *plant;
+    const pf_model *model; // Nullable: a twin
+    uint64_t seed;
+} pf_field_trial;
+
+uint64_t pf_field_seed(int seed, int trial);
+pf_status pf_trial_field(const pf_field_trial *trial, const pf_kit *kit, const char *method,
+                         const pf_schedule *schedule, const pf_trial_setup *setup,
+                         pf_trial_result *result, pf_error *error);
 
 // Predicted return under the posterior's corrections: hypotheses "nothing changed" and each
 // mechanism at each grid gain.

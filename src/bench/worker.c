@@ -49,6 +49,11 @@ typedef struct worker {
     long rolls;
 } worker;
 
+static const pf_model *model_of(const pf_experiment *e, int environment)
+{
+    return e->models ? e->models[environment] : NULL;
+}
+
 // --- kit cache: kits by environment, seed and calibration
 
 static void cache_free(kit_cache *c)
@@ -95,14 +100,23 @@ static cached_kits *cache_find(const kit_cache *c, const pf_unit *unit)
     return &c->kits[at * (size_t)e->n_calibrations + (size_t)cell->calibration];
 }
 
-static bool uses_family(const pf_suite *suite, int family)
+static bool uses_place(const pf_suite *suite, int place)
 {
     for (int i = 0; i < suite->methods.n; i++) {
-        if (pf_family_of(suite->methods.text[i]) == family) {
+        if (pf_kits_place(suite, i) == place) {
             return true;
         }
     }
     return false;
+}
+
+// Where a kit is kept: by family, or a field kit with its method.
+static pf_blob kit_blob(const pf_suite *suite, int place, const char *key, char out[192])
+{
+    bool field = suite->verdict == PF_VERDICT_FIELD;
+    snprintf(out, 192, "%s%s%.100s", key, field ? "|" : "",
+             field ? suite->methods.text[place] : "");
+    return field ? PF_BLOB_KIT_FIELD : (pf_blob)place;
 }
 
 // Kits from the store; *found only if all of them are there and whole.
@@ -110,12 +124,14 @@ static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *f
                        pf_error *error)
 {
     *found = true;
-    for (int i = 0; i < PF_FAMILIES && *found; i++) {
-        if (!uses_family(c->experiment->suite, i)) {
+    for (int i = 0; i < PF_KITS_MAX && *found; i++) {
+        char own[192];
+        if (!uses_place(c->experiment->suite, i)) {
             continue;
         }
+        pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
         pf_status status =
-            pf_store_get(c->store, (pf_blob)i, key, &kits->kits.bytes[i], &kits->kits.n[i], error);
+            pf_store_get(c->store, blob, own, &kits->kits.bytes[i], &kits->kits.n[i], error);
         if (status != PF_OK) {
             return status;
         }
@@ -131,10 +147,11 @@ static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *f
 static pf_status keep(kit_cache *c, const cached_kits *kits, const char *key, pf_error *error)
 {
     pf_status status = PF_OK;
-    for (int i = 0; i < PF_FAMILIES && status == PF_OK; i++) {
+    for (int i = 0; i < PF_KITS_MAX && status == PF_OK; i++) {
         if (kits->kits.bytes[i]) {
-            status = pf_store_put(c->store, (pf_blob)i, key, kits->kits.bytes[i], kits->kits.n[i],
-                                  error);
+            char own[192];
+            pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
+            status = pf_store_put(c->store, blob, own, kits->kits.bytes[i], kits->kits.n[i], error);
         }
     }
     return status;
@@ -188,7 +205,8 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     }
     pf_kits_request request = {.plant = plant,
                                .seed = (uint64_t)kits->seed,
-                               .model = e->models ? e->models[kits->environment] : NULL,
+                               .model = model_of(e, kits->environment),
+                               .verdict = (pf_verdict)suite->verdict,
                                .settings = &kits->cell->settings,
                                .amplitude = kits->cell->amplitude,
                                .risk = (pf_risk)kits->cell->risk,
@@ -282,9 +300,10 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     }
     w->bytes = (pf_kits_session_size(&kits->kits) + 15) & ~(size_t)15;
     w->memory = aligned_alloc(16, w->bytes);
-    const pf_model *model = w->experiment->models ? w->experiment->models[kits->environment] : NULL;
+    const pf_model *model = model_of(w->experiment, kits->environment);
     status = w->memory ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
-    for (int b = 0; b < 2 && status == PF_OK; b++) {
+    bool shared = w->experiment->suite->verdict == PF_VERDICT_PAPER;
+    for (int b = 0; b < 2 && status == PF_OK && shared; b++) {
         const pf_kit *kit = pf_kits_library(&kits->kits, b == 1);
         status = kit ? pf_responses_init(&w->responses[b], w->plant, kit, model, error) : PF_OK;
     }
@@ -337,11 +356,15 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
-        int family = pf_family_of(method);
-        const pf_kit *kit = &kits->kits.kit[family];
+        const pf_kit *kit = &kits->kits.kit[pf_kits_place(suite, i)];
+        pf_responses *responses = &w->responses[pf_family_of(method) == PF_FAMILY_GROUP];
+        pf_field_trial field = {w->plant, model_of(w->experiment, kits->environment),
+                                pf_field_seed(unit->seed, unit->trial)};
         pf_error why = {PF_OK, ""};
-        status = pf_trial_run(&w->responses[family == PF_FAMILY_GROUP], kit, method, &schedule,
-                              &setup, w->memory, w->bytes, &w->results[i], &why);
+        status = suite->verdict == PF_VERDICT_FIELD
+                     ? pf_trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
+                     : pf_trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
+                                    &w->results[i], &why);
         if (status != PF_OK) {
             pf_fail(error, status, "%s: %s", method, why.text);
         }
