@@ -22,8 +22,13 @@ ok $? "demo flies the tasks"
 ok $? "calibrate and check of the bare build"
 "$bare" replay "$work/j" 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err"
 ok $? "replay without jansson names it"
-"$bare" calibrate attitude -o "$work/b.kit" --set bins=3 2>"$work/err"; [ $? = 3 ] && grep -q libyaml "$work/err"
-ok $? "--set without libyaml names it"
+echo 'bins: 3' >"$work/b.yaml"
+"$bare" calibrate attitude -o "$work/b.kit" --config "$work/b.yaml" 2>"$work/err"; [ $? = 3 ] && grep -q libyaml "$work/err"
+ok $? "--config without libyaml names it"
+"$bare" calibrate attitude -o "$work/b.kit" --set 'grid=[.2, .35, .5]' 2>"$work/err"; [ $? = 3 ] && grep -q libyaml "$work/err"
+ok $? "a list in --set without libyaml names it"
+"$bare" calibrate attitude -o "$work/b.kit" --set bins=3 >/dev/null
+ok $? "a number in --set needs no libyaml"
 "$bare" check "$work/a.kit" --plant exec:true 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err"
 ok $? "exec: without jansson names it"
 
@@ -31,12 +36,14 @@ ok $? "exec: without jansson names it"
 scripts/build.sh release preflight_cli
 program=$root/build/release/preflight
 cd "$work" || exit 1
-for command in demo list calibrate design check serve replay explain rollout kit data bench; do
+for command in demo list calibrate design check serve replay explain rollout kit data train model bench; do
     "$program" $command --help | grep -q Example
     ok $? "$command --help has an example"
 done
 "$program" calibrate attitude -o attitude.kit --set episodes=100 >/dev/null
 ok $? "example of calibrate"
+"$program" calibrate attitude -o b.full.kit --config b.yaml >/dev/null && cmp -s b.kit b.full.kit
+ok $? "the kit with --set is that with --config"
 "$program" design attitude -o attitude.probes >/dev/null
 ok $? "example of design"
 "$program" calibrate attitude -o designed.kit --probes attitude.probes --set episodes=100 >/dev/null
