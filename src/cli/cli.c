@@ -37,6 +37,15 @@ int cli_fail(const char *command, pf_status status, const pf_error *error)
     return status == PF_ERR_INTERNAL || status == PF_ERR_MEMORY ? EXIT_INTERNAL : EXIT_BAD_INPUT;
 }
 
+int cli_fail_in(const char *command, const char *file, pf_status status, const pf_error *error)
+{
+    pf_error named = {PF_OK, ""};
+    char text[240];
+    snprintf(text, sizeof text, "%.230s", error->text);
+    pf_fail(&named, status, "%s: %s", file, text);
+    return cli_fail(command, status, &named);
+}
+
 // --- the terminal
 
 bool cli_colour(void)
@@ -92,20 +101,16 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
     pf_error error = {PF_OK, ""};
     *kit = (cli_kit){0};
     pf_status s = pf_file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
-    if (s == PF_OK) {
-        s = pf__kit_read(&kit->kit, kit->bytes, kit->n_bytes, &error);
-        if (s != PF_OK) {
-            char text[240];
-            snprintf(text, sizeof text, "%.230s", error.text);
-            pf_fail(&error, s, "%s: %s", path, text);
-        }
-    }
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
-        cli_kit_close(kit);
         return false;
     }
-    return true;
+    s = pf__kit_read(&kit->kit, kit->bytes, kit->n_bytes, &error);
+    if (s != PF_OK) {
+        *status = cli_fail_in(command, path, s, &error);
+        cli_kit_close(kit);
+    }
+    return s == PF_OK;
 }
 
 void cli_kit_close(cli_kit *kit)
@@ -141,13 +146,13 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
         return false;
     }
     pf_status result = pf_model_load(model, path, &error);
-    if (result == PF_OK && (result = pf_kit_fits_model(kit, *model, &error)) != PF_OK) {
-        char text[240];
-        snprintf(text, sizeof text, "%.230s", error.text);
-        pf_fail(&error, result, "%s: %s", path, text);
-    }
     if (result != PF_OK) {
         *status = cli_fail(command, result, &error);
+        return false;
+    }
+    result = pf_kit_fits_model(kit, *model, &error);
+    if (result != PF_OK) {
+        *status = cli_fail_in(command, path, result, &error);
         pf_model_destroy(*model);
         *model = NULL;
         return false;

@@ -62,10 +62,16 @@ int cli_usage(const char *command, const char *format, ...)
     ;
 // The same for a failed call: maps the status.
 int cli_fail(const char *command, pf_status status, const pf_error *error);
+// The same with the file that it is about.
+int cli_fail_in(const char *command, const char *file, pf_status status, const pf_error *error);
 
 // A whole number from text, within limits. False: printed.
 bool cli_integer(const char *command, const char *option, const char *text, double lo, double hi,
                  double *value);
+
+// --seed, an integer below 2^53, and --threads. text is Nullable: the number stays as it is.
+bool cli_seed(const char *command, const char *text, double *seed);
+bool cli_threads(const char *command, const char *text, double *threads);
 
 // "j:g" by index or name into gains (n_mech ones before the first call). False: printed.
 bool cli_fault(const char *command, const char *text, int n_mech,
@@ -135,6 +141,10 @@ int cli_predictor(const char *command, const char *given, const char *output, co
 
 // Whether --plot names a picture that we draw, by its ending; else a usage error was printed.
 bool cli_picture(const char *command, const char *path);
+
+// Prints the report of a model on fresh starts of the plant, or writes it as JSON.
+pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
+                           const pf_effort *effort, pf_error *error);
 
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);

@@ -684,7 +684,7 @@ static int bench_cmd_run(int argc, char **argv)
         return cli_usage(call.command,
                          "--config is for reading; a run has the hash of its settings");
     }
-    if ((threads_text && !cli_integer(call.command, "--threads", threads_text, 1, 256, &threads))) {
+    if ((!cli_threads(call.command, threads_text, &threads))) {
         return EXIT_USAGE;
     }
     if (!bench_resolve(&call, &status)) {
@@ -852,7 +852,7 @@ static int bench_cmd_verify(int argc, char **argv)
     if (names.n != 1) {
         return cli_usage(call.command, "name one suite; `preflight bench list` shows them");
     }
-    if ((threads_text && !cli_integer(call.command, "--threads", threads_text, 1, 256, &threads)) ||
+    if ((!cli_threads(call.command, threads_text, &threads)) ||
         (sample_text && !cli_integer(call.command, "--sample", sample_text, 1, 1e9, &sample))) {
         return EXIT_USAGE;
     }

@@ -237,12 +237,10 @@ int cmd_calibrate(int argc, char **argv)
     }
     cli_config t;
     double threads = 0;
-    if (status == EXIT_YES && c.seed &&
-        !cli_integer("calibrate", "--seed", c.seed, 0, 9007199254740991.0, &c.seed_number)) {
+    if (status == EXIT_YES && !cli_seed("calibrate", c.seed, &c.seed_number)) {
         status = EXIT_USAGE;
     }
-    if (status == EXIT_YES && c.threads &&
-        !cli_integer("calibrate", "--threads", c.threads, 1, 256, &threads)) {
+    if (status == EXIT_YES && !cli_threads("calibrate", c.threads, &threads)) {
         status = EXIT_USAGE;
     }
     if (status != EXIT_YES) {

@@ -341,7 +341,7 @@ int cmd_check(int argc, char **argv)
     if (c.kit.n != 1) {
         return cli_usage("check", "name one kit file");
     }
-    if (c.seed && !cli_integer("check", "--seed", c.seed, 0, 9007199254740991.0, &seed)) {
+    if (!cli_seed("check", c.seed, &seed)) {
         return EXIT_USAGE;
     }
     int status = check_outputs(&c);

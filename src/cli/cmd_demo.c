@@ -380,7 +380,7 @@ int cmd_demo(int argc, char **argv)
     if (rest.n > 0) {
         return cli_usage("demo", "takes no arguments besides its options");
     }
-    if (seed_text && !cli_integer("demo", "--seed", seed_text, 0, 9007199254740991.0, &seed)) {
+    if (!cli_seed("demo", seed_text, &seed)) {
         return EXIT_USAGE;
     }
     pf_error error = {PF_OK, ""};

@@ -1,12 +1,308 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "design_view.h"
+#include "cli.h"
 
+#include "calibrate/plan.h"
 #include "design/library.h"
 #include "host/file.h"
+#include "host/gnuplot.h"
+#include "preflight/design.h"
 
 #include <math.h>
 #include <string.h>
+
+// What is seen of a designed library.
+typedef struct design_view {
+    const pf_design *design;
+    const pf_design_config *config;
+    const pf_plan *plan;
+    const char *predictor; // "twin" or "ensemble:FILE"
+    const char *path;      // of the library
+} design_view;
+
+static const char *mechanism(const design_view *v, int j)
+{
+    return v->plan->mechanisms[j].name;
+}
+
+// --- for people
+
+static void print_targets(const design_view *v)
+{
+    const pf_design *d = v->design;
+    printf("%-12s %-18s %8s %10s %10s %16s %9s %10s\n", "probe", "mechanism", "linear", "predicted",
+           "confirmed", "95 % limits", "weakened", "remaining");
+    for (int t = 0; t < d->library.n_targets; t++) {
+        const pf_design_target *target = &d->library.targets[t];
+        char linear[16] = "", limits[24];
+        if (isfinite(target->linear)) {
+            snprintf(linear, sizeof linear, "%.1f", target->linear);
+        }
+        snprintf(limits, sizeof limits, "%.1f .. %.1f", target->lo, target->hi);
+        printf("%-12s %-18s %8s %10.1f %s%10.1f%s %16s %9.1f %10.2f\n",
+               d->library.probes[target->probe].probe.name, mechanism(v, target->mechanism), linear,
+               target->predicted, cli_paint(target->good ? CLI_GREEN : CLI_YELLOW),
+               target->confirmed, cli_paint(NULL), limits, target->weakened, target->remaining);
+    }
+}
+
+static void print_pairs(const design_view *v)
+{
+    const pf_design *d = v->design;
+    for (int q = 0; q < d->n_designed; q++) {
+        const pf_design_probe *p = &d->library.probes[q];
+        if (p->probe.n_targets > 1) {
+            printf("%s: worst pair %s and %s, collinearity %.2f\n", p->probe.name,
+                   mechanism(v, p->pair[0]), mechanism(v, p->pair[1]), p->collinearity);
+        }
+    }
+    for (int i = 0; i < d->n_pairs; i++) {
+        printf("%s and %s: no probe of the two was found that separates both\n",
+               mechanism(v, d->pairs[2 * i]), mechanism(v, d->pairs[2 * i + 1]));
+    }
+}
+
+static void print_excursions(const design_view *v)
+{
+    const pf_design *d = v->design;
+    printf("\nLargest predicted move of each output away from its free response:\n");
+    for (int c = 0; c < v->plan->n_chan; c++) {
+        int worst = 0;
+        for (int q = 1; q < d->n_designed; q++) {
+            bool more = d->library.probes[q].excursion[c] > d->library.probes[worst].excursion[c];
+            worst = more ? q : worst;
+        }
+        double move = d->library.probes[worst].excursion[c];
+        printf("  %-20s %10.4g  %8.2f scales  in %s", v->plan->channels[c].name, move,
+               move / d->scale[c], d->library.probes[worst].probe.name);
+        if (isfinite(v->config->most[c])) {
+            printf(", %.4g allowed", v->config->most[c]);
+        }
+        printf("\n");
+    }
+}
+
+static void print_families(const design_view *v)
+{
+    const pf_design *d = v->design;
+    printf("\n%-10s %7s %20s %15s  %s\n", "family", "probes", "smallest separation", "largest move",
+           "constraints");
+    for (int i = 0; i < d->n_families; i++) {
+        const pf_design_library *l = &d->families[i];
+        printf("%-10s %7d %20.1f %8.1f scales  %s\n", l->family, l->n_probes, l->smallest,
+               l->worst_move, l->broken[0] ? l->broken : "obeyed");
+    }
+}
+
+static void design_view_report(const design_view *v)
+{
+    const pf_design *d = v->design;
+    printf("library %s: plant %s, %s predictor, %d designed probes for %d mechanisms, %d single "
+           "pulses\n",
+           v->path, v->plan->plant, v->predictor, d->n_designed, v->plan->n_mech - 1,
+           d->library.n_probes - d->n_designed);
+    printf("separation of gain %g from nominal in standard deviations of the coefficient, target "
+           "%g\n\n",
+           v->plan->settings.g_cal, v->config->target);
+    print_targets(v);
+    printf("\n");
+    print_pairs(v);
+    if (d->n_designed > 0) {
+        print_excursions(v);
+    }
+    print_families(v);
+    for (int i = 0; i < d->n_left; i++) {
+        printf("\nsingle pulse of %s: left out, it breaks a constraint or shows too little",
+               mechanism(v, d->left[i]));
+    }
+    printf("%s", d->n_left > 0 ? "\n" : "");
+    for (int i = 0; i < d->n_weak; i++) {
+        printf("\n%s%s: no allowed probe was found that separates it by %g%s", cli_paint(CLI_RED),
+               mechanism(v, d->weak[i]), v->config->target, cli_paint(NULL));
+    }
+    printf("%s", d->n_weak > 0 ? "\n" : "");
+}
+
+// --- for programs
+
+static void add_key_number(pf_text *out, const char *key, double value)
+{
+    pf_json_key(out, key);
+    pf_json_number(out, value);
+}
+
+static void add_target(const design_view *v, const pf_design_target *t, pf_text *out)
+{
+    pf_json_comma(out);
+    pf_text_addf(out, "{\"mechanism\":%d,\"name\":", t->mechanism);
+    pf_json_string(out, mechanism(v, t->mechanism));
+    add_key_number(out, "linear", t->linear);
+    add_key_number(out, "predicted", t->predicted);
+    add_key_number(out, "confirmed", t->confirmed);
+    add_key_number(out, "lo", t->lo);
+    add_key_number(out, "hi", t->hi);
+    add_key_number(out, "weakened", t->weakened);
+    add_key_number(out, "remaining", t->remaining);
+    pf_text_addf(out, ",\"accepted\":%s,\"good\":%s}", t->accepted ? "true" : "false",
+                 t->good ? "true" : "false");
+}
+
+static void add_probe(const design_view *v, int q, pf_text *out)
+{
+    const pf_design *d = v->design;
+    const pf_design_probe *p = &d->library.probes[q];
+    pf_json_comma(out);
+    pf_text_add(out, "{\"name\":");
+    pf_json_string(out, p->probe.name);
+    pf_text_addf(out, ",\"designed\":%s,\"rows\":%d", q < d->n_designed ? "true" : "false",
+                 p->probe.rows);
+    add_key_number(out, "charge", p->probe.charge);
+    pf_json_key(out, "targets");
+    pf_text_add(out, "[");
+    for (int t = 0; t < p->probe.n_targets; t++) {
+        add_target(v, &d->library.targets[p->first + t], out);
+    }
+    pf_text_add(out, "]");
+    pf_json_key(out, "worst_pair");
+    if (p->probe.n_targets > 1) {
+        pf_json_ints(out, 2, p->pair);
+        add_key_number(out, "collinearity", p->collinearity);
+    } else {
+        pf_text_add(out, "null");
+    }
+    pf_json_key(out, "excursion");
+    pf_json_numbers(out, v->plan->n_chan, p->excursion);
+    pf_json_key(out, "command");
+    pf_json_matrix(out, p->probe.rows, v->plan->n_mech, p->probe.command);
+    pf_text_add(out, "}");
+}
+
+static void add_families(const design_view *v, pf_text *out)
+{
+    pf_json_key(out, "families");
+    pf_text_add(out, "[");
+    for (int i = 0; i < v->design->n_families; i++) {
+        const pf_design_library *l = &v->design->families[i];
+        pf_json_comma(out);
+        pf_text_addf(out, "{\"family\":\"%s\",\"probes\":%d", l->family, l->n_probes);
+        add_key_number(out, "smallest", l->smallest);
+        add_key_number(out, "largest_move", l->worst_move);
+        pf_json_key(out, "broken");
+        if (l->broken[0]) {
+            pf_json_string(out, l->broken);
+        } else {
+            pf_text_add(out, "null");
+        }
+        pf_text_add(out, "}");
+    }
+    pf_text_add(out, "]");
+}
+
+static void design_view_json(const design_view *v, pf_text *out)
+{
+    const pf_design *d = v->design;
+    pf_text_add(out, "{\"library\":");
+    pf_json_string(out, v->path);
+    pf_json_key(out, "plant");
+    pf_json_string(out, v->plan->plant);
+    pf_json_key(out, "predictor");
+    pf_json_string(out, v->predictor);
+    pf_text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->settings.seed,
+                 d->n_designed);
+    add_key_number(out, "target", v->config->target);
+    add_key_number(out, "g_cal", v->plan->settings.g_cal);
+    pf_json_key(out, "channels");
+    pf_text_add(out, "[");
+    for (int c = 0; c < v->plan->n_chan; c++) {
+        pf_json_comma(out);
+        pf_json_string(out, v->plan->channels[c].name);
+    }
+    pf_text_add(out, "],\"probes\":[");
+    for (int q = 0; q < d->library.n_probes; q++) {
+        add_probe(v, q, out);
+    }
+    pf_text_add(out, "]");
+    add_families(v, out);
+    pf_json_key(out, "not_separated");
+    pf_json_ints(out, d->n_weak, d->weak);
+    pf_json_key(out, "not_at_once");
+    pf_text_add(out, "[");
+    for (int i = 0; i < d->n_pairs; i++) {
+        pf_json_comma(out);
+        pf_json_ints(out, 2, d->pairs + 2 * i);
+    }
+    pf_text_add(out, "]");
+    pf_json_key(out, "singles_left_out");
+    pf_json_ints(out, d->n_left, d->left);
+    pf_text_add(out, "}\n");
+}
+
+// --- the plot
+
+// One block of numbers per probe: step, then one column per target, full level 1, one above the
+// other.
+static void add_block(const design_view *v, int q, pf_text *script)
+{
+    const pf_plan_probe *p = &v->design->library.probes[q].probe;
+    pf_text_addf(script, "$probe%d << EOD\n", q);
+    for (int r = 0; r <= p->rows; r++) {
+        pf_text_addf(script, "%d", r);
+        for (int t = 0; t < p->n_targets; t++) {
+            int j = p->targets[t], row = r < p->rows ? r : p->rows - 1;
+            double u = p->command[row * v->plan->n_mech + j];
+            pf_text_addf(script, " %.6g", u / fabs(v->config->bounds[j].amplitude) - 2.5 * t);
+        }
+        pf_text_add(script, "\n");
+    }
+    pf_text_add(script, "EOD\n");
+}
+
+static void add_panel(const design_view *v, int q, pf_text *script)
+{
+    const pf_plan_probe *p = &v->design->library.probes[q].probe;
+    pf_text_add(script, "set title ");
+    pf_gnuplot_string(script, p->name);
+    pf_text_addf(script, "\nset yrange [%g:1.5]\nset ytics (", -2.5 * (p->n_targets - 1) - 1.5);
+    for (int t = 0; t < p->n_targets; t++) {
+        pf_text_add(script, t > 0 ? ", tic(" : "tic(");
+        pf_gnuplot_string(script, mechanism(v, p->targets[t]));
+        pf_text_addf(script, ") %g", -2.5 * t);
+    }
+    pf_text_add(script, ")\nplot \\\n");
+    for (int t = 0; t < p->n_targets; t++) {
+        pf_text_addf(script, "  $probe%d using 1:%d with steps lw 2 lc %d notitle%s\n", q, t + 2,
+                     t + 1, t + 1 < p->n_targets ? ", \\" : "");
+    }
+}
+
+static void fill_script(const design_view *v, const char *path, pf_text *script)
+{
+    int n = v->design->n_designed, lines = 0;
+    for (int q = 0; q < n; q++) {
+        add_block(v, q, script);
+        lines += v->design->library.probes[q].probe.n_targets + 2;
+    }
+    pf_gnuplot_open(script, path, 820, 60 + 34 * lines);
+    pf_text_addf(script,
+                 "set xlabel 'step'\nset grid noxtics\nset lmargin 18\n"
+                 "set multiplot layout %d,1\n",
+                 n);
+    for (int q = 0; q < n; q++) {
+        add_panel(v, q, script);
+    }
+    pf_text_add(script, "unset multiplot\n");
+}
+
+static pf_status design_view_plot(const design_view *v, const char *path, pf_error *error)
+{
+    pf_text script = {0};
+    fill_script(v, path, &script);
+    pf_status status = pf_gnuplot_draw(path, &script, error);
+    pf_text_free(&script);
+    return status;
+}
+
+// --- the command
 
 typedef struct call {
     const char *output, *config, *predictor, *seed, *threads, *plot;
@@ -31,11 +327,10 @@ static int check_call(call *c)
         (c->plot && pf_file_same(c->output, c->plot))) {
         return cli_usage("design", "-o %s would overwrite another file of this call", c->output);
     }
-    if (c->seed &&
-        !cli_integer("design", "--seed", c->seed, 0, 9007199254740991.0, &c->seed_number)) {
+    if (!cli_seed("design", c->seed, &c->seed_number)) {
         return EXIT_USAGE;
     }
-    if (c->threads && !cli_integer("design", "--threads", c->threads, 1, 256, &c->n_threads)) {
+    if (!cli_threads("design", c->threads, &c->n_threads)) {
         return EXIT_USAGE;
     }
     return cli_predictor("design", c->predictor, c->output, &c->model);

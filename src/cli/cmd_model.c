@@ -1,9 +1,133 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "train_view.h"
+#include "cli.h"
+
+#include "preflight/train.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+// The gain at which the report weakens a mechanism.
+static const double g_cal = .35;
+
+// --- the report
+
+static void print_errors(const char *what, const double *errors)
+{
+    printf("  %-28s", what);
+    for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
+        printf(" %9.3g", errors[h]);
+    }
+    printf("\n");
+}
+
+static void print_report(const pf_plant_info *info, const pf_model_info *model,
+                         const pf_assessment *rows)
+{
+    printf("\nOpen-loop error of a probe response over the size of the signature (gain %g), by "
+           "step:\n\n  %-28s",
+           g_cal, "");
+    for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
+        printf(" %9d", pf_assess_horizons()[h]);
+    }
+    printf("\n");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        printf("%s\n", info->mechanisms[r->mechanism].name);
+        print_errors("model, pulse scale", r->error[PF_ASSESS_PULSE]);
+        print_errors("model, residual scale", r->error[PF_ASSESS_RESIDUAL]);
+        print_errors("its linear part alone", r->linear);
+        print_errors("nothing changes", r->copy);
+    }
+    printf("\nSeparation of gain %g from nominal by model error alone, and what the members know "
+           "of it\n(noise and disturbance come on top; a kit needs 3):\n\n%-20s %14s %14s %18s\n",
+           g_cal, "mechanism", "pulse scale", "residual scale", "spread over error");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        printf("%-20s %11.1f sd %11.1f sd ", info->mechanisms[r->mechanism].name,
+               r->separation[PF_ASSESS_PULSE], r->separation[PF_ASSESS_RESIDUAL]);
+        if (isnan(r->spread)) {
+            printf("%18s", "one member");
+        } else {
+            printf("%18.2f%s", r->spread, r->spread < 1 ? "  overconfident" : "");
+        }
+        printf("%s\n", fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
+    }
+    printf(
+        "\nA kit calibrated with --predictor ensemble:MODEL carries model error and disagreement "
+        "into its\nbounds. Held-out error of the standardised change: %.4g.\n",
+        model->valid_error);
+}
+
+static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_info *model,
+                        const pf_assessment *rows)
+{
+    pf_text_add(out, "{\"plant\":");
+    pf_json_string(out, info->name);
+    pf_text_addf(out, ",\"sha256\":\"%s\",\"members\":%d,\"valid_error\":", model->sha256,
+                 model->n_members);
+    pf_json_number(out, model->valid_error);
+    pf_json_key(out, "processor");
+    pf_json_string(out, model->processor);
+    pf_json_key(out, "g_cal");
+    pf_json_number(out, g_cal);
+    pf_json_key(out, "horizons");
+    pf_json_ints(out, PF_ASSESS_HORIZONS, pf_assess_horizons());
+    pf_json_key(out, "mechanisms");
+    pf_text_add(out, "[");
+    for (int q = 0; q < info->n_mech - 1; q++) {
+        const pf_assessment *r = &rows[q];
+        pf_json_comma(out);
+        pf_text_add(out, "{\"name\":");
+        pf_json_string(out, info->mechanisms[r->mechanism].name);
+        pf_json_key(out, "error_pulse");
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_PULSE]);
+        pf_json_key(out, "error_residual");
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
+        pf_json_key(out, "error_linear");
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->linear);
+        pf_json_key(out, "error_copy");
+        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->copy);
+        pf_json_key(out, "separation_pulse");
+        pf_json_number(out, r->separation[PF_ASSESS_PULSE]);
+        pf_json_key(out, "separation_residual");
+        pf_json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
+        pf_json_key(out, "spread");
+        pf_json_number(out, r->spread);
+        pf_text_add(out, "}");
+    }
+    pf_text_add(out, "]}\n");
+}
+
+pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
+                           const pf_effort *effort, pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_model *model = NULL;
+    pf_assessment *rows = calloc((size_t)info->n_mech, sizeof *rows);
+    pf_status status = rows ? pf_model_load(&model, path, error)
+                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for the report");
+    if (status == PF_OK) {
+        status = pf_assess(model, plant, g_cal, seed, effort, rows, error);
+    }
+    if (status == PF_OK && json) {
+        pf_text out = {0};
+        report_json(&out, info, pf_model_get_info(model), rows);
+        fputs(out.data ? out.data : "", stdout);
+        pf_text_free(&out);
+    } else if (status == PF_OK) {
+        const pf_model_info *about = pf_model_get_info(model);
+        printf("model %s: plant %s, %d members, sha256 %s\n", path, about->plant, about->n_members,
+               about->sha256);
+        print_report(info, pf_model_get_info(model), rows);
+    }
+    pf_model_destroy(model);
+    free(rows);
+    return status;
+}
+
+// --- the command
 
 static const char *activation_of(const pf_model_info *m)
 {
@@ -63,7 +187,7 @@ static int assess(const char *path, const pf_model_info *m, const char *name, bo
     pf_effort effort = cli_effort(&progress, 0);
     pf_status status = pf_plant_create(&plant, name ? name : m->plant, &error);
     if (status == PF_OK) {
-        status = train_report(path, plant, 1, json, &effort, &error);
+        status = cli_model_report(path, plant, 1, json, &effort, &error);
     }
     cli_progress_end(&progress);
     pf_plant_destroy(plant);

@@ -26,14 +26,6 @@ static bool read_one(const char *command, const cli_list *files, void **data, si
     return true;
 }
 
-static int fail_in(const char *command, const char *file, pf_status status, pf_error *error)
-{
-    char text[240];
-    snprintf(text, sizeof text, "%.230s", error->text);
-    pf_fail(error, status, "%s: %s", file, text);
-    return cli_fail(command, status, error);
-}
-
 static void print_replay(const pf_replay *r, bool json)
 {
     if (!json) {
@@ -80,7 +72,7 @@ int cmd_replay(int argc, char **argv)
     pf_status result = pf_replay_journal(text, n, false, &replay, &error);
     free(text);
     if (result != PF_OK) {
-        return fail_in("replay", files.item[0], result, &error);
+        return cli_fail_in("replay", files.item[0], result, &error);
     }
     print_replay(&replay, json);
     return replay.differs ? EXIT_NO : EXIT_YES;
@@ -104,7 +96,7 @@ int cmd_explain(int argc, char **argv)
                                : pf_explain_certificate(text, n, &words, &error);
     status = EXIT_YES;
     if (result != PF_OK) {
-        status = fail_in("explain", files.item[0], result, &error);
+        status = cli_fail_in("explain", files.item[0], result, &error);
     } else if (replay.differs) {
         printf("Warning: the journal does not replay (%s).\nWhat it says is not what this program "
                "finds in it, so there is no verdict to explain.\n",

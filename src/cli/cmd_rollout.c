@@ -237,7 +237,7 @@ int cmd_rollout(int argc, char **argv)
     if (c.state && c.mean_reset) {
         return cli_usage("rollout", "either --state or --mean-reset, not both");
     }
-    if (c.seed && !cli_integer("rollout", "--seed", c.seed, 0, 9007199254740991.0, &seed)) {
+    if (!cli_seed("rollout", c.seed, &seed)) {
         return EXIT_USAGE;
     }
     pf_error error = {PF_OK, ""};

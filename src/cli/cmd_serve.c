@@ -472,7 +472,7 @@ int cmd_serve(int argc, char **argv)
     if (kit.n != 1) {
         return cli_usage("serve", "name one kit file");
     }
-    if (seed_text && !cli_integer("serve", "--seed", seed_text, 0, 9007199254740991.0, &seed)) {
+    if (!cli_seed("serve", seed_text, &seed)) {
         return EXIT_USAGE;
     }
     int status = EXIT_YES;

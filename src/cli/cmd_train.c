@@ -1,18 +1,147 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "train_view.h"
+#include "cli.h"
 
+#include "host/clock.h"
 #include "host/file.h"
+#include "host/gnuplot.h"
+#include "preflight/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// The gain at which the report weakens a mechanism.
-static const double g_cal = .35;
 static const double checkpoint_s = 5;
+
+// What is seen of a training: a line on the terminal, a log, a learning curve, a report.
+typedef struct train_view {
+    const pf_train_settings *settings;
+    bool terminal;
+    bool shown;
+    double began, printed, logged;
+    const char *log_path;
+    int run;                    // epochs of this run
+    int done[PF_MODEL_MEMBERS]; // epochs behind each member, early stopping counted in full
+    double train[PF_MODEL_MEMBERS], valid[PF_MODEL_MEMBERS];
+    pf_text log; // CSV, one row per epoch
+} train_view;
+
+// log_path (Nullable): a file that follows the training.
+static void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path)
+{
+    *v = (train_view){
+        .settings = settings, .terminal = isatty(2), .began = pf_seconds(), .log_path = log_path};
+    v->printed = v->began;
+    pf_text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
+}
+
+static void train_view_free(train_view *v)
+{
+    pf_text_free(&v->log);
+}
+
+static void train_view_end(train_view *v)
+{
+    if (v->shown && v->terminal) {
+        fputs("\r\033[K", stderr);
+    }
+}
+
+static void print_line(train_view *v, const pf_epoch *e)
+{
+    const pf_train_settings *s = v->settings;
+    int done = 0, seen = 0;
+    double train = 0, valid = 0, elapsed = pf_seconds() - v->began;
+    for (int i = 0; i < s->members; i++) {
+        done += v->done[i];
+        seen += v->done[i] > 0;
+        train += v->train[i];
+        valid += v->valid[i];
+    }
+    double samples = (double)v->run * s->transitions * (1 - s->held_out) / elapsed;
+    double left = elapsed / v->run * ((double)s->members * s->epochs - done);
+    fprintf(stderr,
+            "%sepoch %d/%d, member %d/%d: training %.5f, held out %.5f, %.0f samples/s, at most "
+            "%.0f s left%s",
+            v->terminal ? "\r" : "", e->epoch, s->epochs, e->member + 1, s->members, train / seen,
+            valid / seen, samples, left, v->terminal ? "\033[K" : "\n");
+    v->shown = true;
+}
+
+static void train_view_epoch(void *self, const pf_epoch *e)
+{
+    train_view *v = self;
+    v->done[e->member] = e->finished ? v->settings->epochs : e->epoch;
+    v->train[e->member] = e->train;
+    v->valid[e->member] = e->valid;
+    v->run += !e->restored;
+    pf_text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
+                 e->best, e->samples_per_s);
+    double now = pf_seconds();
+    if (v->log_path && !v->log.failed && now - v->logged > 5) {
+        v->logged = now; // what cannot be written now is reported at the end
+        pf_file_write(v->log_path, v->log.data, v->log.size, NULL);
+    }
+    if (!e->restored && now - v->printed > (v->terminal ? .2 : 30)) {
+        v->printed = now;
+        print_line(v, e);
+    }
+}
+
+// --- the curve
+
+// The rows of one member as a gnuplot data block.
+static void add_block(pf_text *script, const pf_text *log, int member)
+{
+    pf_text_addf(script, "$member%d << EOD\n", member);
+    for (const char *line = log->data ? log->data : ""; *line;) {
+        const char *end = strchr(line, '\n');
+        if (!end) {
+            break; // cut off by a lack of memory, which the caller reports
+        }
+        if (atoi(line) == member && line != log->data) {
+            pf_text_add_n(script, line, (size_t)(end - line) + 1);
+        }
+        line = end + 1;
+    }
+    pf_text_add(script, "EOD\n");
+}
+
+static void fill_script(const train_view *v, const char *title, const char *path, pf_text *script)
+{
+    for (int e = 0; e < v->settings->members; e++) {
+        add_block(script, &v->log, e);
+    }
+    pf_gnuplot_open(script, path, 900, 560);
+    pf_text_add(script,
+                "set datafile separator ','\nset logscale y\nset format y '%g'\n"
+                "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
+                "set title ");
+    pf_gnuplot_string(script, title);
+    pf_text_add(script, "\nset key top right\nplot \\\n");
+    for (int e = 0; e < v->settings->members; e++) {
+        pf_text_addf(script,
+                     "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
+                     "  $member%d using 2:4 with lines lw 2 lc %d title 'member %d, held out'%s\n",
+                     e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
+                     e + 1 < v->settings->members ? ", \\" : "");
+    }
+}
+
+static pf_status train_view_plot(const train_view *v, const char *title, const char *path,
+                                 pf_error *error)
+{
+    pf_text script = {0};
+    fill_script(v, title, path, &script);
+    script.failed = script.failed || v->log.failed;
+    pf_status status = pf_gnuplot_draw(path, &script, error);
+    pf_text_free(&script);
+    return status;
+}
+
+// --- the command
 
 typedef struct call {
     cli_list plant, set;
@@ -73,33 +202,6 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     return status;
 }
 
-pf_status train_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
-                       const pf_effort *effort, pf_error *error)
-{
-    const pf_plant_info *info = pf_plant_get_info(plant);
-    pf_model *model = NULL;
-    pf_assessment *rows = calloc((size_t)info->n_mech, sizeof *rows);
-    pf_status status = rows ? pf_model_load(&model, path, error)
-                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for the report");
-    if (status == PF_OK) {
-        status = pf_assess(model, plant, g_cal, seed, effort, rows, error);
-    }
-    if (status == PF_OK && json) {
-        pf_text out = {0};
-        train_view_report_json(&out, info, pf_model_get_info(model), rows, g_cal);
-        fputs(out.data ? out.data : "", stdout);
-        pf_text_free(&out);
-    } else if (status == PF_OK) {
-        const pf_model_info *about = pf_model_get_info(model);
-        printf("model %s: plant %s, %d members, sha256 %s\n", path, about->plant, about->n_members,
-               about->sha256);
-        train_view_report(info, pf_model_get_info(model), rows, g_cal);
-    }
-    pf_model_destroy(model);
-    free(rows);
-    return status;
-}
-
 static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plant,
                        const pf_effort *effort, cli_progress *progress, pf_error *error)
 {
@@ -126,7 +228,7 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
                                  : pf_file_write(c->log, view.log.data, view.log.size, error);
     }
     if (status == PF_OK) {
-        status = train_report(c->output, plant, s->seed, c->json, effort, error);
+        status = cli_model_report(c->output, plant, s->seed, c->json, effort, error);
     }
     if (status == PF_OK && c->plot) {
         status = train_view_plot(&view, pf_plant_get_info(plant)->name, c->plot, error);
@@ -203,8 +305,7 @@ int cmd_train(int argc, char **argv)
         return EXIT_USAGE;
     }
     double seed = NAN, threads = 0;
-    if ((c.seed && !cli_integer("train", "--seed", c.seed, 0, 9007199254740991.0, &seed)) ||
-        (c.threads && !cli_integer("train", "--threads", c.threads, 1, 256, &threads))) {
+    if ((!cli_seed("train", c.seed, &seed)) || (!cli_threads("train", c.threads, &threads))) {
         return EXIT_USAGE;
     }
     if (c.data) {

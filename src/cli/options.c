@@ -348,6 +348,16 @@ bool cli_integer(const char *command, const char *option, const char *text, doub
     return true;
 }
 
+bool cli_seed(const char *command, const char *text, double *seed)
+{
+    return !text || cli_integer(command, "--seed", text, 0, 9007199254740991.0, seed);
+}
+
+bool cli_threads(const char *command, const char *text, double *threads)
+{
+    return !text || cli_integer(command, "--threads", text, 1, 256, threads);
+}
+
 bool cli_fault(const char *command, const char *text, int n_mech,
                const char *(*name_of)(const void *, int), const void *names, double *gains)
 {
