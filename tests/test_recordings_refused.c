@@ -161,6 +161,15 @@ static void test_plan_refusals(void)
     make_plan(&p);
     p.plan.n_probes = 1;
     refuse_plan(&p, &r, PF_ERR_FORMAT, "column 'probe': no probe of the configuration");
+    // signatures whose square is no double, either way
+    make_plan(&p);
+    p.channels[0].scale = p.channels[1].scale = 1e-200;
+    refuse_plan(&p, &r, PF_ERR_DEGENERATE,
+                "mechanism 'port': its effect is too large for a double");
+    p.channels[0].scale = p.channels[1].scale = 1e200;
+    refuse_plan(
+        &p, &r, PF_ERR_DEGENERATE,
+        "log.csv: probe 'left', mechanism 'port': its weakened responses equal the nominal");
     make_plan(&p);
     r.by_index = false;
     refuse_plan(&p, &r, PF_ERR_FORMAT, "column 'mechanism': no mechanism of the configuration");

@@ -114,15 +114,16 @@ static pf_status refuse_collinear(const fitter *f, const pf_samples *s, int prob
 // Signatures must be there, and apart from each other.
 static pf_status check_signatures(const fitter *f, const pf_samples *s, int probe, int target)
 {
-    const pf_match *m = s->match + target;
-    if (s->n > 0 && !isfinite(m->size)) {
-        return refuse(f, probe, target, "its effect is too large for a double; check the units");
+    const double *energy = f->source->energy;
+    double size = energy ? energy[f->build->probe_target[probe] + target] : 1;
+    if (!(size > 0) || !isfinite(size)) {
+        return refuse(f, probe, target,
+                      size > 0 ? "its effect is too large for a double; check the units"
+                               : f->source->no_effect);
     }
-    if (f->plan->probes[probe].n_targets > 1 && is_collinear(f, s, target)) {
-        return m->size > 0 ? refuse_collinear(f, s, probe, target)
-                           : refuse(f, probe, target, f->source->no_effect);
-    }
-    return PF_OK;
+    return f->plan->probes[probe].n_targets > 1 && is_collinear(f, s, target)
+               ? refuse_collinear(f, s, probe, target)
+               : PF_OK;
 }
 
 // Scores and coefficients of one class; refused where too few are usable.

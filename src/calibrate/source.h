@@ -59,6 +59,9 @@ typedef struct pf_source {
     // Scores of a target at one severity; how many, -1: one is not finite. Nullable: the class with
     // mixed severities has them.
     int (*severity_scores)(void *self, int probe, int target, double gain, double *score);
+    // Per target of the kit: squared size of the signature that all episodes share. Nullable: each
+    // has its own.
+    const double *energy;
     // The largest rms off the signatures without weights. Nullable: there are none.
     double (*plain_off)(const void *self, int probe);
 

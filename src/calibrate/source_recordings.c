@@ -23,6 +23,7 @@ typedef struct recorded {
     pf_kit_build build;
     int most_samples;        // odd ranks of one group
     pf_match **matches;      // per group: odd ranks x targets
+    double *energy;          // of the signatures, per target of the kit
     pf_match *spare;         // most targets
     pf__evidence evidence;   // with the signatures of its probe
     double *from, *to;       // responses
@@ -169,6 +170,11 @@ static pf_status read_recordings(void *self, pf_error *error)
     for (int q = 0; q < r->plan.n_probes && status == PF_OK; q++) {
         pf__evidence_set(&r->evidence, &r->build.kit, q);
         status = pf__evidence_signatures(&r->evidence, error);
+        int n = (int)window(r->rec, q);
+        for (int t = 0; t < r->evidence.n_targets && status == PF_OK; t++) {
+            const double *h = r->evidence.signatures + (size_t)t * (size_t)n;
+            r->energy[r->build.probe_target[q] + t] = pf_dot(n, h, h);
+        }
         for (int g = 0; g < r->rec->n_groups && status == PF_OK; g++) {
             const pf_group *group = &r->rec->groups[g];
             for (int i = 0; i < group->n / 2 && group->probe == q; i++) {
@@ -398,6 +404,7 @@ static pf_status make_room(recorded *r, pf_error *error)
                        .scratch = pf_arena_take(&r->arena, pf__match_scratch((int)targets), d)};
     r->from = pf_arena_take(&r->arena, most, d);
     r->to = pf_arena_take(&r->arena, most, d);
+    r->energy = pf_arena_take(&r->arena, (size_t)k->n_targets, d);
     r->spare = pf_arena_take(&r->arena, targets, sizeof *r->spare);
     r->matches = pf_arena_take(&r->arena, groups, sizeof *r->matches);
     for (size_t g = 0; g < groups && r->matches; g++) {
@@ -455,6 +462,7 @@ static pf_source source_of(recorded *r)
         .points = curve_points,
         .most_points = r->rec->n_groups + 1,
         .severity_scores = severity_scores,
+        .energy = r->energy,
         .returns = fill_returns,
         .machine = healthy_machine,
     };
