@@ -51,13 +51,13 @@ PF_API const pf_method *pf_method_find(const char *id);
 // Nothing is allocated. A kit may be shared by threads.
 typedef struct pf_kit pf_kit;
 
-// Memory that is enough for the view, for a static array on a board (aligned to 16).
+// Memory that is enough for the view, for a static array on a board (aligned to 8).
 #define PF_KIT_BYTES 1024
 
 // Bytes that the view really takes.
 PF_API size_t pf_kit_size(void);
 
-// Lays a view of a file image into mem (aligned to 16). The image starts at a multiple of 8.
+// Lays a view of a file image into mem (aligned to 8). The image starts at a multiple of 8.
 // Refuses anything that is not a whole, undamaged kit of this version.
 PF_API pf_status pf_kit_load(pf_kit **kit, const void *image, size_t n_image, void *mem,
                              size_t bytes, pf_error *error);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
-#include "core/kit_layout.h"
 
 #include "host/clock.h"
 #include "settings/config.h"
@@ -96,6 +95,18 @@ void cli_progress_end(cli_progress *progress)
 
 // --- things commands share
 
+pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *error)
+{
+    *kit = NULL;
+    void *memory = malloc(pf_kit_size());
+    pf_status status = memory ? pf_kit_load(kit, image, n, memory, pf_kit_size(), error)
+                              : pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
+    if (status != PF_OK) {
+        free(memory);
+    }
+    return status;
+}
+
 bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status)
 {
     pf_error error = {PF_OK, ""};
@@ -105,7 +116,7 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
         *status = cli_fail(command, s, &error);
         return false;
     }
-    s = pf__kit_read(&kit->kit, kit->bytes, kit->n_bytes, &error);
+    s = cli_kit_load(&kit->kit, kit->bytes, kit->n_bytes, &error);
     if (s != PF_OK) {
         *status = cli_fail_in(command, path, s, &error);
         cli_kit_close(kit);
@@ -116,13 +127,14 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
 void cli_kit_close(cli_kit *kit)
 {
     free(kit->bytes);
+    free(kit->kit);
     *kit = (cli_kit){0};
 }
 
 pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error)
 {
     const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
-    bool recordings = kit->n_response > 0;
+    bool recordings = pf_kit_get_info(kit).recorded;
     *plant = NULL;
     if (!name && recordings) {
         return pf_fail(error, PF_ERR_MISMATCH,
@@ -140,9 +152,9 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
     if (!path) {
         return true;
     }
-    if (!pf__kit_starts_from_channels(kit)) {
+    if (!pf_kit_get_info(kit).starts_from_channels) {
         *status = cli_usage(command, "--model: the kit predicts with %s, not with a learned model",
-                            kit->n_response > 0 ? "its recordings" : "a twin");
+                            pf_kit_get_info(kit).recorded ? "its recordings" : "a twin");
         return false;
     }
     pf_status result = pf_model_load(model, path, &error);
@@ -195,7 +207,7 @@ static const char *reason_of(pf_why why)
 bool cli_all_go(const pf_session *session)
 {
     bool all = true;
-    for (int t = 0; t < pf_session_kit(session)->n_tasks; t++) {
+    for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
         all = all && pf_session_task(session, t)->decision == PF_GO;
     }
     return all;
@@ -203,22 +215,25 @@ bool cli_all_go(const pf_session *session)
 
 void cli_print_readiness(const pf_session *session)
 {
-    const pf_kit *k = pf_session_kit(session);
+    const pf_kit *kit = pf_session_kit(session);
+    pf_kit_info k = pf_kit_get_info(kit);
     printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", "gain", "90 % interval",
            "probed");
-    for (int j = 1; j < k->n_mech; j++) {
+    for (int j = 1; j < k.n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
         printf("%s%-16s %10.4f %10.3f   %5.2f .. %4.2f %7s%s\n",
-               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), pf_kit_mechanism_name(k, j),
+               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), pf_kit_mechanism_name(kit, j),
                r->changed, r->mean_gain, r->interval[0], r->interval[1], r->probed ? "yes" : "no",
                cli_paint(NULL));
     }
     printf("\n%-16s %10s %10s %10s  %s\n", "task", "correction", "return", "at least", "verdict");
-    for (int t = 0; t < k->n_tasks; t++) {
+    for (int t = 0; t < k.n_tasks; t++) {
         const pf_task_readiness *r = pf_session_task(session, t);
-        double correction = pf_session_mechanism(session, k->use_mech[k->task_use[t]])->correction;
+        const int32_t *uses = NULL;
+        pf_kit_task_mechanisms(kit, t, &uses);
+        double correction = pf_session_mechanism(session, uses[0])->correction;
         bool go = r->decision == PF_GO;
-        printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(k, t), correction,
+        printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(kit, t), correction,
                r->mean, r->lower, cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO",
                cli_paint(NULL), go ? "" : reason_of(r->why));
     }

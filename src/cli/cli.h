@@ -3,7 +3,6 @@
 #ifndef PF_CLI_H
 #define PF_CLI_H
 
-#include "core/kit_layout.h"
 #include "host/text.h"
 #include "preflight/calibrate.h"
 #include "preflight/session.h"
@@ -107,8 +106,11 @@ extern volatile int cli_interrupted;
 typedef struct cli_kit {
     void *bytes;
     size_t n_bytes;
-    pf_kit kit;
+    pf_kit *kit;
 } cli_kit;
+
+// A kit over its file image, to be freed with free(). *kit is NULL where it was refused.
+pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *error);
 
 bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status);
 void cli_kit_close(cli_kit *kit);

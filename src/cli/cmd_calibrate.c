@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
-#include "core/kit_layout.h"
 #include "core/sha256.h"
 
 #include "host/file.h"
@@ -20,10 +19,11 @@ typedef struct call {
     const char *model;  // file of the ensemble. NULL: a twin
 } call;
 
-static void print_summary(const char *path, const pf_kit *k, bool json)
+static void print_summary(const char *path, const pf_kit *kit, bool json)
 {
+    pf_kit_info k = pf_kit_get_info(kit);
     char sha[65];
-    pf__sha256_text(k->sha256, sha);
+    pf__sha256_text(k.sha256, sha);
     if (json) {
         pf_text out = {0};
         pf_text_add(&out, "{\"kit\":");
@@ -31,43 +31,51 @@ static void print_summary(const char *path, const pf_kit *k, bool json)
         pf_text_addf(&out,
                      ",\"sha256\":\"%s\",\"mechanisms\":%d,\"probes\":%d,\"tasks\":%d,"
                      "\"session_bytes\":%zu,\"threshold\":",
-                     sha, (int)k->n_mech, (int)k->n_probes, (int)k->n_tasks, pf_session_size(k));
-        pf_json_number(&out, k->threshold[0]);
+                     sha, k.n_mech, k.n_probes, k.n_tasks, pf_session_size(kit));
+        pf_json_number(&out, pf_kit_threshold(kit, 0));
         pf_text_add(&out, "}\n");
         fputs(out.data ? out.data : "", stdout);
         pf_text_free(&out);
         return;
     }
     printf("kit %s: plant %s, %s predictor, %d probes, %d tasks\n", path,
-           pf_kit_get_string(k, PF_KIT_PLANT), pf_kit_get_string(k, PF_KIT_PREDICTOR),
-           (int)k->n_probes, (int)k->n_tasks);
+           pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_get_string(kit, PF_KIT_PREDICTOR),
+           k.n_probes, k.n_tasks);
     printf("sha256 %s\n", sha);
-    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n\n", k->threshold[0],
-           pf_kit_method_id(k, 0), pf_session_size(k));
+    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n\n",
+           pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
     printf("%-16s %-16s %9s %11s %18s\n", "probe", "mechanism", "charge", "separation", "limits");
-    for (int q = 0; q < k->n_probes; q++) {
-        for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
-            int j = k->target_mech[t];
-            printf("%-16s %-16s %9.3g %8.1f sd %8.3g .. %6.3g%s\n", pf_kit_probe_name(k, q),
-                   pf_kit_mechanism_name(k, j), k->charge[q], 1 / k->sigma[t], k->lo[j], k->hi[j],
-                   isinf(k->lo[j]) || isinf(k->hi[j]) ? "  (unbounded!)" : "");
+    for (int q = 0; q < k.n_probes; q++) {
+        const int32_t *targets = NULL;
+        int n = pf_kit_probe_targets(kit, q, &targets);
+        for (int t = 0; t < n; t++) {
+            int j = targets[t];
+            printf("%-16s %-16s %9.3g %8.1f sd %8.3g .. %6.3g%s\n", pf_kit_probe_name(kit, q),
+                   pf_kit_mechanism_name(kit, j), pf_kit_probe_charge(kit, q),
+                   1 / pf_kit_probe_sigma(kit, q)[t], k.lo[j], k.hi[j],
+                   isinf(k.lo[j]) || isinf(k.hi[j]) ? "  (unbounded!)" : "");
         }
     }
 }
 
 // A library may leave a candidate out; then its tasks stay no-go where looks are required.
-static void warn_unprobed(const pf_kit *k)
+static void warn_unprobed(const pf_kit *kit)
 {
-    for (int j = 1; j < k->n_mech && k->field; j++) {
+    pf_kit_info k = pf_kit_get_info(kit);
+    for (int j = 1; j < k.n_mech && k.rules.field; j++) {
         bool probed = false;
-        for (int t = 0; t < k->n_targets; t++) {
-            probed = probed || k->target_mech[t] == j;
+        for (int q = 0; q < k.n_probes; q++) {
+            const int32_t *targets = NULL;
+            int n = pf_kit_probe_targets(kit, q, &targets);
+            for (int t = 0; t < n; t++) {
+                probed = probed || targets[t] == j;
+            }
         }
         if (!probed) {
             fprintf(stderr,
                     "preflight calibrate: no probe looks at '%s': tasks that use it stay no-go "
                     "(`preflight design` tells why)\n",
-                    pf_kit_mechanism_name(k, j));
+                    pf_kit_mechanism_name(kit, j));
         }
     }
 }
@@ -76,17 +84,18 @@ static int save_kit(const call *c, void *bytes, size_t n)
 {
     pf_error error = {PF_OK, ""};
     pf_status status = pf_file_write(c->output, bytes, n, &error);
-    pf_kit kit;
+    pf_kit *kit = NULL;
     if (status == PF_OK) {
-        status = pf__kit_read(&kit, bytes, n, &error);
+        status = cli_kit_load(&kit, bytes, n, &error);
     }
     if (status != PF_OK) {
         return cli_fail("calibrate", status, &error);
     }
-    warn_unprobed(&kit);
+    warn_unprobed(kit);
     if (strcmp(c->output, "-") != 0) {
-        print_summary(c->output, &kit, c->json);
+        print_summary(c->output, kit, c->json);
     }
+    free(kit);
     return EXIT_YES;
 }
 

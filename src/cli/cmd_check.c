@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
-#include "core/kit_layout.h"
 #include "core/sha256.h"
 
 #include "host/file.h"
@@ -64,19 +63,20 @@ static void after_ask(void *self, const pf_ask *asked)
 static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *asked)
 {
     run *r = self;
-    pf_witness_start(&r->witness, &r->file->kit, inner, asked->stage == 2);
+    pf_witness_start(&r->witness, r->file->kit, inner, asked->stage == 2);
     return pf_witness_predictor(&r->witness);
 }
 
 static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
 {
-    const pf_kit *k = &r->file->kit;
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     pf_text request = {0}, reply = {0};
     pf_text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
-    pf_json_matrix(&request, asked->rows, k->n_chan, answer->response);
-    if (k->n_response == 0) {
+    pf_json_matrix(&request, asked->rows, k.n_chan, answer->response);
+    if (!k.recorded) {
         pf_json_key(&request, "state");
-        pf_json_numbers(&request, k->n_state, answer->start);
+        pf_json_numbers(&request, k.n_state, answer->start);
     }
     pf_text_add(&request, "}");
     pf_reply_tell(&reply, r->session, asked->stage);
@@ -88,19 +88,20 @@ static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
 // Who is blamed: the likeliest hypothesis, with several faults all that are rather changed.
 static void print_blamed(const run *r)
 {
-    const pf_kit *k = &r->file->kit;
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     const double *belief = pf_session_belief(r->session);
-    bool many = k->faults == PF_FAULTS_MANY, any = false;
+    bool many = k.faults == PF_FAULTS_MANY, any = false;
     int likeliest = 0;
-    for (int i = 1; i < k->n_mech; i++) {
+    for (int i = 1; i < k.n_mech; i++) {
         likeliest = belief[i] > belief[likeliest] ? i : likeliest;
         if (many && belief[i] > .5) {
-            printf("%s%s", any ? "+" : "", pf_kit_mechanism_name(k, i));
+            printf("%s%s", any ? "+" : "", pf_kit_mechanism_name(kit, i));
             any = true;
         }
     }
     if (!any) {
-        printf("%s", likeliest && !many ? pf_kit_mechanism_name(k, likeliest) : "nothing");
+        printf("%s", likeliest && !many ? pf_kit_mechanism_name(kit, likeliest) : "nothing");
     }
 }
 
@@ -117,19 +118,20 @@ static const pf_reading *strongest(const run *r)
 
 static void print_tell(run *r, const pf_ask *asked)
 {
-    const pf_kit *k = &r->file->kit;
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     printf("%3d  stage %d  %-16s", pf_session_told(r->session), asked->stage,
-           pf_kit_probe_name(k, asked->probe));
+           pf_kit_probe_name(kit, asked->probe));
     if (asked->stage == 2) {
         printf("  recovery\n");
         return;
     }
     const pf_reading *reading = strongest(r);
-    if (pf_kit_probe_targets(k, asked->probe, NULL) > 1) {
-        printf("  %-12s", pf_kit_mechanism_name(k, reading->mechanism));
+    if (pf_kit_probe_targets(kit, asked->probe, NULL) > 1) {
+        printf("  %-12s", pf_kit_mechanism_name(kit, reading->mechanism));
     }
     printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest ", reading->score,
-           reading->category + 1, (int)k->n_bins, reading->gate ? "open" : "shut",
+           reading->category + 1, k.n_bins, reading->gate ? "open" : "shut",
            pf_session_change(r->session));
     print_blamed(r);
     printf("%s\n", pf_session_alarm(r->session) ? "  ALARM" : "");
@@ -148,7 +150,7 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 static void certificate(const run *r, const pf_text *readiness, pf_text *out)
 {
     char sha[65];
-    pf__sha256_text(r->file->kit.sha256, sha);
+    pf__sha256_text(pf_kit_get_info(r->file->kit).sha256, sha);
     pf_text_add(out, "{");
     pf_json_key(out, "kit");
     pf_json_string(out, sha);
@@ -158,9 +160,9 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
     pf_json_string(out, PF_VERSION);
     pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
     pf_json_key(out, "alpha");
-    pf_json_number(out, r->file->kit.alpha);
+    pf_json_number(out, pf_kit_get_info(r->file->kit).alpha);
     pf_json_key(out, "j_min");
-    pf_json_number(out, r->file->kit.j_min);
+    pf_json_number(out, pf_kit_get_info(r->file->kit).j_min);
     pf_text_add(out, ",");
     pf_text_add_n(out, readiness->data, readiness->size);
     pf_text_add(out, "}\n");
@@ -199,39 +201,41 @@ static int report(run *r, const call *c)
 // the simulator as a twin, where the kit predicts with one.
 static pf_status open_plants(run *r, const call *c, pf_error *error)
 {
-    const pf_kit *k = &r->file->kit;
-    const char *own = pf_kit_get_string(k, PF_KIT_PLANT);
-    bool twin = k->n_response == 0 && !pf__kit_starts_from_channels(k);
-    pf_status status = cli_plant_for_kit(&r->machine, k, c->plant, error);
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
+    bool twin = !k.recorded && !k.starts_from_channels;
+    pf_status status = cli_plant_for_kit(&r->machine, kit, c->plant, error);
     if (status == PF_OK && twin && strcmp(pf_plant_get_info(r->machine)->name, own) != 0) {
-        status = cli_plant_for_kit(&r->twin, k, NULL, error);
+        status = cli_plant_for_kit(&r->twin, kit, NULL, error);
     }
     return status;
 }
 
 static bool open_model(run *r, const call *c, int *status)
 {
-    const pf_kit *k = &r->file->kit;
-    if (!c->model && pf__kit_starts_from_channels(k)) {
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    if (!c->model && k.starts_from_channels) {
         *status = cli_usage("check",
                             "%s predicts with a learned model; give its file with --model FILE "
                             "(sha256 %s)",
-                            c->kit.item[0], pf_kit_get_string(k, PF_KIT_MODEL));
+                            c->kit.item[0], pf_kit_get_string(kit, PF_KIT_MODEL));
         return false;
     }
-    return cli_model_for_kit("check", k, c->model, &r->model, status);
+    return cli_model_for_kit("check", kit, c->model, &r->model, status);
 }
 
 static pf_status start(run *r, const call *c, pf_error *error)
 {
-    const pf_kit *k = &r->file->kit;
+    const pf_kit *kit = r->file->kit;
     pf_check_config config = {.gains = r->gains, .method = c->method, .seed = r->seed};
     pf_status status = open_plants(r, c, error);
     config.machine = r->machine;
     config.twin = r->twin;
     config.model = r->model;
     if (status == PF_OK) {
-        status = pf_check_create(&r->check, k, &config, error);
+        status = pf_check_create(&r->check, kit, &config, error);
     }
     if (status == PF_OK) {
         r->session = pf_check_session(r->check);
@@ -244,12 +248,13 @@ static pf_status start(run *r, const call *c, pf_error *error)
 
 static bool read_faults(run *r, const call *c)
 {
-    const pf_kit *k = &r->file->kit;
-    for (int j = 0; j < k->n_mech; j++) {
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    for (int j = 0; j < k.n_mech; j++) {
         r->gains[j] = 1;
     }
     for (int i = 0; i < c->fault.n; i++) {
-        if (!cli_fault("check", c->fault.item[i], k->n_mech, kit_mechanism, k, r->gains)) {
+        if (!cli_fault("check", c->fault.item[i], k.n_mech, kit_mechanism, kit, r->gains)) {
             return false;
         }
     }

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
-#include "core/kit_layout.h"
 
 #include "preflight/design.h"
 #include "preflight/run.h"
@@ -15,7 +14,8 @@
 typedef struct story {
     pf_plant *plant;
     void *bytes; // of the kit
-    pf_kit kit;
+    size_t n_bytes;
+    pf_kit *kit;
     pf_check *check;
     pf_session *session; // of the check
     double *gains;
@@ -51,7 +51,6 @@ static void bar(double p, const char *colour)
 static pf_status calibrate(story *s, bool groups, pf_error *error)
 {
     pf_plan *plan = NULL;
-    size_t n = 0;
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
     pf_status status =
@@ -61,12 +60,14 @@ static pf_status calibrate(story *s, bool groups, pf_error *error)
     }
     if (status == PF_OK) {
         free(s->bytes);
+        free(s->kit);
         s->bytes = NULL;
-        status = pf_calibrate(plan, s->plant, NULL, &effort, &s->bytes, &n, error);
+        s->kit = NULL;
+        status = pf_calibrate(plan, s->plant, NULL, &effort, &s->bytes, &s->n_bytes, error);
     }
     cli_progress_end(&progress);
     pf_plan_destroy(plan);
-    return status == PF_OK ? pf__kit_read(&s->kit, s->bytes, n, error) : status;
+    return status == PF_OK ? cli_kit_load(&s->kit, s->bytes, s->n_bytes, error) : status;
 }
 
 // Twenty passive runs, healthy and weak, compared bit by bit.
@@ -105,10 +106,11 @@ static pf_status show_passive(story *s, pf_error *error)
 
 static void print_belief(const story *s)
 {
-    const pf_kit *k = &s->kit;
+    const pf_kit *kit = s->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     const double *b = pf_session_belief(s->session);
-    for (int i = 0; i < k->n_mech; i++) {
-        printf("      %-12s %7.4f ", i ? pf_kit_mechanism_name(k, i) : "nothing", b[i]);
+    for (int i = 0; i < k.n_mech; i++) {
+        printf("      %-12s %7.4f ", i ? pf_kit_mechanism_name(kit, i) : "nothing", b[i]);
         bar(b[i], i == 0 ? CLI_GREEN : CLI_YELLOW);
         printf("%s\n", i > 0 && pf_session_probed(s->session, i) ? " looked at" : "");
     }
@@ -116,13 +118,14 @@ static void print_belief(const story *s)
 
 static void print_severity(const story *s, int mechanism)
 {
-    const pf_kit *k = &s->kit;
+    const pf_kit *kit = s->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     const double *phi =
-        pf_session_severity(s->session) + (size_t)(mechanism - 1) * (size_t)k->n_grid;
-    printf("      strength left in %s, if it is the one:\n", pf_kit_mechanism_name(k, mechanism));
-    for (int g = 0; g < k->n_grid; g++) {
+        pf_session_severity(s->session) + (size_t)(mechanism - 1) * (size_t)k.n_grid;
+    printf("      strength left in %s, if it is the one:\n", pf_kit_mechanism_name(kit, mechanism));
+    for (int g = 0; g < k.n_grid; g++) {
         if (phi[g] > .005) {
-            printf("      gain %.2f    %7.4f ", k->grid[g], phi[g]);
+            printf("      gain %.2f    %7.4f ", k.grid[g], phi[g]);
             bar(phi[g], CLI_YELLOW);
             printf("\n");
         }
@@ -155,7 +158,7 @@ static void print_reading(story *s, const char *what, const char *name, const pf
     }
     printf("      evidence of a loss opens the gate for the amplitude: z = %.2f (0 healthy, 1 at a "
            "gain of %.2f)\n",
-           r->coordinate, s->kit.g_cal);
+           r->coordinate, pf_kit_get_info(s->kit).g_cal);
     if (!s->told_severity) {
         print_belief(s);
         print_severity(s, r->mechanism);
@@ -167,24 +170,27 @@ static void after_tell(void *self, const pf_ask *ask, const pf_answer *answer)
 {
     (void)answer;
     story *s = self;
-    const pf_kit *k = &s->kit;
+    const pf_kit *kit = s->kit;
     if (ask->stage == 2) {
         pf_joint joint = pf_session_joint(s->session);
-        int j = k->target_mech[k->probe_target[ask->probe]];
+        const int32_t *targets = NULL;
+        pf_kit_probe_targets(kit, ask->probe, &targets);
+        int j = targets[0];
         double lo, hi;
         pf_joint_interval(&joint, j, &lo, &hi);
         pf_moments moments = pf_joint_moments(&joint, j);
         printf("  probe %-12s strength of %s: %.3f on average, 90 %% between %.2f and %.2f\n",
-               pf_kit_probe_name(k, ask->probe), pf_kit_mechanism_name(k, j), moments.mean, lo, hi);
+               pf_kit_probe_name(kit, ask->probe), pf_kit_mechanism_name(kit, j), moments.mean, lo,
+               hi);
         return;
     }
     int n = 0;
     const pf_reading *r = pf_session_readings(s->session, &n);
     if (n > 1) {
-        printf("  probe %s\n", pf_kit_probe_name(k, ask->probe));
+        printf("  probe %s\n", pf_kit_probe_name(kit, ask->probe));
     }
     for (int t = 0; t < n; t++) {
-        print_reading(s, n > 1 ? "     " : "probe", pf_kit_mechanism_name(k, r[t].mechanism),
+        print_reading(s, n > 1 ? "     " : "probe", pf_kit_mechanism_name(kit, r[t].mechanism),
                       &r[t]);
     }
     if (pf_session_alarm(s->session) &&
@@ -218,7 +224,7 @@ static pf_status probe_one_by_one(story *s, pf_error *error)
     printf(
         "Each probe pulses one idle thruster for %d steps. Its response is compared with what a\n"
         "healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
-        pf_kit_probe_rows(&s->kit, 0));
+        pf_kit_probe_rows(s->kit, 0));
     return drive(s, error);
 }
 
@@ -226,7 +232,7 @@ static pf_status start(story *s, pf_error *error)
 {
     pf_check_config config = {.machine = s->plant, .gains = s->gains, .seed = s->seed};
     pf_check_destroy(s->check);
-    pf_status status = pf_check_create(&s->check, &s->kit, &config, error);
+    pf_status status = pf_check_create(&s->check, s->kit, &config, error);
     s->session = status == PF_OK ? pf_check_session(s->check) : NULL;
     return status;
 }
@@ -234,16 +240,17 @@ static pf_status start(story *s, pf_error *error)
 // Which thrusters share a probe.
 static void print_groups(const story *s)
 {
-    const pf_kit *k = &s->kit;
-    for (int q = 0; q < k->n_probes; q++) {
+    const pf_kit *kit = s->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    for (int q = 0; q < k.n_probes; q++) {
         const int32_t *targets = NULL;
-        int n = pf_kit_probe_targets(k, q, &targets);
+        int n = pf_kit_probe_targets(kit, q, &targets);
         if (n == 1) {
             continue;
         }
-        printf("  %s:", pf_kit_probe_name(k, q));
+        printf("  %s:", pf_kit_probe_name(kit, q));
         for (int t = 0; t < n; t++) {
-            printf(" %s", pf_kit_mechanism_name(k, targets[t]));
+            printf(" %s", pf_kit_mechanism_name(kit, targets[t]));
         }
         printf("\n");
     }
@@ -276,7 +283,8 @@ static pf_status probe_groups(story *s, pf_error *error)
 // Every task flown with the correction and without, whatever was decided.
 static pf_status fly(story *s, pf_flight *flight, pf_error *error)
 {
-    const pf_kit *k = &s->kit;
+    const pf_kit *kit = s->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     double corrections[PF_MECH_MAX];
     heading(s, "What really happens when each task is flown");
     printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
@@ -284,11 +292,11 @@ static pf_status fly(story *s, pf_flight *flight, pf_error *error)
     int broken = 0, saved = 0, stopped = 0;
     pf_key key = pf_key_stream(s->seed, pf_plant_environment(pf_plant_get_info(s->plant)), 0,
                                PF_PURPOSE_TASK, 0);
-    for (int j = 0; j < k->n_mech; j++) {
+    for (int j = 0; j < k.n_mech; j++) {
         corrections[j] = pf_session_mechanism(s->session, j)->correction;
     }
     pf_status status = pf_flight_start(flight, key, error);
-    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
+    for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *r = pf_session_task(s->session, t);
         pf_attempt attempt = {.task = t, .key = key, .gains = s->gains, .corrections = corrections};
         pf_flown corrected, plain;
@@ -301,19 +309,19 @@ static pf_status fly(story *s, pf_flight *flight, pf_error *error)
             return status;
         }
         double with = corrected.ret, without = plain.ret;
-        bool go = r->decision == PF_GO, fails = without < k->j_min;
+        bool go = r->decision == PF_GO, fails = without < k.j_min;
         broken += go && with < r->lower;
-        saved += go && fails && with >= k->j_min;
+        saved += go && fails && with >= k.j_min;
         stopped += !go && fails;
-        printf("%-12s %s%-8s%s %12.3f %s%12.3f%s %s%12.3f%s\n", pf_kit_task_name(k, t),
+        printf("%-12s %s%-8s%s %12.3f %s%12.3f%s %s%12.3f%s\n", pf_kit_task_name(kit, t),
                cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO", cli_paint(NULL), r->lower,
-               cli_paint(with >= k->j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
+               cli_paint(with >= k.j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
                cli_paint(fails ? CLI_RED : ""), without, cli_paint(NULL));
     }
     if (status != PF_OK) {
         return status;
     }
-    printf("\nA return of 1 is perfect tracking, %.2f is required. ", k->j_min);
+    printf("\nA return of 1 is perfect tracking, %.2f is required. ", k.j_min);
     if (saved > 0) {
         printf("Without the check %d task%s would have\nfailed; with the correction %s. ", saved,
                saved > 1 ? "s" : "", saved > 1 ? "they succeed" : "it succeeds");
@@ -338,7 +346,7 @@ static pf_status tell_story(story *s, pf_error *error)
     pf_status status = calibrate(s, false, error);
     if (status == PF_OK) {
         printf("Calibrated on a simulator beforehand: %d probes, %d tasks (a %zu-byte kit).\n",
-               (int)s->kit.n_probes, (int)s->kit.n_tasks, pf__kit_image_size(&s->kit));
+               pf_kit_get_info(s->kit).n_probes, pf_kit_get_info(s->kit).n_tasks, s->n_bytes);
         if (s->fault > 0) {
             printf("%sIn secret: %s has only %.0f %% of its strength left.%s\n", cli_paint(CLI_DIM),
                    info->mechanisms[s->fault].name, 100 * s->gains[s->fault], cli_paint(NULL));
@@ -361,7 +369,7 @@ static pf_status tell_story(story *s, pf_error *error)
         heading(s, "The verdict for every task that may come");
         cli_print_readiness(s->session);
         pf_flight *flight = NULL;
-        status = pf_flight_create(&flight, s->plant, &s->kit, error);
+        status = pf_flight_create(&flight, s->plant, s->kit, error);
         status = status ? status : fly(s, flight, error);
         pf_flight_destroy(flight);
     }
@@ -413,5 +421,6 @@ int cmd_demo(int argc, char **argv)
     pf_check_destroy(s.check);
     pf_plant_destroy(s.plant);
     free(s.bytes);
+    free(s.kit);
     return exit_status;
 }

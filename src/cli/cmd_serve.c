@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
-#include "core/kit_layout.h"
 
 #include "wire/protocol.h"
 #include "wire/journal.h"
@@ -260,25 +259,26 @@ typedef struct foresight {
 
 static pf_status open_foresight(foresight *f, const call *c)
 {
-    const pf_kit *k = &c->kit.kit;
+    const pf_kit *kit = c->kit.kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     if (c->model) {
-        return pf_predictor_create(&f->predictor, k, NULL, c->model, &f->missing);
+        return pf_predictor_create(&f->predictor, kit, NULL, c->model, &f->missing);
     }
-    if (pf__kit_starts_from_channels(k)) {
+    if (k.starts_from_channels) {
         pf_fail(&f->missing, PF_ERR_PREDICTION, "the kit's model was not given with --model FILE");
         fprintf(stderr, "preflight serve: no model (%s); requests must bring predictions\n",
                 f->missing.text);
         return PF_OK;
     }
-    if (strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") != 0) {
+    if (strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "twin") != 0) {
         return PF_OK;
     }
-    pf_status status = cli_plant_for_kit(&f->twin, k, c->plant, &f->missing);
+    pf_status status = cli_plant_for_kit(&f->twin, kit, c->plant, &f->missing);
     if (status == PF_OK) {
-        status = pf_kit_fits_twin(k, pf_plant_get_info(f->twin), &f->missing);
+        status = pf_kit_fits_twin(kit, pf_plant_get_info(f->twin), &f->missing);
     }
     if (status == PF_OK) {
-        return pf_predictor_create(&f->predictor, k, f->twin, NULL, &f->missing);
+        return pf_predictor_create(&f->predictor, kit, f->twin, NULL, &f->missing);
     }
     if (!c->plant) {
         fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
@@ -479,12 +479,12 @@ int cmd_serve(int argc, char **argv)
     if (!cli_kit_open("serve", kit.item[0], &c.kit, &status)) {
         return status;
     }
-    if (c.plant && pf__kit_starts_from_channels(&c.kit.kit)) {
+    if (c.plant && pf_kit_get_info(c.kit.kit).starts_from_channels) {
         cli_kit_close(&c.kit);
         return cli_usage("serve", "--plant: the kit predicts with a learned model, not with a "
                                   "twin; see --model");
     }
-    if (!cli_model_for_kit("serve", &c.kit.kit, c.model_file, &c.model, &status)) {
+    if (!cli_model_for_kit("serve", c.kit.kit, c.model_file, &c.model, &status)) {
         cli_kit_close(&c.kit);
         return status;
     }

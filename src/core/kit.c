@@ -946,8 +946,8 @@ pf_status pf_kit_load(pf_kit **kit, const void *image, size_t n_image, void *mem
                       pf_error *error)
 {
     *kit = NULL;
-    if (!mem || (uintptr_t)mem % 16 != 0) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "kit memory must be aligned to 16 bytes");
+    if (!mem || (uintptr_t)mem % 8 != 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "kit memory must be aligned to 8 bytes");
     }
     if (bytes < sizeof(pf_kit)) {
         return pf_fail(error, PF_ERR_MEMORY, "a kit needs %z bytes, got %z", sizeof(pf_kit), bytes);

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
-#include "core/kit_layout.h"
 
 #include "host/arena.h"
 
@@ -18,11 +17,11 @@ static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
                               const pf_predictor *predictor, const pf_drive *drive,
                               const pf_ask *ask, pf_key key, pf_error *error)
 {
-    const pf_kit *k = pf_session_kit(session);
-    bool recordings = k->n_response > 0;
+    pf_kit_info k = pf_kit_get_info(pf_session_kit(session));
+    bool recordings = k.recorded;
     if (!recordings && (!predictor || !predictor->predict)) {
         return pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
-                       pf__kit_starts_from_channels(k) ? "model" : "twin");
+                       k.starts_from_channels ? "model" : "twin");
     }
     pf_answer answer = {0};
     pf_status status = machine->answer(machine->self, ask->probe, key, &answer, error);
@@ -33,8 +32,7 @@ static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
     if (!recordings) {
         watched = drive->watch ? drive->watch(drive->self, predictor, ask) : *predictor;
     }
-    pf_tell tell = {ask->probe, answer.response, ask->rows,
-                    k->n_chan,  answer.start,    answer.n_start};
+    pf_tell tell = {ask->probe, answer.response, ask->rows, k.n_chan, answer.start, answer.n_start};
     status = pf_session_tell(session, &tell, recordings ? NULL : &watched, error);
     if (status == PF_OK && drive->after_tell) {
         drive->after_tell(drive->self, ask, &answer);
@@ -93,7 +91,8 @@ static pf_status check_fits(const pf_kit *k, const pf_check_config *config, bool
                             pf_error *error)
 {
     const pf_plant_info *machine = pf_plant_get_info(config->machine);
-    bool twin = k->n_response == 0 && !pf__kit_starts_from_channels(k);
+    pf_kit_info info = pf_kit_get_info(k);
+    bool twin = !info.recorded && !info.starts_from_channels;
     pf_status status = own || (twin && !config->twin) ? pf_kit_fits_twin(k, machine, error)
                                                       : pf_kit_fits_machine(k, machine, error);
     return status == PF_OK && twin && config->twin
@@ -101,25 +100,26 @@ static pf_status check_fits(const pf_kit *k, const pf_check_config *config, bool
                : status;
 }
 
-static pf_status take_memory(pf_check *c, const pf_kit *k, const pf_check_config *config,
+static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_config *config,
                              pf_error *error)
 {
-    const pf_plant_info *info = pf_plant_get_info(config->machine);
-    int n_state = info->n_state > k->n_state ? info->n_state : k->n_state;
-    size_t bytes = pf_session_size(k), d = sizeof(double);
+    pf_kit_info k = pf_kit_get_info(kit);
+    int states = pf_plant_get_info(config->machine)->n_state;
+    int n_state = states > k.n_state ? states : k.n_state;
+    size_t bytes = pf_session_size(kit), d = sizeof(double);
     void *memory = pf_arena_take(&c->arena, bytes, 1);
-    double *gains = pf_arena_take(&c->arena, (size_t)k->n_mech, d);
+    double *gains = pf_arena_take(&c->arena, (size_t)k.n_mech, d);
     c->rig.start = pf_arena_take(&c->arena, (size_t)n_state + 1, d);
-    c->rig.response = pf_arena_take(&c->arena, (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan, d);
+    c->rig.response = pf_arena_take(&c->arena, (size_t)k.most_rows * (size_t)k.n_chan, d);
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
     }
-    for (int j = 0; j < k->n_mech; j++) {
+    for (int j = 0; j < k.n_mech; j++) {
         gains[j] = config->gains ? config->gains[j] : 1;
     }
     c->rig.gains = gains;
     pf_session_config session = {.method = config->method, .seed = config->seed};
-    return pf_session_init(&c->session, k, &session, memory, bytes, error);
+    return pf_session_init(&c->session, kit, &session, memory, bytes, error);
 }
 
 pf_status pf_check_create(pf_check **check, const pf_kit *k, const pf_check_config *config,
@@ -127,7 +127,8 @@ pf_status pf_check_create(pf_check **check, const pf_kit *k, const pf_check_conf
 {
     *check = NULL;
     const char *name = pf_plant_get_info(config->machine)->name;
-    bool own = k->n_response == 0 && strcmp(name, pf_kit_get_string(k, PF_KIT_PLANT)) == 0;
+    bool own =
+        !pf_kit_get_info(k).recorded && strcmp(name, pf_kit_get_string(k, PF_KIT_PLANT)) == 0;
     pf_status status = check_fits(k, config, own, error);
     if (status != PF_OK) {
         return status;

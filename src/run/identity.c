@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
-#include "core/kit_layout.h"
 
 #include <string.h>
 
 pf_status pf_kit_fits_machine(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
 {
-    bool recordings = kit->n_response > 0;
-    bool same = info->n_mech == kit->n_mech && info->n_chan == kit->n_chan &&
-                (recordings || pf__kit_starts_from_channels(kit) || info->n_state == kit->n_state);
-    for (int j = 0; same && j < kit->n_mech; j++) {
+    pf_kit_info k = pf_kit_get_info(kit);
+    bool same = info->n_mech == k.n_mech && info->n_chan == k.n_chan &&
+                (k.recorded || k.starts_from_channels || info->n_state == k.n_state);
+    for (int j = 0; same && j < k.n_mech; j++) {
         same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
     }
-    for (int c = 0; same && c < kit->n_chan; c++) {
+    for (int c = 0; same && c < k.n_chan; c++) {
         same = strcmp(info->channels[c].name, pf_kit_channel_name(kit, c)) == 0;
     }
     return same ? PF_OK
@@ -36,11 +35,12 @@ pf_status pf_kit_fits_twin(const pf_kit *kit, const pf_plant_info *info, pf_erro
     return status;
 }
 
-pf_status pf_kit_fits_model(const pf_kit *k, const pf_model *model, pf_error *error)
+pf_status pf_kit_fits_model(const pf_kit *kit, const pf_model *model, pf_error *error)
 {
     const pf_model_info *info = pf_model_get_info(model);
-    const char *plant = pf_kit_get_string(k, PF_KIT_PLANT);
-    const char *was = pf_kit_get_string(k, PF_KIT_MODEL);
+    const char *plant = pf_kit_get_string(kit, PF_KIT_PLANT);
+    const char *was = pf_kit_get_string(kit, PF_KIT_MODEL);
+    pf_kit_info k = pf_kit_get_info(kit);
     if (strcmp(info->plant, plant) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, the kit of plant %s",
                        info->plant, plant);
@@ -50,10 +50,10 @@ pf_status pf_kit_fits_model(const pf_kit *k, const pf_model *model, pf_error *er
                        "the kit was calibrated with another model: sha256 %s, not %s", was,
                        info->sha256);
     }
-    if (info->n_chan != k->n_chan || info->n_mech != k->n_mech || k->n_state != k->n_chan) {
+    if (info->n_chan != k.n_chan || info->n_mech != k.n_mech || k.n_state != k.n_chan) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "the model has %d channels and %d mechanisms, the kit %d and %d",
-                       info->n_chan, info->n_mech, (int)k->n_chan, (int)k->n_mech);
+                       info->n_chan, info->n_mech, k.n_chan, k.n_mech);
     }
     return PF_OK;
 }

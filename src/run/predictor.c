@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
-#include "core/kit_layout.h"
 
 #include "host/arena.h"
 
@@ -25,6 +24,7 @@ typedef struct block {
 // its own.
 typedef struct source {
     const pf_kit *kit;
+    pf_kit_info info; // of the kit
     pf_plant *twin;
     const pf_model *model; // NULL: the twin predicts, and nothing below is used
     block first, grid;
@@ -40,7 +40,6 @@ static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *
                               double *response, pf_error *error)
 {
     const source *s = self;
-    const pf_kit *kit = s->kit;
     const pf_plant_info *info = pf_plant_get_info(s->twin);
     if (n_start != info->n_state || (info->n_state > 0 && !start)) {
         return pf_fail(error, PF_ERR_PREDICTION, "state: %d numbers, the twin %s needs %d", n_start,
@@ -53,8 +52,8 @@ static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *
     pf_roll roll = pf_roll_default();
     roll.start = info->n_state > 0 ? start : NULL;
     roll.gains = gains;
-    roll.rows = pf_kit_probe_rows(kit, h->probe);
-    roll.command = kit->command + (size_t)kit->probe_row[h->probe] * (size_t)kit->n_mech;
+    roll.rows = pf_kit_probe_rows(s->kit, h->probe);
+    roll.command = pf_kit_probe_command(s->kit, h->probe);
     pf_trace trace = {.output = response};
     return pf_plant_roll(s->twin, &roll, &trace, error);
 }
@@ -63,12 +62,12 @@ static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *
 
 static void take_memory(source *e)
 {
-    const pf_kit *k = e->kit;
+    const pf_kit_info *k = &e->info;
     size_t most = 0, first = 0, grid = 0, each = 0, scratch = 0, chan = (size_t)k->n_chan;
     int healthy = k->faults == PF_FAULTS_MANY; // room for one more hypothesis per target
     for (int q = 0; q < k->n_probes; q++) {
-        int targets = pf_kit_probe_targets(k, q, NULL);
-        size_t window = (size_t)pf_kit_probe_rows(k, q) * chan;
+        int targets = pf_kit_probe_targets(e->kit, q, NULL);
+        size_t window = (size_t)pf_kit_probe_rows(e->kit, q) * chan;
         const int sizes[] = {1, 1 + targets, targets * k->n_grid,
                              healthy * targets * (1 + k->n_grid)};
         for (int i = 0; i < 4; i++) {
@@ -95,8 +94,8 @@ static void take_memory(source *e)
 // Row `at` of the gains: one mechanism at a gain, all others at theirs (NULL: 1).
 static void set_gain(source *e, int at, int mechanism, double gain, const double *others)
 {
-    double *row = e->gains + (size_t)at * (size_t)e->kit->n_mech;
-    for (int j = 0; j < e->kit->n_mech; j++) {
+    double *row = e->gains + (size_t)at * (size_t)e->info.n_mech;
+    for (int j = 0; j < e->info.n_mech; j++) {
         row[j] = j == mechanism ? gain : others ? others[j] : 1;
     }
 }
@@ -104,18 +103,17 @@ static void set_gain(source *e, int at, int mechanism, double gain, const double
 static pf_status request(source *e, int probe, const double *start, int n, double *response,
                          pf_error *error)
 {
-    const pf_kit *k = e->kit;
-    pf_model_request r = {start, k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech,
-                          pf_kit_probe_rows(k, probe), n, e->gains};
+    pf_model_request r = {start, pf_kit_probe_command(e->kit, probe),
+                          pf_kit_probe_rows(e->kit, probe), n, e->gains};
     return pf_model_mean(e->model, &r, e->scratch, response, error);
 }
 
 static bool holds(const source *e, const block *b, const pf_hypothesis *h, const double *start)
 {
     return b->probe == h->probe &&
-           memcmp(b->start, start, sizeof(double) * (size_t)e->kit->n_chan) == 0 &&
+           memcmp(b->start, start, sizeof(double) * (size_t)e->info.n_chan) == 0 &&
            (!b->others ||
-            memcmp(b->others, h->others, sizeof(double) * (size_t)e->kit->n_mech) == 0);
+            memcmp(b->others, h->others, sizeof(double) * (size_t)e->info.n_mech) == 0);
 }
 
 // Asks for the n hypotheses whose gains are set and keeps the answer.
@@ -124,7 +122,7 @@ static pf_status fill(source *e, block *b, int probe, const double *start, int n
     b->probe = -1;
     pf_status status = request(e, probe, start, n, b->response, error);
     if (status == PF_OK) {
-        memcpy(b->start, start, sizeof(double) * (size_t)e->kit->n_chan);
+        memcpy(b->start, start, sizeof(double) * (size_t)e->info.n_chan);
         b->probe = probe;
     }
     return status;
@@ -136,7 +134,7 @@ static pf_status fill_first(source *e, int probe, const double *start, pf_error 
     int n = pf_kit_probe_targets(e->kit, probe, &targets);
     set_gain(e, 0, 0, 1, NULL);
     for (int t = 0; t < n; t++) {
-        set_gain(e, 1 + t, targets[t], e->kit->g_cal, NULL);
+        set_gain(e, 1 + t, targets[t], e->info.g_cal, NULL);
     }
     return fill(e, &e->first, probe, start, 1 + n, error);
 }
@@ -144,9 +142,9 @@ static pf_status fill_first(source *e, int probe, const double *start, pf_error 
 static pf_status fill_grid(source *e, int probe, const double *start, pf_error *error)
 {
     const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(e->kit, probe, &targets), n_grid = e->kit->n_grid;
+    int n = pf_kit_probe_targets(e->kit, probe, &targets), n_grid = e->info.n_grid;
     for (int i = 0; i < n * n_grid; i++) {
-        set_gain(e, i, targets[i / n_grid], e->kit->grid[i % n_grid], NULL);
+        set_gain(e, i, targets[i / n_grid], e->info.grid[i % n_grid], NULL);
     }
     return fill(e, &e->grid, probe, start, n * n_grid, error);
 }
@@ -154,21 +152,21 @@ static pf_status fill_grid(source *e, int probe, const double *start, pf_error *
 static pf_status fill_each(source *e, const pf_hypothesis *h, const double *start, pf_error *error)
 {
     const int32_t *targets = NULL;
-    int targeted = pf_kit_probe_targets(e->kit, h->probe, &targets), n = 1 + e->kit->n_grid;
+    int targeted = pf_kit_probe_targets(e->kit, h->probe, &targets), n = 1 + e->info.n_grid;
     for (int i = 0; i < targeted * n; i++) {
-        double gain = i % n == 0 ? 1 : e->kit->grid[i % n - 1];
+        double gain = i % n == 0 ? 1 : e->info.grid[i % n - 1];
         set_gain(e, i, targets[i / n], gain, h->others);
     }
-    memcpy(e->each.others, h->others, sizeof(double) * (size_t)e->kit->n_mech);
+    memcpy(e->each.others, h->others, sizeof(double) * (size_t)e->info.n_mech);
     return fill(e, &e->each, h->probe, start, targeted * n, error);
 }
 
 // Which block a hypothesis is in and where in it; NULL: in none.
 static block *place(source *e, const pf_hypothesis *h, int *at)
 {
-    const pf_kit *k = e->kit;
+    const pf_kit_info *k = &e->info;
     const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(k, h->probe, &targets), t = 0;
+    int n = pf_kit_probe_targets(e->kit, h->probe, &targets), t = 0;
     if (h->mechanism == 0 && h->gain == 1 && !h->others) {
         *at = 0;
         return &e->first;
@@ -200,12 +198,12 @@ static pf_status predict_model(void *self, const pf_hypothesis *h, const double 
                                double *response, pf_error *error)
 {
     source *e = self;
-    const pf_kit *k = e->kit;
+    const pf_kit_info *k = &e->info;
     if (n_start != k->n_chan || !start) {
         return pf_fail(error, PF_ERR_PREDICTION,
                        "state: %d numbers, the model needs the %d channels before the first "
                        "command",
-                       n_start, (int)k->n_chan);
+                       n_start, k->n_chan);
     }
     int at = 0;
     block *b = place(e, h, &at);
@@ -220,7 +218,7 @@ static pf_status predict_model(void *self, const pf_hypothesis *h, const double 
                                  : fill_each(e, h, start, error);
     }
     if (status == PF_OK) {
-        size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
+        size_t window = (size_t)pf_kit_probe_rows(e->kit, h->probe) * (size_t)k->n_chan;
         memcpy(response, b->response + (size_t)at * window, window * sizeof(double));
     }
     return status;
@@ -230,20 +228,21 @@ pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_pla
                               const pf_model *model, pf_error *error)
 {
     *predictor = (pf_predictor){NULL, NULL};
-    if (kit->n_response > 0) {
+    pf_kit_info info = pf_kit_get_info(kit);
+    if (info.recorded) {
         return PF_OK;
     }
     pf_status status = model ? pf_kit_fits_model(kit, model, error) : PF_OK;
-    if (!model && (!twin || pf__kit_starts_from_channels(kit))) {
+    if (!model && (!twin || info.starts_from_channels)) {
         status = pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
-                         pf__kit_starts_from_channels(kit) ? "model" : "twin");
+                         info.starts_from_channels ? "model" : "twin");
     }
     if (status != PF_OK) {
         return status;
     }
     source *s = calloc(1, sizeof *s);
     if (s) {
-        *s = (source){.kit = kit, .twin = twin, .model = model};
+        *s = (source){.kit = kit, .info = info, .twin = twin, .model = model};
         *predictor = (pf_predictor){s, model ? predict_model : predict_twin};
     }
     if (s && model) {
@@ -274,10 +273,11 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
     (void)start;
     (void)n_start;
     const pf_given *given = self;
-    const pf_kit *k = pf_session_kit(given->session);
+    const pf_kit *kit = pf_session_kit(given->session);
+    pf_kit_info k = pf_kit_get_info(kit);
     const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(k, h->probe, &targets);
-    size_t window = (size_t)pf_kit_probe_rows(k, h->probe) * (size_t)k->n_chan;
+    int n = pf_kit_probe_targets(kit, h->probe, &targets);
+    size_t window = (size_t)pf_kit_probe_rows(kit, h->probe) * (size_t)k.n_chan;
     const double *from = h->mechanism == 0 ? given->nominal : NULL;
     for (int t = 0; t < n && !from; t++) {
         if (targets[t] != h->mechanism) {
@@ -287,9 +287,9 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
             from = given->fault + (size_t)t * window;
             break;
         }
-        for (int g = 0; g < k->n_grid && !from; g++) {
-            if (k->grid[g] == h->gain) {
-                from = given->grid + ((size_t)t * (size_t)k->n_grid + (size_t)g) * window;
+        for (int g = 0; g < k.n_grid && !from; g++) {
+            if (k.grid[g] == h->gain) {
+                from = given->grid + ((size_t)t * (size_t)k.n_grid + (size_t)g) * window;
             }
         }
     }

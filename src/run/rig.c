@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
-#include "core/kit_layout.h"
 #include "core/rng.h"
 
 #include <math.h>
@@ -53,7 +52,7 @@ pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf
 }
 
 // The reading before the first command is as noisy as those after it.
-static void disturb_start(const pf_rig *rig, pf_key key)
+static void disturb_start(const pf_rig *rig, const pf_kit_info *k, pf_key key)
 {
     const pf_plant_info *info = pf_plant_get_info(rig->plant);
     pf_rng rng;
@@ -63,29 +62,29 @@ static void disturb_start(const pf_rig *rig, pf_key key)
     pf_rng_init(&rng, pf__key_derive(key, STREAM_START));
     for (int c = 0; c < info->n_chan; c++) {
         double sd = info->channels[c].noise_sd;
-        sd = sd == 0 ? rig->kit->return_scale[c] : sd;
-        rig->start[c] += rig->kit->sensor_noise * sd * pf_rng_normal(&rng);
+        sd = sd == 0 ? k->return_scale[c] : sd;
+        rig->start[c] += k->sensor_noise * sd * pf_rng_normal(&rng);
     }
 }
 
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
 {
-    const pf_kit *k = rig->kit;
+    pf_kit_info k = pf_kit_get_info(rig->kit);
     pf_roll roll = pf_roll_default();
     roll.key = key;
     roll.gains = rig->gains;
-    roll.rows = pf_kit_probe_rows(k, probe);
-    roll.command = k->command + (size_t)k->probe_row[probe] * (size_t)k->n_mech;
-    bool channels = pf__kit_starts_from_channels(k);
+    roll.rows = pf_kit_probe_rows(rig->kit, probe);
+    roll.command = pf_kit_probe_command(rig->kit, probe);
+    bool channels = k.starts_from_channels;
     pf_trace trace = {.start = channels ? NULL : rig->start,
                       .initial = channels ? rig->start : NULL,
                       .output = rig->response};
     // noise is relative to the size of a response, whatever residuals are divided by
-    pf_status status = pf__observe(rig->plant, &roll, k->sensor_noise,
-                                   rig->own_noise ? NULL : k->return_scale, &trace, error);
+    pf_status status = pf__observe(rig->plant, &roll, k.sensor_noise,
+                                   rig->own_noise ? NULL : k.return_scale, &trace, error);
     if (status == PF_OK && channels) {
-        if (k->sensed_start) {
-            disturb_start(rig, key);
+        if (k.sensed_start) {
+            disturb_start(rig, &k, key);
         }
         status = pf__initial_check(pf_plant_get_info(rig->plant), rig->start, error);
     }
@@ -95,7 +94,7 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
 static pf_status answer(void *self, int probe, pf_key key, pf_answer *out, pf_error *error)
 {
     pf_rig *rig = self;
-    *out = (pf_answer){rig->response, rig->start, rig->kit->n_state};
+    *out = (pf_answer){rig->response, rig->start, pf_kit_get_info(rig->kit).n_state};
     return pf_rig_run(rig, probe, key, error);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
-#include "core/kit_layout.h"
 #include "core/certificate.h"
 
 #include "host/arena.h"
@@ -22,6 +21,7 @@ typedef struct reference {
 struct pf_flight {
     pf_plant *plant;
     const pf_kit *kit;
+    pf_kit_info info; // of the kit
     reference *tasks;
     double *start, *initial; // state and channels where all tasks start
     double *zero, *sent;     // commands of the longest task
@@ -29,7 +29,7 @@ struct pf_flight {
     pf_arena arena;
 };
 
-pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *k, pf_error *error)
+pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *kit, pf_error *error)
 {
     *flight = NULL;
     pf_flight *f = calloc(1, sizeof *f);
@@ -37,18 +37,19 @@ pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *k,
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
     }
     f->plant = plant;
-    f->kit = k;
+    pf_kit_info k = f->info = pf_kit_get_info(kit);
+    f->kit = kit;
     int most = 0;
-    for (int t = 0; t < k->n_tasks; t++) {
-        int rows = pf_kit_task_rows(k, t);
+    for (int t = 0; t < k.n_tasks; t++) {
+        int rows = pf_kit_task_rows(kit, t);
         most = rows > most ? rows : most;
     }
     size_t d = sizeof(double), rows = (size_t)most;
-    size_t window = rows * (size_t)k->n_chan, commands = rows * (size_t)k->n_mech;
-    f->tasks = pf_arena_take(&f->arena, (size_t)k->n_tasks, sizeof *f->tasks);
-    double *outputs = pf_arena_take(&f->arena, (size_t)k->n_tasks * window, d);
+    size_t window = rows * (size_t)k.n_chan, commands = rows * (size_t)k.n_mech;
+    f->tasks = pf_arena_take(&f->arena, (size_t)k.n_tasks, sizeof *f->tasks);
+    double *outputs = pf_arena_take(&f->arena, (size_t)k.n_tasks * window, d);
     f->start = pf_arena_take(&f->arena, (size_t)pf_plant_get_info(plant)->n_state + 1, d);
-    f->initial = pf_arena_take(&f->arena, (size_t)k->n_chan, d);
+    f->initial = pf_arena_take(&f->arena, (size_t)k.n_chan, d);
     f->zero = pf_arena_take(&f->arena, commands, d);
     f->sent = pf_arena_take(&f->arena, commands, d);
     f->flown = pf_arena_take(&f->arena, window, d);
@@ -56,7 +57,7 @@ pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *k,
         pf_flight_destroy(f);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
     }
-    for (int t = 0; t < k->n_tasks; t++) {
+    for (int t = 0; t < k.n_tasks; t++) {
         f->tasks[t].output = outputs + (size_t)t * window;
     }
     *flight = f;
@@ -76,7 +77,7 @@ pf_status pf_flight_start(pf_flight *f, pf_key reset, pf_error *error)
     pf_roll roll = pf_roll_default();
     roll.key = reset;
     roll.command = f->zero;
-    for (int t = 0; t < f->kit->n_tasks; t++) {
+    for (int t = 0; t < f->info.n_tasks; t++) {
         f->tasks[t].known = false;
     }
     pf_trace trace = {.start = f->start, .initial = f->initial};
@@ -86,11 +87,6 @@ pf_status pf_flight_start(pf_flight *f, pf_key reset, pf_error *error)
 const double *pf__flight_state(const pf_flight *f)
 {
     return f->start;
-}
-
-static const double *task_command(const pf_kit *k, int task)
-{
-    return k->task_command + (size_t)k->task_row[task] * (size_t)k->n_mech;
 }
 
 // The closed loop of a task: an index in the plant's policies, -1 for an open loop.
@@ -113,8 +109,8 @@ static int policy_of(const pf_flight *f, const pf_attempt *a)
 
 static double distance(const pf_flight *f, int task, const double *a, const double *b)
 {
-    const pf_kit *k = f->kit;
-    return pf__tracking_distance(pf_kit_task_rows(k, task), k->n_chan, k->return_scale, a, b);
+    const pf_kit_info *k = &f->info;
+    return pf__tracking_distance(pf_kit_task_rows(f->kit, task), k->n_chan, k->return_scale, a, b);
 }
 
 static pf_status open_reference(pf_flight *f, int task, pf_error *error)
@@ -129,7 +125,7 @@ static pf_status open_reference(pf_flight *f, int task, pf_error *error)
     }
     pf_status status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
     if (status == PF_OK) {
-        roll.command = task_command(f->kit, task);
+        roll.command = pf_kit_task_command(f->kit, task);
         status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = r->output}, error);
     }
     if (status != PF_OK) {
@@ -144,12 +140,12 @@ static pf_status open_reference(pf_flight *f, int task, pf_error *error)
 
 static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf_error *error)
 {
-    const pf_kit *k = f->kit;
-    int rows = pf_kit_task_rows(k, a->task);
-    const double *command = task_command(k, a->task);
+    const pf_kit_info *k = &f->info;
+    int rows = pf_kit_task_rows(f->kit, a->task);
+    const double *command = pf_kit_task_command(f->kit, a->task);
     if (rows == 0) {
         return pf_fail(error, PF_ERR_UNSUPPORTED, "task '%s' is a policy of the plant",
-                       pf_kit_task_name(k, a->task));
+                       pf_kit_task_name(f->kit, a->task));
     }
     pf_status status = open_reference(f, a->task, error);
     if (status != PF_OK) {
@@ -223,15 +219,15 @@ pf_status pf_flight_fly(pf_flight *f, const pf_attempt *attempt, pf_flown *flown
 pf_status pf_flight_expect(pf_flight *f, int task, const pf_model *model, int member, int n,
                            const double *gains, double *scratch, double *nte, pf_error *error)
 {
-    const pf_kit *k = f->kit;
+    const pf_kit_info *k = &f->info;
     pf_status status = open_reference(f, task, error);
     if (status != PF_OK) {
         return status;
     }
-    int rows = pf_kit_task_rows(k, task);
+    int rows = pf_kit_task_rows(f->kit, task);
     size_t window = (size_t)(rows * k->n_chan);
     double *response = scratch + pf_model_scratch(model, n);
-    pf_model_request request = {f->initial, task_command(k, task), rows, n, gains};
+    pf_model_request request = {f->initial, pf_kit_task_command(f->kit, task), rows, n, gains};
     status = pf_model_roll(model, member, &request, scratch, response, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
         nte[i] = distance(f, task, response + (size_t)i * window, f->tasks[task].output) /

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.h"
-#include "core/kit_layout.h"
 
 #include "core/joint.h"
 
@@ -24,12 +23,13 @@ static void add_percent(pf_text *out, double p)
 
 void pf_explain_start(pf_text *out, const pf_session *session)
 {
-    const pf_kit *k = pf_session_kit(session);
+    const pf_kit *kit = pf_session_kit(session);
+    pf_kit_info k = pf_kit_get_info(kit);
     pf_text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
-                 pf_kit_get_string(k, PF_KIT_PLANT), (int)k->n_mech - 1,
+                 pf_kit_get_string(kit, PF_KIT_PLANT), k.n_mech - 1,
                  pf_session_method(session)->label);
-    bool many = k->faults == PF_FAULTS_MANY;
-    add_percent(out, many ? pf_session_change(session) : 1 - k->prior[0]);
+    bool many = k.faults == PF_FAULTS_MANY;
+    add_percent(out, many ? pf_session_change(session) : 1 - k.prior[0]);
     pf_text_add(out, many
                          ? " that any of them has changed, each on its own. The alarm sounds above "
                          : " that one of them has changed. The alarm sounds above ");
@@ -40,8 +40,9 @@ void pf_explain_start(pf_text *out, const pf_session *session)
 static void explain_reading(pf_text *out, pf_session *session, const pf_reading *r,
                             const double *before)
 {
-    const pf_kit *k = pf_session_kit(session);
-    const char *name = pf_kit_mechanism_name(k, r->mechanism);
+    const pf_kit *kit = pf_session_kit(session);
+    pf_kit_info k = pf_kit_get_info(kit);
+    const char *name = pf_kit_mechanism_name(kit, r->mechanism);
     if (!r->plausible) {
         pf_text_addf(out,
                      "   %s: the response is none that a healthy or weakened machine would give "
@@ -57,7 +58,7 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
         return;
     }
     pf_text_addf(out, "   %s: score %.3g, category %d of %d, ", name, r->score, r->category + 1,
-                 (int)k->n_bins);
+                 k.n_bins);
     if (r->ratio > 1) {
         pf_text_addf(out, "%.3g times more likely if it were weak than if healthy. ", r->ratio);
     } else if (r->ratio < 1) {
@@ -71,7 +72,7 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     add_percent(out, pf_session_belief(session)[r->mechanism]);
     pf_text_add(out, ".\n");
     if (r->gate) {
-        double gain = 1 - r->coordinate * (1 - k->g_cal);
+        double gain = 1 - r->coordinate * (1 - k.g_cal);
         pf_text_addf(out,
                      "   Gate open: the amplitude z = %.3f is admitted; it points to a gain near "
                      "%.2f.\n",
@@ -84,9 +85,9 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
 void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
                      const double *before, bool alarm_before)
 {
-    const pf_kit *k = pf_session_kit(session);
+    const pf_kit *kit = pf_session_kit(session);
     int n = 0;
-    const char *name = pf_kit_probe_name(k, ask->probe);
+    const char *name = pf_kit_probe_name(kit, ask->probe);
     if (ask->stage == 1) {
         pf_text_addf(out, "%d. Probe '%s'.\n", number, name);
         const pf_reading *readings = pf_session_readings(session, &n);
@@ -105,12 +106,12 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
     pf_text_addf(out, "%d. Recovery probe '%s'.\n", number, name);
     pf_joint joint = pf_session_joint(session);
     const int32_t *targets = NULL;
-    n = pf_kit_probe_targets(k, ask->probe, &targets);
+    n = pf_kit_probe_targets(kit, ask->probe, &targets);
     for (int t = 0; t < n; t++) {
         pf_moments moments = pf_joint_moments(&joint, targets[t]);
         double lo, hi;
         pf_joint_interval(&joint, targets[t], &lo, &hi);
-        pf_text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(k, targets[t]));
+        pf_text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(kit, targets[t]));
         add_percent(out, moments.changed);
         pf_text_addf(out, ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
                      moments.mean, lo, hi, pf__correction(&moments));
@@ -131,15 +132,17 @@ void pf_explain_done(pf_text *out, pf_session *session)
 // Why the bound of a task is low: the uses are searched for the usual reasons.
 static void explain_bound(pf_text *out, pf_session *session, int task)
 {
-    const pf_kit *k = pf_session_kit(session);
-    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-        int j = k->use_mech[u];
+    const pf_kit *kit = pf_session_kit(session);
+    const int32_t *uses = NULL;
+    int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
+    for (int u = 0; u < n_uses; u++) {
+        int j = uses[u];
         if (j == 0) {
             continue;
         }
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        const char *name = pf_kit_mechanism_name(k, j);
-        double share = pf_kit_delivered_share(k, task, j, r->correction, 1);
+        const char *name = pf_kit_mechanism_name(kit, j);
+        double share = pf_kit_delivered_share(kit, task, j, r->correction, 1);
         if (share < .98 * r->correction) {
             pf_text_addf(out, " %s would need %.2f times its command, the limits let through %.2f.",
                          name, r->correction, share);
@@ -158,15 +161,19 @@ static void explain_bound(pf_text *out, pf_session *session, int task)
 
 static void explain_task(pf_text *out, pf_session *session, int task)
 {
-    const pf_kit *k = pf_session_kit(session);
+    const pf_kit *kit = pf_session_kit(session);
+    pf_kit_info k = pf_kit_get_info(kit);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf_text_addf(out, "%s: %s. ", pf_kit_task_name(k, task), r->decision == PF_GO ? "GO" : "NO-GO");
+    pf_text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task),
+                 r->decision == PF_GO ? "GO" : "NO-GO");
     if (r->why == PF_WHY_NOT_PROBED) {
-        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-            int j = k->use_mech[u];
+        const int32_t *uses = NULL;
+        int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
+        for (int u = 0; u < n_uses; u++) {
+            int j = uses[u];
             if (j > 0 && !pf_session_probed(session, j)) {
                 pf_text_addf(out, "%s was not looked at in this check. ",
-                             pf_kit_mechanism_name(k, j));
+                             pf_kit_mechanism_name(kit, j));
             }
         }
         pf_text_add(out, "Use the fallback.\n");
@@ -176,12 +183,14 @@ static void explain_task(pf_text *out, pf_session *session, int task)
         out,
         "Predicted return %.3f (sd %.3f); with probability %.0f %% at least %.3f, required "
         "%.3g.",
-        r->mean, r->sd, 100 * (1 - k->alpha), r->lower, k->j_min);
-    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-        const pf_mechanism_readiness *mech = pf_session_mechanism(session, k->use_mech[u]);
+        r->mean, r->sd, 100 * (1 - k.alpha), r->lower, k.j_min);
+    const int32_t *uses = NULL;
+    int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
+    for (int u = 0; u < n_uses; u++) {
+        const pf_mechanism_readiness *mech = pf_session_mechanism(session, uses[u]);
         if (fabs(mech->correction - 1) > .005) {
             pf_text_addf(out, " Send %s %.3f times its command.",
-                         pf_kit_mechanism_name(k, k->use_mech[u]), mech->correction);
+                         pf_kit_mechanism_name(kit, uses[u]), mech->correction);
         }
     }
     if (r->why == PF_WHY_CONFLICT) {
@@ -191,7 +200,7 @@ static void explain_task(pf_text *out, pf_session *session, int task)
         pf_text_addf(out,
                      " But its probes answer as if less than a gain of %.2f were left. Use the "
                      "fallback.",
-                     k->grid[0]);
+                     k.grid[0]);
     } else if (r->decision != PF_GO) {
         explain_bound(out, session, task);
         pf_text_add(out, " Use the fallback.");
@@ -202,7 +211,7 @@ static void explain_task(pf_text *out, pf_session *session, int task)
 void pf_explain_readiness(pf_text *out, pf_session *session)
 {
     pf_session_certify(session);
-    for (int t = 0; t < pf_session_kit(session)->n_tasks; t++) {
+    for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
         explain_task(out, session, t);
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
-#include "core/kit_layout.h"
 
 #include <string.h>
 
@@ -13,7 +12,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     if (status != PF_OK) {
         return status;
     }
-    int rows = pf_kit_probe_rows(w->kit, h->probe), n_chan = w->kit->n_chan;
+    int rows = pf_kit_probe_rows(w->kit, h->probe), n_chan = pf_kit_get_info(w->kit).n_chan;
     if (h->mechanism == 0) {
         pf_text_clear(&w->nominal);
         pf_json_matrix(&w->nominal, rows, n_chan, response);
@@ -24,7 +23,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
         pf_json_matrix(&w->healthy, rows, n_chan, response);
         return PF_OK;
     }
-    int n_grid = w->kit->n_grid;
+    int n_grid = pf_kit_get_info(w->kit).n_grid;
     bool opens = w->per_gain && w->seen % n_grid == 0;
     pf_text_add(&w->targets, w->seen > 0 ? "," : "");
     pf_text_add(&w->targets, opens ? "[" : "");

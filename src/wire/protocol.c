@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol.h"
-#include "core/kit_layout.h"
 
 #include "preflight/run.h"
 #include "settings/config.h"
@@ -22,7 +21,9 @@ typedef struct refusal {
 } refusal;
 
 struct pf_protocol {
-    pf_kit kit;
+    _Alignas(16) unsigned char kit_memory[PF_KIT_BYTES];
+    pf_kit *kit;
+    pf_kit_info info; // of the kit
     pf_session *session;
     void *memory;           // of the session
     pf_predictor predictor; // from a start state; predict NULL: none
@@ -40,7 +41,7 @@ bool pf_protocol_supported(void)
     return true;
 }
 
-pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_kit,
+pf_status pf_protocol_create(pf_protocol **dialogue, const void *image, size_t n_image,
                              const pf_protocol_config *config, pf_error *error)
 {
     *dialogue = NULL;
@@ -48,27 +49,28 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_k
     if (!d) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
-    pf_status status = pf__kit_read(&d->kit, kit, n_kit, error);
+    pf_status status =
+        pf_kit_load(&d->kit, image, n_image, d->kit_memory, sizeof d->kit_memory, error);
     if (status != PF_OK) {
         pf_protocol_destroy(d);
         return status;
     }
-    const pf_kit *k = &d->kit;
-    size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
-    size_t targets = (size_t)pf__kit_most_targets(k), bytes = pf_session_size(k);
+    pf_kit_info k = d->info = pf_kit_get_info(d->kit);
+    size_t window = (size_t)k.most_rows * (size_t)k.n_chan;
+    size_t targets = (size_t)k.most_targets, bytes = pf_session_size(d->kit);
     d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     d->response = calloc(window, sizeof(double));
     d->given.nominal = calloc(window, sizeof(double));
     d->given.fault = calloc(targets * window, sizeof(double));
-    d->given.grid = calloc(targets * (size_t)k->n_grid * window, sizeof(double));
-    d->state = calloc((size_t)k->n_state + 1, sizeof(double));
+    d->given.grid = calloc(targets * (size_t)k.n_grid * window, sizeof(double));
+    d->state = calloc((size_t)k.n_state + 1, sizeof(double));
     if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
         !d->state) {
         pf_protocol_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
     pf_session_config session = {.method = config->method, .seed = config->seed};
-    status = pf_session_init(&d->session, k, &session, d->memory, bytes, error);
+    status = pf_session_init(&d->session, d->kit, &session, d->memory, bytes, error);
     if (status != PF_OK) {
         pf_protocol_destroy(d);
         return status;
@@ -211,17 +213,18 @@ static bool read_matrices(json_t *value, const char *where, int n, int rows, int
 
 static bool read_grid(pf_protocol *d, json_t *grid, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *k = &d->kit;
-    int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
+    const pf_kit *kit = d->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
     if (!json_is_array(grid) || json_array_size(grid) != (size_t)n) {
         return refuse(r, json_is_array(grid) ? "wrong-shape" : "wrong-type",
                       "grid: must be a list over %d targets", n);
     }
-    size_t block = (size_t)k->n_grid * (size_t)rows * (size_t)n_chan;
+    size_t block = (size_t)k.n_grid * (size_t)rows * (size_t)n_chan;
     for (int t = 0; t < n; t++) {
         char at[32];
         snprintf(at, sizeof at, "grid[%d]", t);
-        if (!read_matrices(json_array_get(grid, (size_t)t), at, k->n_grid, rows, n_chan,
+        if (!read_matrices(json_array_get(grid, (size_t)t), at, k.n_grid, rows, n_chan,
                            d->given.grid + (size_t)t * block, r)) {
             return false;
         }
@@ -233,7 +236,7 @@ static bool read_grid(pf_protocol *d, json_t *grid, const pf_ask *ask, refusal *
 // the ask told.
 static bool read_each(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
-    int n = pf_kit_probe_targets(&d->kit, ask->probe, NULL);
+    int n = pf_kit_probe_targets(d->kit, ask->probe, NULL);
     json_t *healthy = json_object_get(from, "healthy"), *grid = json_object_get(from, "grid");
     if (!healthy || !grid) {
         return refuse(r, "missing-prediction",
@@ -241,19 +244,20 @@ static bool read_each(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
                       "the ask",
                       healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
     }
-    return read_matrices(healthy, "healthy", n, ask->rows, d->kit.n_chan, d->given.fault, r) &&
+    return read_matrices(healthy, "healthy", n, ask->rows, d->info.n_chan, d->given.fault, r) &&
            read_grid(d, grid, ask, r);
 }
 
 // Reads nominal, fault and grid as far as this stage needs them.
 static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *k = &d->kit;
-    int n = pf_kit_probe_targets(k, ask->probe, NULL), rows = ask->rows, n_chan = k->n_chan;
-    bool matched = k->statistic == PF_STATISTIC_MATCHED;
+    const pf_kit *kit = d->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
+    bool matched = k.statistic == PF_STATISTIC_MATCHED;
     json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
     json_t *grid = json_object_get(from, "grid");
-    if (ask->stage == 2 && k->faults == PF_FAULTS_MANY) {
+    if (ask->stage == 2 && k.faults == PF_FAULTS_MANY) {
         return read_each(d, from, ask, r);
     }
     if (!nominal) {
@@ -278,12 +282,13 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
 static bool choose_predictor(pf_protocol *d, json_t *request, json_t *predictions,
                              const pf_ask *ask, refusal *r)
 {
-    const pf_kit *k = &d->kit;
+    const pf_kit *kit = d->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
                json_object_get(request, "grid") || json_object_get(request, "healthy");
     d->has_given = false;
-    if (k->n_response > 0) {
+    if (k.recorded) {
         if (state || own) {
             return refuse(r, "ambiguous",
                           "%s: this kit predicts from its own recordings; leave it out",
@@ -296,10 +301,10 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
     }
     if (!state && !own) {
         return refuse(r, "missing-prediction", "state: give %s, or nominal and fault predictions",
-                      pf__kit_starts_from_channels(k) ? "the channels before the first command"
-                                                      : "the saved start state");
+                      k.starts_from_channels ? "the channels before the first command"
+                                             : "the saved start state");
     }
-    if (state && !read_list(state, "state", k->n_state, d->state, r)) {
+    if (state && !read_list(state, "state", k.n_state, d->state, r)) {
         return false;
     }
     if (own || predictions) {
@@ -334,20 +339,20 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
         return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",
                       (long long)json_integer_value(probe), ask.probe);
     }
-    if (!read_matrix(response, "response", ask.rows, d->kit.n_chan, d->response, r) ||
+    if (!read_matrix(response, "response", ask.rows, d->info.n_chan, d->response, r) ||
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }
     pf_predictor from_caller = pf_given_predictor(&d->given);
     const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
-    pf_witness_start(&d->witness, &d->kit, inner, ask.stage == 2);
+    pf_witness_start(&d->witness, d->kit, inner, ask.stage == 2);
     pf_predictor watched = pf_witness_predictor(&d->witness);
-    pf_tell told = {ask.probe, d->response, ask.rows, d->kit.n_chan, d->state, d->kit.n_state};
+    pf_tell told = {ask.probe, d->response, ask.rows, d->info.n_chan, d->state, d->info.n_state};
     pf_error error;
     pf_status status = pf_session_tell(d->session, &told,
-                                       d->kit.n_response > 0 ? NULL
-                                       : d->has_given        ? inner
-                                                             : &watched,
+                                       d->info.recorded ? NULL
+                                       : d->has_given   ? inner
+                                                        : &watched,
                                        &error);
     if (status != PF_OK) {
         return refuse_error(r, &error);
@@ -386,7 +391,7 @@ static bool run_operation(pf_protocol *d, operation op, json_t *request, json_t 
     pf_ask ask;
     switch (op) {
     case HELLO:
-        pf_reply_hello(reply, &d->kit);
+        pf_reply_hello(reply, d->kit);
         return true;
     case ASK:
         ask = pf_session_ask(d->session);

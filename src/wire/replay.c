@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.h"
-#include "core/kit_layout.h"
 #include "journal.h"
 #include "protocol.h"
 
@@ -108,7 +107,7 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
         return pf_fail(error, status, "line 1: %s", text);
     }
     pf_session *session = pf_protocol_session(w->dialogue);
-    w->before = calloc((size_t)pf_session_kit(session)->n_mech, sizeof(double));
+    w->before = calloc((size_t)pf_kit_get_info(pf_session_kit(session)).n_mech, sizeof(double));
     if (!w->before) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
     }
@@ -151,7 +150,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
     pf_session_outstanding(session, &ask);
     bool alarm_before = pf_session_alarm(session);
     memcpy(w->before, pf_session_belief(session),
-           sizeof(double) * (size_t)pf_session_kit(session)->n_mech);
+           sizeof(double) * (size_t)pf_kit_get_info(pf_session_kit(session)).n_mech);
     pf__protocol_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
                          NULL);
     json_error_t problem;
