@@ -173,7 +173,7 @@ static pf_status read_recordings(void *self, pf_error *error)
         int n = (int)window(r->rec, q);
         for (int t = 0; t < r->evidence.n_targets && status == PF_OK; t++) {
             const double *h = r->evidence.signatures + (size_t)t * (size_t)n;
-            r->energy[r->build.probe_target[q] + t] = pf_dot(n, h, h);
+            r->energy[r->build.probe_target[q] + t] = pf__dot(n, h, h);
         }
         for (int g = 0; g < r->rec->n_groups && status == PF_OK; g++) {
             const pf_group *group = &r->rec->groups[g];
