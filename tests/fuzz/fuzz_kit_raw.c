@@ -4,6 +4,7 @@
 // The kit reader behind its checksum: the input is made as long as its header says and sealed, so
 // that what is wrong with it must be found by the rules.
 #include "fuzz_kit.h"
+#include "core/kit_layout.h"
 #include "core/sha256.h"
 
 #include "preflight/kit.h"

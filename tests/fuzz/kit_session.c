@@ -4,7 +4,7 @@
 #include "core/kit_layout.h"
 #include "core/rng.h"
 
-#include "wire/reply.h"
+#include "preflight/run.h"
 #include "preflight/session.h"
 
 #include <jansson.h>
@@ -110,12 +110,11 @@ static void run_session(pf_session *s, double *response, pf_rng *rng)
 
 static void check_json(const pf_kit *kit)
 {
-    pf_text text = {0};
-    pf_kit_json(&text, kit);
-    json_t *json = json_loadb(text.data, text.size, 0, NULL);
+    char *text = pf_kit_json(kit);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
     demand(json != NULL);
     json_decref(json);
-    pf_text_free(&text);
+    free(text);
 }
 
 static void run_kit(const pf_kit *kit, uint64_t seed)
