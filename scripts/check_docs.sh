@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Relative links in the documents lead somewhere, and files that CONTRIBUTING.md and the documents name
-# exist. Last line: N passed, N failed.
+# Relative links in the documents lead somewhere, files that CONTRIBUTING.md and the documents name
+# exist, and CITATION.cff has the version of the header. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0
@@ -16,5 +16,12 @@ for page in *.md docs/*.md docs/results/*.md; do
         fi
     done
 done
+version=$(sed -nE 's/#define PF_VERSION "([0-9.]+)"/\1/p' include/preflight/base.h)
+if grep -qx "version: $version" CITATION.cff && grep -q "^## $version\$" CHANGELOG.md; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    echo "FAILED CITATION.cff and CHANGELOG.md have the version $version"
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
