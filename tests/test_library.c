@@ -195,12 +195,12 @@ static void test_foreign(void)
         const char *text, *part;
     } cases[] = {
         {"plant: battery\nmechanisms: [{name: a}]\nprobes: [{name: p, command: [[1]]}]\n",
-         "a library for plant battery, not for dc_servo"},
+         "the plant is 'battery' in the library"},
         {"plant: dc_servo\nmechanisms: [{name: a}]\nprobes: [{name: p, command: [[1]]}]\n",
-         "a library for 1 mechanisms"},
+         "the number of mechanisms is 1 in the library"},
         {"plant: dc_servo\nmechanisms: [{name: a}, {name: b}, {name: c}, {name: d}]\n"
          "probes: [{name: p, command: [[0, 1, 0, 0]]}]\n",
-         "mechanism 0 is called 'a'"},
+         "mechanism 0 is 'a' in the library"},
         {"mechanisms: [{name: a}]\nprobes: [{name: p, command: [[1]]}]\n", "`plant` is missing"},
         {"plant: dc_servo\nprobes: [{name: p, command: [[1]]}]\n", "`mechanisms` is missing"},
         {"plant: dc_servo\nmechanisms: [{name: a}]\n", "`probes` is missing"},
@@ -301,7 +301,7 @@ static void test_program(void)
         {"calibrate dc_servo -o @/k --method sept --probes designed", 3,
          "cannot read group probes"},
         {"calibrate dc_servo -o @/k --method sept --probes @/servo", 3, "matched statistic"},
-        {"calibrate attitude -o @/k --probes @/servo", 3, "a library for plant dc_servo"},
+        {"calibrate attitude -o @/k --probes @/servo", 3, "the plant is 'dc_servo' in the library"},
         {"calibrate dc_servo -o @/k --probes @/nosuch", 3, "nosuch"},
         {"calibrate dc_servo -o @/servo --probes @/servo", 2, "overwrite"},
         {"calibrate dc_servo -o @/k --config @/servo", 0, "4 probes"},

@@ -509,11 +509,11 @@ static void test_fits(const char *path)
     pf_plant_info other = info;
     other.source = "tests 2";
     CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
-    CHECK_CONTAINS(error.text, "trained on 'tests 1', plant own is 'tests 2' now");
+    CHECK_CONTAINS(error.text, "source is 'tests 1' in the model and 'tests 2' here; train again");
     other = info;
     other.name = "else";
     CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
-    CHECK_CONTAINS(error.text, "of plant own, not of else");
+    CHECK_CONTAINS(error.text, "the plant is 'own' in the model and 'else' here");
     other = info;
     other.n_mech = 1;
     CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
@@ -522,15 +522,15 @@ static void test_fits(const char *path)
     CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     channels[5].name = "q";
     CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
-    CHECK_CONTAINS(error.text, "channel 5");
+    CHECK_CONTAINS(error.text, "channel 5 is");
     channels[5].name = names[5];
     own[0].hi = 1.5;
     CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
-    CHECK_CONTAINS(error.text, "-1..1 in the model");
+    CHECK_CONTAINS(error.text, "is 1 in the model and 1.5 here");
     own[0] = mechanisms[0];
     own[1].name = "wrong";
     CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
-    CHECK_CONTAINS(error.text, "mechanism 1");
+    CHECK_CONTAINS(error.text, "mechanism 1 is");
     pf_model_destroy(m);
 }
 

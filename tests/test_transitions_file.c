@@ -284,9 +284,9 @@ static void test_fit_plant(const pf_transitions *data, const char *path)
     p = good, p.kinds = NULL;
     misfit(data, &s, &p, path, "kind of channel a is angle in the data and plain here");
     p = good, p.channels = memcpy(x, good.channels, sizeof x), x[5].name = "clock";
-    misfit(data, &s, &p, path, "a channel is 'count' in the data and 'clock' here");
+    misfit(data, &s, &p, path, "channel 5 is 'count' in the data and 'clock' here");
     p = good, p.mechanisms = memcpy(m, good.mechanisms, sizeof m), m[4].name = "half";
-    misfit(data, &s, &p, path, "a mechanism is 'one-sided' in the data and 'half' here");
+    misfit(data, &s, &p, path, "mechanism 4 is 'one-sided' in the data and 'half' here");
     memcpy(m, good.mechanisms, sizeof m), m[2].lo = -.2;
     misfit(data, &s, &p, path, "lower limit of narrow is -0.1 in the data and -0.2 here");
     memcpy(m, good.mechanisms, sizeof m), m[1].hi = 1;

@@ -4,11 +4,13 @@
 
 #include "host/file.h"
 #include "library.h"
+#include "plant/identity.h"
 #include "settings/config.h"
 #include "preflight/design.h"
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,11 @@ pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant
     return status;
 }
 
+static const char *mechanism_name(const void *config, int mechanism)
+{
+    return ((const pf_config *)config)->mechanisms[mechanism].name;
+}
+
 static pf_status same_machine(const pf_plan *plan, const pf_config *c, pf_error *error)
 {
     if (!c->plant || c->n_mechanisms == 0 || c->n_probes == 0) {
@@ -71,25 +78,19 @@ static pf_status same_machine(const pf_plan *plan, const pf_config *c, pf_error 
                        : c->n_mechanisms == 0 ? "mechanisms"
                                               : "probes");
     }
-    if (strcmp(c->plant, plan->plant) != 0) {
-        return pf_fail(error, PF_ERR_MISMATCH, "%s: a library for plant %s, not for %s", c->file,
-                       c->plant, plan->plant);
-    }
-    if (c->n_mechanisms != plan->n_mech) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "%s: a library for %d mechanisms, plant %s has %d; design it anew", c->file,
-                       c->n_mechanisms, plan->plant, plan->n_mech);
-    }
-    for (int j = 0; j < plan->n_mech; j++) {
-        if (strcmp(c->mechanisms[j].name, plan->mechanisms[j].name) != 0) {
-            return pf_fail(error, PF_ERR_MISMATCH,
-                           "%s: mechanism %d is called '%s', that of plant %s '%s'; design the "
-                           "library anew",
-                           c->file, j, c->mechanisms[j].name, plan->plant,
-                           plan->mechanisms[j].name);
-        }
-    }
-    return PF_OK;
+    char where[120];
+    snprintf(where, sizeof where, "the library %.100s", c->file);
+    pf_comparison comparison = {where, "design it anew", error, PF_OK};
+    pf_identity file = {.plant = c->plant,
+                        .dt_s = -1,
+                        .n_mech = c->n_mechanisms,
+                        .n_chan = -1,
+                        .n_state = -1,
+                        .self = c,
+                        .mechanism = mechanism_name};
+    pf_plant_info info = {
+        .name = plan->plant, .n_mech = plan->n_mech, .mechanisms = plan->mechanisms};
+    return pf__identity_same(&comparison, &file, plan->plant, &info);
 }
 
 pf_status pf_plan_load_library(pf_plan *plan, const char *file, const char *text, size_t n,

@@ -7,6 +7,7 @@
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
 #include "model_impl.h"
+#include "plant/identity.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -130,40 +131,33 @@ const pf_model_info *pf_model_get_info(const pf_model *model)
     return &model->info;
 }
 
+static const char *mechanism_name(const void *info, int mechanism)
+{
+    return ((const pf_model_info *)info)->mechanisms[mechanism].name;
+}
+
+static const char *channel_name(const void *info, int channel)
+{
+    return ((const pf_model_info *)info)->channels[channel];
+}
+
 pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
 {
     const pf_model_info *m = &model->info;
-    if (strcmp(m->plant, pf_plant_environment(info)) != 0) {
-        return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, not of %s", m->plant,
-                       info->name);
-    }
-    if (m->source[0] && strcmp(m->source, info->source ? info->source : "") != 0) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "the model was trained on '%s', plant %s is '%s' now; train again",
-                       m->source, info->name, info->source ? info->source : "");
-    }
-    if (m->n_chan != info->n_chan || m->n_mech != info->n_mech) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "the model has %d channels and %d mechanisms, plant %s has %d and %d",
-                       m->n_chan, m->n_mech, info->name, info->n_chan, info->n_mech);
-    }
-    for (int c = 0; c < m->n_chan; c++) {
-        pf_channel_kind kind = info->kinds ? info->kinds[c] : PF_CHANNEL_PLAIN;
-        if (strcmp(m->channels[c], info->channels[c].name) != 0 || m->kinds[c] != kind) {
-            return pf_fail(error, PF_ERR_MISMATCH,
-                           "channel %d: '%s' in the model, '%s' of plant %s, or another kind", c,
-                           m->channels[c], info->channels[c].name, info->name);
-        }
-    }
-    for (int j = 0; j < m->n_mech; j++) {
-        const pf_mechanism *a = &m->mechanisms[j], *b = &info->mechanisms[j];
-        if (strcmp(a->name, b->name) != 0 || a->lo != b->lo || a->hi != b->hi) {
-            return pf_fail(error, PF_ERR_MISMATCH,
-                           "mechanism %d: '%s' in %g..%g in the model, '%s' in %g..%g of plant %s",
-                           j, a->name, a->lo, a->hi, b->name, b->lo, b->hi, info->name);
-        }
-    }
-    return PF_OK;
+    pf_comparison c = {"the model", "train again, or name the plant that it was trained on", error,
+                       PF_OK};
+    pf_identity file = {.plant = m->plant,
+                        .source = m->source[0] ? m->source : NULL,
+                        .dt_s = -1,
+                        .n_mech = m->n_mech,
+                        .n_chan = m->n_chan,
+                        .n_state = -1,
+                        .self = m,
+                        .mechanism = mechanism_name,
+                        .channel = channel_name,
+                        .limits = m->mechanisms,
+                        .kinds = m->kinds};
+    return pf__identity_same(&c, &file, pf_plant_environment(info), info);
 }
 
 // --- rollouts

@@ -1,25 +1,37 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "plant/identity.h"
 
+#include <stdio.h>
 #include <string.h>
+
+static const char *mechanism_name(const void *kit, int mechanism)
+{
+    return pf_kit_mechanism_name(kit, mechanism);
+}
+
+static const char *channel_name(const void *kit, int channel)
+{
+    return pf_kit_channel_name(kit, channel);
+}
 
 pf_status pf_kit_fits_machine(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
 {
+    char where[120];
+    const char *plant = pf_kit_get_string(kit, PF_KIT_PLANT);
     pf_kit_info k = pf_kit_get_info(kit);
-    bool same = info->n_mech == k.n_mech && info->n_chan == k.n_chan &&
-                (k.recorded || k.starts_from_channels || info->n_state == k.n_state);
-    for (int j = 0; same && j < k.n_mech; j++) {
-        same = strcmp(info->mechanisms[j].name, pf_kit_mechanism_name(kit, j)) == 0;
-    }
-    for (int c = 0; same && c < k.n_chan; c++) {
-        same = strcmp(info->channels[c].name, pf_kit_channel_name(kit, c)) == 0;
-    }
-    return same ? PF_OK
-                : pf_fail(error, PF_ERR_MISMATCH,
-                          "the kit was calibrated for plant %s; %s has other mechanisms, channels "
-                          "or states",
-                          pf_kit_get_string(kit, PF_KIT_PLANT), info->name);
+    bool twin = !k.recorded && !k.starts_from_channels;
+    snprintf(where, sizeof where, "the kit, which was calibrated for plant %.60s,", plant);
+    pf_comparison c = {where, "check the machine that it is for, or calibrate again", error, PF_OK};
+    pf_identity file = {.dt_s = -1,
+                        .n_mech = k.n_mech,
+                        .n_chan = k.n_chan,
+                        .n_state = twin ? k.n_state : -1,
+                        .self = kit,
+                        .mechanism = mechanism_name,
+                        .channel = channel_name};
+    return pf__identity_same(&c, &file, info->name, info);
 }
 
 pf_status pf_kit_fits_twin(const pf_kit *kit, const pf_plant_info *info, pf_error *error)
