@@ -85,7 +85,7 @@ static void print_step(pf_session *s, const pf_ask *ask, bool alarm_before)
     const pf_reading *r = pf_session_readings(s, &n);
     printf("category %d of %d, belief %.3f %.3f %.3f %.3f%s%s\n", r->category + 1,
            pf_kit_get_info(kit).n_bins, b[0], b[1], b[2], b[3], r->gate ? ", gate open" : "",
-           pf_session_alarm(s) && !alarm_before ? ", ALARM" : "");
+           pf_session_get_state(s).alarm && !alarm_before ? ", ALARM" : "");
 }
 
 static void print_readiness(pf_session *s)
@@ -134,10 +134,10 @@ static pf_status check(pf_session **s, pf_error *error)
     while (status == PF_OK) {
         pf_ask ask = pf_session_ask(*s);
         if (ask.kind == PF_ASK_DONE) {
-            printf("done: %s, %d probes\n", pf_done_name(ask.why), pf_session_told(*s));
+            printf("done: %s, %d probes\n", pf_done_name(ask.why), pf_session_get_state(*s).told);
             return PF_OK;
         }
-        bool alarm_before = pf_session_alarm(*s);
+        bool alarm_before = pf_session_get_state(*s).alarm;
         run_probe(ask.probe);
         pf_tell tell = {ask.probe, response, ask.rows, TANKS, start, TANKS};
         status = pf_session_tell(*s, &tell, &model, error);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "design/search.h"
 #include "core/score.h"
 
 #include "design/design_impl.h"
@@ -81,17 +82,17 @@ static void bench_attitude(void)
     pf_effort effort = {.threads = 1};
     if (pf_plant_create(&plant, "attitude", NULL) != PF_OK ||
         pf_plan_default(&plan, pf_plant_get_info(plant), NULL) != PF_OK ||
-        pf_design_config_read(&config, &plan, NULL) != PF_OK) {
+        pf__design_config_read(&config, &plan, NULL) != PF_OK) {
         exit(1);
     }
     config.compare = false;
     double begin = bench_now();
-    if (pf_design_create(&design, &config, &plan, plant, NULL, &effort, NULL) != PF_OK) {
+    if (pf__design_create(&design, &config, &plan, plant, NULL, &effort, NULL) != PF_OK) {
         exit(1);
     }
     bench_print("design_attitude_1_thread", bench_now() - begin, "s");
-    pf_design_free(&design);
-    pf_design_config_free(&config);
+    pf__design_free(&design);
+    pf__design_config_free(&config);
     pf_plan_free(&plan);
     pf_plant_destroy(plant);
 }

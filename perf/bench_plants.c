@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "plant/plant_impl.h"
 
 #include "plant/native/native.h"
 
@@ -66,7 +67,7 @@ static void prepare(rig *r, const pf_plant_class *c)
         exit(1);
     }
     must(pf_plant_from_class(&r->plant, c, &error), &error);
-    pf_pulse_command(c->info.probe, c->info.n_mech, 1, r->command);
+    pf__pulse_command(c->info.probe, c->info.n_mech, 1, r->command);
     for (int j = 0; j < c->info.n_mech; j++) {
         r->gains[j] = 1;
     }

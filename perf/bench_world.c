@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "model/rollout.h"
 
 #include "host/parallel.h"
 #include "model/kernels/matmul.h"
@@ -179,8 +180,8 @@ static pf_status one_roll(void *self, int worker, size_t item, pf_error *error)
 {
     problem *p = self;
     pf_model_request request = {p->start, p->command, STEPS, HYPOTHESES, p->gains};
-    return pf_model_roll(p->model, (int)item, &request, p->scratch[worker], p->response[worker],
-                         error);
+    return pf__model_roll(p->model, (int)item, &request, p->scratch[worker], p->response[worker],
+                          error);
 }
 
 // Best time of a piece of work over a few repetitions, each at least as long as `shortest`, after
@@ -236,7 +237,7 @@ static void make_problem(problem *p, shape s)
         p->gains[i] = pf_rng_uniform(&rng);
     }
     for (int w = 0; w < 2; w++) {
-        p->scratch[w] = take(pf_model_scratch(p->model, HYPOTHESES), sizeof(double));
+        p->scratch[w] = take(pf__model_scratch(p->model, HYPOTHESES), sizeof(double));
         p->response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));
     }
 }
@@ -269,7 +270,7 @@ int main(int argc, char **argv)
 {
     const char *wanted = argc > 1 ? argv[1] : NULL;
     if (!wanted) {
-        fprintf(stderr, "numeric library: %s\n", pf_numeric_library());
+        fprintf(stderr, "numeric library: %s\n", pf__numeric_library());
     }
     bool wide = measure((shape){105, 8}, "113_105", wanted);
     bool narrow = measure((shape){27, 8}, "35_27", wanted);

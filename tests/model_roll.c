@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/model.h"
+#include "model/rollout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +27,11 @@ static int say(const pf_model *m, const pf_model_request *q)
     const pf_model_info *info = pf_model_get_info(m);
     pf_error error;
     size_t rows = (size_t)q->n_hypotheses * (size_t)q->steps, chan = (size_t)info->n_chan;
-    double *scratch = calloc(pf_model_scratch(m, q->n_hypotheses), sizeof *scratch);
+    double *scratch = calloc(pf__model_scratch(m, q->n_hypotheses), sizeof *scratch);
     double *response = calloc(rows * chan, sizeof *response);
     pf_status status = PF_OK;
     for (int e = 0; e < info->n_members && status == PF_OK; e++) {
-        status = pf_model_roll(m, e, q, scratch, response, &error);
+        status = pf__model_roll(m, e, q, scratch, response, &error);
         for (size_t i = 0; i < rows * chan && status == PF_OK; i++) {
             printf("%.17g%c", response[i], (i + 1) % chan ? ' ' : '\n');
         }

@@ -26,12 +26,12 @@ static void take_snapshot(talk *t, snapshot *s)
     memcpy(s->severity, pf_session_severity(session), cells * sizeof(double));
     pf_joint joint = pf_session_joint(session);
     memcpy(s->joint, joint.mass, cells * sizeof(double));
-    s->charge = pf_session_charge(session);
-    s->peak = pf_session_peak(session);
-    s->stage = pf_session_stage(session);
-    s->told = pf_session_told(session);
-    s->opportunities = pf_session_opportunities(session);
-    s->alarm = pf_session_alarm(session);
+    s->charge = pf_session_get_state(session).charge;
+    s->peak = pf_session_get_state(session).peak;
+    s->stage = pf_session_get_state(session).stage;
+    s->told = pf_session_get_state(session).told;
+    s->opportunities = pf_session_get_state(session).opportunities;
+    s->alarm = pf_session_get_state(session).alarm;
     s->outstanding = pf_session_outstanding(session, NULL);
     pf_text_add(&s->readiness, say(t, "{\"op\":\"readiness\"}"));
     // asking again opens nothing while a probe is outstanding or the session is done
@@ -427,7 +427,7 @@ static void refuse_halves(void)
     size_t n = 0;
     const void *bytes = attitude_many_kit_bytes(&n);
     open_talk(&t, bytes, n, 5, false);
-    while (pf_session_stage(t.session) == 1 && !pf_session_alarm(t.session)) {
+    while (pf_session_get_state(t.session).stage == 1 && !pf_session_get_state(t.session).alarm) {
         CHECK(step(&t, false));
     }
     say(&t, "{\"op\":\"stage2\"}");
@@ -465,10 +465,10 @@ void check_refusals(void)
     refused(&t, "{\"op\":\"tell\",\"probe\":0,\"response\":[]}", "wrong-probe", "ask first");
     refused(&t, "{\"op\":\"skip\"}", "wrong-probe", "ask first");
     PF_CASE("serve refuses: with a probe of stage 2 outstanding");
-    while (!pf_session_alarm(t.session) && step(&t, true)) {
+    while (!pf_session_get_state(t.session).alarm && step(&t, true)) {
     }
     CHECK_STR(say(&t, "{\"op\":\"stage2\"}"), "{\"ok\":true}");
-    CHECK(pf_session_stage(t.session) == 2);
+    CHECK(pf_session_get_state(t.session).stage == 2);
     refused(&t, "{\"op\":\"stage2\"}", "wrong-stage", "stage2");
     CHECK_CONTAINS(say(&t, "{\"op\":\"ask\"}"), "\"stage\":2");
     check_general(&t);
@@ -477,7 +477,7 @@ void check_refusals(void)
     PF_CASE("serve refuses: when the session is done");
     while (step(&t, true)) {
     }
-    CHECK(pf_session_stage(t.session) == 3);
+    CHECK(pf_session_get_state(t.session).stage == 3);
     check_general(&t);
     refused(&t, "{\"op\":\"tell\",\"probe\":0,\"response\":[]}", "wrong-stage", "tell");
     refused(&t, "{\"op\":\"skip\"}", "wrong-stage", "skip");

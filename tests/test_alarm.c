@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "design/search.h"
 #include "core/kit_layout.h"
 #include "preflight/run.h"
 #include "host/parallel.h"
@@ -46,7 +47,7 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
         pf_session_init(&session, w->kit, NULL, w->memory[worker], pf_session_size(w->kit), error);
     if (status == PF_OK) {
         status = pf_drive_session(session, &machine, &twin, &drive, error);
-        w->alarm[trial] = pf_session_alarm(session);
+        w->alarm[trial] = pf_session_get_state(session).alarm;
     }
     pf_predictor_destroy(&twin);
     return status;
@@ -100,7 +101,7 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         plan.reveal_last = 45;
         plan.reveal_period = 5;
         bool good =
-            (!designed || pf_plan_design(&plan, NULL, plant, NULL, NULL, &error) == PF_OK) &&
+            (!designed || pf__plan_design(&plan, NULL, plant, NULL, NULL, &error) == PF_OK) &&
             pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
             pf__kit_read(&kit, bytes, n, &error) == PF_OK;
         if (CHECK(good)) {

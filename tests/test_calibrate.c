@@ -163,7 +163,7 @@ static tally check_many(bench *b, double gain)
         int j = one_loss(seed, gain, gains);
         pf_session *session = check_once(b, gains, seed);
         t.ready += all_go(b, session);
-        t.alarmed += pf_session_alarm(session);
+        t.alarmed += pf_session_get_state(session).alarm;
         t.located += pf_session_mechanism(session, j)->changed > .5;
         for (int i = 0; i < 8; i++) {
             corrections[i] = pf_session_mechanism(session, i)->correction;
@@ -337,7 +337,7 @@ static void check_methods(void)
         if (calibrated(&b, &plan, 0)) {
             double gains[8] = {1, 1, .3, 1, 1, 1, 1, 1};
             pf_session *session = check_once(&b, gains, 3);
-            CHECK(pf_session_told(session) > 0);
+            CHECK(pf_session_get_state(session).told > 0);
             CHECK_STR(pf_session_method(session)->id, plan.method);
         }
         pf_plan_free(&plan);

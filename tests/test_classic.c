@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "plant/plant_impl.h"
 #include "gymnasium.h"
 #include "plant/native/classic.h"
 #include "test.h"
@@ -136,7 +137,7 @@ static void pulse_from(pf_plant *plant, const double *start, int mechanism, doub
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     double command[12 * MECH], gains[MECH];
-    pf_pulse_command(info->probe, MECH, mechanism, command);
+    pf__pulse_command(info->probe, MECH, mechanism, command);
     for (int j = 0; j < MECH; j++) {
         gains[j] = j == mechanism ? gain : 1;
     }

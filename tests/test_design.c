@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
+#include "design/search.h"
 #include "design/library.h"
 #include "test.h"
 
@@ -26,8 +27,8 @@ typedef struct made {
 
 static void made_free(made *m)
 {
-    pf_design_free(&m->design);
-    pf_design_config_free(&m->config);
+    pf__design_free(&m->design);
+    pf__design_config_free(&m->config);
     pf_plan_free(&m->plan);
     pf_plant_destroy(m->plant);
 }
@@ -38,12 +39,12 @@ static bool make_on(made *m, const char *const *overrides, int n, int episodes, 
     pf_error error = {PF_OK, ""};
     bool good = pf_plan_from_config(&m->plan, pf_plant_get_info(m->plant), "test", NULL, 0,
                                     overrides, n, &error) == PF_OK &&
-                pf_design_config_read(&m->config, &m->plan, &error) == PF_OK;
+                pf__design_config_read(&m->config, &m->plan, &error) == PF_OK;
     m->config.compare = false;
     m->config.episodes = episodes > 0 ? episodes : m->config.episodes;
     pf_effort effort = {.threads = threads};
-    good = good && pf_design_create(&m->design, &m->config, &m->plan, m->plant, NULL, &effort,
-                                    &error) == PF_OK;
+    good = good && pf__design_create(&m->design, &m->config, &m->plan, m->plant, NULL, &effort,
+                                     &error) == PF_OK;
     if (!CHECK(good)) {
         printf("%s: %s\n", pf_plant_get_info(m->plant)->name, error.text);
     }
@@ -149,7 +150,7 @@ static bool all_allowed(const made *m)
     for (int q = 0; q < m->design.library.n_probes; q++) {
         pf_error error = {PF_OK, ""};
         const pf_design_probe *p = &m->design.library.probes[q];
-        if (pf_design_allows(&m->config, &m->plan, p->probe.rows, p->probe.command, &error) !=
+        if (pf__design_allows(&m->config, &m->plan, p->probe.rows, p->probe.command, &error) !=
             PF_OK) {
             printf("%s: %s\n", p->probe.name, error.text);
             return false;
@@ -309,9 +310,9 @@ static void test_other_plan(void)
     CHECK(pf_plant_create(&thrusters.plant, "attitude", &error) == PF_OK);
     CHECK(pf_plan_default(&servo.plan, pf_plant_get_info(servo.plant), &error) == PF_OK);
     CHECK(pf_plan_default(&thrusters.plan, pf_plant_get_info(thrusters.plant), &error) == PF_OK);
-    CHECK(pf_design_config_read(&servo.config, &servo.plan, &error) == PF_OK);
-    CHECK(pf_design_create(&thrusters.design, &servo.config, &thrusters.plan, thrusters.plant, NULL,
-                           NULL, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__design_config_read(&servo.config, &servo.plan, &error) == PF_OK);
+    CHECK(pf__design_create(&thrusters.design, &servo.config, &thrusters.plan, thrusters.plant,
+                            NULL, NULL, &error) == PF_ERR_MISMATCH);
     made_free(&servo);
     made_free(&thrusters);
 }
@@ -335,9 +336,9 @@ static void test_hopeless(void)
     made m = {0};
     CHECK(pf_plant_create(&m.plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
-    CHECK(pf_design_config_read(&m.config, &m.plan, &error) == PF_OK);
+    CHECK(pf__design_config_read(&m.config, &m.plan, &error) == PF_OK);
     m.plan.settings.sensor_noise = 1e6;
-    CHECK(pf_design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
+    CHECK(pf__design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
           PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "no allowed probe");
     made_free(&m);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "plant/plant_impl.h"
 #include "core/kit_layout.h"
 
 #include "calibrate/plan.h"
@@ -73,11 +74,11 @@ static void test_forecasts(void)
     CHECK_NEAR(metrics[1], .4, 1e-15);
     CHECK(metrics[2] == 7);
     pf_forecast f = {.start = start, .correction = correction, .n = 2, .gains = hypotheses};
-    CHECK(pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_OK);
+    CHECK(pf__plant_forecast(plant, &f, returns, beyond, &error) == PF_OK);
     CHECK(returns[0] == 1 && returns[1] == .75 && returns[2] == 1 && returns[3] == .75);
     CHECK(beyond[0] == 0 && beyond[1] == 0);
     f.policy = 2;
-    CHECK(pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf__plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
     pf_plant_destroy(plant);
 
     plant = open_mode("domain-metric", &error);
@@ -86,11 +87,11 @@ static void test_forecasts(void)
     pf_plant_destroy(plant);
     plant = open_mode("domain-draws", &error);
     f.policy = 0;
-    CHECK(plant && pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_PLANT);
+    CHECK(plant && pf__plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "\"returns\" 2 x 2");
     pf_plant_destroy(plant);
     plant = open_mode("good", &error);
-    CHECK(plant && pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(plant && pf__plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_UNSUPPORTED);
     pf_plant_destroy(plant);
 }
 
@@ -174,7 +175,7 @@ static void test_returns(void)
               pf_plant_roll(plant, &roll, &(pf_trace){.metrics = metrics}, &error) == PF_ERR_PLANT);
         CHECK_CONTAINS(error.text, "must be in 0..1");
         pf_forecast f = {.start = start, .correction = gains, .n = 1, .gains = gains};
-        CHECK(plant && pf_plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_PLANT);
+        CHECK(plant && pf__plant_forecast(plant, &f, returns, beyond, &error) == PF_ERR_PLANT);
         CHECK_CONTAINS(error.text, "must be in 0..1");
         pf_plant_destroy(plant);
     }

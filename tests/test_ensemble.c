@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run/run_impl.h"
+#include "model/rollout.h"
 #include "core/kit_layout.h"
 #include "wire/protocol.h"
 #include "host/file.h"
@@ -104,7 +105,7 @@ static void check_kit(lab *l)
     CHECK_STR(pf_kit_get_string(k, PF_KIT_PREDICTOR), "ensemble");
     CHECK_STR(pf_kit_get_string(k, PF_KIT_MODEL), info->sha256);
     CHECK(strlen(info->sha256) == 64);
-    CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf_numeric_library());
+    CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf__numeric_library());
     CHECK(pf__kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
     CHECK(k->n_members == l->plan.settings.members && l->plan.settings.members >= info->n_members);
     PF_CASE("the residual scale has a row per step, is positive and leaves returns alone");
@@ -324,7 +325,7 @@ static void check_others(lab *l, const double *start)
         CHECK(pf_predictor_create(&p, &kit, NULL, l->model, NULL) == PF_OK);
         double others[8] = {1, .9, .7, .8, 1, 1, 1, 1}, direct[ROWS * CHAN], got[ROWS * CHAN];
         double *scratch =
-            malloc(sizeof(double) * (pf_model_scratch(l->model, 1) + 2 * ROWS * CHAN));
+            malloc(sizeof(double) * (pf__model_scratch(l->model, 1) + 2 * ROWS * CHAN));
         for (int q = 0; q < kit.n_probes; q++) {
             int rows = pf_kit_probe_rows(&kit, q), j = kit.target_mech[kit.probe_target[q]];
             for (int g = 0; g < 4; g++) {
@@ -334,7 +335,7 @@ static void check_others(lab *l, const double *start)
                 gains[j] = gain;
                 pf_model_request r = {start, kit.command + kit.probe_row[q] * kit.n_mech, rows, 1,
                                       gains};
-                CHECK(pf_model_mean(l->model, &r, scratch, direct, NULL) == PF_OK);
+                CHECK(pf__model_mean(l->model, &r, scratch, direct, NULL) == PF_OK);
                 pf_hypothesis h = {q, j, gain, others};
                 CHECK(p.predict(p.self, &h, start, CHAN, got, NULL) == PF_OK);
                 for (int i = 0; i < rows * CHAN; i++) {
@@ -455,7 +456,7 @@ static void check_dialogue(lab *l, pf_text *requests)
     converse(l, dialogue, gains, requests);
     pf_session *session = pf_protocol_session(dialogue);
     pf_session_certify(session);
-    CHECK(pf_session_alarm(session));
+    CHECK(pf_session_get_state(session).alarm);
     CHECK(pf_session_mechanism(session, 2)->changed > .9);
     CHECK_NEAR(pf_session_mechanism(session, 2)->mean_gain, .35, .1);
     pf_protocol_destroy(dialogue);

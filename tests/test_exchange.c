@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
+#include "design/search.h"
 #include "core/score.h"
 #include "test.h"
 

@@ -308,7 +308,7 @@ static int make_requests(pf_text *out, int weak)
         pf_protocol_line(dialogue, line.data, line.size, &reply, NULL);
         add_line(out, line.data, &accepted);
         pf_text_add(out, "{\"op\":\"refused\"}\n\nnot JSON\n");
-        if (pf_session_stage(session) == 1 && pf_session_alarm(session)) {
+        if (pf_session_get_state(session).stage == 1 && pf_session_get_state(session).alarm) {
             pf_protocol_line(dialogue, "{\"op\":\"stage2\"}", 15, &reply, NULL);
             add_line(out, "{\"op\":\"stage2\"}", &accepted);
         }

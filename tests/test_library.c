@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "design/search.h"
 #include "design/library.h"
 #include "host/file.h"
 #include "preflight/design.h"
@@ -63,7 +64,7 @@ static void test_refusals(void)
         // what is no constraint at all is refused with the plan, what contradicts the plant here
         CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "test", NULL, 0,
                                   &refusals[i].override, 1, &error) != PF_OK ||
-              pf_design_config_read(&config, &plan, &error) != PF_OK);
+              pf__design_config_read(&config, &plan, &error) != PF_OK);
         CHECK_CONTAINS(error.text, refusals[i].part);
         CHECK(config.memory == NULL);
         pf_plan_free(&plan);
@@ -165,9 +166,9 @@ static void test_round_trip(void)
     const pf_plant_info *info = pf_plant_get_info(plant);
     CHECK(pf_plan_default(&plan, info, &error) == PF_OK);
     CHECK(pf_plan_default(&again, info, &error) == PF_OK);
-    CHECK(pf_design_config_read(&config, &plan, &error) == PF_OK);
+    CHECK(pf__design_config_read(&config, &plan, &error) == PF_OK);
     config.compare = false;
-    if (CHECK(pf_design_create(&design, &config, &plan, plant, NULL, NULL, &error) == PF_OK)) {
+    if (CHECK(pf__design_create(&design, &config, &plan, plant, NULL, NULL, &error) == PF_OK)) {
         pf_library_write(&design, &config, &plan, "twin", &text);
         CHECK(!text.failed);
         CHECK(pf_plan_load_library(&again, "lib", text.data, text.size, &error) == PF_OK);
@@ -181,8 +182,8 @@ static void test_round_trip(void)
             CHECK(memcmp(a->targets, b->targets, (size_t)a->n_targets * sizeof(int)) == 0);
         }
     }
-    pf_design_free(&design);
-    pf_design_config_free(&config);
+    pf__design_free(&design);
+    pf__design_config_free(&config);
     pf_plan_free(&plan);
     pf_plan_free(&again);
     pf_plant_destroy(plant);
@@ -238,7 +239,7 @@ static void test_singles(void)
     CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     // a design of nothing but them
     pf_design_config config;
-    CHECK(pf_design_config_read(&config, &plan, &error) == PF_OK);
+    CHECK(pf__design_config_read(&config, &plan, &error) == PF_OK);
     pf_design_probe probes[4];
     pf_design_target targets[4] = {{0}};
     pf_design design = {
@@ -263,7 +264,7 @@ static void test_singles(void)
     free(a);
     free(b);
     pf_text_free(&text);
-    pf_design_config_free(&config);
+    pf__design_config_free(&config);
     pf_plan_free(&plan);
     pf_plant_destroy(plant);
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "model/rollout.h"
 
 #include "preflight/model.h"
 #include "preflight/base.h"
@@ -157,7 +158,7 @@ static void engines(void)
         if (!pf_matmul_engine(all[e].engine)) {
             continue;
         }
-        CHECK_CONTAINS(pf_numeric_library(), all[e].name);
+        CHECK_CONTAINS(pf__numeric_library(), all[e].name);
         witness w = {N, next_row, true};
         memset(next_row, 0, sizeof next_row);
         p.finish.self = &w;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
+#include "model/rollout.h"
 
 #include "host/file.h"
 #include "model/model_impl.h"
@@ -98,11 +99,11 @@ static pf_status roll(const pf_model *m, int member, double *response, pf_error 
     for (int i = 0; i < STEPS * N_MECH; i++) {
         command[i] = 2 * sin(.7 * i); // beyond the limits of one
     }
-    double *scratch = calloc(pf_model_scratch(m, HYPOTHESES) + RESPONSE, sizeof *scratch);
+    double *scratch = calloc(pf__model_scratch(m, HYPOTHESES) + RESPONSE, sizeof *scratch);
     pf_model_request q = {start, command, STEPS, HYPOTHESES, gains};
     *error = (pf_error){PF_OK, ""};
-    pf_status status = member < 0 ? pf_model_mean(m, &q, scratch, response, error)
-                                  : pf_model_roll(m, member, &q, scratch, response, error);
+    pf_status status = member < 0 ? pf__model_mean(m, &q, scratch, response, error)
+                                  : pf__model_roll(m, member, &q, scratch, response, error);
     free(scratch);
     return status;
 }
@@ -157,31 +158,31 @@ static void test_requests_refused(void)
     pf_model *m = make(&info);
     const double command[2 * N_MECH] = {0}, bad[2 * N_MECH] = {0, 0, NAN, 0};
     double nan_start[N_CHAN] = {0, 1, 0, 0, NAN, 0}, response[4 * N_CHAN];
-    double *scratch = calloc(pf_model_scratch(m, 2) + COUNT(response), sizeof *scratch);
+    double *scratch = calloc(pf__model_scratch(m, 2) + COUNT(response), sizeof *scratch);
     const pf_model_request good = {start, command, 2, 2, gains};
     pf_error error = {PF_OK, ""};
-    CHECK(pf_model_roll(m, 0, &good, scratch, response, &error) == PF_OK);
+    CHECK(pf__model_roll(m, 0, &good, scratch, response, &error) == PF_OK);
     pf_model_request q = good;
     q.start = nan_start;
-    CHECK(pf_model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_NONFINITE);
+    CHECK(pf__model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_NONFINITE);
     CHECK_CONTAINS(error.text, "'z'");
-    CHECK(pf_model_mean(m, &q, scratch, response, &error) == PF_ERR_NONFINITE);
+    CHECK(pf__model_mean(m, &q, scratch, response, &error) == PF_ERR_NONFINITE);
     q = good;
     q.command = bad;
-    CHECK(pf_model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_NONFINITE);
+    CHECK(pf__model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_NONFINITE);
     for (int k = 0; k < 4; k++) {
         q = good;
         *(k % 2 ? &q.steps : &q.n_hypotheses) = k < 2 ? 0 : -1;
-        CHECK(pf_model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
+        CHECK(pf__model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
         CHECK_CONTAINS(error.text, "a request of");
-        CHECK(pf_model_mean(m, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
+        CHECK(pf__model_mean(m, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
     }
     q = good;
     q.steps = 1 << 30;
-    CHECK(pf_model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
-    CHECK(pf_model_mean(m, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
-    CHECK(pf_model_roll(m, -1, &good, scratch, response, &error) == PF_ERR_ARGUMENT);
-    CHECK(pf_model_roll(m, MEMBERS, &good, scratch, response, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__model_roll(m, 0, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__model_mean(m, &q, scratch, response, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__model_roll(m, -1, &good, scratch, response, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__model_roll(m, MEMBERS, &good, scratch, response, &error) == PF_ERR_ARGUMENT);
     free(scratch);
     pf_model_destroy(m);
 }
@@ -248,10 +249,10 @@ static void test_same_bits(void)
     for (int i = 0; i < STEPS * N_MECH; i++) {
         command[i] = 2 * sin(.7 * i);
     }
-    double *scratch = calloc(pf_model_scratch(m, 1), sizeof *scratch);
+    double *scratch = calloc(pf__model_scratch(m, 1), sizeof *scratch);
     for (int h = 0; h < HYPOTHESES; h++) {
         pf_model_request q = {start, command, STEPS, 1, gains + h * N_MECH};
-        CHECK(pf_model_roll(m, 1, &q, scratch, one, &error) == PF_OK);
+        CHECK(pf__model_roll(m, 1, &q, scratch, one, &error) == PF_OK);
         CHECK(memcmp(one, expected + RESPONSE + h * STEPS * N_CHAN, sizeof one) == 0);
     }
     free(scratch);
@@ -505,31 +506,31 @@ static void test_fits(const char *path)
     PF_CASE("model: fits its plant, and no other name, channels, kinds, mechanisms or limits");
     CHECK(pf_model_load(&m, path, &error) == PF_OK);
     info.source = "tests 1";
-    CHECK(pf_model_fits(m, &info, &error) == PF_OK);
+    CHECK(pf__model_fits(m, &info, &error) == PF_OK);
     pf_plant_info other = info;
     other.source = "tests 2";
-    CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "source is 'tests 1' in the model and 'tests 2' here; train again");
     other = info;
     other.name = "else";
-    CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "the plant is 'own' in the model and 'else' here");
     other = info;
     other.n_mech = 1;
-    CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     other = info;
     other.kinds = NULL;
-    CHECK(pf_model_fits(m, &other, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &other, &error) == PF_ERR_MISMATCH);
     channels[5].name = "q";
-    CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &info, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "channel 5 is");
     channels[5].name = names[5];
     own[0].hi = 1.5;
-    CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &info, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "is 1 in the model and 1.5 here");
     own[0] = mechanisms[0];
     own[1].name = "wrong";
-    CHECK(pf_model_fits(m, &info, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__model_fits(m, &info, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "mechanism 1 is");
     pf_model_destroy(m);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "calibrate/plan.h"
+#include "plant/plant_impl.h"
 #include "test_mujoco.h"
 
 #include "calibrate/source.h"
@@ -113,7 +114,7 @@ static void pulse_from(pf_plant *plant, const double *start, const pf_pulse *pul
     double command[MUJOCO_ROWS * PF_MUJOCO_MECH], gains[PF_MUJOCO_MECH];
     const pf_plant_info *info = pf_plant_get_info(plant);
     // mechanism -1: all at rest
-    pf_pulse_command(pulse, info->n_mech, mechanism, command);
+    pf__pulse_command(pulse, info->n_mech, mechanism, command);
     for (int j = 0; j < info->n_mech; j++) {
         gains[j] = j == mechanism ? gain : 1;
     }
@@ -171,7 +172,7 @@ static void check_published(const json_t *fixture, const published *v)
     double given[64], start[PF_STATE_MAX], out[2][MUJOCO_OUT];
     const json_t *list = json_object_get(gymnasium_system(fixture, v->name), "start");
     gymnasium_numbers(list, given);
-    CHECK(pf_plant_load_state(plant, (int)json_array_size(list), given, start, NULL) == PF_OK);
+    CHECK(pf__plant_load_state(plant, (int)json_array_size(list), given, start, NULL) == PF_OK);
     bool good = true;
     for (int g = 0; g < 2; g++) {
         pulse_from(plant, start, info->probe, 1, g == 0 ? 1 : .35, out[g]);
@@ -292,7 +293,7 @@ static void check_dormancy(pf_plant *plant)
     const pf_plant_info *info = pf_plant_get_info(plant);
     double command[MUJOCO_ROWS * PF_MUJOCO_MECH], gains[PF_MUJOCO_MECH];
     pf_pulse passive = {12, 12, false, info->probe->amplitude};
-    pf_pulse_command(&passive, info->n_mech, 0, command);
+    pf__pulse_command(&passive, info->n_mech, 0, command);
     pf_roll roll = pf_roll_default();
     roll.command = command;
     roll.rows = passive.rows;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test_mujoco.h"
+#include "plant/plant_impl.h"
 #include "core/rng.h"
 
 #include "host/file.h"
@@ -179,11 +180,11 @@ static void check_failures(pf_plant *plant, const pf_mujoco_system *s, const var
     PF_CASE("a state of another size is refused");
     pf_error error = {PF_OK, ""};
     for (int n = 1; n < v->info->n_state; n++) {
-        pf_status status = pf_plant_load_state(plant, n, v->start[0], start, &error);
+        pf_status status = pf__plant_load_state(plant, n, v->start[0], start, &error);
         CHECK(status == (n == s->nq + s->nv ? PF_OK : PF_ERR_SHAPE));
     }
     CHECK_CONTAINS(error.text, "positions");
-    CHECK(pf_plant_load_state(plant, v->info->n_state, v->start[3], start, &error) == PF_OK);
+    CHECK(pf__plant_load_state(plant, v->info->n_state, v->start[3], start, &error) == PF_OK);
     CHECK(memcmp(start, v->start[3], bytes) == 0);
 }
 
@@ -203,12 +204,12 @@ static void check_last_step(void)
     roll.start = start;
     roll.command = command;
     roll.rows = 1;
-    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    CHECK(pf__plant_load_state(plant, 12, up, start, NULL) == PF_OK);
     CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "hopper: qpos 1 is not finite or too large after step 1");
     // one sub-step lower it is just within the bound
     up[1] -= v * h;
-    CHECK(pf_plant_load_state(plant, 12, up, start, NULL) == PF_OK);
+    CHECK(pf__plant_load_state(plant, 12, up, start, NULL) == PF_OK);
     roll_checked(plant, &roll, &(pf_trace){.output = output});
     pf_plant_destroy(plant);
 }
@@ -275,7 +276,7 @@ static void check_cramped(const char *models, const char *memory, const char *pa
         return;
     }
     CHECK_CONTAINS(pf_plant_get_info(plant)->source, ", hopper.xml ");
-    CHECK(pf_plant_load_state(plant, 12, pressed, start, NULL) == PF_OK);
+    CHECK(pf__plant_load_state(plant, 12, pressed, start, NULL) == PF_OK);
     pf_roll roll = pf_roll_default();
     roll.command = command;
     roll.rows = 1;

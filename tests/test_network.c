@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "model/rollout.h"
 
 #include "model/features.h"
 #include "model/kernels/loops.h"
@@ -353,7 +354,7 @@ static void test_products(void)
         free(c);
         free(plain);
     }
-    CHECK(strlen(pf_numeric_library()) > 0);
+    CHECK(strlen(pf__numeric_library()) > 0);
 }
 
 // --- features

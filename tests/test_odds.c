@@ -86,7 +86,7 @@ static void test_single_candidate(void)
             CHECK(a->alarm == b->alarm);
             CHECK_NEAR(a->belief[0], b->belief[0], 1e-12);
             CHECK_NEAR(a->belief[1], b->belief[1], 1e-12);
-            CHECK_NEAR(pf_session_change(a), pf_session_change(b), 1e-12);
+            CHECK_NEAR(pf_session_get_state(a).change, pf_session_get_state(b).change, 1e-12);
             check_joints(a, b);
         }
         pf_session_certify(a);
@@ -189,7 +189,7 @@ static void test_enumeration(void)
         for (int j = 1; j <= m; j++) {
             gains[j] = below(2) ? 1 : pf_rng_uniform(&rng);
         }
-        while (pf_session_stage(s) == 1) {
+        while (pf_session_get_state(s).stage == 1) {
             pf_ask ask = pf_session_ask(s);
             subsets_hazard(&x, config.hazard / m);
             double best = 0;
@@ -208,7 +208,7 @@ static void test_enumeration(void)
                 CHECK_NEAR(s->belief[j], subsets_changed(&x, j), 1e-12);
             }
             CHECK_NEAR(s->belief[0], x.p[0], 1e-12);
-            CHECK_NEAR(pf_session_change(s), 1 - x.p[0], 1e-12);
+            CHECK_NEAR(pf_session_get_state(s).change, 1 - x.p[0], 1e-12);
         }
         free(s);
         pf_fixture_free(f);
@@ -328,7 +328,7 @@ static void test_two_faults(void)
                 break;
             }
         }
-        CHECK(pf_session_alarm(s));
+        CHECK(pf_session_get_state(s).alarm);
         pf_session_certify(s);
         for (int j = 1; j <= 3; j++) {
             const pf_mechanism_readiness *r = pf_session_mechanism(s, j);
@@ -350,8 +350,8 @@ static void test_two_faults(void)
         pf_hypothesis truth = {ask.probe, 0, 1, gains};
         pf_fixture_response(f, &truth, .05, &rng, response);
         pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
-        double before = pf_session_charge(s), mean[4] = {1, 0, 0, 0};
-        int told = pf_session_told(s);
+        double before = pf_session_get_state(s).charge, mean[4] = {1, 0, 0, 0};
+        int told = pf_session_get_state(s).told;
         for (int j = 1; j < 4 && ask.stage == 2; j++) {
             mean[j] = pf_joint_moments(&s->joint, j).mean;
         }
@@ -364,8 +364,8 @@ static void test_two_faults(void)
         CHECK(w.with_others == (ask.stage == 1 ? 0 : w.calls));
         CHECK(ask.stage == 1 || memcmp(mean, w.others, sizeof mean) == 0);
         // every trajectory is counted and charged
-        CHECK(pf_session_told(s) == told + 1);
-        CHECK_NEAR(pf_session_charge(s) - before, f->kit.charge[ask.probe], 1e-12);
+        CHECK(pf_session_get_state(s).told == told + 1);
+        CHECK_NEAR(pf_session_get_state(s).charge - before, f->kit.charge[ask.probe], 1e-12);
     }
     free(s);
     pf_fixture_free(f);
@@ -474,7 +474,7 @@ static void test_invariants(void)
     CHECK(stages == 3);
     PF_CASE("one recovery state: nothing but the joint belief is read in stage 2");
     pf_session *a = pf_fixture_session(f, NULL, 1), *b = pf_fixture_session(f, NULL, 1);
-    while (pf_session_stage(a) == 1) {
+    while (pf_session_get_state(a).stage == 1) {
         pf_session_ask(a);
         pf_session_ask(b);
         pf_rng before = rng;

@@ -107,7 +107,7 @@ static void run_trial(side *s, pf_plant *plant, const pf_predictor *predictor, i
         return;
     }
     pf_session_certify(s->session);
-    bool alarm = pf_session_alarm(s->session);
+    bool alarm = pf_session_get_state(s->session).alarm;
     int likeliest = 1;
     for (int j = 2; j < s->kit.n_mech; j++) {
         likeliest = pf_session_mechanism(s->session, j)->changed >

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
+#include "plant/plant_impl.h"
 #include "core/rng.h"
 #include "plant/native/native.h"
 #include "test.h"
@@ -164,7 +165,7 @@ static void check_deterministic(const pf_plant_class *c)
         static double command[N_MOST], out[N_MOST];
         double gains[PF_NATIVE_MECH];
         CHECK(pf_plant_from_class(&plant, c, NULL) == PF_OK);
-        pf_pulse_command(c->info.probe, c->info.n_mech, 1, command);
+        pf__pulse_command(c->info.probe, c->info.n_mech, 1, command);
         for (int j = 0; j < c->info.n_mech; j++) {
             gains[j] = 1;
         }
@@ -272,7 +273,7 @@ static void coefficients(pf_plant *plant, const pf_plant_info *info, int j, doub
 {
     static double command[N_MOST], x[N_MOST], x0[N_MOST], h[N_MOST], scale[64];
     double start[PF_NATIVE_STATE], gains[PF_NATIVE_MECH];
-    pf_pulse_command(info->probe, info->n_mech, j, command);
+    pf__pulse_command(info->probe, info->n_mech, j, command);
     int rows = info->probe->rows, n = rows * info->n_chan;
     for (int c = 0; c < info->n_chan; c++) {
         scale[c] = info->channels[c].scale;
@@ -351,7 +352,7 @@ static void check_knobs(void)
     // saturation after the gain: z = 1.403 at g = .15 for a limit of .22 (published with the plant)
     static double command[64], x[64], x0[64], h[64];
     double gains[8] = {1, 1, 1, 1, 1, 1, 1, 1}, scale[6] = {1, 1, 1, 1, 1, 1};
-    pf_pulse_command(pf_plant_get_info(plant)->probe, 8, 1, command);
+    pf__pulse_command(pf_plant_get_info(plant)->probe, 8, 1, command);
     CHECK(pf_plant_set_knob(plant, "saturation", .22, &error) == PF_OK);
     static const double gain[7] = {.15, .20, .35, .50, .65, .80, .95};
     static const double want[7] = {1.403, 1.302, 1, .698, .395, .093, 0};

@@ -188,20 +188,21 @@ static void test_fields(void)
     CHECK(step(&t, true));
     check_tell(&t, 1);
     PF_CASE("serve: skip costs nothing, counts, and the probe is not asked for again");
-    double charge = pf_session_charge(t.session);
+    double charge = pf_session_get_state(t.session).charge;
     pf_ask skipped = {0}, next = {0};
     check_ask(&t, 1);
     CHECK(pf_session_outstanding(t.session, &skipped));
     CHECK_STR(say(&t, "{\"op\":\"skip\"}"), "{\"ok\":true}");
-    CHECK(pf_session_charge(t.session) == charge && pf_session_opportunities(t.session) == 2);
+    CHECK(pf_session_get_state(t.session).charge == charge &&
+          pf_session_get_state(t.session).opportunities == 2);
     check_ask(&t, 1);
     CHECK(pf_session_outstanding(t.session, &next) && next.probe != skipped.probe);
     PF_CASE("serve: reset is a fresh session");
     CHECK_STR(say(&t, "{\"op\":\"reset\"}"), "{\"ok\":true}");
     CHECK(memcmp(pf_session_belief(t.session), t.kit->prior, sizeof(double) * ATTITUDE_MECH) == 0);
-    CHECK(pf_session_charge(t.session) == 0 && !pf_session_outstanding(t.session, NULL));
+    CHECK(pf_session_get_state(t.session).charge == 0 && !pf_session_outstanding(t.session, NULL));
     PF_CASE("serve: the fields of stage 2, and done");
-    while (!pf_session_alarm(t.session) && step(&t, true)) {
+    while (!pf_session_get_state(t.session).alarm && step(&t, true)) {
     }
     say(&t, "{\"op\":\"ask\"}");
     CHECK_STR(say(&t, "{\"op\":\"stage2\"}"), "{\"ok\":true}");
@@ -258,7 +259,7 @@ static void test_equal(const void *bytes, size_t n, int weak)
         pf_text_free(&direct);
         steps++;
         recoveries += ask.stage == 2;
-        if (pf_session_stage(s) == 1 && pf_session_alarm(s)) {
+        if (pf_session_get_state(s).stage == 1 && pf_session_get_state(s).alarm) {
             CHECK(pf_session_stage2(s, &error) == PF_OK);
             CHECK_STR(say(&a, "{\"op\":\"stage2\"}"), say(&b, "{\"op\":\"stage2\"}"));
         }

@@ -133,7 +133,7 @@ static void test_counting(void)
         for (pf_ask ask; (ask = pf_session_ask(s)).kind == PF_ASK_PROBE;) {
             asked[ask.stage]++;
             CHECK(!skipped[ask.probe] && ask.rows == pf_kit_probe_rows(&f->kit, ask.probe));
-            CHECK(ask.stage == pf_session_stage(s));
+            CHECK(ask.stage == pf_session_get_state(s).stage);
             state before = state_of(s);
             pf_ask again = pf_session_ask(s);
             CHECK(again.probe == ask.probe && same_double(again.value, ask.value));
@@ -147,12 +147,12 @@ static void test_counting(void)
                 told++;
                 CHECK(pf_fixture_tell(f, s, 1, .2, .1, &rng) == PF_OK);
             }
-            CHECK(pf_session_charge(s) == charge && pf_session_told(s) == told);
-            CHECK(pf_session_opportunities(s) == asked[1] && s->recoveries == asked[2]);
+            CHECK(pf_session_get_state(s).charge == charge && pf_session_get_state(s).told == told);
+            CHECK(pf_session_get_state(s).opportunities == asked[1] && s->recoveries == asked[2]);
             CHECK(!pf_session_outstanding(s, NULL));
         }
         CHECK(asked[1] <= config.budget1 && asked[2] <= config.budget2);
-        CHECK(pf_session_stage(s) == 3 && pf_session_ask(s).probe == -1);
+        CHECK(pf_session_get_state(s).stage == 3 && pf_session_ask(s).probe == -1);
         free(s);
         pf_fixture_free(f);
     }
@@ -310,13 +310,13 @@ static void test_stages(void)
             pf_session *s = pf_fixture_session(f, "eg-mpt", 0);
             CHECK(run_to_end(f, s, 2, .35, .02) == PF_DONE_BUDGET);
             CHECK(s->alarm && s->peak > s->threshold && s->recoveries == budget2);
-            int first = pf_session_alarm_opportunity(s);
+            int first = pf_session_get_state(s).alarm_opportunity;
             CHECK(s->opportunities == (stop ? config.budget1 : first + 1));
             CHECK(s->told == s->opportunities + budget2);
             pf_session_reset(s);
             CHECK(run_to_end(f, s, 0, 1, .02) == PF_DONE_NO_ALARM);
             CHECK(!s->alarm && s->opportunities == config.budget1 && s->recoveries == 0);
-            CHECK(pf_session_alarm_opportunity(s) == -1 && s->peak <= s->threshold);
+            CHECK(pf_session_get_state(s).alarm_opportunity == -1 && s->peak <= s->threshold);
 
             PF_CASE("stages: an early end on request, once");
             pf_session_reset(s);

@@ -518,7 +518,7 @@ static void test_tell_evidence(void)
         CHECK(pf_session_tell_evidence(b, &(pf_evidence){.match = b->matches}, NULL) ==
               PF_ERR_STAGE);
         while (pf_session_ask(a).kind == PF_ASK_PROBE) {
-            int stage = pf_session_stage(a);
+            int stage = pf_session_get_state(a).stage;
             pf_ask ask = pf_session_ask(b);
             CHECK(ask.probe == pf_session_ask(a).probe && ask.stage == stage);
             CHECK(pf_fixture_tell(f, a, 1, .3, 0, NULL) == PF_OK);
@@ -536,7 +536,7 @@ static void test_tell_evidence(void)
             CHECK(pf_session_tell_evidence(b, &e, NULL) == PF_OK);
             stages |= stage;
         }
-        CHECK(stages == 3 && pf_session_stage(b) == 3);
+        CHECK(stages == 3 && pf_session_get_state(b).stage == 3);
         size_t n = (size_t)(a->m * n_grid);
         CHECK(memcmp(a->belief, b->belief, sizeof(double) * (size_t)(a->m + 1)) == 0);
         CHECK(memcmp(a->joint.mass, b->joint.mass, sizeof(double) * n) == 0);

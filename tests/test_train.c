@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
+#include "model/transitions.h"
 #include "test.h"
 #include "train.h"
 
@@ -130,11 +131,11 @@ static void test_threads(const char *plant)
     pf_transitions_close(data);
     pf_model *model = NULL;
     CHECK(pf_model_load(&model, two, &error) == PF_OK);
-    CHECK(pf_train_made(&s, model, &error) == PF_OK);
+    CHECK(pf__train_made(&s, model, &error) == PF_OK);
     s.seed++;
-    CHECK(pf_train_made(&s, model, &error) == PF_OK);
+    CHECK(pf__train_made(&s, model, &error) == PF_OK);
     s.epochs++;
-    CHECK(pf_train_made(&s, model, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__train_made(&s, model, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "epochs 40");
     pf_model_destroy(model);
 }

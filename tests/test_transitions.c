@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
+#include "model/transitions.h"
 #include "core/rng.h"
 #include "core/sha256.h"
 #include "test.h"
@@ -202,7 +203,7 @@ static void check_episodes(pf_plant *plant, const pf_transitions *data)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x = NULL;
         const float *u = NULL;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         CHECK(steps == (e + 1 < info->n_episodes ? info->steps : info->transitions - total));
         for (int i = 0; i < steps * info->n_mech; i++) {
             command[i] = (double)u[i];
@@ -247,8 +248,8 @@ static void test_episodes(const char *folder)
         check_episodes(plant, data);
         const double *x;
         const float *u;
-        CHECK(pf_transitions_episode(data, -1, &x, &u) == 0 && !x && !u);
-        CHECK(pf_transitions_episode(data, info->n_episodes, &x, &u) == 0 && !x && !u);
+        CHECK(pf__transitions_episode(data, -1, &x, &u) == 0 && !x && !u);
+        CHECK(pf__transitions_episode(data, info->n_episodes, &x, &u) == 0 && !x && !u);
         CHECK(pf_transitions_fit(data, &s, pf_plant_get_info(plant), &error) == PF_OK);
         pf_transitions_close(data);
         pf_plant_destroy(plant);
@@ -277,7 +278,7 @@ static void moments(const pf_transitions *data, int j, double *correlation, doub
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         for (int r = 0; r < steps; r++, n++) {
             double now = (double)u[r * info->n_mech + j];
             square += now * now;
@@ -300,7 +301,7 @@ static void check_limits(const pf_transitions *data)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         for (int i = 0; i < steps * N_MECH; i++) {
             beyond += (double)u[i] < mechanisms[i % N_MECH].lo;
             beyond += (double)u[i] > mechanisms[i % N_MECH].hi;
@@ -327,7 +328,7 @@ static double mean_command(const pf_transitions *data, int j)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         for (int t = 0; t < steps; t++) {
             sum += (double)u[t * info->n_mech + j];
         }
@@ -379,7 +380,7 @@ static int moving(const pf_transitions *data, int episode, int *which)
 {
     const double *x;
     const float *u;
-    int steps = pf_transitions_episode(data, episode, &x, &u), n = 0;
+    int steps = pf__transitions_episode(data, episode, &x, &u), n = 0;
     for (int j = 0; j < N_MECH; j++) {
         float rest = j == 3 ? .7f : 0; // "late" cannot be zero; .7f lies below .7
         rest = (double)rest < mechanisms[j].lo ? nextafterf(rest, 1) : rest;
@@ -415,7 +416,7 @@ static void test_single(const char *folder)
             which[j] += n == 1;
             const double *x;
             const float *u;
-            pf_transitions_episode(data, e, &x, &u);
+            pf__transitions_episode(data, e, &x, &u);
             agree += (n == 1) == (x[0] < shares[i]);
         }
         // commands and reset have streams of their own: their first draws agree by chance alone

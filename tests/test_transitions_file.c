@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
+#include "model/transitions.h"
 #include "core/sha256.h"
 #include "test.h"
 #include "transitions.h"
@@ -332,7 +333,7 @@ static void check_tables(const pf_transitions *data, const json_t *json)
     for (int e = 0; e < 10; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         for (int r = 0; r <= steps; r++) {
             level[n_level++] = x[r * 6];
             if (r > 0) {

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
+#include "model/rollout.h"
+#include "model/transitions.h"
 #include "train.h"
 
 #include <math.h>
@@ -60,7 +62,7 @@ static straight fit(const pf_transitions *data)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         for (int t = 0; t < steps; t++, x += s.n_chan, u += s.n_mech) {
             double in[INPUTS];
             inputs_of(&s, x, u, in);
@@ -112,7 +114,7 @@ static void add_episode(const pf_model *m, const straight *s, int steps, const d
         command[i] = (double)u[i];
     }
     pf_model_request q = {x, command, steps, 1, gains};
-    CHECK(pf_model_mean(m, &q, scratch, response, &error) == PF_OK);
+    CHECK(pf__model_mean(m, &q, scratch, response, &error) == PF_OK);
     memcpy(state, x, (size_t)s->n_chan * sizeof *state);
     for (int t = 0; t < steps; t++) {
         step(s, u + t * s->n_mech, state);
@@ -131,11 +133,12 @@ static void check_open_loop(const char *plant, const pf_model *m, const pf_trans
     const pf_transitions_info *info = pf_transitions_get_info(fresh);
     straight s = fit(train);
     errors sum = {{0}, {0}, {0}};
-    double *scratch = calloc(pf_model_scratch(m, 1) + (size_t)(20 * info->n_chan), sizeof *scratch);
+    double *scratch =
+        calloc(pf__model_scratch(m, 1) + (size_t)(20 * info->n_chan), sizeof *scratch);
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(fresh, e, &x, &u);
+        int steps = pf__transitions_episode(fresh, e, &x, &u);
         add_episode(m, &s, steps, x, u, scratch, &sum);
     }
     free(scratch);
@@ -208,7 +211,7 @@ void check_train_good(const char *name, double most)
     CHECK_STR(error.text, "");
     CHECK(pf_plant_create(&plant, name, &error) == PF_OK);
     if (CHECK(pf_model_load(&m, path, &error) == PF_OK)) {
-        CHECK(pf_model_fits(m, pf_plant_get_info(plant), &error) == PF_OK);
+        CHECK(pf__model_fits(m, pf_plant_get_info(plant), &error) == PF_OK);
         CHECK_STR(pf_model_get_info(m)->data, pf_transitions_get_info(data)->sha256);
         check_open_loop(name, m, data, fresh, most);
         snprintf(label, sizeof label, "assess: %s has finite fields and beats copying", name);
@@ -276,9 +279,9 @@ void check_train_constant(void)
     CHECK(pf_train(&s, data, path, 60, NULL, NULL, &error) == PF_OK);
     if (CHECK(pf_model_load(&m, path, &error) == PF_OK)) {
         const double start[2] = {.5, .101}, command[2] = {0, 1}, gains[2] = {1, 1};
-        double response[2], *scratch = calloc(pf_model_scratch(m, 1) + 2, sizeof *scratch);
+        double response[2], *scratch = calloc(pf__model_scratch(m, 1) + 2, sizeof *scratch);
         pf_model_request request = {start, command, 1, 1, gains};
-        CHECK(pf_model_mean(m, &request, scratch, response, &error) == PF_OK);
+        CHECK(pf__model_mean(m, &request, scratch, response, &error) == PF_OK);
         CHECK_NEAR(response[0], .5 + .1 - .025, .01);
         CHECK_NEAR(response[1], .101, .001);
         free(scratch);

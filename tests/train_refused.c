@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "program.h"
+#include "model/transitions.h"
 #include "test.h"
 #include "train.h"
 
@@ -76,7 +77,7 @@ static void check_memory(const pf_plant_info *info)
     pf_error error = {PF_OK, ""};
     pf_train_settings s = train_settings(150);
     PF_CASE("settings: what would not fit in memory is refused, the profiles are not");
-    for (const char *const *name = pf_train_profiles(); *name; name++) {
+    for (const char *const *name = pf__train_profiles(); *name; name++) {
         CHECK(pf_train_profile(&s, *name, &error) == PF_OK);
         CHECK(pf_train_check(&s, info, &error) == PF_OK);
     }

@@ -49,36 +49,6 @@ PF_API pf_status pf_model_load(pf_model **model, const char *path, pf_error *err
 PF_API void pf_model_destroy(pf_model *model); // Nullable.
 PF_API const pf_model_info *pf_model_get_info(const pf_model *model);
 
-// Whether the model speaks of this plant: the same name, source, channels and mechanisms.
-PF_API pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error);
-
-// One request: what members expect of one command sequence from one start under many hypotheses.
-// Its shape alone decides the shape of the matrix products, so a request gives the same bits
-// whatever else is asked, in any thread, on one numeric library and CPU type.
-typedef struct pf_model_request {
-    const double *start;   // n_chan: the channels before the first command
-    const double *command; // steps x n_mech, before limits
-    int steps;
-    int n_hypotheses;
-    const double *gains; // n_hypotheses x n_mech
-} pf_model_request;
-
-// Doubles that a request of this size works in.
-PF_API size_t pf_model_scratch(const pf_model *model, int n_hypotheses);
-
-// Writes n_hypotheses x steps x n_chan for one member. A prediction that leaves the finite numbers
-// is PF_ERR_NONFINITE.
-PF_API pf_status pf_model_roll(const pf_model *model, int member, const pf_model_request *request,
-                               double *scratch, double *response, pf_error *error);
-
-// The mean over all members; scratch as above plus n_hypotheses x steps x n_chan.
-PF_API pf_status pf_model_mean(const pf_model *model, const pf_model_request *request,
-                               double *scratch, double *response, pf_error *error);
-
-// What computes matrix products here: "avx512 1" (our own kernel), "openblas 0.3.21 Haswell", or
-// "plain" without either.
-PF_API const char *pf_numeric_library(void);
-
 #ifdef __cplusplus
 }
 #endif

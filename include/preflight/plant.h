@@ -30,10 +30,6 @@ typedef enum pf_channel_kind {
     PF_CHANNEL_QUATERNION = 2 // one of four channels in a row, real part first
 } pf_channel_kind;
 
-// Its word in files and messages, and back; false: there is no such word.
-PF_API const char *pf_channel_kind_name(pf_channel_kind kind);
-PF_API bool pf_channel_kind_find(const char *name, pf_channel_kind *kind);
-
 // A command shape, one mechanism at a time: a hold of `steps` rows, or a doublet (first half
 // positive, second half negative), then zero up to `rows`.
 typedef struct pf_pulse {
@@ -155,11 +151,6 @@ PF_API const char *pf_plant_environment(const pf_plant_info *info);
 PF_API pf_status pf_plant_set_knob(pf_plant *plant, const char *name, double value,
                                    pf_error *error);
 
-// A start state (n_state numbers) from the n numbers of a file: n_state, or what else the plant
-// knows (positions and velocities of a MuJoCo system, the rest as after a reset).
-PF_API pf_status pf_plant_load_state(pf_plant *plant, int n, const double *values, double *state,
-                                     pf_error *error);
-
 // The registry of native plants.
 PF_API int pf_plant_count(void);
 PF_API const pf_plant_class *pf_plant_at(int index);
@@ -180,11 +171,6 @@ PF_API pf_status pf_plant_from_function(pf_plant **plant, const char *name, cons
 // Seconds that a process has from its start to its hello, and for one trajectory; negative: as
 // before. Nothing happens to a plant that is no process.
 PF_API void pf_plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s);
-
-// Simulators of a domain behind the process bridge, by name; NULL past the last one.
-PF_API const char *pf_plant_domain_at(int index, const char **title);
-// Whether a plant of that name is a process of its own, which takes time to start.
-PF_API bool pf_plant_is_process(const char *name);
 
 // One whole trajectory.
 typedef struct pf_roll {
@@ -214,27 +200,6 @@ typedef struct pf_trace {
 
 PF_API pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                                pf_error *error);
-
-// The return of a policy under many hypotheses at once, from the plant's own twin of the task.
-typedef struct pf_forecast {
-    pf_key key;               // of the draws
-    const double *start;      // n_state
-    int policy;               // index in info.policies
-    const double *correction; // n_mech
-    int n;                    // hypotheses
-    const double *gains;      // n x n_mech
-} pf_forecast;
-
-// returns: draws x n; beyond: n, the share of the commands that ask for more than the limit.
-PF_API pf_status pf_plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
-                                   double *beyond, pf_error *error);
-
-// The default delivery of the fault layer: v = g * clip(u, lo, hi).
-PF_API void pf_fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
-                             const double *gains, double *v);
-
-// Fills rows x n_mech with the pulse of one mechanism, all others zero.
-PF_API void pf_pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command);
 
 #ifdef __cplusplus
 }

@@ -165,13 +165,6 @@ typedef struct pf_flown {
 PF_API pf_status pf_flight_fly(pf_flight *flight, const pf_attempt *attempt, pf_flown *flown,
                                pf_error *error);
 
-// The tracking errors that a member of a learned model expects of an open-loop task under n
-// hypotheses (gains: n x n_mech), from the channels at the start. scratch: pf_model_scratch(model,
-// n) and n x rows x n_chan doubles more.
-PF_API pf_status pf_flight_expect(pf_flight *flight, int task, const pf_model *model, int member,
-                                  int n, const double *gains, double *scratch, double *nte,
-                                  pf_error *error);
-
 // --- does this file belong to this plant
 
 // Whether the machine is the one that the kit was calibrated for: the same mechanisms and channels,

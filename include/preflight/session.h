@@ -170,22 +170,28 @@ typedef struct pf_moments {
 PF_API pf_moments pf_joint_moments(const pf_joint *joint, int mechanism);
 PF_API void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double *hi);
 
+// Where a session stands.
+typedef struct pf_session_state {
+    int stage;         // 1, 2, or 3 when done
+    int told;          // responses accepted, both stages
+    int opportunities; // of stage 1, opened so far
+    double charge;     // spent
+    bool alarm;
+    int alarm_opportunity; // from 0, -1 without alarm
+    double threshold;      // of the alarm
+    double change;         // P(anything changed), on which the alarm acts
+    double peak;           // its largest value after an update
+} pf_session_state;
+
+PF_API pf_session_state pf_session_get_state(const pf_session *session);
+
 // Read access. Arrays stay valid until the next call that changes the session.
 PF_API const pf_kit *pf_session_kit(const pf_session *session);
 PF_API const pf_method *pf_session_method(const pf_session *session);
-PF_API int pf_session_stage(const pf_session *session); // 1, 2, or 3 when done
-PF_API double pf_session_charge(const pf_session *session);
-PF_API int pf_session_told(const pf_session *session); // responses accepted, both stages
-PF_API int pf_session_opportunities(const pf_session *session);
-PF_API bool pf_session_alarm(const pf_session *session);
-PF_API int pf_session_alarm_opportunity(const pf_session *session); // from 0, -1 without alarm
-PF_API double pf_session_threshold(const pf_session *session);
-PF_API double pf_session_peak(const pf_session *session); // largest P(H != 0) after an update
 // m + 1 numbers: P(H = i), which sum to 1; with several faults entry i is P(i changed) by itself
 // and entry 0 P(nothing changed), their product.
 PF_API const double *pf_session_belief(const pf_session *session);
-PF_API double pf_session_change(const pf_session *session);          // P(anything changed)
-PF_API const double *pf_session_severity(const pf_session *session); // m x grid
+PF_API const double *pf_session_severity(const pf_session *session);             // m x grid
 PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n); // last tell
 PF_API bool pf_session_probed(const pf_session *session, int mechanism);
 // The joint belief: of the boundary while in stage 1, else the present one.

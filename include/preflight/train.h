@@ -28,9 +28,8 @@ typedef struct pf_train_settings {
     uint64_t seed;
 } pf_train_settings;
 
-// "quick", "standard" or "paper"; NULL-terminated list of their names.
+// "quick", "standard" or "paper".
 PF_API pf_status pf_train_profile(pf_train_settings *settings, const char *name, pf_error *error);
-PF_API const char *const *pf_train_profiles(void);
 
 // Overrides settings from a YAML text (Nullable, called `file` in messages) with the names above as
 // keys, then from "key=value" texts.
@@ -67,17 +66,8 @@ PF_API pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant
                                      const char *path, const pf_effort *effort, pf_error *error);
 // Maps a file; every byte of it is checked.
 PF_API pf_status pf_transitions_open(pf_transitions **data, const char *path, pf_error *error);
-// Opens the file, made first where it is not there, and checks that it fits as pf_transitions_fit
-// does with `exact` settings or with any.
-PF_API pf_status pf_transitions_ready(pf_transitions **data, const pf_train_settings *settings,
-                                      bool exact, pf_plant *plant, const char *path,
-                                      const pf_effort *effort, pf_error *error);
 PF_API void pf_transitions_close(pf_transitions *data); // Nullable.
 PF_API const pf_transitions_info *pf_transitions_get_info(const pf_transitions *data);
-// Steps of one episode, its channels ((steps + 1) x n_chan, row 0 before the first command) and
-// commands (steps x n_mech).
-PF_API int pf_transitions_episode(const pf_transitions *data, int episode, const double **channels,
-                                  const float **commands);
 // Whether the data were made by these settings (Nullable: by any) on this plant.
 PF_API pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings *settings,
                                     const pf_plant_info *info, pf_error *error);
@@ -107,14 +97,6 @@ typedef struct pf_train_watch {
 PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data,
                           const char *path, double checkpoint_s, const pf_effort *effort,
                           const pf_train_watch *watch, pf_error *error);
-
-// Whether a training is writing the model of this path now, which another one then refuses to do.
-PF_API bool pf_train_busy(const char *path);
-
-// Whether a model was trained with these settings, the seed aside. One that does not say how it was
-// trained passes; that of another number of transitions does too.
-PF_API pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model,
-                               pf_error *error);
 
 // --- assessment
 

@@ -167,7 +167,7 @@ static void lay_stage1(pf_py_session *s)
     const double *belief = pf_session_belief(s->session);
     memcpy(s->desk.belief, belief, sizeof(double) * (size_t)(m + 1));
     s->desk.n_readings = n;
-    s->desk.change = pf_session_change(s->session);
+    s->desk.change = pf_session_get_state(s->session).change;
 }
 
 // After a tell of stage 2: the joint belief and its marginals.
@@ -194,7 +194,7 @@ int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
     pf_status status = PF_OK;
     pf_ask ask;
     if (!pf_session_outstanding(s->session, &ask)) {
-        status = pf_session_stage(s->session) == 3
+        status = pf_session_get_state(s->session).stage == 3
                      ? pf_fail(&error, PF_ERR_STAGE, "tell: the session is done")
                      : pf_fail(&error, PF_ERR_PROBE, "probe: no probe is outstanding; ask first");
     } else if (predictor && !predictor->predict) {
@@ -214,7 +214,7 @@ int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
     } else {
         lay_stage2(s);
     }
-    s->desk.alarm = pf_session_alarm(s->session);
+    s->desk.alarm = pf_session_get_state(s->session).alarm;
     return PF_OK;
 }
 
@@ -249,17 +249,17 @@ double pf_py_session_joint(pf_py_session *s)
 
 int pf_py_session_stage(const pf_py_session *s)
 {
-    return pf_session_stage(s->session);
+    return pf_session_get_state(s->session).stage;
 }
 
 double pf_py_session_charge(const pf_py_session *s)
 {
-    return pf_session_charge(s->session);
+    return pf_session_get_state(s->session).charge;
 }
 
 double pf_py_session_threshold(const pf_py_session *s)
 {
-    return pf_session_threshold(s->session);
+    return pf_session_get_state(s->session).threshold;
 }
 
 // --- a simulated machine

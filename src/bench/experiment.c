@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "experiment.h"
+#include "model/rollout.h"
+#include "model/transitions.h"
 
 #include "host/file.h"
 #include "host/text.h"
@@ -811,7 +813,7 @@ static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const 
     snprintf(w.what, sizeof w.what, "learning %s", info->name);
     pf_status status = pf_train_check(s, info, error);
     if (status == PF_OK) {
-        status = pf_transitions_ready(&data, s, true, plant, data_path, effort, error);
+        status = pf__transitions_ready(&data, s, true, plant, data_path, effort, error);
     }
     if (status == PF_OK) {
         status = pf_train(s, data, path, checkpoint_s, effort, &watch, error);
@@ -826,7 +828,7 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
 {
     const pf_model_info *info = pf_model_get_info(m);
     pf_error why = {PF_OK, ""};
-    if (pf_model_fits(m, plant, &why) != PF_OK) {
+    if (pf__model_fits(m, plant, &why) != PF_OK) {
         return pf_fail(error, PF_ERR_MISMATCH, "%s: %s", path, why.text);
     }
     if (info->n_members != s->members || info->n_layers != s->layers || info->width != s->width) {
@@ -836,7 +838,7 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
                        path, info->n_members, info->n_layers, info->width, s->members, s->layers,
                        s->width);
     }
-    if (pf_train_made(s, m, &why) != PF_OK) {
+    if (pf__train_made(s, m, &why) != PF_OK) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s is not of this profile: %s; remove it or name another folder", path,
                        why.text);
@@ -871,7 +873,7 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     status = pf_plant_create(&plant, name, error);
     while (status == PF_OK && access(path, F_OK) != 0) {
         status = train_model(plant, &s, path, effort, error);
-        if (status == PF_ERR_FILE && (pf_train_busy(path) || access(path, F_OK) == 0)) {
+        if (status == PF_ERR_FILE && (pf__train_busy(path) || access(path, F_OK) == 0)) {
             status = rest(effort, error); // another run learns it
         }
     }

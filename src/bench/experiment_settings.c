@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "experiment.h"
+#include "model/rollout.h"
 #include "core/belief.h"
 #include "core/sha256.h"
 
@@ -95,7 +96,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
         // a model follows from the plant, the profile and the numeric library, its seed aside: the
         // database notes which one it was
         add_string(out, "predictor", "ensemble");
-        add_string(out, "processor", pf_numeric_library());
+        add_string(out, "processor", pf__numeric_library());
     }
 }
 

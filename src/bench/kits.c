@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
+#include "design/search.h"
+#include "model/rollout.h"
+#include "plant/plant_impl.h"
 #include "core/kit_layout.h"
 #include "core/score.h"
 #include "core/sha256.h"
@@ -61,7 +64,7 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
         for (int i = 0; i < info->n_mech; i++) {
             gains[i] = i == j / 2 && j % 2 ? .35 : 1;
         }
-        pf_pulse_command(pulse, info->n_mech, j / 2, command);
+        pf__pulse_command(pulse, info->n_mech, j / 2, command);
         pf_roll roll = pf_roll_default();
         roll.key = (pf_key)j;
         roll.gains = gains;
@@ -166,7 +169,7 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
 static bool is_pooled(const pf_kits_request *r)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
-    return info->deterministic && !r->model && pf_plant_is_process(info->name);
+    return info->deterministic && !r->model && pf__plant_is_process(info->name);
 }
 
 // What the suite's settings are in a kit: the hazard of an opportunity, and trials stop and recover
@@ -201,7 +204,7 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
     }
     if (r->model || r->opportunities > 0) {
         pf_text_addf(&text, "|%s|%s|%d", r->model ? pf_model_get_info(r->model)->sha256 : "",
-                     r->model ? pf_numeric_library() : "", r->opportunities);
+                     r->model ? pf__numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
         if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP || r->verdict == PF_VERDICT_FIELD) {
@@ -271,7 +274,7 @@ static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_re
     plan->settings.seed = r->seed;
     plan->settings.sensor_noise =
         isnan(r->settings->sensor_noise) ? plan->settings.sensor_noise : r->settings->sensor_noise;
-    return pf_plan_design(plan, NULL, r->plant, r->model, NULL, error);
+    return pf__plan_design(plan, NULL, r->plant, r->model, NULL, error);
 }
 
 // The plan of a suite: everything on "nothing changed", a hazard, and the paper's channel unless

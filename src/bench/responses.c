@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "responses.h"
+#include "model/rollout.h"
+#include "plant/plant_impl.h"
 #include "core/kit_layout.h"
 #include "core/rng.h"
 #include "core/score.h"
@@ -90,7 +92,7 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
     }
     r->table = pf_arena_take(&r->arena,
                              PF_RESPONSES_NODES * rows * (size_t)k->n_chan +
-                                 pf_model_scratch(model, PF_RESPONSES_NODES),
+                                 pf__model_scratch(model, PF_RESPONSES_NODES),
                              sizeof(double));
     r->table_gains =
         pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k->n_mech, sizeof(double));
@@ -130,7 +132,7 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
     r->nominal = pf_arena_take(&r->arena, window, d);
     r->predicted = pf_arena_take(&r->arena, window, d);
     r->residual = pf_arena_take(&r->arena, window, d);
-    if (status == PF_OK && pf_plant_is_process(pf_plant_get_info(plant)->name)) {
+    if (status == PF_OK && pf__plant_is_process(pf_plant_get_info(plant)->name)) {
         status = pf_predictions_init(&r->predictions, &r->arena, k->n_state, window, error);
     }
     if (status == PF_OK && r->arena.failed) {
@@ -384,8 +386,8 @@ static pf_status node(pf_responses *r, int task, int member, int n, double *valu
         for (int i = 0; i < PF_RESPONSES_NODES * k->n_mech; i++) {
             r->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
         }
-        status = pf_flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES,
-                                  r->table_gains, r->table, nodes, error);
+        status = pf__flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES,
+                                   r->table_gains, r->table, nodes, error);
     } else if (isnan(nodes[n])) {
         pf_attempt attempt = {.task = task,
                               .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member),
@@ -482,7 +484,7 @@ static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
     add_text(&sha, pf_kit_get_string(k, PF_KIT_PLANT));
     add_text(&sha, fingerprint);
     add_text(&sha, r->model ? pf_model_get_info(r->model)->sha256 : "");
-    add_text(&sha, r->model ? pf_numeric_library() : "");
+    add_text(&sha, r->model ? pf__numeric_library() : "");
     pf__sha256_update(&sha, numbers, sizeof numbers);
     size_t chan = (size_t)k->n_chan, d = sizeof(double);
     pf__sha256_update(&sha, k->scale, (size_t)k->n_scale * chan * d);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "studies.h"
+#include "plant/plant_impl.h"
 #include "core/kit_layout.h"
 #include "core/belief.h"
 #include "core/score.h"
@@ -86,7 +87,7 @@ static pf_status roll(pf_plant *plant, int mechanism, double gain, pf_roll *roll
 {
     double command[ROWS * N_MECH], gains[N_MECH];
     const pf_plant_info *info = pf_plant_get_info(plant);
-    pf_pulse_command(info->probe, N_MECH, mechanism, command);
+    pf__pulse_command(info->probe, N_MECH, mechanism, command);
     for (int j = 0; j < N_MECH; j++) {
         gains[j] = j == mechanism ? gain : 1;
     }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "suite.h"
+#include "plant/plant_impl.h"
 
 #include "trial.h"
 #include "core/method.h"
@@ -193,7 +194,7 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
 bool pf_environment_missing(const char *name, pf_status status)
 {
     return status == PF_ERR_UNSUPPORTED ||
-           (status == PF_ERR_PLANT && pf_plant_is_process(name) && strncmp(name, "exec:", 5) != 0);
+           (status == PF_ERR_PLANT && pf__plant_is_process(name) && strncmp(name, "exec:", 5) != 0);
 }
 
 pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
@@ -215,7 +216,7 @@ static pf_status check_plants(const pf_suite *s, const char *file, pf_error *err
         pf_error why = {PF_OK, ""};
         const char *name = s->environments.text[i];
         pf_status status =
-            pf_plant_is_process(name) ? PF_ERR_UNSUPPORTED : pf_plant_create(&plant, name, &why);
+            pf__plant_is_process(name) ? PF_ERR_UNSUPPORTED : pf_plant_create(&plant, name, &why);
         if (pf_environment_missing(name, status)) {
             continue;
         }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "trial.h"
+#include "plant/plant_impl.h"
 #include "core/kit_layout.h"
 #include "core/certificate.h"
 #include "core/rng.h"
@@ -375,7 +376,7 @@ static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf
     truth.gains = d->gains + (size_t)(d->n - 1) * (size_t)d->info->n_mech;
     truth.correction = d->none;
     // the decision is made: its returns may go
-    pf_status status = pf_plant_forecast(d->responses->plant, &truth, d->returns, &unused, error);
+    pf_status status = pf__plant_forecast(d->responses->plant, &truth, d->returns, &unused, error);
     for (int i = 0; i < d->info->draws && status == PF_OK; i++) {
         sum += d->returns[i];
     }
@@ -392,7 +393,7 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
                      .correction = d->correction,
                      .n = d->n,
                      .gains = d->gains};
-    pf_status status = pf_plant_forecast(d->responses->plant, &f, d->returns, d->beyond, error);
+    pf_status status = pf__plant_forecast(d->responses->plant, &f, d->returns, d->beyond, error);
     if (status != PF_OK) {
         return status;
     }
@@ -527,7 +528,8 @@ static pf_status diagnose(play *p, pf_error *error)
 {
     pf_session *s = p->session;
     bool norm = pf_session_kit(s)->statistic == PF_STATISTIC_NORM;
-    for (int round = PF_SCHEDULE_PERIOD; round < p->schedule->reveal && pf_session_stage(s) == 1;
+    for (int round = PF_SCHEDULE_PERIOD;
+         round < p->schedule->reveal && pf_session_get_state(s).stage == 1;
          round += PF_SCHEDULE_PERIOD) {
         pf_ask ask = pf_session_ask(s);
         const pf_stage1_answer *e = NULL;
@@ -543,11 +545,11 @@ static pf_status diagnose(play *p, pf_error *error)
             return status;
         }
         count_look(p, round);
-        if (pf_session_alarm(s) && p->alarm_round == 0) {
+        if (pf_session_get_state(s).alarm && p->alarm_round == 0) {
             p->alarm_round = round;
         }
     }
-    if (pf_session_stage(s) == 1) {
+    if (pf_session_get_state(s).stage == 1) {
         pf_session_stage2(s, NULL);
     }
     return PF_OK;
@@ -713,11 +715,11 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 
 static void add_cost(play *p)
 {
-    double cost = pf_session_charge(p->session), *value = p->value;
+    double cost = pf_session_get_state(p->session).charge, *value = p->value;
     value[PF_METRIC_regret] = 1 - value[PF_METRIC_changed_task_return] + cost;
     value[PF_METRIC_regret_selective] = 1 - value[PF_METRIC_selective_return] + cost;
     value[PF_METRIC_cost] = cost;
-    value[PF_METRIC_probes] = pf_session_told(p->session);
+    value[PF_METRIC_probes] = pf_session_get_state(p->session).told;
 }
 
 // --- what the posterior is worth
@@ -942,13 +944,14 @@ pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *k, const char *m
                   .setup = setup,
                   .session = pf_check_session(check),
                   .value = result->value};
-        p.alarm_round = pf_session_alarm(p.session) ? schedule->tau : 0;
+        p.alarm_round = pf_session_get_state(p.session).alarm ? schedule->tau : 0;
         status = fly_certified(&p, k, flight, &machine, error);
         pf_joint joint = pf_session_joint(p.session);
         score_posterior(&p, &joint);
         add_cost(&p);
         p.value[PF_METRIC_recovery_probes] =
-            fmax(0, pf_session_told(p.session) - pf_session_opportunities(p.session));
+            fmax(0, pf_session_get_state(p.session).told -
+                        pf_session_get_state(p.session).opportunities);
         forget_rounds(p.value);
     }
     pf_flight_destroy(flight);

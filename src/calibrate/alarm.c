@@ -46,7 +46,7 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
         status = a->run_trial(a->self, &t, error);
     }
     if (status == PF_OK) {
-        w->peaks[(size_t)method * (size_t)a->trials + trial] = pf_session_peak(*session);
+        w->peaks[(size_t)method * (size_t)a->trials + trial] = pf_session_get_state(*session).peak;
     }
     return status;
 }

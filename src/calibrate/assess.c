@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/train.h"
+#include "model/rollout.h"
 
 #include "host/parallel.h"
 #include "model/model_impl.h"
@@ -98,7 +99,7 @@ static pf_status predict(const assess *a, assess_worker *w, int start, int probe
     double *nominal = at(a, start, probe, MODEL_NOMINAL), *fault = at(a, start, probe, MODEL_FAULT);
     double *variance = at(a, start, probe, MODEL_VARIANCE);
     for (int e = 0; e < members; e++) {
-        pf_status status = pf_model_roll(a->model, e, &request, w->scratch, w->members, error);
+        pf_status status = pf__model_roll(a->model, e, &request, w->scratch, w->members, error);
         if (status != PF_OK) {
             return status;
         }
@@ -112,7 +113,7 @@ static pf_status predict(const assess *a, assess_worker *w, int start, int probe
     for (int i = 0; i < n; i++) {
         variance[i] = members > 1 ? variance[i] / (members - 1) : NAN;
     }
-    pf_status status = pf_model_roll(&a->linear, 0, &request, w->scratch, w->members, error);
+    pf_status status = pf__model_roll(&a->linear, 0, &request, w->scratch, w->members, error);
     if (status == PF_OK) {
         memcpy(at(a, start, probe, LINEAR_NOMINAL), w->members, (size_t)n * sizeof(double));
     }
@@ -273,7 +274,7 @@ static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error
         w->start = pf_arena_take(&a->arena, chan, d);
         w->gains = pf_arena_take(&a->arena, 2 * mech, d);
         w->members = pf_arena_take(&a->arena, 2 * size, d);
-        w->scratch = pf_arena_take(&a->arena, pf_model_scratch(a->model, 2), d);
+        w->scratch = pf_arena_take(&a->arena, pf__model_scratch(a->model, 2), d);
         pf_status status = pf_plant_clone(plant, &w->plant, error);
         if (status != PF_OK) {
             return status;
@@ -288,7 +289,7 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_plan plan;
-    pf_status status = pf_model_fits(model, info, error);
+    pf_status status = pf__model_fits(model, info, error);
     if (status == PF_OK) {
         status = pf_plan_default(&plan, info, error);
     }

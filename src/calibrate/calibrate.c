@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "model/rollout.h"
 #include "source.h"
 
 // What a model cannot stand in for is said before anything runs.
 static pf_status model_check(const pf_plan *plan, const pf_plant_info *info, const pf_model *model,
                              pf_error *error)
 {
-    pf_status status = pf_model_fits(model, info, error);
+    pf_status status = pf__model_fits(model, info, error);
     if (status != PF_OK) {
         return status;
     }

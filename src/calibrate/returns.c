@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "source.h"
+#include "model/rollout.h"
 
 #include "plant/plant_impl.h"
 #include "core/certificate.h"
@@ -73,7 +74,7 @@ static pf_status model_errors(pf_plant_source *c, pf_worker *w, const member_run
     pf_model_request request = {w->start, t->command, t->rows, PF_RETURN_SHARES, w->table_gains};
     int member = run->member % pf_model_get_info(c->model)->n_members;
     if (status == PF_OK) {
-        status = pf_model_roll(c->model, member, &request, w->table_scratch, w->table, error);
+        status = pf__model_roll(c->model, member, &request, w->table_scratch, w->table, error);
     }
     size_t window = (size_t)t->rows * (size_t)c->plan->n_chan;
     for (size_t s = 0; s < PF_RETURN_SHARES && status == PF_OK; s++) {
@@ -110,7 +111,7 @@ static pf_status own_errors(pf_plant_source *c, pf_worker *w, int policy, int me
         w->gains[i] = 1;
     }
     if (status == PF_OK) {
-        status = pf_plant_forecast(w->plant, &f, returns, beyond, error);
+        status = pf__plant_forecast(w->plant, &f, returns, beyond, error);
     }
     for (int s = 0; s < PF_RETURN_SHARES && status == PF_OK; s++) {
         nte[s] = -log(fmax(returns[s], exp(-10)));
@@ -303,7 +304,7 @@ static pf_status foretell(loop *l, double correction, double *returns, pf_error 
                      .correction = l->correction,
                      .n = 1,
                      .gains = l->gains};
-    return pf_plant_forecast(l->w->plant, &f, returns, &unused, error);
+    return pf__plant_forecast(l->w->plant, &f, returns, &unused, error);
 }
 
 static pf_status foretell_nominal(loop *l, pf_error *error)

@@ -4,6 +4,7 @@
 #define PF_SOURCE_H
 
 #include "core/evidence.h"
+#include "model/rollout.h"
 #include "core/score.h"
 #include "host/parallel.h"
 #include "kit_build.h"
@@ -137,7 +138,7 @@ typedef struct pf_worker {
     pf_match *matches;     // most targets
     double *table;         // with a model: shares x longest task x n_chan
     double *table_gains;   // shares x n_mech
-    double *table_scratch; // pf_model_scratch
+    double *table_scratch; // pf__model_scratch
 } pf_worker;
 
 typedef struct pf_plant_source {

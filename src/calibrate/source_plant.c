@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "model/rollout.h"
 #include "core/score.h"
 #include "source.h"
 
@@ -33,7 +34,7 @@ static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window,
     size_t d = sizeof(double);
     w->table = pf_arena_take(&c->arena, PF_RETURN_SHARES * window, d);
     w->table_gains = pf_arena_take(&c->arena, PF_RETURN_SHARES * (size_t)k->n_mech, d);
-    w->table_scratch = pf_arena_take(&c->arena, pf_model_scratch(c->model, PF_RETURN_SHARES), d);
+    w->table_scratch = pf_arena_take(&c->arena, pf__model_scratch(c->model, PF_RETURN_SHARES), d);
     return PF_OK;
 }
 
@@ -112,7 +113,7 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
         const pf_model_info *model = pf_model_get_info(c->model);
         kind.predictor = "ensemble";
         kind.model = model->sha256;
-        kind.processor = pf_numeric_library();
+        kind.processor = pf__numeric_library();
         kind.n_state = plan->n_chan;
         // every member of the model equally often
         int n = model->n_members;

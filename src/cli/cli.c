@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "model/rollout.h"
 
 #include "host/clock.h"
 #include "settings/config.h"
@@ -169,7 +170,7 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
         *model = NULL;
         return false;
     }
-    const char *was = pf_kit_get_string(kit, PF_KIT_PROCESSOR), *is = pf_numeric_library();
+    const char *was = pf_kit_get_string(kit, PF_KIT_PROCESSOR), *is = pf__numeric_library();
     if (strcmp(was, is) != 0) {
         fprintf(stderr,
                 "preflight %s: warning: the kit was calibrated with numeric library '%s', here it "

@@ -120,7 +120,7 @@ static void print_tell(run *r, const pf_ask *asked)
 {
     const pf_kit *kit = r->file->kit;
     pf_kit_info k = pf_kit_get_info(kit);
-    printf("%3d  stage %d  %-16s", pf_session_told(r->session), asked->stage,
+    printf("%3d  stage %d  %-16s", pf_session_get_state(r->session).told, asked->stage,
            pf_kit_probe_name(kit, asked->probe));
     if (asked->stage == 2) {
         printf("  recovery\n");
@@ -132,9 +132,9 @@ static void print_tell(run *r, const pf_ask *asked)
     }
     printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest ", reading->score,
            reading->category + 1, k.n_bins, reading->gate ? "open" : "shut",
-           pf_session_change(r->session));
+           pf_session_get_state(r->session).change);
     print_blamed(r);
-    printf("%s\n", pf_session_alarm(r->session) ? "  ALARM" : "");
+    printf("%s\n", pf_session_get_state(r->session).alarm ? "  ALARM" : "");
 }
 
 static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
@@ -190,7 +190,7 @@ static int report(run *r, const call *c)
     if (status == EXIT_YES && !c->json) {
         printf("\n%s%s%s after %d probes, charge %.3g\n", cli_paint(all ? CLI_GREEN : CLI_RED),
                all ? "all ready" : "not ready for every task", cli_paint(NULL),
-               pf_session_told(r->session), pf_session_charge(r->session));
+               pf_session_get_state(r->session).told, pf_session_get_state(r->session).charge);
     }
     pf_text_free(&verdict);
     pf_text_free(&reply);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "plant/plant_impl.h"
 
 #include "model/transitions.h"
 
@@ -48,7 +49,7 @@ static void add_episode(const pf_transitions *data, int episode, summary *s)
     const pf_transitions_info *info = pf_transitions_get_info(data);
     const double *x;
     const float *u;
-    int steps = pf_transitions_episode(data, episode, &x, &u);
+    int steps = pf__transitions_episode(data, episode, &x, &u);
     for (int r = 0; r <= steps; r++, x += info->n_chan) {
         for (int c = 0; c < info->n_chan; c++) {
             add(&s->channels[c], x[c]);
@@ -98,7 +99,7 @@ static void show(const pf_transitions_info *info, const summary *s)
     for (int c = 0; c < info->n_chan; c++) {
         const column *x = &s->channels[c];
         printf("%-16s %-10s %12.5g %12.5g %12.5g %12.5g %12.5g\n", info->channels[c],
-               pf_channel_kind_name(info->kinds[c]), x->min, x->max, x->mean, sd(x),
+               pf__channel_kind_name(info->kinds[c]), x->min, x->max, x->mean, sd(x),
                sd(&s->changes[c]));
     }
     printf("\n%-16s %12s %12s %12s %12s\n", "mechanism", "lo", "hi", "sd", "active");
@@ -130,7 +131,7 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
         pf_json_comma(out);
         pf_text_add(out, "{");
         string(out, "name", info->channels[c]);
-        string(out, "kind", pf_channel_kind_name(info->kinds[c]));
+        string(out, "kind", pf__channel_kind_name(info->kinds[c]));
         number(out, "min", x->min);
         number(out, "max", x->max);
         number(out, "mean", x->mean);

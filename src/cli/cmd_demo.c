@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "design/search.h"
+#include "plant/plant_impl.h"
 
 #include "preflight/design.h"
 #include "preflight/run.h"
@@ -56,7 +58,7 @@ static pf_status calibrate(story *s, bool groups, pf_error *error)
     pf_status status =
         pf_plan_create(&plan, pf_plant_get_info(s->plant), NULL, NULL, 0, NULL, 0, error);
     if (status == PF_OK && groups) {
-        status = pf_plan_design(plan, NULL, s->plant, NULL, &effort, error);
+        status = pf__plan_design(plan, NULL, s->plant, NULL, &effort, error);
     }
     if (status == PF_OK) {
         free(s->bytes);
@@ -75,7 +77,7 @@ static pf_status show_passive(story *s, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
     double command[8 * 8], one[8 * 6], other[8 * 6], largest = 0;
-    pf_pulse_command(info->probe, info->n_mech, 0, command);
+    pf__pulse_command(info->probe, info->n_mech, 0, command);
     for (int run = 0; run < 20; run++) {
         pf_roll roll = pf_roll_default();
         roll.key = pf_key_stream(s->seed, pf_plant_environment(info), (uint64_t)run,
@@ -193,12 +195,13 @@ static void after_tell(void *self, const pf_ask *ask, const pf_answer *answer)
         print_reading(s, n > 1 ? "     " : "probe", pf_kit_mechanism_name(kit, r[t].mechanism),
                       &r[t]);
     }
-    if (pf_session_alarm(s->session) &&
-        pf_session_alarm_opportunity(s->session) == pf_session_opportunities(s->session) - 1) {
+    if (pf_session_get_state(s->session).alarm &&
+        pf_session_get_state(s->session).alarm_opportunity ==
+            pf_session_get_state(s->session).opportunities - 1) {
         printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is looked at "
                "all the same.\n",
-               cli_paint(CLI_RED), cli_paint(NULL), pf_session_change(s->session),
-               pf_session_threshold(s->session));
+               cli_paint(CLI_RED), cli_paint(NULL), pf_session_get_state(s->session).change,
+               pf_session_get_state(s->session).threshold);
     }
 }
 
@@ -211,8 +214,8 @@ static pf_status drive(story *s, pf_error *error)
     d.after_tell = after_tell;
     pf_status status = pf_check_run(s->check, &d, error);
     if (status == PF_OK) {
-        printf("  belief after %d probes (charge %.2f):\n", pf_session_told(s->session),
-               pf_session_charge(s->session));
+        printf("  belief after %d probes (charge %.2f):\n", pf_session_get_state(s->session).told,
+               pf_session_get_state(s->session).charge);
         print_belief(s);
     }
     return status;
@@ -258,7 +261,7 @@ static void print_groups(const story *s)
 
 static pf_status probe_groups(story *s, pf_error *error)
 {
-    s->told_before = pf_session_told(s->session);
+    s->told_before = pf_session_get_state(s->session).told;
     pf_status status = calibrate(s, true, error);
     if (status == PF_OK) {
         status = start(s, error);
@@ -274,7 +277,7 @@ static pf_status probe_groups(story *s, pf_error *error)
     s->recovering = false;
     status = drive(s, error);
     if (status == PF_OK) {
-        printf("  %d probes, against %d one by one.\n", pf_session_told(s->session),
+        printf("  %d probes, against %d one by one.\n", pf_session_get_state(s->session).told,
                s->told_before);
     }
     return status;

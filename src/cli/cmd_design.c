@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "design/search.h"
 
 #include "calibrate/plan.h"
 #include "design/library.h"
@@ -374,10 +375,10 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
         status = pf_plan_set(plan, seed, error);
     }
     if (status == PF_OK) {
-        status = pf_design_config_read(&config, plan, error);
+        status = pf__design_config_read(&config, plan, error);
     }
     if (status == PF_OK) {
-        status = pf_design_create(&made, &config, plan, plant, model, effort, error);
+        status = pf__design_create(&made, &config, plan, plant, model, effort, error);
     }
     cli_progress_end(effort->self);
     if (status == PF_OK) {
@@ -385,8 +386,8 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
         *all = made.n_weak == 0;
         status = publish(c, &view, error);
     }
-    pf_design_free(&made);
-    pf_design_config_free(&config);
+    pf__design_free(&made);
+    pf__design_config_free(&config);
     pf_plan_destroy(plan);
     return status;
 }

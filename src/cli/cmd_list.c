@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "plant/plant_impl.h"
 #include "core/method.h"
 
 #include "wire/protocol.h"
@@ -46,7 +47,7 @@ static void list_plants(bool json)
         fputs(out.data ? out.data : "", stdout);
     } else {
         const char *title, *name;
-        for (int i = 0; (name = pf_plant_domain_at(i, &title)) != NULL; i++) {
+        for (int i = 0; (name = pf__plant_domain_at(i, &title)) != NULL; i++) {
             printf("%-16s %s (needs `make domains`)%s\n", name, title,
                    pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "plant/plant_impl.h"
 
 #include "host/csv.h"
 #include "host/file.h"
@@ -148,7 +149,7 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
     pf_status status =
-        c->state ? pf_plant_load_state(plant, start->columns, start->value, b->given, error)
+        c->state ? pf__plant_load_state(plant, start->columns, start->value, b->given, error)
                  : PF_OK;
     if (status != PF_OK) {
         return status;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "model/transitions.h"
 
 #include "host/clock.h"
 #include "host/file.h"
@@ -209,7 +210,7 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
     train_view view;
     // data that were named are used as they are, if they are of this plant
     pf_status status =
-        pf_transitions_ready(&data, s, !c->data, plant, c->data_path.data, effort, error);
+        pf__transitions_ready(&data, s, !c->data, plant, c->data_path.data, effort, error);
     cli_progress_end(progress);
     train_view_init(&view, s, c->log);
     if (status == PF_OK) {

@@ -450,6 +450,12 @@ static void give_up(pf_session *s, int probe)
     s->skipped[probe] = s->skipped[probe] || s->implausible[probe] >= PF_IMPLAUSIBLE_MAX;
 }
 
+static double change_of(const pf_session *s)
+{
+    return pf__session_many(s) ? pf__odds_change(s->m, s->odds)
+                               : pf__belief_change(s->m, s->belief);
+}
+
 // Accepts the readings in scratch. The severity is written here and read nowhere in stage 1.
 static void accept_readings(pf_session *s, int probe, int n_targets)
 {
@@ -491,7 +497,7 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
     if (!learned) {
         return;
     }
-    double change = pf_session_change(s);
+    double change = change_of(s);
     s->peak = change > s->peak ? change : s->peak;
     if (!s->alarm && change > s->threshold) {
         s->alarm = true;
@@ -790,55 +796,22 @@ const pf_method *pf_session_method(const pf_session *s)
     return s->method;
 }
 
-int pf_session_stage(const pf_session *s)
+pf_session_state pf_session_get_state(const pf_session *s)
 {
-    return s->stage;
-}
-
-double pf_session_charge(const pf_session *s)
-{
-    return s->charge;
-}
-
-int pf_session_told(const pf_session *s)
-{
-    return s->told;
-}
-
-int pf_session_opportunities(const pf_session *s)
-{
-    return s->opportunities;
-}
-
-bool pf_session_alarm(const pf_session *s)
-{
-    return s->alarm;
-}
-
-int pf_session_alarm_opportunity(const pf_session *s)
-{
-    return s->alarm_opportunity;
-}
-
-double pf_session_threshold(const pf_session *s)
-{
-    return s->threshold;
-}
-
-double pf_session_peak(const pf_session *s)
-{
-    return s->peak;
+    return (pf_session_state){.stage = s->stage,
+                              .told = s->told,
+                              .opportunities = s->opportunities,
+                              .charge = s->charge,
+                              .alarm = s->alarm,
+                              .alarm_opportunity = s->alarm_opportunity,
+                              .threshold = s->threshold,
+                              .change = change_of(s),
+                              .peak = s->peak};
 }
 
 const double *pf_session_belief(const pf_session *s)
 {
     return s->belief;
-}
-
-double pf_session_change(const pf_session *s)
-{
-    return pf__session_many(s) ? pf__odds_change(s->m, s->odds)
-                               : pf__belief_change(s->m, s->belief);
 }
 
 const double *pf_session_severity(const pf_session *s)

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "search.h"
+#include "model/rollout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -116,7 +118,7 @@ static int add_singles(const pf_maker *m, pf_plan_probe *probes, int n)
     for (int q = 0; q < plan->n_probes && m->job->config->with_singles; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         bool fits = p->n_targets == 1 &&
-                    pf_design_allows(m->job->config, plan, p->rows, p->command, NULL) == PF_OK;
+                    pf__design_allows(m->job->config, plan, p->rows, p->command, NULL) == PF_OK;
         for (int i = 0; i < n && fits; i++) {
             fits = !pf__design_same(plan, &probes[i], p);
         }
@@ -637,12 +639,12 @@ static pf_status check_call(const pf_design_config *config, const pf_plan *plan,
     if (config->n_mech != plan->n_mech || config->n_chan != plan->n_chan) {
         return pf_fail(error, PF_ERR_MISMATCH, "the constraints were read for another plan");
     }
-    return model ? pf_model_fits(model, info, error) : PF_OK;
+    return model ? pf__model_fits(model, info, error) : PF_OK;
 }
 
-pf_status pf_design_create(pf_design *d, const pf_design_config *config, const pf_plan *plan,
-                           pf_plant *plant, const pf_model *model, const pf_effort *effort,
-                           pf_error *error)
+pf_status pf__design_create(pf_design *d, const pf_design_config *config, const pf_plan *plan,
+                            pf_plant *plant, const pf_model *model, const pf_effort *effort,
+                            pf_error *error)
 {
     memset(d, 0, sizeof *d);
     pf_error own = {PF_OK, ""};
@@ -660,7 +662,7 @@ pf_status pf_design_create(pf_design *d, const pf_design_config *config, const p
                            .rows = config->rows};
     pf_status status = check_call(config, plan, pf_plant_get_info(plant), model, error);
     if (status != PF_OK) {
-        pf_design_free(d);
+        pf__design_free(d);
         return status;
     }
     pf_level *levels = pf_arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
@@ -679,12 +681,12 @@ pf_status pf_design_create(pf_design *d, const pf_design_config *config, const p
     }
     d->scale = job->return_scale;
     if (status != PF_OK) {
-        pf_design_free(d);
+        pf__design_free(d);
     }
     return status;
 }
 
-void pf_design_free(pf_design *d)
+void pf__design_free(pf_design *d)
 {
     pf_design_job *job = d->memory;
     if (job) {

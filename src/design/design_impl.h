@@ -4,6 +4,7 @@
 #define PF_DESIGN_IMPL_H
 
 #include "calibrate/source.h"
+#include "search.h"
 #include "calibrate/plan.h"
 #include "preflight/design.h"
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ void pf__family_check(const pf_design_job *job, pf_design_library *library)
     for (int q = 0; q < library->n_probes && !library->broken[0]; q++) {
         pf_error error = {PF_OK, ""};
         const pf_design_probe *p = &library->probes[q];
-        if (pf_design_allows(job->config, job->plan, p->probe.rows, p->probe.command, &error) !=
+        if (pf__design_allows(job->config, job->plan, p->probe.rows, p->probe.command, &error) !=
             PF_OK) {
             snprintf(library->broken, sizeof library->broken, "%.150s", error.text);
         }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "search.h"
 
 #include "host/file.h"
 #include "library.h"
@@ -43,23 +44,23 @@ static pf_status take_probes(pf_plan *plan, int n, const pf_design_probe *probes
     return PF_OK;
 }
 
-pf_status pf_plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
-                         const pf_model *model, const pf_effort *effort, pf_error *error)
+pf_status pf__plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
+                          const pf_model *model, const pf_effort *effort, pf_error *error)
 {
     pf_design_config own = {0};
     pf_design design;
-    pf_status status = config ? PF_OK : pf_design_config_read(&own, plan, error);
+    pf_status status = config ? PF_OK : pf__design_config_read(&own, plan, error);
     if (status != PF_OK) {
         return status;
     }
     pf_design_config alone = config ? *config : own;
     alone.compare = false;
-    status = pf_design_create(&design, &alone, plan, plant, model, effort, error);
+    status = pf__design_create(&design, &alone, plan, plant, model, effort, error);
     if (status == PF_OK) {
         status = take_probes(plan, design.library.n_probes, design.library.probes, error);
-        pf_design_free(&design);
+        pf__design_free(&design);
     }
-    pf_design_config_free(&own);
+    pf__design_config_free(&own);
     return status;
 }
 
@@ -254,7 +255,7 @@ static pf_status keep_constraints(pf_design_config *config, const pf_plan *plan,
     for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
         const pf_plan_probe *p = &plan->probes[q];
         pf_error why = {PF_OK, ""};
-        if (pf_design_allows(config, plan, p->rows, p->command, &why) != PF_OK) {
+        if (pf__design_allows(config, plan, p->rows, p->command, &why) != PF_OK) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "probe '%s' breaks what `design` asks for (%s); use designed probes, "
                            "or leave that constraint out",
@@ -275,14 +276,14 @@ static pf_status take_given(pf_plan *plan, const char *library, pf_plant *plant,
     pf_design_config config = {0};
     bool constrained = is_constrained(plan->config);
     // amplitudes are those of the plant's own pulses, so before the library takes their place
-    pf_status status = constrained ? pf_design_config_read(&config, plan, error) : PF_OK;
+    pf_status status = constrained ? pf__design_config_read(&config, plan, error) : PF_OK;
     if (status == PF_OK && library) {
         status = load_library(plan, library, error);
     }
     if (status == PF_OK && constrained) {
         status = keep_constraints(&config, plan, plant, error);
     }
-    pf_design_config_free(&config);
+    pf__design_config_free(&config);
     return status;
 }
 
@@ -297,7 +298,7 @@ pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *pla
     if (which != DESIGNED) {
         return take_given(plan, which == LIBRARY ? probes : NULL, plant, error);
     }
-    status = pf_plan_design(plan, NULL, plant, model, effort, error);
+    status = pf__plan_design(plan, NULL, plant, model, effort, error);
     return status == PF_OK ? all_probed(plan, model != NULL, error) : status;
 }
 

@@ -4,6 +4,7 @@
 #define PF_LIBRARY_H
 
 #include "host/text.h"
+#include "search.h"
 #include "preflight/design.h"
 
 // The library as YAML: how it was made, the machine it is for, its probes in the syntax of a

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
+#include "search.h"
 
 #include "host/arena.h"
 #include "settings/config.h"
@@ -210,8 +211,8 @@ static pf_status column_allowed(const pf_design_config *config, const pf_plan *p
                : PF_OK;
 }
 
-pf_status pf_design_allows(const pf_design_config *config, const pf_plan *plan, int rows,
-                           const double *command, pf_error *error)
+pf_status pf__design_allows(const pf_design_config *config, const pf_plan *plan, int rows,
+                            const double *command, pf_error *error)
 {
     int n = 0, moved[PF_MECH_MAX];
     for (int j = 1; j < plan->n_mech; j++) {
@@ -499,7 +500,7 @@ static pf_status resolve(reading *r)
     return status == PF_OK ? read_apart(r) : status;
 }
 
-pf_status pf_design_config_read(pf_design_config *out, const pf_plan *plan, pf_error *error)
+pf_status pf__design_config_read(pf_design_config *out, const pf_plan *plan, pf_error *error)
 {
     memset(out, 0, sizeof *out);
     pf_config empty = {0};
@@ -519,12 +520,12 @@ pf_status pf_design_config_read(pf_design_config *out, const pf_plan *plan, pf_e
         arena ? resolve(&r) : pf_fail(error, PF_ERR_MEMORY, "out of memory for the constraints");
     pf_config_free(&empty);
     if (status != PF_OK) {
-        pf_design_config_free(out);
+        pf__design_config_free(out);
     }
     return status;
 }
 
-void pf_design_config_free(pf_design_config *config)
+void pf__design_config_free(pf_design_config *config)
 {
     if (config->memory) {
         pf_arena_free(config->memory);

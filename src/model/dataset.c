@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "dataset.h"
+#include "transitions.h"
 
 #include "features.h"
 
@@ -41,7 +42,7 @@ static void each_row(maker *m, int first, int last, size_t row, row_fn visit)
     for (int e = first; e < last; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(m->data, e, &x, &u);
+        int steps = pf__transitions_episode(m->data, e, &x, &u);
         for (int t = 0; t < steps; t++) {
             pf_features_of(info->n_chan, info->kinds, x + (size_t)t * chan, m->feature);
             for (size_t j = 0; j < mech; j++) {
@@ -253,7 +254,7 @@ pf_status pf_dataset_make(pf_dataset *set, const pf_transitions *data, double he
         const double *x;
         const float *u;
         *(e < first_held ? &set->n_train : &set->n_valid) +=
-            pf_transitions_episode(data, e, &x, &u);
+            pf__transitions_episode(data, e, &x, &u);
     }
     if (set->n_train < 2 * (set->n_in + 1) || set->n_valid < 1) {
         return pf_fail(error, PF_ERR_ARGUMENT,

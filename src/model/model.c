@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/pages.h"
+#include "rollout.h"
+#include "plant/plant_impl.h"
 
 #include "features.h"
 #include "host/text.h"
@@ -141,7 +143,7 @@ static const char *channel_name(const void *info, int channel)
     return ((const pf_model_info *)info)->channels[channel];
 }
 
-pf_status pf_model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
+pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
 {
     const pf_model_info *m = &model->info;
     pf_comparison c = {"the model", "train again, or name the plant that it was trained on", error,
@@ -195,7 +197,7 @@ static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
     return w;
 }
 
-size_t pf_model_scratch(const pf_model *model, int n_hypotheses)
+size_t pf__model_scratch(const pf_model *model, int n_hypotheses)
 {
     size_t used;
     work_in(model, n_hypotheses, NULL, &used);
@@ -209,7 +211,7 @@ static void fill_row(const pf_model *m, const double *state, const double *comma
     const pf_model_info *info = &m->info;
     pf_features_of(info->n_chan, info->kinds, state, feature);
     int n = m->net.n_in - info->n_mech;
-    pf_fault_deliver(info->n_mech, info->mechanisms, command, gains, feature + n);
+    pf__fault_deliver(info->n_mech, info->mechanisms, command, gains, feature + n);
     pf_loop_standardise(m->net.n_in, feature, m->input_mean, m->input_scale, row);
 }
 
@@ -231,8 +233,8 @@ static pf_status check_request(const pf_model *m, int member, const pf_model_req
     return PF_OK;
 }
 
-pf_status pf_model_roll(const pf_model *model, int member, const pf_model_request *q,
-                        double *scratch, double *response, pf_error *error)
+pf_status pf__model_roll(const pf_model *model, int member, const pf_model_request *q,
+                         double *scratch, double *response, pf_error *error)
 {
     pf_status status = check_request(model, member, q, error);
     if (status != PF_OK) {
@@ -286,8 +288,8 @@ pf_status pf_model_roll(const pf_model *model, int member, const pf_model_reques
     return PF_OK;
 }
 
-pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double *scratch,
-                        double *response, pf_error *error)
+pf_status pf__model_mean(const pf_model *model, const pf_model_request *q, double *scratch,
+                         double *response, pf_error *error)
 {
     pf_status status = check_request(model, 0, q, error);
     if (status != PF_OK) {
@@ -300,7 +302,7 @@ pf_status pf_model_mean(const pf_model *model, const pf_model_request *q, double
         response[i] = 0;
     }
     for (int e = 0; e < members; e++) {
-        status = pf_model_roll(model, e, q, rest, own, error);
+        status = pf__model_roll(model, e, q, rest, own, error);
         if (status != PF_OK) {
             return status;
         }
@@ -332,7 +334,7 @@ static void fill_lists(lists *l, const pf_model_info *info)
     char number[32];
     for (int c = 0; c < info->n_chan; c++) {
         add_item(&l->channels, c, info->channels[c]);
-        add_item(&l->kinds, c, pf_channel_kind_name(info->kinds[c]));
+        add_item(&l->kinds, c, pf__channel_kind_name(info->kinds[c]));
     }
     for (int j = 0; j < info->n_mech; j++) {
         add_item(&l->mechanisms, j, info->mechanisms[j].name);
@@ -507,7 +509,7 @@ static pf_status read_channels(reader *r, pf_model_info *info)
         status = refuse(r, "kinds", "has another number of entries than 'channels'");
     }
     for (int c = 0; c < n && status == PF_OK; c++) {
-        if (!pf_channel_kind_find(r->items[c], &kinds[c])) {
+        if (!pf__channel_kind_find(r->items[c], &kinds[c])) {
             status = refuse(r, "kinds", "knows plain, angle and quaternion only");
         }
     }

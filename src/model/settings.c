@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "settings/settings.h"
+#include "transitions.h"
 #include "host/parallel.h"
 #include "member.h"
 #include "preflight/train.h"
@@ -37,7 +38,7 @@ static const profile profiles[] = {
 };
 enum { N_PROFILES = sizeof profiles / sizeof profiles[0] };
 
-const char *const *pf_train_profiles(void)
+const char *const *pf__train_profiles(void)
 {
     static const char *const names[] = {"quick", "standard", "paper", NULL};
     return names;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // flock
 #include "host/clock.h"
+#include "rollout.h"
+#include "transitions.h"
 #include "core/sha256.h"
 #include "host/parallel.h"
 #include "host/text.h"
@@ -65,7 +67,7 @@ static void settings_text(const pf_train_settings *s, pf_text *out)
                  (double)s->seed);
 }
 
-pf_status pf_train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
+pf_status pf__train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
 {
     const char *made = pf_model_get_info(model)->settings;
     pf_text text = {0};
@@ -95,7 +97,7 @@ static void take_fingerprint(training *t, const char *settings, const char *data
 {
     pf_sha256 sha;
     uint8_t digest[32];
-    const char *const parts[] = {PF_VERSION, settings, data, pf_numeric_library()};
+    const char *const parts[] = {PF_VERSION, settings, data, pf__numeric_library()};
     pf__sha256_init(&sha);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         pf__sha256_update(&sha, parts[i], strlen(parts[i]) + 1);
@@ -317,7 +319,7 @@ static pf_status make_model(training *t, const pf_transitions_info *info, pf_err
                            .width = s->width,
                            .activation = s->activation,
                            .data = info->sha256,
-                           .processor = pf_numeric_library(),
+                           .processor = pf__numeric_library(),
                            .valid_error = NAN};
     return pf__model_create(&t->model, &about, error);
 }
@@ -343,7 +345,7 @@ static int take_lock(const char *path, pf_error *error)
     return fd;
 }
 
-bool pf_train_busy(const char *path)
+bool pf__train_busy(const char *path)
 {
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);

@@ -250,7 +250,7 @@ static pf_status check_numbers(const pf_transitions *d, pf_error *error)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        size_t steps = (size_t)pf_transitions_episode(d, e, &x, &u);
+        size_t steps = (size_t)pf__transitions_episode(d, e, &x, &u);
         size_t n_chan = (size_t)info->n_chan, n_mech = (size_t)info->n_mech;
         for (size_t i = 0; i < (steps + 1) * n_chan; i++) {
             if (!isfinite(x[i])) {
@@ -370,8 +370,8 @@ const pf_transitions_info *pf_transitions_get_info(const pf_transitions *data)
     return &data->info;
 }
 
-int pf_transitions_episode(const pf_transitions *data, int episode, const double **channels,
-                           const float **commands)
+int pf__transitions_episode(const pf_transitions *data, int episode, const double **channels,
+                            const float **commands)
 {
     const pf_transitions_head *h = &data->head;
     *channels = NULL;
@@ -730,9 +730,9 @@ pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings
     return f.status;
 }
 
-pf_status pf_transitions_ready(pf_transitions **data, const pf_train_settings *settings, bool exact,
-                               pf_plant *plant, const char *path, const pf_effort *effort,
-                               pf_error *error)
+pf_status pf__transitions_ready(pf_transitions **data, const pf_train_settings *settings,
+                                bool exact, pf_plant *plant, const char *path,
+                                const pf_effort *effort, pf_error *error)
 {
     *data = NULL;
     pf_status status =

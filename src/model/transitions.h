@@ -63,4 +63,25 @@ float pf__transitions_command(const pf_mechanism *mechanism, double u);
 pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t size,
                                pf_error *error);
 
+// Names of the profiles, NULL at the end.
+const char *const *pf__train_profiles(void);
+
+// Opens the file, made first where it is not there, and checks that it fits as pf_transitions_fit
+// does with `exact` settings or with any.
+pf_status pf__transitions_ready(pf_transitions **data, const pf_train_settings *settings,
+                                bool exact, pf_plant *plant, const char *path,
+                                const pf_effort *effort, pf_error *error);
+
+// Steps of one episode, its channels ((steps + 1) x n_chan, row 0 before the first command) and
+// commands (steps x n_mech).
+int pf__transitions_episode(const pf_transitions *data, int episode, const double **channels,
+                            const float **commands);
+
+// Whether a training is writing the model of this path now, which another one then refuses to do.
+bool pf__train_busy(const char *path);
+
+// Whether a model was trained with these settings, the seed aside. One that does not say how it was
+// trained passes; that of another number of transitions does too.
+pf_status pf__train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error);
+
 #endif

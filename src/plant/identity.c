@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "identity.h"
+#include "plant_impl.h"
 
 #include "host/text.h"
 
@@ -64,7 +65,7 @@ static void same_channels(pf_comparison *c, const pf_identity *file, const pf_pl
         same_name(c, "channel", i, file->channel(file->self, i), plant->channels[i].name);
         if (c->status == PF_OK && file->kinds && file->kinds[i] != kind) {
             pf__differ(c, "the kind of channel ", plant->channels[i].name,
-                       pf_channel_kind_name(file->kinds[i]), pf_channel_kind_name(kind));
+                       pf__channel_kind_name(file->kinds[i]), pf__channel_kind_name(kind));
         }
     }
 }

@@ -102,7 +102,7 @@ static const char *const domains[][2] = {
 #undef X
 };
 
-const char *pf_plant_domain_at(int index, const char **title)
+const char *pf__plant_domain_at(int index, const char **title)
 {
     bool there = index >= 0 && index < (int)(sizeof domains / sizeof domains[0]);
     *title = there ? domains[index][1] : NULL;
@@ -112,7 +112,7 @@ const char *pf_plant_domain_at(int index, const char **title)
 static bool is_domain(const char *name)
 {
     const char *title, *known;
-    for (int i = 0; (known = pf_plant_domain_at(i, &title)) != NULL; i++) {
+    for (int i = 0; (known = pf__plant_domain_at(i, &title)) != NULL; i++) {
         if (strcmp(known, name) == 0) {
             return true;
         }
@@ -120,7 +120,7 @@ static bool is_domain(const char *name)
     return false;
 }
 
-bool pf_plant_is_process(const char *name)
+bool pf__plant_is_process(const char *name)
 {
     return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_domain(name);
 }
@@ -169,12 +169,12 @@ static const char *const kind_names[] = {
     [PF_CHANNEL_QUATERNION] = "quaternion",
 };
 
-const char *pf_channel_kind_name(pf_channel_kind kind)
+const char *pf__channel_kind_name(pf_channel_kind kind)
 {
     return kind_names[kind];
 }
 
-bool pf_channel_kind_find(const char *name, pf_channel_kind *kind)
+bool pf__channel_kind_find(const char *name, pf_channel_kind *kind)
 {
     for (int k = PF_CHANNEL_PLAIN; k <= PF_CHANNEL_QUATERNION; k++) {
         if (strcmp(name, kind_names[k]) == 0) {
@@ -214,8 +214,8 @@ void pf_plant_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
     }
 }
 
-pf_status pf_plant_load_state(pf_plant *plant, int n, const double *values, double *state,
-                              pf_error *error)
+pf_status pf__plant_load_state(pf_plant *plant, int n, const double *values, double *state,
+                               pf_error *error)
 {
     const pf_plant_info *info = &plant->info;
     for (int i = 0; i < n; i++) {
@@ -271,8 +271,8 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
     return plant->ops->roll(plant, roll, trace, error);
 }
 
-pf_status pf_plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
-                            double *beyond, pf_error *error)
+pf_status pf__plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                             double *beyond, pf_error *error)
 {
     const pf_plant_info *info = &plant->info;
     if (!plant->ops->forecast || info->n_metrics == 0 || forecast->policy < 0 ||
@@ -285,8 +285,8 @@ pf_status pf_plant_forecast(pf_plant *plant, const pf_forecast *forecast, double
 
 // The fault layer: what stands between a command and what the plant receives. Plants whose physics
 // puts the gain elsewhere replace it through pf_plant_class.deliver.
-void pf_fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
-                      const double *gains, double *v)
+void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
+                       const double *gains, double *v)
 {
     for (int j = 0; j < n_mech; j++) {
         double lo = mechanisms[j].lo, hi = mechanisms[j].hi;
@@ -294,7 +294,7 @@ void pf_fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *
     }
 }
 
-void pf_pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command)
+void pf__pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command)
 {
     for (int r = 0; r < pulse->rows; r++) {
         for (int j = 0; j < n_mech; j++) {

@@ -5,6 +5,16 @@
 
 #include "preflight/plant.h"
 
+// The return of a policy under many hypotheses at once, from the plant's own twin of the task.
+typedef struct pf_forecast {
+    pf_key key;               // of the draws
+    const double *start;      // n_state
+    int policy;               // index in info.policies
+    const double *correction; // n_mech
+    int n;                    // hypotheses
+    const double *gains;      // n x n_mech
+} pf_forecast;
+
 // What stands behind a plant: native physics or a process. roll has checked its arguments.
 typedef struct pf_plant_ops {
     bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
@@ -48,5 +58,31 @@ pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
 // The same with another source tree, whose build folder is looked into. Its path has no quotes.
 pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
                                pf_error *error);
+
+// Its word in files and messages, and back; false: there is no such word.
+const char *pf__channel_kind_name(pf_channel_kind kind);
+bool pf__channel_kind_find(const char *name, pf_channel_kind *kind);
+
+// A start state (n_state numbers) from the n numbers of a file: n_state, or what else the plant
+// knows (positions and velocities of a MuJoCo system, the rest as after a reset).
+pf_status pf__plant_load_state(pf_plant *plant, int n, const double *values, double *state,
+                               pf_error *error);
+
+// Simulators of a domain behind the process bridge, by name; NULL past the last one.
+const char *pf__plant_domain_at(int index, const char **title);
+
+// Whether a plant of that name is a process of its own, which takes time to start.
+bool pf__plant_is_process(const char *name);
+
+// The default delivery of the fault layer: v = g * clip(u, lo, hi).
+void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
+                       const double *gains, double *v);
+
+// Fills rows x n_mech with the pulse of one mechanism, all others zero.
+void pf__pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command);
+
+// returns: draws x n; beyond: n, the share of the commands that ask for more than the limit.
+pf_status pf__plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
+                             double *beyond, pf_error *error);
 
 #endif

@@ -45,12 +45,12 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
 {
     int recovery = 0;
     for (;;) {
-        int stage = pf_session_stage(session);
+        int stage = pf_session_get_state(session).stage;
         if (drive->stop && *drive->stop) {
             return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
         }
-        bool late =
-            stage == 1 && drive->most > 0 && pf_session_opportunities(session) >= drive->most;
+        bool late = stage == 1 && drive->most > 0 &&
+                    pf_session_get_state(session).opportunities >= drive->most;
         if (drive->only_stage1 && (stage != 1 || late)) {
             return PF_OK;
         }
@@ -65,7 +65,7 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
             return PF_OK;
         }
         bool first = ask.stage == 1;
-        int index = first ? pf_session_opportunities(session) - 1 : recovery++;
+        int index = first ? pf_session_get_state(session).opportunities - 1 : recovery++;
         pf_key key = pf_key_stream(drive->seed, machine->environment, drive->trial,
                                    first ? drive->purpose : PF_PURPOSE_RECOVERY, (uint64_t)index);
         pf_status status = run_and_tell(session, machine, predictor, drive, &ask, key, error);

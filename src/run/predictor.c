@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
+#include "model/rollout.h"
 
 #include "host/arena.h"
 
@@ -72,7 +73,7 @@ static void take_memory(source *e)
                              healthy * targets * (1 + k->n_grid)};
         for (int i = 0; i < 4; i++) {
             size_t n = (size_t)sizes[i];
-            size_t works = pf_model_scratch(e->model, sizes[i]) + n * window;
+            size_t works = pf__model_scratch(e->model, sizes[i]) + n * window;
             most = n > most ? n : most;
             scratch = works > scratch ? works : scratch;
         }
@@ -105,7 +106,7 @@ static pf_status request(source *e, int probe, const double *start, int n, doubl
 {
     pf_model_request r = {start, pf_kit_probe_command(e->kit, probe),
                           pf_kit_probe_rows(e->kit, probe), n, e->gains};
-    return pf_model_mean(e->model, &r, e->scratch, response, error);
+    return pf__model_mean(e->model, &r, e->scratch, response, error);
 }
 
 static bool holds(const source *e, const block *b, const pf_hypothesis *h, const double *start)
@@ -283,7 +284,7 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
         if (targets[t] != h->mechanism) {
             continue;
         }
-        if (pf_session_stage(given->session) == 1 || h->gain == 1) {
+        if (pf_session_get_state(given->session).stage == 1 || h->gain == 1) {
             from = given->fault + (size_t)t * window;
             break;
         }

@@ -4,6 +4,7 @@
 #define PF_RUN_IMPL_H
 
 #include "preflight/run.h"
+#include "model/rollout.h"
 
 // One command sequence with disturbance and with sensor noise of `sensor_noise` times the plant's
 // own, or times scale[c] (n_chan, the size of a response) where the plant declares none. scale is
@@ -20,5 +21,11 @@ pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf
 
 // The state where all tasks of a flight start: n_state of the plant.
 const double *pf__flight_state(const pf_flight *flight);
+
+// The tracking errors that a member of a learned model expects of an open-loop task under n
+// hypotheses (gains: n x n_mech), from the channels at the start. scratch: pf__model_scratch(model,
+// n) and n x rows x n_chan doubles more.
+pf_status pf__flight_expect(pf_flight *flight, int task, const pf_model *model, int member, int n,
+                            const double *gains, double *scratch, double *nte, pf_error *error);
 
 #endif

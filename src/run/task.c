@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
+#include "model/rollout.h"
 #include "core/certificate.h"
 
 #include "host/arena.h"
@@ -216,8 +217,8 @@ pf_status pf_flight_fly(pf_flight *f, const pf_attempt *attempt, pf_flown *flown
                       : fly_closed(f, attempt, policy, flown, error);
 }
 
-pf_status pf_flight_expect(pf_flight *f, int task, const pf_model *model, int member, int n,
-                           const double *gains, double *scratch, double *nte, pf_error *error)
+pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int member, int n,
+                            const double *gains, double *scratch, double *nte, pf_error *error)
 {
     const pf_kit_info *k = &f->info;
     pf_status status = open_reference(f, task, error);
@@ -226,9 +227,9 @@ pf_status pf_flight_expect(pf_flight *f, int task, const pf_model *model, int me
     }
     int rows = pf_kit_task_rows(f->kit, task);
     size_t window = (size_t)(rows * k->n_chan);
-    double *response = scratch + pf_model_scratch(model, n);
+    double *response = scratch + pf__model_scratch(model, n);
     pf_model_request request = {f->initial, pf_kit_task_command(f->kit, task), rows, n, gains};
-    status = pf_model_roll(model, member, &request, scratch, response, error);
+    status = pf__model_roll(model, member, &request, scratch, response, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
         nte[i] = distance(f, task, response + (size_t)i * window, f->tasks[task].output) /
                  f->tasks[task].energy;

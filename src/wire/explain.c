@@ -29,11 +29,11 @@ void pf_explain_start(pf_text *out, const pf_session *session)
                  pf_kit_get_string(kit, PF_KIT_PLANT), k.n_mech - 1,
                  pf_session_method(session)->label);
     bool many = k.faults == PF_FAULTS_MANY;
-    add_percent(out, many ? pf_session_change(session) : 1 - k.prior[0]);
+    add_percent(out, many ? pf_session_get_state(session).change : 1 - k.prior[0]);
     pf_text_add(out, many
                          ? " that any of them has changed, each on its own. The alarm sounds above "
                          : " that one of them has changed. The alarm sounds above ");
-    add_percent(out, pf_session_threshold(session));
+    add_percent(out, pf_session_get_state(session).threshold);
     pf_text_add(out, ".\n");
 }
 
@@ -94,11 +94,11 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
         for (int t = 0; t < n; t++) {
             explain_reading(out, session, &readings[t], before);
         }
-        if (pf_session_alarm(session) && !alarm_before) {
+        if (pf_session_get_state(session).alarm && !alarm_before) {
             pf_text_add(out, "   ALARM: P(anything changed) is ");
-            add_percent(out, pf_session_change(session));
+            add_percent(out, pf_session_get_state(session).change);
             pf_text_add(out, ", above the threshold ");
-            add_percent(out, pf_session_threshold(session));
+            add_percent(out, pf_session_get_state(session).threshold);
             pf_text_add(out, ".\n");
         }
         return;
@@ -125,8 +125,8 @@ void pf_explain_done(pf_text *out, pf_session *session)
                        : ask.why == PF_DONE_BUDGET
                            ? "the probes of both stages are spent"
                            : "stage 1 ended without an alarm, so no recovery probes were spent";
-    pf_text_addf(out, "Done after %d probes (charge %.3g): %s.\n", pf_session_told(session),
-                 pf_session_charge(session), text);
+    pf_text_addf(out, "Done after %d probes (charge %.3g): %s.\n",
+                 pf_session_get_state(session).told, pf_session_get_state(session).charge, text);
 }
 
 // Why the bound of a task is low: the uses are searched for the usual reasons.

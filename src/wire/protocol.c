@@ -329,7 +329,7 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
     if (!json_is_integer(probe)) {
         return refuse(r, "wrong-type", "probe: must be a whole number");
     }
-    if (pf_session_stage(d->session) == 3) {
+    if (pf_session_get_state(d->session).stage == 3) {
         return refuse(r, "wrong-stage", "tell: the session is done");
     }
     if (!pf_session_outstanding(d->session, &ask)) {

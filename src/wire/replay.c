@@ -133,7 +133,7 @@ static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm
         w->told = 0;
         w->told_done = false;
     }
-    if (pf_session_stage(session) == 3 && !w->told_done) {
+    if (pf_session_get_state(session).stage == 3 && !w->told_done) {
         pf_explain_done(out, session);
         w->told_done = true;
     }
@@ -148,7 +148,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
     pf_session *session = pf_protocol_session(w->dialogue);
     pf_ask ask = {0};
     pf_session_outstanding(session, &ask);
-    bool alarm_before = pf_session_alarm(session);
+    bool alarm_before = pf_session_get_state(session).alarm;
     memcpy(w->before, pf_session_belief(session),
            sizeof(double) * (size_t)pf_kit_get_info(pf_session_kit(session)).n_mech);
     pf__protocol_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
@@ -207,7 +207,7 @@ pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay 
         at += size + 1;
     }
     if (status == PF_OK && w.dialogue) {
-        result->open = pf_session_stage(pf_protocol_session(w.dialogue)) != 3;
+        result->open = pf_session_get_state(pf_protocol_session(w.dialogue)).stage != 3;
     }
     // words about a journal that does not replay would be words about something else
     if (result->differs) {

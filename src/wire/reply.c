@@ -135,8 +135,8 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
         pf_text_add(out, "]");
         const double *belief = pf_session_belief(session);
         add_numbers(out, "belief", m + 1, belief);
-        add_number(out, "change", pf_session_change(session));
-        add_bool(out, "alarm", pf_session_alarm(session));
+        add_number(out, "change", pf_session_get_state(session).change);
+        add_bool(out, "alarm", pf_session_get_state(session).alarm);
         return;
     }
     pf_joint joint = pf_session_joint(session);
@@ -191,8 +191,8 @@ static void add_task(pf_text *out, const pf_session *session, int task)
 void pf_reply_readiness(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
-    add_bool(out, "alarm", pf_session_alarm(session));
-    add_number(out, "charge", pf_session_charge(session));
+    add_bool(out, "alarm", pf_session_get_state(session).alarm);
+    add_number(out, "charge", pf_session_get_state(session).charge);
     pf_json_key(out, "mechanisms");
     pf_text_add(out, "[");
     for (int j = 1; j < kit->n_mech; j++) {

@@ -60,7 +60,7 @@ static void one_line(pf_protocol *dialogue, const char *line, size_t n, pf_text 
     double belief[ATTITUDE_MECH];
     pf_session *session = pf_protocol_session(dialogue);
     memcpy(belief, pf_session_belief(session), sizeof belief);
-    int stage = pf_session_stage(session), told = pf_session_told(session);
+    int stage = pf_session_get_state(session).stage, told = pf_session_get_state(session).told;
     bool outstanding = pf_session_outstanding(session, NULL);
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, line, n);
@@ -73,7 +73,8 @@ static void one_line(pf_protocol *dialogue, const char *line, size_t n, pf_text 
     if (!accepted) {
         demand(strcmp(ready->data, after.data) == 0);
         demand(memcmp(belief, pf_session_belief(session), sizeof belief) == 0);
-        demand(stage == pf_session_stage(session) && told == pf_session_told(session));
+        demand(stage == pf_session_get_state(session).stage &&
+               told == pf_session_get_state(session).told);
         demand(outstanding == pf_session_outstanding(session, NULL));
         demand(json_is_string(json_object_get(json_object_get(json, "error"), "message")));
     } else {

@@ -27,7 +27,7 @@ static void read_all(const pf_transitions *data)
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        int steps = pf_transitions_episode(data, e, &x, &u);
+        int steps = pf__transitions_episode(data, e, &x, &u);
         double last = x[(size_t)(steps + 1) * (size_t)info->n_chan - 1];
         float command = u[(size_t)steps * (size_t)info->n_mech - 1];
         if (steps < 1 || !isfinite(last) || !isfinite(command)) {

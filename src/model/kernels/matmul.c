@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
+#include "model/rollout.h"
 
 #include "matmul_wide.h"
 #include "preflight/model.h"
@@ -155,7 +156,7 @@ void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *pack
     pf_wide_pack(b_transposed, n, k, b, packed);
 }
 
-const char *pf_numeric_library(void)
+const char *pf__numeric_library(void)
 {
     pf_engine by = engine();
     return by == PF_ENGINE_WIDE ? "avx512 2" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";

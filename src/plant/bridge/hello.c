@@ -124,7 +124,7 @@ static pf_status parse_kind(const json_t *item, const char *name, pf_channel_kin
 {
     const json_t *value = json_object_get(item, "kind");
     const char *word = json_string_value(value);
-    if (word != NULL && pf_channel_kind_find(word, kind)) {
+    if (word != NULL && pf__channel_kind_find(word, kind)) {
         return PF_OK;
     }
     return value == NULL ? PF_OK

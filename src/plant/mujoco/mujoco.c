@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "mujoco_load.h"
+#include "plant/plant_impl.h"
 #include "core/rng.h"
 
 #include <math.h>
@@ -143,8 +144,8 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
     }
     for (; j->row < j->roll->rows && j->status == PF_OK; j->row++) {
         size_t r = (size_t)j->row;
-        pf_fault_deliver(info->n_mech, info->mechanisms,
-                         j->roll->command + r * (size_t)info->n_mech, gains, d->ctrl);
+        pf__fault_deliver(info->n_mech, info->mechanisms,
+                          j->roll->command + r * (size_t)info->n_mech, gains, d->ctrl);
         j->status = advance(j, m, d);
         if (trace->state) {
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "native.h"
+#include "plant/plant_impl.h"
 #include "core/rng.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ static void deliver(const pf_plant_class *c, const double *knob, const double *x
     if (c->deliver) {
         c->deliver(knob, x, u, gains, v);
     } else {
-        pf_fault_deliver(c->info.n_mech, c->info.mechanisms, u, gains, v);
+        pf__fault_deliver(c->info.n_mech, c->info.mechanisms, u, gains, v);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "native.h"
+#include "plant/plant_impl.h"
 
 #include <math.h>
 
@@ -64,7 +65,7 @@ static void deliver(const double *knob, const double *x, const double *u, const 
     (void)knob;
     (void)x;
     double c[4];
-    pf_fault_deliver(4, mechanisms, u, gains, c);
+    pf__fault_deliver(4, mechanisms, u, gains, c);
     for (int i = 0; i < N_ROTORS; i++) {
         double force = .25 * (weight + c[0] + roll_sign[i] * c[1] * (1 / arm) +
                               pitch_sign[i] * c[2] * (1 / arm) + yaw_sign[i] * c[3] * (1 / drag));
