@@ -265,7 +265,7 @@ static void check_full_disk(bench_run *b)
         long long pages = ask("full.db", NULL, "PRAGMA page_count");
         pages += 1 + (all - pages) * step / 12;
         CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
-        CHECK(pf_experiment_run(&b->experiment, store, NULL, &effort, &report, &error) ==
+        CHECK(pf_experiment_run(&b->experiment, store, &effort, &report, &error) ==
               PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "full");
         CHECK_CONTAINS(error.text, "full.db");
@@ -295,7 +295,7 @@ static int run_readonly(bench_run *b, const char *path, char *text, size_t n)
         }
         pf_status status = pf_store_open(&store, path, PF_STORE_WRITE, &error);
         if (status == PF_OK) {
-            status = pf_experiment_run(&b->experiment, store, NULL, &effort, &report, &error);
+            status = pf_experiment_run(&b->experiment, store, &effort, &report, &error);
         }
         pf_store_close(store);
         ssize_t written = write(ends[1], error.text, strlen(error.text));

@@ -212,13 +212,13 @@ static void check_missing(void)
         printf("%s\n", error.text);
         return;
     }
-    CHECK(!pf_experiment_missing(&e, "dc_servo"));
-    CHECK_CONTAINS(pf_experiment_missing(&e, "gym:Nothing-v0"), "gym:Nothing-v0");
-    pf_filter all = {0, NULL, &e};
-    CHECK(pf_experiment_runnable(&e, &all, &error) == PF_OK);
+    CHECK(!pf_experiment_missing(&e, 0) && !pf_experiment_wants_missing(&e, 0));
+    CHECK_CONTAINS(pf_experiment_missing(&e, 1), "gym:Nothing-v0");
+    CHECK(pf_experiment_runnable(&e, &error) == PF_OK);
     static const char *const clause[] = {"environment=gym:Nothing-v0"};
-    pf_filter only = {1, clause, &e};
-    CHECK(pf_experiment_runnable(&e, &only, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf_experiment_select(&e, 1, clause, &error) == PF_OK);
+    CHECK(pf_experiment_wants_missing(&e, 1) && !pf_experiment_wants(&e, &e.units[e.n_units - 1]));
+    CHECK(pf_experiment_runnable(&e, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "gym:Nothing-v0");
     pf_experiment_free(&e);
     pf_suite_free(&suite);

@@ -191,10 +191,11 @@ static void test_groups(void)
         const pf_cell *c = pf_experiment_cell(&e, "B2=2;F=3");
         CHECK(c && c->n_faults == 3 && isnan(c->gain));
         CHECK(pf_experiment_setup(&e, c).blame);
-        pf_filter filter = {1, (const char *const[]){"F=3"}, &e};
-        CHECK(pf_filter_check(&filter, &error) == PF_OK);
-        CHECK(pf_filter_wants(&filter, &e.units[e.n_units - 1]) ==
-              (strstr(e.units[e.n_units - 1].setting, "F=3") != NULL));
+        CHECK(pf_experiment_select(&e, 1, (const char *const[]){"F=3"}, &error) == PF_OK);
+        for (size_t u = 0; u < e.n_units; u++) {
+            CHECK(pf_experiment_wants(&e, &e.units[u]) ==
+                  (strstr(e.units[u].setting, "F=3") != NULL));
+        }
         pf_experiment_free(&e);
         pf_suite_free(&suite);
     }

@@ -136,10 +136,12 @@ static pf_status make_study_cells(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
+// By pf_risk.
+static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"};
+
 // One "key=value" of a setting into its cell. False: no such key or value.
 static bool set_key(pf_cell *c, const char *key, const char *value)
 {
-    static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"};
     char *end;
     double number = strtod(value, &end);
     bool whole = *value && !*end && number == floor(number) && number >= 0 && number < 1e6;
@@ -319,7 +321,8 @@ static int64_t unit_at(const pf_experiment *e, int environment, int seed, int tr
 static void add_units(const pf_experiment *e, int environment, int seed, const pf_cell *cell)
 {
     for (int trial = 0; trial < e->trials; trial++) {
-        pf_unit unit = {.seed = seed, .trial = trial};
+        pf_unit unit = {
+            .seed = seed, .trial = trial, .place = environment, .cell = (int)(cell - e->cells)};
         snprintf(unit.environment, sizeof unit.environment, "%s",
                  e->suite->environments.text[environment]);
         memcpy(unit.setting, cell->text, sizeof unit.setting);
@@ -474,17 +477,22 @@ pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const p
     return status;
 }
 
-pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                             pf_error *error)
+pf_status pf_experiment_complete(pf_experiment *e, pf_error *error)
 {
-    pf_status status = pf_experiment_outline(e, suite, profile, error);
-    status = status ? status : take_fingerprints(e, error);
+    pf_status status = take_fingerprints(e, error);
     status = status ? status : take_libraries(e, error);
     status = status ? status : pf__experiment_settings(e, error);
     if (status != PF_OK) {
         pf_experiment_free(e);
     }
     return status;
+}
+
+pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                             pf_error *error)
+{
+    pf_status status = pf_experiment_outline(e, suite, profile, error);
+    return status ? status : pf_experiment_complete(e, error);
 }
 
 pf_status pf_experiment_describe(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
@@ -515,21 +523,12 @@ void pf_experiment_free(pf_experiment *e)
     }
     free(e->library);
     free(e->missing);
+    free(e->wanted);
     free(e->settings);
     memset(e, 0, sizeof *e);
 }
 
 // --- from stored names back
-
-int pf_experiment_environment(const pf_experiment *e, const char *name)
-{
-    for (int i = 0; i < e->suite->environments.n; i++) {
-        if (strcmp(e->suite->environments.text[i], name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
 
 const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
 {
@@ -541,15 +540,20 @@ const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
     return NULL;
 }
 
-int64_t pf_experiment_find(const pf_experiment *e, const pf_unit *unit)
+int64_t pf_experiment_find(const pf_experiment *e, pf_unit *unit)
 {
-    int environment = pf_experiment_environment(e, unit->environment);
+    const pf_config_refs *names = &e->suite->environments;
     const pf_cell *cell = pf_experiment_cell(e, unit->setting);
-    if (environment < 0 || !cell || unit->seed < 0 || unit->seed >= e->seeds || unit->trial < 0 ||
+    unit->place = names->n - 1;
+    while (unit->place >= 0 && strcmp(names->text[unit->place], unit->environment) != 0) {
+        unit->place--;
+    }
+    unit->cell = cell ? (int)(cell - e->cells) : -1;
+    if (unit->place < 0 || !cell || unit->seed < 0 || unit->seed >= e->seeds || unit->trial < 0 ||
         unit->trial >= e->trials) {
         return -1;
     }
-    return unit_at(e, environment, unit->seed, unit->trial, cell);
+    return unit_at(e, unit->place, unit->seed, unit->trial, cell);
 }
 
 pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
@@ -562,24 +566,9 @@ pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
                                .library = e->library ? e->library[environment] : NULL};
 }
 
-const char *pf_experiment_missing(const pf_experiment *e, const char *environment)
+const char *pf_experiment_missing(const pf_experiment *e, int place)
 {
-    int i = pf_experiment_environment(e, environment);
-    return e->missing && i >= 0 && e->missing[i].code != PF_OK ? e->missing[i].text : NULL;
-}
-
-pf_status pf_experiment_runnable(const pf_experiment *e, const pf_filter *filter, pf_error *error)
-{
-    const char *why = NULL;
-    for (size_t u = 0; u < e->n_units; u++) {
-        const char *missing = pf_experiment_missing(e, e->units[u].environment);
-        if (!missing && pf_filter_wants(filter, &e->units[u])) {
-            return PF_OK;
-        }
-        why = missing && !why ? missing : why;
-    }
-    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: environments: %s", e->suite->id,
-                   why ? why : "nothing to run");
+    return e->missing && e->missing[place].code != PF_OK ? e->missing[place].text : NULL;
 }
 
 pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
@@ -594,46 +583,42 @@ pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
 
 // --- a part of the units
 
-static const char *const filter_keys[] = {"environment", "seed", "g", "B2", "F",
+static const char *const clause_keys[] = {"environment", "seed", "g", "B2", "F",
                                           "K",           "N",    "P", "A",  "profile"};
-enum { FILTER_KEYS = sizeof filter_keys / sizeof filter_keys[0] };
+enum { CLAUSE_KEYS = sizeof clause_keys / sizeof clause_keys[0], KEY_ENVIRONMENT = 0, KEY_SEED };
 
 // The key of a clause and where its values start; -1: none of ours.
 static int clause_key(const char *clause, const char **values)
 {
     const char *equals = strchr(clause, '=');
     *values = equals ? equals + 1 : NULL;
-    for (int i = 0; equals && i < FILTER_KEYS; i++) {
-        size_t n = strlen(filter_keys[i]);
-        if (n == (size_t)(equals - clause) && strncmp(filter_keys[i], clause, n) == 0) {
+    for (int i = 0; equals && i < CLAUSE_KEYS; i++) {
+        size_t n = strlen(clause_keys[i]);
+        if (n == (size_t)(equals - clause) && strncmp(clause_keys[i], clause, n) == 0) {
             return i;
         }
     }
     return -1;
 }
 
-static bool value_matches(const pf_filter *f, int key, const char *value, size_t n,
-                          const pf_unit *u)
+// What a key tells apart: environments, seeds or cells. *first: of these in e->wanted.
+static int key_items(const pf_experiment *e, int key, int *first)
 {
-    if (key == 0) {
-        return strlen(u->environment) == n && strncmp(u->environment, value, n) == 0;
+    int environments = e->suite->environments.n;
+    *first = key == KEY_ENVIRONMENT ? 0 : environments + (key == KEY_SEED ? 0 : e->seeds);
+    return key == KEY_ENVIRONMENT ? environments : key == KEY_SEED ? e->seeds : e->n_cells;
+}
+
+static bool item_matches(const pf_experiment *e, int key, int item, const char *value)
+{
+    if (key == KEY_ENVIRONMENT) {
+        return strcmp(e->suite->environments.text[item], value) == 0;
     }
-    const pf_cell *c = pf_experiment_cell(f->experiment, u->setting);
-    char text[32], *end = NULL;
-    if (!c || n == 0 || n >= sizeof text) {
-        return false;
-    }
-    memcpy(text, value, n);
-    text[n] = 0;
-    if (strcmp(filter_keys[key], "profile") == 0) {
-        char clause[48];
-        snprintf(clause, sizeof clause, "profile=%s", text);
-        const char *at = strstr(u->setting, clause);
-        return at && (at[strlen(clause)] == 0 || at[strlen(clause)] == ';');
-    }
-    double number = strtod(text, &end);
+    const pf_cell *c = &e->cells[key == KEY_SEED ? 0 : item];
+    char *end = NULL;
+    double number = strtod(value, &end);
     const double have[] = {0,
-                           u->seed,
+                           item,
                            c->gain,
                            c->settings.budget2,
                            c->n_faults,
@@ -641,79 +626,121 @@ static bool value_matches(const pf_filter *f, int key, const char *value, size_t
                            c->settings.episodes,
                            c->opportunities,
                            c->amplitude};
-    return *end == 0 && number == have[key];
+    if (key == CLAUSE_KEYS - 1) {
+        return c->risk > 0 && strcmp(value, risks[c->risk]) == 0;
+    }
+    return *value && *end == 0 && number == have[key];
 }
 
-static bool clause_matches(const pf_filter *f, int key, const char *values, const pf_unit *u)
+// Marks what a value of a clause means; false: nothing has it.
+static bool mark_value(const pf_experiment *e, int key, const char *value, size_t n, bool *hit)
 {
-    for (const char *at = values; at;) {
+    char text[128];
+    int first = 0, items = key_items(e, key, &first);
+    bool any = false;
+    snprintf(text, sizeof text, "%.*s", (int)n, value);
+    for (int i = 0; i < items; i++) {
+        bool matches = n < sizeof text && item_matches(e, key, i, text);
+        hit[first + i] = hit[first + i] || matches;
+        any = any || matches;
+    }
+    return any;
+}
+
+static pf_status mark_clause(const pf_experiment *e, const char *clause, int key, bool *hit,
+                             pf_error *error)
+{
+    const char *at = strchr(clause, '=') + 1;
+    while (at) {
         const char *comma = strchr(at, ',');
         size_t n = comma ? (size_t)(comma - at) : strlen(at);
-        if (value_matches(f, key, at, n, u)) {
-            return true;
+        if (!mark_value(e, key, at, n, hit)) {
+            char value[64];
+            snprintf(value, sizeof value, "%.*s", (int)n, at);
+            return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s '%s'",
+                           clause, clause_keys[key], value);
         }
         at = comma ? comma + 1 : NULL;
     }
-    return false;
+    return PF_OK;
 }
 
-bool pf_filter_wants(const void *self, const pf_unit *unit)
+pf_status pf_experiment_select(pf_experiment *e, int n, const char *const *clauses, pf_error *error)
 {
-    const pf_filter *f = self;
-    bool named[FILTER_KEYS] = {false}, met[FILTER_KEYS] = {false};
-    for (int i = 0; i < f->n; i++) {
+    size_t items = (size_t)e->suite->environments.n + (size_t)e->seeds + (size_t)e->n_cells;
+    bool named[CLAUSE_KEYS] = {false};
+    bool *hits = calloc(CLAUSE_KEYS * items, sizeof *hits);
+    free(e->wanted);
+    e->wanted = n > 0 ? malloc(items * sizeof *e->wanted) : NULL;
+    pf_status status = hits && (e->wanted || n == 0)
+                           ? PF_OK
+                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    for (int i = 0; i < n && status == PF_OK; i++) {
         const char *values = NULL;
-        int key = clause_key(f->clause[i], &values);
-        if (key >= 0) {
-            named[key] = true;
-            met[key] = met[key] || clause_matches(f, key, values, unit);
+        int key = clause_key(clauses[i], &values);
+        if (key < 0) {
+            status = pf_fail(error, PF_ERR_ARGUMENT,
+                             "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, "
+                             "K, N, P, A or profile",
+                             clauses[i]);
+            break;
+        }
+        named[key] = true;
+        status = mark_clause(e, clauses[i], key, hits + (size_t)key * items, error);
+    }
+    for (size_t i = 0; e->wanted && hits && i < items; i++) {
+        e->wanted[i] = true;
+    }
+    // clauses of one key add up, different keys narrow
+    for (int key = 0; key < CLAUSE_KEYS && status == PF_OK && e->wanted; key++) {
+        int first = 0, own = key_items(e, key, &first);
+        for (int i = first; i < first + own && named[key]; i++) {
+            e->wanted[i] = e->wanted[i] && hits[(size_t)key * items + (size_t)i];
         }
     }
-    for (int k = 0; k < FILTER_KEYS; k++) {
-        if (named[k] && !met[k]) {
-            return false;
-        }
-    }
-    return true;
+    free(hits);
+    return status;
 }
 
-static pf_status check_value(const pf_filter *f, int i, int key, const char *value, size_t n,
-                             pf_error *error)
+bool pf_experiment_wants(const pf_experiment *e, const pf_unit *unit)
 {
-    const pf_experiment *e = f->experiment;
-    for (size_t u = 0; u < e->n_units; u++) {
-        if (value_matches(f, key, value, n, &e->units[u])) {
+    int environments = e->suite->environments.n;
+    return !pf_experiment_missing(e, unit->place) &&
+           (!e->wanted || (e->wanted[unit->place] && e->wanted[environments + unit->seed] &&
+                           e->wanted[environments + e->seeds + unit->cell]));
+}
+
+// Whether any cell and seed is wanted of an environment, here or not.
+static bool wants_any(const pf_experiment *e, int place)
+{
+    int environments = e->suite->environments.n;
+    bool seed = !e->wanted, cell = !e->wanted;
+    for (int i = 0; i < e->seeds && !seed; i++) {
+        seed = e->wanted[environments + i];
+    }
+    for (int i = 0; i < e->n_cells && !cell; i++) {
+        cell = e->wanted[environments + e->seeds + i];
+    }
+    return seed && cell && (!e->wanted || e->wanted[place]);
+}
+
+bool pf_experiment_wants_missing(const pf_experiment *e, int place)
+{
+    return pf_experiment_missing(e, place) && wants_any(e, place);
+}
+
+pf_status pf_experiment_runnable(const pf_experiment *e, pf_error *error)
+{
+    const char *why = NULL;
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        const char *missing = pf_experiment_missing(e, i);
+        if (!missing && wants_any(e, i)) {
             return PF_OK;
         }
+        why = missing && !why ? missing : why;
     }
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "%.*s", (int)n, value);
-    return pf_fail(error, PF_ERR_ARGUMENT, "--only %s: nothing in the suite has %s '%s'",
-                   f->clause[i], filter_keys[key], wanted);
-}
-
-pf_status pf_filter_check(const pf_filter *f, pf_error *error)
-{
-    for (int i = 0; i < f->n; i++) {
-        const char *values = NULL;
-        int key = clause_key(f->clause[i], &values);
-        if (key < 0) {
-            return pf_fail(error, PF_ERR_ARGUMENT,
-                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, K, "
-                           "N, P, A or profile",
-                           f->clause[i]);
-        }
-        for (const char *at = values; at;) {
-            const char *comma = strchr(at, ',');
-            size_t n = comma ? (size_t)(comma - at) : strlen(at);
-            pf_status status = check_value(f, i, key, at, n, error);
-            if (status != PF_OK) {
-                return status;
-            }
-            at = comma ? comma + 1 : NULL;
-        }
-    }
-    return PF_OK;
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: environments: %s", e->suite->id,
+                   why ? why : "nothing to run");
 }
 
 // --- learned models
@@ -885,24 +912,8 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     return status;
 }
 
-static bool wanted(const pf_experiment *e, const pf_filter *filter, int environment)
-{
-    if (pf_experiment_missing(e, e->suite->environments.text[environment])) {
-        return false;
-    }
-    pf_filter part = filter ? *filter : (pf_filter){0};
-    part.experiment = e;
-    for (size_t i = 0; filter && i < e->n_units; i++) {
-        if (strcmp(e->units[i].environment, e->suite->environments.text[environment]) == 0 &&
-            pf_filter_wants(&part, &e->units[i])) {
-            return true;
-        }
-    }
-    return !filter;
-}
-
-pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_filter *filter,
-                              bool train, const pf_effort *effort, pf_error *error)
+pf_status pf_experiment_learn(pf_experiment *e, const char *folder, bool train,
+                              const pf_effort *effort, pf_error *error)
 {
     if (!pf_experiment_learned(e)) {
         return PF_OK;
@@ -915,7 +926,9 @@ pf_status pf_experiment_learn(pf_experiment *e, const char *folder, const pf_fil
     pf_status status =
         e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
     for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
-        status = wanted(e, filter, i) ? learn_one(e, i, folder, train, effort, error) : PF_OK;
+        if (!pf_experiment_missing(e, i) && wants_any(e, i)) {
+            status = learn_one(e, i, folder, train, effort, error);
+        }
     }
     return status;
 }

@@ -778,6 +778,7 @@ static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
              (const char *)sqlite3_column_text(statement, 2));
     unit->seed = sqlite3_column_int(statement, 3);
     unit->trial = sqlite3_column_int(statement, 4);
+    unit->place = unit->cell = -1;
 }
 
 static bool same_trial(const pf_unit *a, const pf_unit *b)
@@ -788,7 +789,7 @@ static bool same_trial(const pf_unit *a, const pf_unit *b)
 
 // The units to claim from pending ones in order.
 static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
-                            bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                            bool (*wanted)(const void *self, pf_unit *unit), const void *self,
                             pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
     bool more = true;
@@ -804,7 +805,7 @@ static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
 }
 
 pf_status pf_store_claim(pf_store *s, const char *hash,
-                         bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                         bool (*wanted)(const void *self, pf_unit *unit), const void *self,
                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
     *n = 0;

@@ -18,6 +18,7 @@ typedef struct pf_unit {
     char environment[64];
     char setting[96];
     int seed, trial;
+    int place, cell; // of environment and setting in their experiment; -1: as read from a store
 } pf_unit;
 
 // Refuses names that SQLite takes for no file: empty, ":memory:", "file:...".
@@ -53,11 +54,12 @@ pf_status pf_store_recover(pf_store *store, const char *hash, pf_error *error);
 // Makes failed units pending again.
 pf_status pf_store_retry(pf_store *store, const char *hash, pf_error *error);
 
-// Claims the next pending unit that `wanted` (Nullable) accepts, and with it those right behind it
-// that are the same trial in another setting: they share responses. *n is 0 when none is left.
+// Claims the next pending unit that `wanted` (Nullable; it may note where the unit belongs)
+// accepts, and with it those right behind it that are the same trial in another setting: they share
+// responses. *n is 0 when none is left.
 enum { PF_STORE_CLAIM = 16 };
 pf_status pf_store_claim(pf_store *store, const char *hash,
-                         bool (*wanted)(const void *self, const pf_unit *unit), const void *self,
+                         bool (*wanted)(const void *self, pf_unit *unit), const void *self,
                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error);
 // Gives a claimed unit back (interrupted).
 pf_status pf_store_unclaim(pf_store *store, const pf_unit *unit, pf_error *error);

@@ -26,38 +26,107 @@ typedef struct cached_kits {
     pf_error error;
 } cached_kits;
 
-typedef struct kit_cache {
-    const pf_experiment *experiment;
-    pf_store *store;
-    bool keep; // take kits from the store, and write what was calibrated to it
-    size_t n, n_needed;
-    cached_kits *kits;
-    size_t *needed; // indices of the needed ones
-} kit_cache;
-
-// A worker's own things: a plant, and the responses and session of the current kits.
+// What one thread has: a plant of each environment, and the responses and session of the kits at
+// hand.
 typedef struct worker {
     const pf_experiment *experiment;
-    int environment; // of the plant, -1: none yet
-    pf_plant *plant;
-    const cached_kits *kits; // of the responses
-    pf_responses
-        responses[2]; // of the paper's library and of the group probes, as far as they are needed
-    void *memory;     // of a session
+    pf_plant **plants;         // by environment; of processes the last one alone
+    const cached_kits *kits;   // of the responses
+    pf_responses responses[2]; // of the paper's library and of the group probes, where needed
+    void *memory;              // of a session
     size_t bytes;
     pf_trial_result *results; // by method
     long rolls;
 } worker;
+
+typedef struct kit_cache {
+    const pf_experiment *experiment;
+    pf_store *store;
+    int n_workers;
+    worker *workers; // who calibrate and run, by thread
+    bool keep;       // take kits from the store, and write what was calibrated to it
+    size_t n, n_needed;
+    cached_kits *kits;
+    size_t *needed; // indices of the needed ones
+} kit_cache;
 
 static const pf_model *model_of(const pf_experiment *e, int environment)
 {
     return e->models ? e->models[environment] : NULL;
 }
 
+// --- workers
+
+static void clear_responses(worker *w)
+{
+    for (int b = 0; b < 2; b++) {
+        w->rolls += w->responses[b].rolls;
+        pf_responses_free(&w->responses[b]);
+        w->responses[b] = (pf_responses){0};
+    }
+    free(w->memory);
+    w->kits = NULL;
+    w->memory = NULL;
+}
+
+static void workers_free(worker *workers, int n)
+{
+    for (int i = 0; workers && i < n; i++) {
+        worker *w = &workers[i];
+        clear_responses(w);
+        for (int k = 0; w->plants && k < w->experiment->suite->environments.n; k++) {
+            pf_plant_destroy(w->plants[k]);
+        }
+        free(w->plants);
+        free(w->results);
+    }
+    free(workers);
+}
+
+static pf_status workers_create(worker **workers, int n, const pf_experiment *e, pf_error *error)
+{
+    *workers = calloc((size_t)n, sizeof **workers);
+    bool good = *workers != NULL;
+    for (int i = 0; good && i < n; i++) {
+        worker *w = &(*workers)[i];
+        w->experiment = e;
+        w->plants = calloc((size_t)e->suite->environments.n, sizeof(pf_plant *));
+        w->results = calloc((size_t)e->n_methods, sizeof *w->results);
+        good = w->plants && w->results;
+    }
+    if (!good) {
+        workers_free(*workers, n);
+        *workers = NULL;
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
+    }
+    return PF_OK;
+}
+
+// The worker's plant of an environment, made when first asked for. Processes take memory and end
+// when another one is needed.
+static pf_status worker_plant(worker *w, int environment, pf_plant **plant, pf_error *error)
+{
+    const pf_config_refs *names = &w->experiment->suite->environments;
+    pf_status status = PF_OK;
+    if (!w->plants[environment]) {
+        clear_responses(w);
+        for (int i = 0; i < names->n; i++) {
+            if (pf_plant_is_process(names->text[i])) {
+                pf_plant_destroy(w->plants[i]);
+                w->plants[i] = NULL;
+            }
+        }
+        status = pf_plant_create(&w->plants[environment], names->text[environment], error);
+    }
+    *plant = w->plants[environment];
+    return status;
+}
+
 // --- kit cache: kits by environment, seed and calibration
 
 static void cache_free(kit_cache *c)
 {
+    workers_free(c->workers, c->n_workers);
     for (size_t i = 0; c->kits && i < c->n; i++) {
         pf_kits_free(&c->kits[i].kits);
     }
@@ -66,9 +135,15 @@ static void cache_free(kit_cache *c)
     memset(c, 0, sizeof *c);
 }
 
-static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *store, pf_error *error)
+static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *store,
+                            const pf_effort *effort, pf_error *error)
 {
     memset(c, 0, sizeof *c);
+    c->n_workers = pf_threads(effort);
+    pf_status status = workers_create(&c->workers, c->n_workers, e, error);
+    if (status != PF_OK) {
+        return status;
+    }
     c->experiment = e;
     c->store = store;
     size_t n = (size_t)e->n_calibrations;
@@ -91,13 +166,8 @@ static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *stor
 static cached_kits *cache_find(const kit_cache *c, const pf_unit *unit)
 {
     const pf_experiment *e = c->experiment;
-    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
-    int environment = pf_experiment_environment(e, unit->environment);
-    if (!cell || environment < 0 || unit->seed < 0 || unit->seed >= e->seeds) {
-        return NULL;
-    }
-    size_t at = (size_t)environment * (size_t)e->seeds + (size_t)unit->seed;
-    return &c->kits[at * (size_t)e->n_calibrations + (size_t)cell->calibration];
+    size_t at = (size_t)unit->place * (size_t)e->seeds + (size_t)unit->seed;
+    return &c->kits[at * (size_t)e->n_calibrations + (size_t)e->cells[unit->cell].calibration];
 }
 
 static bool uses_place(const pf_suite *suite, int place)
@@ -185,14 +255,12 @@ static bool put_nominal(void *self, const char *key, const void *bytes, size_t n
 // ends the run.
 static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
 {
-    (void)index;
     kit_cache *c = self;
     const pf_experiment *e = c->experiment;
     const pf_suite *suite = e->suite;
     cached_kits *kits = &c->kits[c->needed[item]];
     pf_plant *plant = NULL;
-    kits->status =
-        pf_plant_create(&plant, suite->environments.text[kits->environment], &kits->error);
+    kits->status = worker_plant(&c->workers[index], kits->environment, &plant, &kits->error);
     if (kits->status == PF_OK && pf_experiment_learned(e) &&
         !(e->models && e->models[kits->environment])) {
         kits->status =
@@ -200,7 +268,6 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
                     suite->environments.text[kits->environment]);
     }
     if (kits->status != PF_OK) {
-        pf_plant_destroy(plant);
         return PF_OK;
     }
     pf_kits_request request = {.plant = plant,
@@ -232,7 +299,6 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
             status = keep(c, kits, key, error);
         }
     }
-    pf_plant_destroy(plant);
     return status;
 }
 
@@ -245,58 +311,21 @@ static pf_status cache_fill(kit_cache *c, const pf_effort *effort, pf_error *err
             c->needed[c->n_needed++] = i;
         }
     }
-    return pf_parallel(effort, pf_threads(effort), c->n_needed, fill_one, c, "calibrating", error);
+    return pf_parallel(effort, c->n_workers, c->n_needed, fill_one, c, "calibrating", error);
 }
 
-// --- one worker
-
-static pf_status worker_init(worker *w, const pf_experiment *e, pf_error *error)
-{
-    memset(w, 0, sizeof *w);
-    w->experiment = e;
-    w->environment = -1;
-    w->results = calloc((size_t)e->n_methods, sizeof *w->results);
-    return w->results ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
-}
-
-static void clear_responses(worker *w)
-{
-    for (int b = 0; b < 2; b++) {
-        w->rolls += w->responses[b].rolls;
-        pf_responses_free(&w->responses[b]);
-        w->responses[b] = (pf_responses){0};
-    }
-    free(w->memory);
-    w->kits = NULL;
-    w->memory = NULL;
-}
-
-static void worker_free(worker *w)
-{
-    clear_responses(w);
-    pf_plant_destroy(w->plant);
-    free(w->results);
-    w->plant = NULL;
-    w->results = NULL;
-}
+// --- one unit
 
 static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
 {
     if (w->kits == kits) {
         return PF_OK;
     }
+    pf_plant *plant = NULL;
     clear_responses(w);
-    pf_status status = PF_OK;
-    if (w->environment != kits->environment) {
-        pf_plant_destroy(w->plant);
-        w->plant = NULL;
-        w->environment = -1;
-        const char *name = w->experiment->suite->environments.text[kits->environment];
-        status = pf_plant_create(&w->plant, name, error);
-        if (status != PF_OK) {
-            return status;
-        }
-        w->environment = kits->environment;
+    pf_status status = worker_plant(w, kits->environment, &plant, error);
+    if (status != PF_OK) {
+        return status;
     }
     w->bytes = (pf_kits_session_size(&kits->kits) + 15) & ~(size_t)15;
     w->memory = aligned_alloc(16, w->bytes);
@@ -305,7 +334,7 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     bool shared = w->experiment->suite->verdict == PF_VERDICT_PAPER;
     for (int b = 0; b < 2 && status == PF_OK && shared; b++) {
         const pf_kit *kit = pf_kits_library(&kits->kits, b == 1);
-        status = kit ? pf_responses_init(&w->responses[b], w->plant, kit, model, error) : PF_OK;
+        status = kit ? pf_responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
     }
     if (status != PF_OK) {
         clear_responses(w);
@@ -331,8 +360,9 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     if (status != PF_OK) {
         return status;
     }
-    const pf_plant_info *info = pf_plant_get_info(w->plant);
-    const pf_cell *cell = pf_experiment_cell(w->experiment, unit->setting);
+    pf_plant *plant = w->plants[kits->environment];
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    const pf_cell *cell = &w->experiment->cells[unit->cell];
     pf_trial_setup setup = pf_experiment_setup(w->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
     if (w->experiment->coordinate) {
@@ -358,7 +388,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
         const char *method = suite->methods.text[i];
         const pf_kit *kit = &kits->kits.kit[pf_kits_place(suite, i)];
         pf_responses *responses = &w->responses[pf_family_of(method) == PF_FAMILY_GROUP];
-        pf_field_trial field = {w->plant, model_of(w->experiment, kits->environment),
+        pf_field_trial field = {plant, model_of(w->experiment, kits->environment),
                                 pf_field_seed(unit->seed, unit->trial)};
         pf_error why = {PF_OK, ""};
         status = suite->verdict == PF_VERDICT_FIELD
@@ -375,7 +405,6 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
 typedef struct run {
     const pf_experiment *experiment;
     pf_store *store;
-    const pf_filter *filter;
     const pf_effort *effort;
     kit_cache cache;
     pthread_mutex_t lock; // of everything below
@@ -395,11 +424,11 @@ static bool stopped(run *r)
     return stop;
 }
 
-static bool wants(const void *self, const pf_unit *unit)
+// What the store has and the suite has not is claimed too, and refused.
+static bool wants(const void *self, pf_unit *unit)
 {
     const run *r = self;
-    return !pf_experiment_missing(r->experiment, unit->environment) &&
-           (!r->filter || pf_filter_wants(r->filter, unit));
+    return pf_experiment_find(r->experiment, unit) < 0 || pf_experiment_wants(r->experiment, unit);
 }
 
 // Other processes finish units too, so the store is asked now and then.
@@ -426,13 +455,12 @@ static void show(run *r, bool failed)
 
 static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *error)
 {
-    const cached_kits *kits = cache_find(&r->cache, unit);
-    if (!kits) {
+    if (unit->place < 0 || unit->cell < 0 || unit->seed < 0 || unit->seed >= r->experiment->seeds) {
         return pf_fail(error, PF_ERR_INTERNAL, "the store has a unit that the suite has not: %s %s",
                        unit->environment, unit->setting);
     }
     pf_error why = {PF_OK, ""};
-    bool failed = worker_run(own, kits, unit, &why) != PF_OK;
+    bool failed = worker_run(own, cache_find(&r->cache, unit), unit, &why) != PF_OK;
     pf_status status = failed ? pf_store_fail(r->store, unit, why.text, error)
                               : pf_store_finish(r->store, unit, r->experiment->n_methods,
                                                 r->experiment->methods, own->results, error);
@@ -446,27 +474,27 @@ static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *er
 
 static pf_status work(void *self, int index, size_t item, pf_error *error)
 {
-    (void)index;
     (void)item;
     run *r = self;
-    worker own;
-    pf_status status = worker_init(&own, r->experiment, error);
+    worker *own = &r->cache.workers[index];
+    pf_status status = PF_OK;
     int n = 1;
     while (status == PF_OK && n > 0 && !stopped(r)) {
         pf_unit units[PF_STORE_CLAIM];
         status = pf_store_claim(r->store, r->experiment->hash, wants, r, units, &n, error);
         for (int i = 0; i < n; i++) {
             if (status == PF_OK && !stopped(r)) {
-                status = run_unit(r, &own, &units[i], error);
+                status = run_unit(r, own, &units[i], error);
             } else {
                 pf_store_unclaim(r->store, &units[i], NULL); // if it can still be written
             }
         }
     }
-    worker_free(&own);
+    clear_responses(own);
     pthread_mutex_lock(&r->lock);
     r->broken = r->broken || status != PF_OK;
-    r->report->rolls += own.rolls;
+    r->report->rolls += own->rolls;
+    own->rolls = 0;
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -485,7 +513,7 @@ static pf_status run_passes(run *r, pf_error *error)
     pf_effort team = {.threads = r->effort ? r->effort->threads : 0};
     pf_store_counts before, after;
     for (;;) {
-        int workers = pf_threads(&team);
+        int workers = r->cache.n_workers;
         pf_status status = pf_parallel(&team, workers, (size_t)workers, work, r, "trials", error);
         if (status == PF_OK && stopped(r)) {
             status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
@@ -500,7 +528,7 @@ static pf_status run_passes(run *r, pf_error *error)
             return status;
         }
         if (before.running == after.running) {
-            if (r->filter) {
+            if (r->experiment->wanted) {
                 return PF_OK;
             }
             pause_briefly();
@@ -515,7 +543,7 @@ static bool mark_needed(run *r)
     bool any = false;
     const pf_experiment *e = r->experiment;
     for (size_t i = 0; i < e->n_units; i++) {
-        if (wants(r, &e->units[i])) {
+        if (pf_experiment_wants(e, &e->units[i])) {
             cache_find(&r->cache, &e->units[i])->needed = e->responses == 0 || e->coordinate;
             any = true;
         }
@@ -548,22 +576,12 @@ static pf_status run_all(run *r, pf_error *error)
     return status ? status : run_passes(r, error);
 }
 
-pf_status pf_experiment_run(const pf_experiment *e, pf_store *store, const pf_filter *filter,
-                            const pf_effort *effort, pf_run_report *report, pf_error *error)
+pf_status pf_experiment_run(const pf_experiment *e, pf_store *store, const pf_effort *effort,
+                            pf_run_report *report, pf_error *error)
 {
     memset(report, 0, sizeof *report);
-    pf_filter bound = {0};
-    if (filter && filter->n > 0) {
-        bound = *filter;
-        bound.experiment = e;
-    }
-    run r = {.experiment = e,
-             .store = store,
-             .filter = bound.n > 0 ? &bound : NULL,
-             .effort = effort,
-             .report = report};
-    pf_status status = r.filter ? pf_filter_check(&bound, error) : PF_OK;
-    status = status ? status : cache_init(&r.cache, e, store, error);
+    run r = {.experiment = e, .store = store, .effort = effort, .report = report};
+    pf_status status = cache_init(&r.cache, e, store, effort, error);
     if (status != PF_OK) {
         return status;
     }
@@ -587,7 +605,6 @@ typedef struct check {
     pf_trial_result *stored; // n x methods
     bool *there;             // n x methods
     char (*difference)[320]; // n
-    worker *workers;         // by thread
 } check;
 
 static int find_method(const pf_experiment *e, const char *method)
@@ -604,7 +621,8 @@ static void note_done(void *self, const pf_unit *unit, const char *reason)
 {
     (void)reason;
     check *c = self;
-    int64_t at = pf_experiment_find(c->experiment, unit);
+    pf_unit own = *unit;
+    int64_t at = pf_experiment_find(c->experiment, &own);
     if (at >= 0) {
         c->done[at] = true;
     }
@@ -615,7 +633,8 @@ static pf_status note_values(void *self, const pf_unit *unit, const char *method
 {
     (void)error;
     check *c = self;
-    int64_t at = pf_experiment_find(c->experiment, unit);
+    pf_unit own = *unit;
+    int64_t at = pf_experiment_find(c->experiment, &own);
     int m = find_method(c->experiment, method);
     if (at >= 0 && m >= 0 && c->place[at] >= 0) {
         size_t slot = (size_t)c->place[at] * (size_t)c->experiment->n_methods + (size_t)m;
@@ -685,7 +704,7 @@ static pf_status recompute(void *self, int index, size_t item, pf_error *error)
 {
     (void)error;
     check *c = self;
-    worker *own = &c->workers[index];
+    worker *own = &c->cache.workers[index];
     const pf_unit *unit = &c->experiment->units[c->sample[item]];
     pf_error why = {PF_OK, ""};
     if (worker_run(own, cache_find(&c->cache, unit), unit, &why) != PF_OK) {
@@ -732,21 +751,8 @@ static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error
         cache_find(&c->cache, unit)->needed = true;
     }
     pf_status status = cache_fill(&c->cache, effort, error);
-    int workers = pf_threads(effort), started = 0;
-    c->workers = calloc((size_t)workers, sizeof *c->workers);
-    if (status == PF_OK && !c->workers) {
-        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
-    }
-    for (; started < workers && status == PF_OK; started++) {
-        status = worker_init(&c->workers[started], c->experiment, error);
-    }
-    if (status == PF_OK) {
-        status = pf_parallel(effort, workers, c->n, recompute, c, "verifying", error);
-    }
-    for (int i = 0; i < started; i++) {
-        worker_free(&c->workers[i]);
-    }
-    return status;
+    return status ? status
+                  : pf_parallel(effort, c->cache.n_workers, c->n, recompute, c, "verifying", error);
 }
 
 static void free_check(check *c)
@@ -758,7 +764,6 @@ static void free_check(check *c)
     free(c->stored);
     free(c->there);
     free(c->difference);
-    free(c->workers);
 }
 
 pf_status pf_experiment_verify(const pf_experiment *e, pf_store *store, size_t sample,
@@ -766,7 +771,7 @@ pf_status pf_experiment_verify(const pf_experiment *e, pf_store *store, size_t s
 {
     memset(report, 0, sizeof *report);
     check c = {.experiment = e};
-    pf_status status = cache_init(&c.cache, e, store, error);
+    pf_status status = cache_init(&c.cache, e, store, effort, error);
     status = status ? status : take_sample(&c, store, sample, report, error);
     status = status ? status : check_sample(&c, effort, error);
     report->checked = status == PF_OK ? c.n : 0;

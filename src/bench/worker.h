@@ -15,11 +15,10 @@ typedef struct pf_run_report {
     long rolls;             // trajectories simulated for the trials
 } pf_run_report;
 
-// filter: Nullable, all units. A failing trial is noted and the run goes on; a failing store ends
+// All units that are selected. A failing trial is noted and the run goes on; a failing store ends
 // it. With effort->stop the trials in progress are finished, then PF_ERR_INTERRUPTED.
 pf_status pf_experiment_run(const pf_experiment *experiment, pf_store *store,
-                            const pf_filter *filter, const pf_effort *effort, pf_run_report *report,
-                            pf_error *error);
+                            const pf_effort *effort, pf_run_report *report, pf_error *error);
 
 typedef struct pf_verify_report {
     size_t available, checked;

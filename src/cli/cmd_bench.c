@@ -283,7 +283,7 @@ static void add_environments(pf_text *out, const char *key, const bench_suite *s
     pf_text_add(out, "[");
     for (int i = 0; i < s->run->environments.n; i++) {
         const char *name = s->run->environments.text[i];
-        if (!missing || pf_experiment_missing(e, name)) {
+        if (!missing || pf_experiment_missing(e, i)) {
             pf_json_comma(out);
             pf_json_string(out, name);
         }
@@ -329,7 +329,7 @@ static void list_line(const char *name, const bench_suite *s, const pf_experimen
     }
     pf_text_add(out, "\n");
     for (int i = 0; i < s->run->environments.n; i++) {
-        const char *why = pf_experiment_missing(e, s->run->environments.text[i]);
+        const char *why = pf_experiment_missing(e, i);
         if (why) {
             pf_text_addf(out, "%18s not here: %s\n", "", why);
         }
@@ -483,7 +483,10 @@ static void close_session(session *s)
 // The suite is checked before the database is touched.
 static pf_status open_session(session *s, const bench_call *c, pf_store_mode mode, pf_error *error)
 {
-    pf_status status = pf_experiment_init(&s->experiment, s->suite.run, c->profile, error);
+    pf_status status = s->experiment.suite
+                           ? PF_OK
+                           : pf_experiment_outline(&s->experiment, s->suite.run, c->profile, error);
+    status = status ? status : pf_experiment_complete(&s->experiment, error);
     if (status == PF_OK) {
         status = pf_store_open(&s->store, c->db, mode, error);
     }
@@ -550,34 +553,27 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
 }
 
 // Models of a suite that predicts with learned ones: loaded, or trained where they are missing.
-static pf_status learn(const bench_call *c, pf_experiment *e, const pf_filter *filter, bool train,
-                       const pf_effort *effort, pf_error *error)
+static pf_status learn(const bench_call *c, pf_experiment *e, bool train, const pf_effort *effort,
+                       pf_error *error)
 {
-    return pf_experiment_learn(e, c->models ? c->models : "models", filter, train, effort, error);
+    return pf_experiment_learn(e, c->models ? c->models : "models", train, effort, error);
 }
 
 // Environments that were asked for and whose backend is not here; how many.
-static int report_missing(const pf_experiment *e, const pf_filter *filter)
+static int report_missing(const pf_experiment *e)
 {
     int n = 0;
-    pf_filter part = {filter->n, filter->clause, e};
-    size_t block = e->n_units / (size_t)e->suite->environments.n;
     for (int i = 0; i < e->suite->environments.n; i++) {
-        const char *why = pf_experiment_missing(e, e->suite->environments.text[i]);
-        bool wanted = false;
-        for (size_t u = 0; why && u < block && !wanted; u++) {
-            wanted = pf_filter_wants(&part, &e->units[(size_t)i * block + u]);
-        }
-        if (wanted) {
+        if (pf_experiment_wants_missing(e, i)) {
             n++;
-            fprintf(stderr, "left out: %s (%zu trials)\n", why, block);
+            fprintf(stderr, "left out: %s (%zu trials)\n", pf_experiment_missing(e, i),
+                    e->n_units / (size_t)e->suite->environments.n);
         }
     }
     return n;
 }
 
-static int run_one(const bench_call *c, session *s, const pf_filter *filter, int threads,
-                   bool retry)
+static int run_one(const bench_call *c, session *s, int threads, bool retry)
 {
     pf_error error = {PF_OK, ""};
     pf_run_report report = {0};
@@ -586,20 +582,19 @@ static int run_one(const bench_call *c, session *s, const pf_filter *filter, int
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    pf_filter part = {filter->n, filter->clause, &s->experiment};
-    status = pf_experiment_runnable(&s->experiment, &part, &error);
+    status = pf_experiment_runnable(&s->experiment, &error);
     if (status != PF_OK) {
         close_session(s);
         return cli_fail(c->command, status, &error);
     }
     double start = pf_seconds();
-    int missing = report_missing(&s->experiment, filter);
+    int missing = report_missing(&s->experiment);
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s->experiment, filter, true, &effort, &error);
+    status = learn(c, &s->experiment, true, &effort, &error);
     status = status ? status : pf_experiment_bind(&s->experiment, s->store, &error);
     status = status || !retry ? status : pf_store_retry(s->store, s->experiment.hash, &error);
-    status = status ? status
-                    : pf_experiment_run(&s->experiment, s->store, filter, &effort, &report, &error);
+    status =
+        status ? status : pf_experiment_run(&s->experiment, s->store, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -617,20 +612,19 @@ static int run_one(const bench_call *c, session *s, const pf_filter *filter, int
     return exit_status;
 }
 
-// Whether every suite can be read, before any work; they stay open.
-static int open_suites(const bench_call *c, const cli_list *names, const pf_filter *filter,
+// Whether every suite can be read and has what is asked for, before any work; they stay open.
+static int open_suites(const bench_call *c, const cli_list *names, const cli_list *only,
                        session *sessions)
 {
     for (int i = 0; i < names->n; i++) {
-        pf_experiment outline = {0};
+        session *s = &sessions[i];
         pf_error error = {PF_OK, ""};
-        pf_status status = bench_suite_open(c, names->item[i], &sessions[i].suite, &error);
+        pf_status status = bench_suite_open(c, names->item[i], &s->suite, &error);
         if (status == PF_OK) {
-            status = pf_experiment_outline(&outline, sessions[i].suite.run, c->profile, &error);
-            pf_filter part = {filter->n, filter->clause, &outline};
-            status = status ? status : pf_filter_check(&part, &error);
-            pf_experiment_free(&outline);
+            status = pf_experiment_outline(&s->experiment, s->suite.run, c->profile, &error);
         }
+        status =
+            status ? status : pf_experiment_select(&s->experiment, only->n, only->item, &error);
         if (status == PF_ERR_ARGUMENT) {
             return cli_usage(c->command, "%s", error.text);
         }
@@ -642,17 +636,17 @@ static int open_suites(const bench_call *c, const cli_list *names, const pf_filt
 }
 
 // The suites one after the other; failed trials of one do not keep the next from running.
-static int run_suites(const bench_call *c, const cli_list *names, const pf_filter *filter,
-                      int threads, bool retry)
+static int run_suites(const bench_call *c, const cli_list *names, const cli_list *only, int threads,
+                      bool retry)
 {
     session *sessions = calloc((size_t)names->n, sizeof *sessions);
     if (!sessions) {
         return cli_fail(c->command, PF_ERR_MEMORY, &(pf_error){PF_ERR_MEMORY, "out of memory"});
     }
-    int status = open_suites(c, names, filter, sessions);
+    int status = open_suites(c, names, only, sessions);
     for (int i = 0; i < names->n; i++) {
         if (status <= EXIT_NO) {
-            int one = run_one(c, &sessions[i], filter, threads, retry);
+            int one = run_one(c, &sessions[i], threads, retry);
             status = one > status ? one : status;
         }
         close_session(&sessions[i]);
@@ -690,8 +684,7 @@ static int bench_cmd_run(int argc, char **argv)
     if (!bench_resolve(&call, &status)) {
         return status;
     }
-    pf_filter filter = {only.n, only.item, NULL};
-    return run_suites(&call, &names, &filter, (int)threads, retry);
+    return run_suites(&call, &names, &only, (int)threads, retry);
 }
 
 // --- bench status
@@ -813,7 +806,7 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
         return cli_fail(c->command, status, &error);
     }
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s->experiment, NULL, false, &effort, &error);
+    status = learn(c, &s->experiment, false, &effort, &error);
     status = status ? status : pf_experiment_bound(&s->experiment, s->store, &error);
     status = status
                  ? status
