@@ -6,6 +6,7 @@
 
 #include "host/parallel.h"
 #include "host/text.h"
+#include "plant/plant_impl.h"
 #include "kits.h"
 #include "studies.h"
 
@@ -111,7 +112,7 @@ static pf_status worker_plant(worker *w, int environment, pf_plant **plant, pf_e
     if (!w->plants[environment]) {
         clear_responses(w);
         for (int i = 0; i < names->n; i++) {
-            if (pf_plant_is_process(names->text[i])) {
+            if (pf__plant_is_process(names->text[i])) {
                 pf_plant_destroy(w->plants[i]);
                 w->plants[i] = NULL;
             }
