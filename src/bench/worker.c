@@ -8,6 +8,7 @@
 #include "host/text.h"
 #include "plant/plant_impl.h"
 #include "kits.h"
+#include "plant/plant_impl.h"
 #include "studies.h"
 
 #include <math.h>
