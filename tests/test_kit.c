@@ -581,9 +581,57 @@ static void test_too_many_targets(void)
     free(one);
 }
 
+static void test_view(void)
+{
+    PF_CASE("kit: the view takes exactly its size, and its functions tell what the file holds");
+    size_t n = 0;
+    const void *image = attitude_kit_bytes(&n);
+    const pf_kit *whole = attitude_kit();
+    uint8_t *memory = malloc(pf_kit_size()); // exactly: a sanitizer watches the end
+    pf_kit *k = NULL;
+    pf_error error;
+    CHECK(pf_kit_size() <= PF_KIT_BYTES);
+    CHECK(pf_kit_load(&k, image, n, memory, pf_kit_size() - 1, &error) == PF_ERR_MEMORY && !k);
+    CHECK(pf_kit_load(&k, image, n, memory + 1, pf_kit_size(), &error) == PF_ERR_ARGUMENT && !k);
+    CHECK(pf_kit_load(&k, image, n, NULL, pf_kit_size(), &error) == PF_ERR_ARGUMENT && !k);
+    CHECK(pf_kit_load(&k, image, n - 1, memory, pf_kit_size(), &error) != PF_OK && !k);
+    if (!CHECK(pf_kit_load(&k, image, n, memory, pf_kit_size(), &error) == PF_OK)) {
+        free(memory);
+        return;
+    }
+    pf_kit_info info = pf_kit_get_info(k);
+    CHECK(info.n_mech == whole->n_mech && info.n_chan == whole->n_chan);
+    CHECK(info.n_probes == whole->n_probes && info.n_tasks == whole->n_tasks);
+    CHECK(info.rules.field == (whole->field != 0) && info.rules.budget2 == whole->budget2);
+    CHECK(memcmp(info.sha256, whole->sha256, 32) == 0 && !info.recorded);
+    for (int q = 0; q < info.n_probes; q++) {
+        const int32_t *targets = NULL;
+        int rows = pf_kit_probe_rows(k, q), m = pf_kit_probe_targets(k, q, &targets);
+        size_t row = (size_t)whole->probe_row[q] * (size_t)info.n_mech;
+        CHECK(rows <= info.most_rows && m <= info.most_targets);
+        CHECK(memcmp(pf_kit_probe_command(k, q), whole->command + row,
+                     sizeof(double) * (size_t)rows * (size_t)info.n_mech) == 0);
+        CHECK(pf_kit_probe_charge(k, q) == whole->charge[q]);
+        CHECK(targets[m - 1] == whole->target_mech[whole->probe_target[q + 1] - 1]);
+        CHECK(pf_kit_probe_sigma(k, q)[m - 1] == whole->sigma[whole->probe_target[q + 1] - 1]);
+    }
+    for (int t = 0; t < info.n_tasks; t++) {
+        const int32_t *uses = NULL;
+        CHECK(pf_kit_task_mechanisms(k, t, &uses) > 0 &&
+              uses[0] == whole->use_mech[whole->task_use[t]]);
+        CHECK(pf_kit_task_command(k, t)[0] ==
+              whole->task_command[(size_t)whole->task_row[t] * (size_t)info.n_mech]);
+        CHECK(pf_kit_task_reveal(k, t) == whole->task_reveal[t]);
+        CHECK(pf_kit_task_importance(k, t) == whole->task_importance[t]);
+    }
+    CHECK(pf_kit_threshold(k, 0) == whole->threshold[0]);
+    free(memory);
+}
+
 void test_kit(void)
 {
     test_whole();
+    test_view();
     test_damage();
     check_kit_sections();
     test_dims();
