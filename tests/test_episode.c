@@ -29,7 +29,7 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
                          .methods = method,
                          .fingerprint = ""};
     status = status ? status : pf_kits_calibrate(kits, &r, &error);
-    status = status ? status : pf_responses_init(responses, *plant, &kits->kit[0], NULL, &error);
+    status = status ? status : pf_responses_init(responses, *plant, kits->kit[0], NULL, &error);
     if (!CHECK(status == PF_OK)) {
         printf("%s: %s\n", name, error.text);
     }
@@ -83,7 +83,7 @@ static void check_episodes(const char *name)
     if (!open_kits(name, &plant, &kits, &responses)) {
         return;
     }
-    const pf_kit *k = &kits.kit[0];
+    const pf_kit *k = kits.kit[0];
     const pf_plant_info *info = pf_plant_get_info(plant);
     for (int t = 0; t < 2; t++) {
         const pf_policy *p = pf_policy_of_task(&responses, t);
@@ -181,7 +181,7 @@ static void check_coordinate(void)
     for (int i = 0; i < 4; i++) {
         enum { EPISODES = 200 };
         double ideal = (1 - gains[i]) / .65, sd = .25 / 3.68; // x/|h|
-        CHECK(pf_coordinate_run(&responses, &kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
+        CHECK(pf_coordinate_run(&responses, kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
               PF_OK);
         for (int arm = 0; arm < 3; arm++) {
             const double *v = results[arm].value;

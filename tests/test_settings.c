@@ -161,7 +161,7 @@ static void test_kits(void)
     good = kit_of(&r, &other) && good;
     CHECK(strcmp(keys[0], keys[1]) != 0);
     if (good) {
-        const pf_kit *a = &own.kit[PF_STATISTIC_MATCHED], *b = &other.kit[PF_STATISTIC_MATCHED];
+        const pf_kit *a = own.kit[PF_STATISTIC_MATCHED], *b = other.kit[PF_STATISTIC_MATCHED];
         for (int i = 0; i < a->n_rows * a->n_mech; i++) {
             CHECK_NEAR(b->command[i], .5 * a->command[i], 1e-15);
         }
@@ -266,7 +266,7 @@ static void test_group_kits(void)
     pf_trial_kits kits, none;
     pf_kits_key(&r, keys[0]);
     if (kit_of(&r, &kits)) {
-        const pf_kit *paper = &kits.kit[0], *norm = &kits.kit[1], *group = &kits.kit[2];
+        const pf_kit *paper = kits.kit[0], *norm = kits.kit[1], *group = kits.kit[2];
         CHECK(paper->n_probes == 3 && norm->n_probes == 3 && group->n_probes == 2);
         CHECK(group->n_targets == 3 && group->faults == PF_FAULTS_MANY && group->n_whiten > 0);
         CHECK(paper->faults == PF_FAULTS_ONE && paper->n_whiten == 0);

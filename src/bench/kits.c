@@ -4,7 +4,6 @@
 #include "design/search.h"
 #include "model/rollout.h"
 #include "plant/plant_impl.h"
-#include "core/kit_layout.h"
 #include "core/score.h"
 #include "core/sha256.h"
 
@@ -31,7 +30,7 @@ size_t pf_kits_session_size(const pf_trial_kits *kits)
 {
     size_t most = 0;
     for (int i = 0; i < PF_KITS_MAX; i++) {
-        size_t bytes = kits->bytes[i] ? pf_session_size(&kits->kit[i]) : 0;
+        size_t bytes = kits->bytes[i] ? pf_session_size(kits->kit[i]) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -40,7 +39,7 @@ size_t pf_kits_session_size(const pf_trial_kits *kits)
 const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group)
 {
     int family = group ? PF_FAMILY_GROUP : kits->bytes[0] ? 0 : 1;
-    return kits->bytes[family] ? &kits->kit[family] : NULL;
+    return kits->bytes[family] ? kits->kit[family] : NULL;
 }
 
 static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
@@ -585,9 +584,15 @@ pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_er
 pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
 {
     for (int s = 0; s < PF_KITS_MAX; s++) {
-        pf_status status =
-            kits->bytes[s] ? pf__kit_read(&kits->kit[s], kits->bytes[s], kits->n[s], error) : PF_OK;
+        if (!kits->bytes[s]) {
+            continue;
+        }
+        void *memory = malloc(pf_kit_size());
+        pf_status status = memory ? pf_kit_load(&kits->kit[s], kits->bytes[s], kits->n[s], memory,
+                                                pf_kit_size(), error)
+                                  : pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
         if (status != PF_OK) {
+            free(memory);
             return status;
         }
     }
@@ -598,6 +603,7 @@ void pf_kits_free(pf_trial_kits *kits)
 {
     for (int family = 0; family < PF_KITS_MAX; family++) {
         free(kits->bytes[family]);
+        free(kits->kit[family]);
     }
     memset(kits, 0, sizeof *kits);
 }

@@ -4,7 +4,6 @@
 #define PF_TRIAL_KITS_H
 
 #include "calibrate/plan.h"
-#include "core/kit_layout.h"
 #include "suite.h"
 #include "trial.h"
 
@@ -18,7 +17,7 @@ int pf_family_of(const char *method);
 typedef struct pf_trial_kits {
     void *bytes[PF_KITS_MAX]; // by family, or by method. NULL: no method needs it
     size_t n[PF_KITS_MAX];
-    pf_kit kit[PF_KITS_MAX];
+    pf_kit *kit[PF_KITS_MAX];
 } pf_trial_kits;
 
 // Which of them a method has.

@@ -3,7 +3,6 @@
 #include "responses.h"
 #include "model/rollout.h"
 #include "plant/plant_impl.h"
-#include "core/kit_layout.h"
 #include "core/rng.h"
 #include "core/score.h"
 #include "core/sha256.h"
@@ -78,7 +77,8 @@ void pf_predictions_keep(pf_predictions *m, const double *start, const pf_hypoth
 // What only a learned model needs.
 static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *error)
 {
-    const pf_kit *k = r->kit;
+    const pf_kit *kit = r->kit;
+    pf_kit_info k = r->info;
     r->model = model;
     r->n_members = pf_plant_get_info(r->plant)->deterministic ? 1 : PF_RESPONSES_DRAWS;
     if (!model) {
@@ -86,54 +86,56 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
     }
     r->n_members = pf_model_get_info(model)->n_members;
     size_t rows = 0;
-    for (int t = 0; t < k->n_tasks; t++) {
-        size_t own = (size_t)pf_kit_task_rows(k, t);
+    for (int t = 0; t < k.n_tasks; t++) {
+        size_t own = (size_t)pf_kit_task_rows(kit, t);
         rows = own > rows ? own : rows;
     }
     r->table = pf_arena_take(&r->arena,
-                             PF_RESPONSES_NODES * rows * (size_t)k->n_chan +
+                             PF_RESPONSES_NODES * rows * (size_t)k.n_chan +
                                  pf__model_scratch(model, PF_RESPONSES_NODES),
                              sizeof(double));
     r->table_gains =
-        pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k->n_mech, sizeof(double));
+        pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k.n_mech, sizeof(double));
     if (r->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a model");
     }
     return PF_OK;
 }
 
-pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
+pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit,
                             const pf_model *model, pf_error *error)
 {
+    pf_kit_info k = pf_kit_get_info(kit);
     memset(r, 0, sizeof *r);
     r->plant = plant;
-    r->kit = k;
-    size_t probes = (size_t)k->n_probes, tasks = (size_t)k->n_tasks, d = sizeof(double);
-    size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
+    r->kit = kit;
+    r->info = k;
+    size_t probes = (size_t)k.n_probes, tasks = (size_t)k.n_tasks, d = sizeof(double);
+    size_t window = (size_t)k.most_rows * (size_t)k.n_chan;
     r->evidence =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
     r->recovery =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes, sizeof *r->recovery);
-    size_t most = (size_t)pf__kit_most_targets(k), row = most * (size_t)k->n_grid;
+    size_t most = (size_t)k.most_targets, row = most * (size_t)k.n_grid;
     double *discrepancies = pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes * row, d);
     pf_match *matches =
         pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
     r->nte = pf_arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
     r->fallback = pf_arena_take(&r->arena, tasks, sizeof *r->fallback);
-    r->gains = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
-    r->truth = pf_arena_take(&r->arena, (size_t)k->n_mech, d);
+    r->gains = pf_arena_take(&r->arena, (size_t)k.n_mech, d);
+    r->truth = pf_arena_take(&r->arena, (size_t)k.n_mech, d);
     r->signatures = pf_arena_take(&r->arena, most * window, d);
     r->scratch = pf_arena_take(&r->arena, pf__match_scratch((int)most), d);
-    r->begin = pf_arena_take(&r->arena, (size_t)k->n_state + 1, d);
+    r->begin = pf_arena_take(&r->arena, (size_t)k.n_state + 1, d);
     pf_status status = take_model(r, model, error);
-    status = status ? status : pf_predictor_create(&r->predictor, k, plant, model, error);
-    status = status ? status : pf_flight_create(&r->flight, plant, k, error);
+    status = status ? status : pf_predictor_create(&r->predictor, kit, plant, model, error);
+    status = status ? status : pf_flight_create(&r->flight, plant, kit, error);
     r->response = pf_arena_take(&r->arena, window, d);
     r->nominal = pf_arena_take(&r->arena, window, d);
     r->predicted = pf_arena_take(&r->arena, window, d);
     r->residual = pf_arena_take(&r->arena, window, d);
     if (status == PF_OK && pf__plant_is_process(pf_plant_get_info(plant)->name)) {
-        status = pf_predictions_init(&r->predictions, &r->arena, k->n_state, window, error);
+        status = pf_predictions_init(&r->predictions, &r->arena, k.n_state, window, error);
     }
     if (status == PF_OK && r->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
@@ -154,7 +156,7 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *k,
 pf_status pf_responses_pool(pf_responses *r, pf_error *error)
 {
     r->pool =
-        pf_arena_take(&r->arena, PF_RESPONSES_POOL * ((size_t)r->kit->n_state + 1), sizeof(double));
+        pf_arena_take(&r->arena, PF_RESPONSES_POOL * ((size_t)r->info.n_state + 1), sizeof(double));
     r->pool_known = pf_arena_take(&r->arena, PF_RESPONSES_POOL, sizeof *r->pool_known);
     return r->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials")
                            : PF_OK;
@@ -171,14 +173,14 @@ void pf_responses_free(pf_responses *r)
 void pf_responses_start(pf_responses *r, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
                         const int *mechanisms, const double *gains)
 {
-    const pf_kit *k = r->kit;
-    for (int j = 0; j < k->n_mech; j++) {
+    pf_kit_info k = r->info;
+    for (int j = 0; j < k.n_mech; j++) {
         r->gains[j] = 1;
     }
     for (int i = 0; i < n; i++) {
         r->gains[mechanisms[i]] = gains[i];
     }
-    size_t truth = (size_t)k->n_mech * sizeof *r->truth;
+    size_t truth = (size_t)k.n_mech * sizeof *r->truth;
     if (r->has_trial && r->seed == seed && r->trial == trial && r->purpose == purpose &&
         memcmp(r->truth, r->gains, truth) == 0) {
         return; // the same trial in another setting
@@ -189,17 +191,17 @@ void pf_responses_start(pf_responses *r, uint64_t seed, uint64_t trial, pf_purpo
     r->trial = trial;
     r->purpose = purpose;
     r->started = false;
-    for (int i = 0; i < 2 * PF_RESPONSES_OPPORTUNITIES * k->n_probes; i++) {
+    for (int i = 0; i < 2 * PF_RESPONSES_OPPORTUNITIES * k.n_probes; i++) {
         r->evidence[i].known = false;
     }
-    for (int i = 0; i < 2 * PF_RESPONSES_RECOVERIES * k->n_probes; i++) {
+    for (int i = 0; i < 2 * PF_RESPONSES_RECOVERIES * k.n_probes; i++) {
         r->recovery[i].known = false;
     }
 }
 
 static const double *set_gains(pf_responses *r, int mechanism, double gain)
 {
-    for (int j = 0; j < r->kit->n_mech; j++) {
+    for (int j = 0; j < r->info.n_mech; j++) {
         r->gains[j] = 1;
     }
     r->gains[mechanism] = mechanism > 0 ? gain : 1;
@@ -229,7 +231,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
                          double *out, pf_error *error)
 {
     pf_responses *r = self;
-    size_t n = (size_t)pf_kit_probe_rows(r->kit, h->probe) * (size_t)r->kit->n_chan;
+    size_t n = (size_t)pf_kit_probe_rows(r->kit, h->probe) * (size_t)r->info.n_chan;
     const double *kept =
         r->predictions.known ? pf_predictions_find(&r->predictions, start, h) : NULL;
     if (kept) {
@@ -248,7 +250,7 @@ static pf__evidence evidence(pf_responses *r, int probe)
 {
     pf__evidence e = {.predictor = {r, predict},
                       .start = r->begin,
-                      .n_start = r->kit->n_state,
+                      .n_start = r->info.n_state,
                       .nominal = r->nominal,
                       .predicted = r->predicted,
                       .residual = r->residual,
@@ -262,10 +264,11 @@ static pf__evidence evidence(pf_responses *r, int probe)
 // sensors.
 static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error *error)
 {
-    const pf_kit *k = r->kit;
+    const pf_kit *kit = r->kit;
+    pf_kit_info k = r->info;
     const pf_plant_info *info = pf_plant_get_info(r->plant);
     int at = (int)(key % PF_RESPONSES_POOL);
-    double *start = r->pool + (size_t)at * ((size_t)k->n_state + 1);
+    double *start = r->pool + (size_t)at * ((size_t)k.n_state + 1);
     pf_status status = PF_OK;
     if (!r->pool_known[at]) {
         pf_roll reset = pf_roll_default();
@@ -274,12 +277,12 @@ static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error
         status = pf_plant_roll(r->plant, &reset, &(pf_trace){.start = start}, error);
         r->pool_known[at] = status == PF_OK;
     }
-    memcpy(r->begin, start, sizeof(double) * (size_t)k->n_state);
+    memcpy(r->begin, start, sizeof(double) * (size_t)k.n_state);
     if (status == PF_OK) {
         pf__evidence seen = evidence(r, probe);
         status = pf__evidence_predict(&seen, 0, 1, r->response, error);
     }
-    pf__observe_noise(info, key, pf_kit_probe_rows(k, probe), k->sensor_noise, k->return_scale,
+    pf__observe_noise(info, key, pf_kit_probe_rows(kit, probe), k.sensor_noise, k.return_scale,
                       r->response);
     return status;
 }
@@ -287,11 +290,11 @@ static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error
 pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool faulty,
                               const pf_stage1_answer **out, pf_error *error)
 {
-    const pf_kit *k = r->kit;
+    pf_kit_info k = r->info;
     if (opportunity >= PF_RESPONSES_OPPORTUNITIES) {
         return pf_fail(error, PF_ERR_INTERNAL, "more opportunities than a trial has room for");
     }
-    pf_stage1_answer *e = &r->evidence[(opportunity * k->n_probes + probe) * 2 + faulty];
+    pf_stage1_answer *e = &r->evidence[(opportunity * k.n_probes + probe) * 2 + faulty];
     *out = e;
     if (e->known) {
         return PF_OK;
@@ -324,11 +327,11 @@ pf_status pf_responses_recovery(pf_responses *r, int index, int probe, bool faul
 pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty,
                               const pf_stage2_answer **out, pf_error *error)
 {
-    const pf_kit *k = r->kit;
+    pf_kit_info k = r->info;
     if (index >= PF_RESPONSES_RECOVERIES) {
         return pf_fail(error, PF_ERR_INTERNAL, "more recovery probes than a trial has room for");
     }
-    pf_stage2_answer *e = &r->recovery[(index * k->n_probes + probe) * 2 + faulty];
+    pf_stage2_answer *e = &r->recovery[(index * k.n_probes + probe) * 2 + faulty];
     *out = e;
     if (e->known) {
         return PF_OK;
@@ -339,9 +342,9 @@ pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty
     if (status == PF_OK) {
         status = pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
     }
-    for (int i = 0; i < seen.n_targets * k->n_grid && status == PF_OK; i++) {
-        status = pf__evidence_distance(&seen, r->response, seen.targets[i / k->n_grid],
-                                       k->grid[i % k->n_grid], &e->d[i], error);
+    for (int i = 0; i < seen.n_targets * k.n_grid && status == PF_OK; i++) {
+        status = pf__evidence_distance(&seen, r->response, seen.targets[i / k.n_grid],
+                                       k.grid[i % k.n_grid], &e->d[i], error);
     }
     e->known = status == PF_OK;
     return status;
@@ -354,10 +357,10 @@ pf_status pf_responses_start_tasks(pf_responses *r, pf_error *error)
     if (r->started) {
         return PF_OK;
     }
-    for (int i = 0; i < r->kit->n_tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES; i++) {
+    for (int i = 0; i < r->info.n_tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES; i++) {
         r->nte[i] = NAN;
     }
-    for (int t = 0; t < r->kit->n_tasks; t++) {
+    for (int t = 0; t < r->info.n_tasks; t++) {
         r->fallback[t].ret = NAN;
     }
     r->rolls++;
@@ -377,14 +380,17 @@ pf_status pf_responses_fly(pf_responses *r, const pf_attempt *attempt, pf_flown 
 
 static pf_status node(pf_responses *r, int task, int member, int n, double *value, pf_error *error)
 {
-    const pf_kit *k = r->kit;
+    const pf_kit *kit = r->kit;
+    pf_kit_info k = r->info;
     double *nodes = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES];
-    int j = k->use_mech[k->task_use[task]];
+    const int32_t *uses = NULL;
+    pf_kit_task_mechanisms(kit, task, &uses);
+    int j = uses[0];
     pf_status status = PF_OK;
     if (isnan(nodes[n]) && r->model) {
         // a member at every node in one request
-        for (int i = 0; i < PF_RESPONSES_NODES * k->n_mech; i++) {
-            r->table_gains[i] = i % k->n_mech == j ? i / k->n_mech / 8.0 : 1;
+        for (int i = 0; i < PF_RESPONSES_NODES * k.n_mech; i++) {
+            r->table_gains[i] = i % k.n_mech == j ? i / k.n_mech / 8.0 : 1;
         }
         status = pf__flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES,
                                    r->table_gains, r->table, nodes, error);
@@ -470,30 +476,41 @@ static void add_text(pf_sha256 *sha, const char *text)
     pf__sha256_update(sha, text, strlen(text) + 1);
 }
 
+// Everything that decides what a response to a probe says.
+static void add_probe(pf_sha256 *sha, const pf_kit *kit, const pf__evidence *e)
+{
+    size_t d = sizeof(double), window = (size_t)e->rows * (size_t)e->n_chan;
+    const int32_t shape[] = {e->rows, e->n_targets, e->n_scale, e->whiten != NULL};
+    pf__sha256_update(sha, shape, sizeof shape);
+    pf__sha256_update(sha, e->targets, (size_t)e->n_targets * sizeof *e->targets);
+    pf__sha256_update(sha, pf_kit_probe_command(kit, e->probe),
+                      (size_t)e->rows * (size_t)pf_kit_get_info(kit).n_mech * d);
+    pf__sha256_update(sha, e->scale, (size_t)e->n_scale * (size_t)e->n_chan * d);
+    pf__sha256_update(sha, e->whiten, e->whiten ? window * (window + 1) / 2 * d : 0);
+}
+
 static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
                      const char *fingerprint)
 {
-    const pf_kit *k = r->kit;
-    const double numbers[] = {(double)seed,    (double)c->trials, k->g_cal,    k->sensor_noise,
-                              k->sensed_start, k->n_scale,        k->n_chan,   k->n_mech,
-                              k->n_probes,     k->n_rows,         k->n_targets};
+    const pf_kit *kit = r->kit;
+    pf_kit_info k = r->info;
+    const double numbers[] = {(double)seed,   (double)c->trials, k.g_cal,  k.sensor_noise,
+                              k.sensed_start, k.n_chan,          k.n_mech, k.n_probes};
     pf_sha256 sha;
     uint8_t digest[32];
     pf__sha256_init(&sha);
     add_text(&sha, PF_VERSION);
-    add_text(&sha, pf_kit_get_string(k, PF_KIT_PLANT));
+    add_text(&sha, pf_kit_get_string(kit, PF_KIT_PLANT));
     add_text(&sha, fingerprint);
     add_text(&sha, r->model ? pf_model_get_info(r->model)->sha256 : "");
     add_text(&sha, r->model ? pf__numeric_library() : "");
     pf__sha256_update(&sha, numbers, sizeof numbers);
-    size_t chan = (size_t)k->n_chan, d = sizeof(double);
-    pf__sha256_update(&sha, k->scale, (size_t)k->n_scale * chan * d);
-    pf__sha256_update(&sha, k->return_scale, chan * d);
-    pf__sha256_update(&sha, k->command, (size_t)k->n_rows * (size_t)k->n_mech * d);
-    pf__sha256_update(&sha, k->probe_row, ((size_t)k->n_probes + 1) * sizeof *k->probe_row);
-    pf__sha256_update(&sha, k->probe_target, ((size_t)k->n_probes + 1) * sizeof *k->probe_target);
-    pf__sha256_update(&sha, k->target_mech, (size_t)k->n_targets * sizeof *k->target_mech);
-    pf__sha256_update(&sha, k->whiten, (size_t)k->n_whiten * d);
+    pf__sha256_update(&sha, k.return_scale, (size_t)k.n_chan * sizeof(double));
+    for (int q = 0; q < k.n_probes; q++) {
+        pf__evidence e = {0};
+        pf__evidence_set(&e, kit, q);
+        add_probe(&sha, kit, &e);
+    }
     pf__sha256_final(&sha, digest);
     pf__sha256_text(digest, c->key);
 }
@@ -502,7 +519,7 @@ pf_status pf_nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t s
                           const char *fingerprint, pf_error *error)
 {
     *c = (pf_nominal_cache){
-        .trials = trials, .probes = r->kit->n_probes, .most = pf__kit_most_targets(r->kit)};
+        .trials = trials, .probes = r->info.n_probes, .most = r->info.most_targets};
     c->n = (size_t)trials * PF_NOMINAL_OPPORTUNITIES * (size_t)c->probes * answer_numbers(c);
     c->number = malloc(c->n * sizeof *c->number);
     if (!c->number) {

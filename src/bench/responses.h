@@ -74,6 +74,7 @@ typedef struct pf_recovery_response {
 typedef struct pf_responses {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales
+    pf_kit_info info;      // of the kit
     const pf_model *model; // Nullable: a twin predicts
     int n_members;
     bool has_trial; // a trial was started: that of seed, trial, purpose and truth

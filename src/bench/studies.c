@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "studies.h"
 #include "plant/plant_impl.h"
-#include "core/kit_layout.h"
 #include "core/belief.h"
 #include "core/score.h"
 
@@ -389,7 +388,9 @@ typedef struct spread {
 static pf_status measure(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
                          int probe, int episodes, spread *out, pf_error *error)
 {
-    int target = kit->probe_target[probe], mechanism = kit->target_mech[target];
+    const int32_t *targets = NULL;
+    pf_kit_probe_targets(kit, probe, &targets);
+    int mechanism = targets[0];
     double sum = 0, square = 0;
     for (int i = 0; i < episodes; i++) {
         const pf_stage1_answer *e = NULL;
@@ -399,8 +400,7 @@ static pf_status measure(pf_responses *responses, const pf_kit *kit, uint64_t se
         if (status != PF_OK) {
             return status;
         }
-        double z = pf__coordinate(e->match[0].coefficient, kit->centre_nominal[target],
-                                  kit->centre_changed[target]);
+        double z = pf__evidence_coordinate(kit, probe, 0, &e->match[0]);
         sum += z;
         square += z * z;
     }
@@ -422,13 +422,14 @@ pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t
                             int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
                             pf_error *error)
 {
-    double mean = 0, variance = 0, ideal = pf__severity_line(gain, kit->g_cal);
+    pf_kit_info k = pf_kit_get_info(kit);
+    double mean = 0, variance = 0, ideal = pf__severity_line(gain, k.g_cal);
     for (int arm = 0; arm < PF_COORDINATE_ARMS; arm++) {
         for (int i = 0; i < PF_METRIC_COUNT; i++) {
             results[arm].value[i] = NAN;
         }
     }
-    for (int q = 0; q < kit->n_probes; q++) {
+    for (int q = 0; q < k.n_probes; q++) {
         spread s;
         pf_status status = measure(responses, kit, seed, gain, q, episodes, &s, error);
         if (status != PF_OK) {
@@ -437,8 +438,8 @@ pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t
         if (q + 1 < PF_COORDINATE_ARMS) {
             put_spread(&results[q + 1], s.mean, s.sd, ideal);
         }
-        mean += s.mean / kit->n_probes;
-        variance += s.sd * s.sd / kit->n_probes;
+        mean += s.mean / k.n_probes;
+        variance += s.sd * s.sd / k.n_probes;
     }
     put_spread(&results[0], mean, sqrt(variance), ideal);
     return PF_OK;

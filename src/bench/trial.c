@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trial.h"
 #include "plant/plant_impl.h"
-#include "core/kit_layout.h"
 #include "core/certificate.h"
 #include "core/rng.h"
 #include "core/score.h"
@@ -192,7 +191,7 @@ static pf_status loop_returns(void *self, int member, int use, int n, const doub
     pf_responses *r = l->responses;
     double all[PF_MECH_MAX];
     pf_status status = PF_OK;
-    for (int j = 0; j < r->kit->n_mech; j++) {
+    for (int j = 0; j < r->info.n_mech; j++) {
         all[j] = 1;
     }
     for (int g = 0; g < n && status == PF_OK; g++) {
@@ -430,22 +429,23 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
 
 static pf_status deploy_all(deployment *d, pf_error *error)
 {
-    const pf_kit *k = d->responses->kit;
+    const pf_kit *kit = d->responses->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     double selective = 0, changed_return = 1;
     int abstained = 0;
     pf_status status = pf_responses_start_tasks(d->responses, error);
     d->value[PF_METRIC_contracts] = d->value[PF_METRIC_safe_ready] = 0;
-    for (int t = 0; t < k->n_tasks && status == PF_OK; t++) {
+    for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         double ret = 0;
         bool go = false;
         status = decide_task(d, t, &ret, &go, error);
         abstained += !go;
-        selective += k->task_reveal[t] * ret;
+        selective += pf_kit_task_reveal(kit, t) * ret;
         if (pf_schedule_fault(d->schedule, t + 1) >= 0) {
             changed_return = ret;
         }
     }
-    d->value[PF_METRIC_abstention] = (double)abstained / k->n_tasks;
+    d->value[PF_METRIC_abstention] = (double)abstained / k.n_tasks;
     d->value[PF_METRIC_selective_return] = selective;
     d->value[PF_METRIC_changed_task_return] = changed_return;
     d->value[PF_METRIC_future_task_regret] = 1 - changed_return;
@@ -559,12 +559,13 @@ static pf_status diagnose(play *p, pf_error *error)
 // methods; with several faults predictions depend on the belief and are the session's own.
 static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool faulty, pf_error *error)
 {
-    const pf_kit *k = p->responses->kit;
-    if (k->faults == PF_FAULTS_MANY) {
+    const pf_kit *kit = p->responses->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    if (k.faults == PF_FAULTS_MANY) {
         pf_recovery_response r;
         pf_status status =
             pf_responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
-        pf_tell tell = {ask->probe, r.response, ask->rows, k->n_chan, r.start, k->n_state};
+        pf_tell tell = {ask->probe, r.response, ask->rows, k.n_chan, r.start, k.n_state};
         return status ? status : pf_session_tell(p->session, &tell, &r.predictor, error);
     }
     const pf_stage2_answer *e = NULL;
@@ -619,13 +620,14 @@ static pf_status open_returns(void *self, int member, int use, int n, const doub
 static pf_status predict_task(play *p, const pf_joint *joint, int task, double correction,
                               pf_prediction *out, pf_error *error)
 {
-    const pf_kit *k = p->responses->kit;
+    const pf_kit *kit = p->responses->kit;
     if (pf_policy_of_task(p->responses, task)) {
         return pf_policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
     }
-    const int32_t *use = &k->use_mech[k->task_use[task]];
+    const int32_t *use = NULL;
+    pf_kit_task_mechanisms(kit, task, &use);
     double probability[MOST_GRID + 2], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 2)];
-    open_task open = {p->responses, task, pf_kit_delivered_share(k, task, *use, correction, 1)};
+    open_task open = {p->responses, task, pf_kit_delivered_share(kit, task, *use, correction, 1)};
     pf_task_model model = {&open, p->responses->n_members, 1, use, open_returns};
     return pf__predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
 }
@@ -647,15 +649,18 @@ static void count_deployed(play *p, bool changed, bool violated, bool false_read
 static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double correction,
                      double *ret, pf_error *error)
 {
-    const pf_kit *k = p->responses->kit;
+    const pf_kit *kit = p->responses->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     const pf_policy *policy = pf_policy_of_task(p->responses, task);
     double corrections[PF_MECH_MAX];
     pf_flown flown;
     if (policy) {
         all_corrections(joint, corrections);
     } else {
-        for (int j = 0; j < k->n_mech; j++) {
-            corrections[j] = j == k->use_mech[k->task_use[task]] ? correction : 1;
+        const int32_t *uses = NULL;
+        pf_kit_task_mechanisms(kit, task, &uses);
+        for (int j = 0; j < k.n_mech; j++) {
+            corrections[j] = j == uses[0] ? correction : 1;
         }
     }
     pf_status status =
@@ -674,11 +679,14 @@ static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double c
 // Decides every task and flies what is deployed: the corrected policy, or the fallback.
 static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
-    const pf_kit *k = p->responses->kit;
+    const pf_kit *kit = p->responses->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
     double selective = 0, changed_return = 0, clipped = 0;
     int abstained = 0, n_changed = 0;
-    for (int t = 0; t < k->n_tasks; t++) {
-        int j = k->use_mech[k->task_use[t]];
+    for (int t = 0; t < k.n_tasks; t++) {
+        const int32_t *uses = NULL;
+        pf_kit_task_mechanisms(kit, t, &uses);
+        int j = uses[0];
         bool changed = pf_schedule_fault(p->schedule, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
         double correction = pf__correction(&moments), ret = 0;
@@ -697,16 +705,16 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
             count_deployed(p, changed, ret < prediction.lower, ret < p->setup->j_min);
         }
         abstained += !go;
-        selective += k->task_reveal[t] * ret;
+        selective += pf_kit_task_reveal(kit, t) * ret;
         if (changed) {
             changed_return += ret;
             n_changed++;
-            clipped += pf_kit_delivered_share(k, t, j, correction, 1) < correction - 1e-9;
+            clipped += pf_kit_delivered_share(kit, t, j, correction, 1) < correction - 1e-9;
         }
     }
     changed_return = n_changed > 0 ? changed_return / n_changed : 1;
     p->value[PF_METRIC_clipped] = n_changed > 0 ? clipped / n_changed : NAN;
-    p->value[PF_METRIC_abstention] = (double)abstained / k->n_tasks;
+    p->value[PF_METRIC_abstention] = (double)abstained / k.n_tasks;
     p->value[PF_METRIC_selective_return] = selective;
     p->value[PF_METRIC_changed_task_return] = changed_return;
     p->value[PF_METRIC_future_task_regret] = 1 - changed_return;
@@ -815,7 +823,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
 {
     play p = {responses, schedule, setup, NULL, result->value, 0};
     clear(schedule, result->value);
-    if (kit->n_grid > MOST_GRID) {
+    if (pf_kit_get_info(kit).n_grid > MOST_GRID) {
         return pf_fail(error, PF_ERR_ARGUMENT, "a grid of more than %d gains", MOST_GRID);
     }
     pf_rules rules = pf_kit_get_info(kit).rules;
@@ -852,10 +860,12 @@ uint64_t pf_field_seed(int seed, int trial)
     return (uint64_t)seed + (uint64_t)SEEDS * (uint64_t)trial;
 }
 
-static bool uses_changed(const pf_kit *k, int task, const pf_schedule *schedule)
+static bool uses_changed(const pf_kit *kit, int task, const pf_schedule *schedule)
 {
-    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-        if (pf_schedule_fault(schedule, k->use_mech[u]) >= 0) {
+    const int32_t *uses = NULL;
+    int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
+    for (int u = 0; u < n_uses; u++) {
+        if (pf_schedule_fault(schedule, uses[u]) >= 0) {
             return true;
         }
     }
@@ -863,20 +873,21 @@ static bool uses_changed(const pf_kit *k, int task, const pf_schedule *schedule)
 }
 
 // Flies every task as it was certified, or uncorrected where it is no-go.
-static pf_status fly_certified(play *p, const pf_kit *k, pf_flight *flight,
+static pf_status fly_certified(play *p, const pf_kit *kit, pf_flight *flight,
                                const pf_attempt *machine, pf_error *error)
 {
+    pf_kit_info k = pf_kit_get_info(kit);
     double corrections[PF_MECH_MAX], *value = p->value, selective = 0, changed_return = 0,
                                      bounds = 0;
     int n_go = 0, n_blocked = 0, n_changed = 0;
-    for (int j = 0; j < k->n_mech; j++) {
+    for (int j = 0; j < k.n_mech; j++) {
         corrections[j] = pf_session_mechanism(p->session, j)->correction;
     }
-    value[PF_METRIC_contracts] = k->n_tasks;
+    value[PF_METRIC_contracts] = k.n_tasks;
     value[PF_METRIC_safe_ready] = 0;
-    for (int t = 0; t < k->n_tasks; t++) {
+    for (int t = 0; t < k.n_tasks; t++) {
         const pf_task_readiness *certified = pf_session_task(p->session, t);
-        bool go = certified->decision == PF_GO, changed = uses_changed(k, t, p->schedule);
+        bool go = certified->decision == PF_GO, changed = uses_changed(kit, t, p->schedule);
         pf_attempt attempt = *machine;
         pf_flown flown;
         attempt.task = t;
@@ -886,20 +897,20 @@ static pf_status fly_certified(play *p, const pf_kit *k, pf_flight *flight,
             return status;
         }
         if (go) {
-            count_deployed(p, changed, flown.ret < certified->lower, flown.ret < k->j_min);
-            value[PF_METRIC_safe_ready] += flown.ret >= k->j_min;
+            count_deployed(p, changed, flown.ret < certified->lower, flown.ret < k.j_min);
+            value[PF_METRIC_safe_ready] += flown.ret >= k.j_min;
         }
         bounds += certified->lower;
         n_go += go;
         n_blocked += !go && certified->why != PF_WHY_BOUND;
-        selective += k->task_reveal[t] * flown.ret;
+        selective += pf_kit_task_reveal(kit, t) * flown.ret;
         changed_return += changed ? flown.ret : 0;
         n_changed += changed;
     }
-    value[PF_METRIC_go] = (double)n_go / k->n_tasks;
-    value[PF_METRIC_all_go] = n_go == k->n_tasks;
-    value[PF_METRIC_bound] = bounds / k->n_tasks;
-    value[PF_METRIC_blocked] = (double)n_blocked / k->n_tasks;
+    value[PF_METRIC_go] = (double)n_go / k.n_tasks;
+    value[PF_METRIC_all_go] = n_go == k.n_tasks;
+    value[PF_METRIC_bound] = bounds / k.n_tasks;
+    value[PF_METRIC_blocked] = (double)n_blocked / k.n_tasks;
     value[PF_METRIC_abstention] = 1 - value[PF_METRIC_go];
     value[PF_METRIC_selective_return] = selective;
     value[PF_METRIC_changed_task_return] = n_changed > 0 ? changed_return / n_changed : 1;
@@ -917,15 +928,16 @@ static void forget_rounds(double *value)
     }
 }
 
-pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *k, const char *method,
+pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *kit, const char *method,
                          const pf_schedule *schedule, const pf_trial_setup *setup,
                          pf_trial_result *result, pf_error *error)
 {
+    pf_kit_info k = pf_kit_get_info(kit);
     double gains[PF_MECH_MAX];
     const char *environment = pf_plant_environment(pf_plant_get_info(t->plant));
     pf_check *check = NULL;
     pf_flight *flight = NULL;
-    for (int j = 0; j < k->n_mech; j++) {
+    for (int j = 0; j < k.n_mech; j++) {
         int fault = pf_schedule_fault(schedule, j);
         gains[j] = fault >= 0 ? schedule->gain[fault] : 1;
     }
@@ -935,9 +947,9 @@ pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *k, const char *m
                           .gains = gains};
     pf_key reset = pf_key_stream(t->seed, environment, 0, PF_PURPOSE_TASK, 0);
     clear(schedule, result->value);
-    pf_status status = pf_check_create(&check, k, &config, error);
+    pf_status status = pf_check_create(&check, kit, &config, error);
     status = status ? status : pf_check_run(check, NULL, error);
-    status = status ? status : pf_flight_create(&flight, t->plant, k, error);
+    status = status ? status : pf_flight_create(&flight, t->plant, kit, error);
     status = status ? status : pf_flight_start(flight, reset, error);
     if (status == PF_OK) {
         play p = {.schedule = schedule,
@@ -945,7 +957,7 @@ pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *k, const char *m
                   .session = pf_check_session(check),
                   .value = result->value};
         p.alarm_round = pf_session_get_state(p.session).alarm ? schedule->tau : 0;
-        status = fly_certified(&p, k, flight, &machine, error);
+        status = fly_certified(&p, kit, flight, &machine, error);
         pf_joint joint = pf_session_joint(p.session);
         score_posterior(&p, &joint);
         add_cost(&p);

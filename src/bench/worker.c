@@ -368,7 +368,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     pf_trial_setup setup = pf_experiment_setup(w->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
     if (w->experiment->coordinate) {
-        return pf_coordinate_run(&w->responses[0], &kits->kits.kit[0], seed, cell->gain,
+        return pf_coordinate_run(&w->responses[0], kits->kits.kit[0], seed, cell->gain,
                                  w->experiment->responses, w->results, error);
     }
     bool drawn = cell->n_faults > 0;
@@ -388,7 +388,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
-        const pf_kit *kit = &kits->kits.kit[pf_kits_place(suite, i)];
+        const pf_kit *kit = kits->kits.kit[pf_kits_place(suite, i)];
         pf_responses *responses = &w->responses[pf_family_of(method) == PF_FAMILY_GROUP];
         pf_field_trial field = {plant, model_of(w->experiment, kits->environment),
                                 pf_field_seed(unit->seed, unit->trial)};

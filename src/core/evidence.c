@@ -231,6 +231,12 @@ pf_status pf__evidence_read(pf__evidence *e, const double *response, pf_match *o
     return PF_OK;
 }
 
+double pf__evidence_coordinate(const pf_kit *k, int probe, int target, const pf_match *match)
+{
+    int at = k->probe_target[probe] + target;
+    return pf__coordinate(match->coefficient, k->centre_nominal[at], k->centre_changed[at]);
+}
+
 // --- stage 2
 
 pf_status pf__evidence_distance(pf__evidence *e, const double *response, int mechanism, double gain,

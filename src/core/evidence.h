@@ -57,6 +57,9 @@ void pf__evidence_match(pf__evidence *e, pf_match *out);
 pf_status pf__evidence_read(pf__evidence *e, const double *response, pf_match *out,
                             pf_error *error);
 
+// The amplitude of a loss in a match (Eq. matched_coordinate): 0 healthy, 1 at g_cal.
+double pf__evidence_coordinate(const pf_kit *kit, int probe, int target, const pf_match *match);
+
 // Stage 2: mean square of the scaled difference between a response and the prediction for a
 // mechanism at a gain, which stays in `predicted` (Eq. appendix_recovery_discrepancy).
 pf_status pf__evidence_distance(pf__evidence *e, const double *response, int mechanism, double gain,

@@ -371,14 +371,12 @@ void pf__session_update_odds(pf_session *s, int probe, int n_targets)
 // little that no signature explains, and an amplitude between healthy and dead, each with a wide
 // margin. A frozen or wild sensor fails here instead of counting as healthy. Kits of the paper's
 // suites set no limits.
-static bool plausible(const pf_session *s, int probe, int target, const pf_match *match)
+static bool plausible(const pf_session *s, int probe, int target, const pf_match *match, double z)
 {
     const pf_kit *k = s->kit;
     if (k->statistic == PF_STATISTIC_NORM || !s->rules.field) {
         return true;
     }
-    double z =
-        pf__coordinate(match->coefficient, k->centre_nominal[target], k->centre_changed[target]);
     double slack = PF_AMPLITUDE_SLACK + PF_AMPLITUDE_SIGMAS * k->sigma[target],
            dead = pf__severity_line(0, k->g_cal);
     return match->size >= PF_SIGNATURE_SHARE * k->signature[target] &&
@@ -408,14 +406,14 @@ static pf_status read_matches(pf_session *s, int probe, const int32_t *targets, 
         }
         pf_channel_row row = pf__kit_channel(k, at);
         out->score = match->score;
-        out->plausible = plausible(s, probe, at, match);
+        double z = pf__evidence_coordinate(k, probe, t, match);
+        out->plausible = plausible(s, probe, at, match, z);
         if (!out->plausible) {
             out->usable = false;
             continue;
         }
         out->category = pf__channel_category(&row, match->score);
-        out->coordinate =
-            pf__coordinate(match->coefficient, k->centre_nominal[at], k->centre_changed[at]);
+        out->coordinate = z;
         out->gate = pf__gate_open(&row, out->category) || !s->method->gate;
         out->gate = out->gate && isfinite(out->coordinate);
         out->ratio = pf__channel_ratio(&row, out->category);
