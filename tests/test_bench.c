@@ -265,8 +265,7 @@ static void check_full_disk(bench_run *b)
         long long pages = ask("full.db", NULL, "PRAGMA page_count");
         pages += 1 + (all - pages) * step / 12;
         CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
-        CHECK(pf_experiment_run(&b->experiment, store, &effort, &report, &error) ==
-              PF_ERR_FILE);
+        CHECK(pf_experiment_run(&b->experiment, store, &effort, &report, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "full");
         CHECK_CONTAINS(error.text, "full.db");
         pf_store_close(store);

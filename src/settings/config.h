@@ -92,8 +92,8 @@ pf_status pf_config_read(pf_config *config, const char *file, const char *text, 
 // Frees what read allocated and zeroes *config.
 void pf_config_free(pf_config *config);
 
-// False where the program was built without libyaml; then read takes words and numbers of overrides,
-// and refuses any text with PF_ERR_UNSUPPORTED and a message that names the library.
+// False where the program was built without libyaml; then read takes words and numbers of
+// overrides, and refuses any text with PF_ERR_UNSUPPORTED and a message that names the library.
 bool pf_config_supported(void);
 
 #endif
