@@ -308,8 +308,8 @@ def _rolled(plant: Plant) -> Any:
 
 
 class Runner:
-    """Runs a plant and keeps the last trajectories of a deterministic one: a prediction from a start
-    is the same trajectory as the one that was observed there, and resets are dear."""
+    """Runs a plant and keeps the last trajectories of a deterministic one: a prediction from a
+    start is the same trajectory as the one that was observed there, and resets are dear."""
 
     KEPT = 256
 
