@@ -104,7 +104,11 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     const int32_t task_row[] = {0, 0, 0};
     pf_flown fallback[2];
     pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
+    const uint32_t names[PF_KIT_STRINGS] = {0}; // all empty
     pf_kit kit = {.n_tasks = 2,
+                  .n_names = PF_KIT_STRINGS,
+                  .name = names,
+                  .text = "",
                   .n_mech = 3,
                   .n_chan = pf_plant_get_info(plant)->n_chan,
                   .task_row = task_row,
