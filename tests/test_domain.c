@@ -101,6 +101,7 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     const double grid[] = {.4, .5}, reveal[] = {.5, .5};
     double mass[4] = {gain == .4, gain == .5, 0, 0};
     static double nte[2 * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES];
+    static const uint32_t names[64]; // all of them are empty
     const int32_t task_row[] = {0, 0, 0};
     pf_flown fallback[2];
     pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
@@ -111,6 +112,8 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
                   .text = "",
                   .n_mech = 3,
                   .n_chan = pf_plant_get_info(plant)->n_chan,
+                  .name = names,
+                  .text = "",
                   .task_row = task_row,
                   .task_reveal = reveal};
     double truth[] = {1, gain, 1};
@@ -123,6 +126,7 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         value[i] = 0;
     }
+    responses.info = pf_kit_get_info(&kit);
     CHECK(pf_flight_create(&responses.flight, plant, &kit, &error) == PF_OK);
     if (!CHECK(pf_domain_deploy(&responses, &joint, &schedule, &setup, value, &error) == PF_OK)) {
         printf("%s\n", error.text);
