@@ -527,7 +527,7 @@ static void count_look(play *p, int round)
 static pf_status diagnose(play *p, pf_error *error)
 {
     pf_session *s = p->session;
-    bool norm = pf_session_kit(s)->statistic == PF_STATISTIC_NORM;
+    bool norm = pf_kit_get_info(pf_session_kit(s)).statistic == PF_STATISTIC_NORM;
     for (int round = PF_SCHEDULE_PERIOD;
          round < p->schedule->reveal && pf_session_get_state(s).stage == 1;
          round += PF_SCHEDULE_PERIOD) {

@@ -1,9 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
-#include "belief.h"
-#include "joint.h"
-#include "kit_layout.h"
 #include "method.h"
 
 void pf__session_full_rows(pf_session *s, int probe, int target)

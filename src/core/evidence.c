@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "evidence.h"
-#include "kit_layout.h"
-#include "score.h"
 
 #include "constants.h"
 #include "joint.h"
+#include "kit_layout.h"
 
 #include <math.h>
 #include <string.h>

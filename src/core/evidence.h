@@ -3,9 +3,6 @@
 #ifndef PF_EVIDENCE_H
 #define PF_EVIDENCE_H
 
-#include "preflight/kit.h"
-#include "preflight/session.h"
-#include "kit_layout.h"
 #include "score.h"
 
 // From a response to what it says about the targets of its probe: residual and signatures

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "constants.h"
-
 #include "joint.h"
+
+#include "constants.h"
 #include "score.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "constants.h"
-#include "belief.h"
-#include "sha256.h"
 #include "kit_layout.h"
+
+#include "constants.h"
+#include "sha256.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "method.h"
-#include "belief.h"
 
 #include "constants.h"
 

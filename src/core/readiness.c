@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
 #include "certificate.h"
-#include "joint.h"
 
 #include <math.h>
 

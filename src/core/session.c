@@ -1,11 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "session_impl.h"
-#include "belief.h"
-#include "joint.h"
-#include "kit_layout.h"
 #include "rng.h"
-#include "score.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,10 +5,8 @@
 
 #include "constants.h"
 #include "evidence.h"
-
-#include "belief.h"
 #include "joint.h"
-#include "preflight/session.h"
+#include "kit_layout.h"
 
 struct pf_session {
     const pf_kit *kit;
