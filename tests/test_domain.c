@@ -105,11 +105,7 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     const int32_t task_row[] = {0, 0, 0};
     pf_flown fallback[2];
     pf_joint joint = {.m = 2, .n_grid = 2, .grid = grid, .mass = mass};
-    const uint32_t names[PF_KIT_STRINGS] = {0}; // all empty
     pf_kit kit = {.n_tasks = 2,
-                  .n_names = PF_KIT_STRINGS,
-                  .name = names,
-                  .text = "",
                   .n_mech = 3,
                   .n_chan = pf_plant_get_info(plant)->n_chan,
                   .name = names,
@@ -117,8 +113,12 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
                   .task_row = task_row,
                   .task_reveal = reveal};
     double truth[] = {1, gain, 1};
-    pf_responses responses = {
-        .plant = plant, .kit = &kit, .truth = truth, .nte = nte, .fallback = fallback};
+    pf_responses responses = {.plant = plant,
+                              .kit = &kit,
+                              .info = pf_kit_get_info(&kit),
+                              .truth = truth,
+                              .nte = nte,
+                              .fallback = fallback};
     pf_schedule schedule = {
         .n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
     pf_trial_setup setup = {.alpha = .1, .j_min = .85};

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "core/kit_layout.h"
 #include "test.h"
 #include "bench/experiment.h"
 #include "bench/kits.h"
