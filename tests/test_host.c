@@ -258,7 +258,7 @@ static pf_status compute(void *self, int worker, size_t item, pf_error *error)
         return pf_fail(error, PF_ERR_DEGENERATE, "item %z failed", item);
     }
     if (item == w->stops_at) {
-        w->stop = 1;
+        __atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
     }
     pf_rng rng;
     pf_rng_init(&rng, pf__key_derive(pf_key_root(3), item));

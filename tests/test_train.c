@@ -95,7 +95,7 @@ static void count(void *self, const pf_epoch *e)
     s->last_valid = e->valid;
     s->last_best = e->best;
     if ((s->after > 0 && s->run == s->after) || (s->after < 0 && e->finished)) {
-        s->stop = 1;
+        __atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
     }
 }
 

@@ -114,7 +114,8 @@ typedef struct pf_effort {
     void *self;
     // Called from one thread at a time. Nullable.
     void (*progress)(void *self, const char *what, size_t done, size_t total);
-    const volatile int *stop; // nonzero: stop soon with PF_ERR_INTERRUPTED. Nullable.
+    // Nonzero: stop soon with PF_ERR_INTERRUPTED. It is read as a relaxed atomic. Nullable.
+    const volatile int *stop;
 } pf_effort;
 
 #ifdef __cplusplus

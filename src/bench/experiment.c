@@ -5,6 +5,7 @@
 #include "model/rollout.h"
 #include "model/transitions.h"
 
+#include "host/parallel.h"
 #include "host/file.h"
 #include "host/text.h"
 #include "preflight/train.h"
@@ -877,7 +878,7 @@ static pf_status rest(const pf_effort *effort, pf_error *error)
 {
     struct timespec moment = {0, 200000000};
     nanosleep(&moment, NULL);
-    return effort && effort->stop && *effort->stop
+    return effort && pf_stopped(effort->stop)
                ? pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on")
                : PF_OK;
 }

@@ -421,7 +421,7 @@ typedef struct run {
 static bool stopped(run *r)
 {
     pthread_mutex_lock(&r->lock);
-    bool stop = r->broken || (r->effort && r->effort->stop && *r->effort->stop);
+    bool stop = r->broken || (r->effort && pf_stopped(r->effort->stop));
     pthread_mutex_unlock(&r->lock);
     return stop;
 }

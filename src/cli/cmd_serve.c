@@ -8,6 +8,8 @@
 #include "wire/reply.h"
 #include "preflight/run.h"
 
+#include "host/parallel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -40,7 +42,7 @@ static bool put(int fd, const char *data, size_t n)
 {
     while (n > 0) {
         ssize_t did = write(fd, data, n);
-        if (did < 0 && errno == EINTR && !cli_interrupted) {
+        if (did < 0 && errno == EINTR && !pf_stopped(&cli_interrupted)) {
             continue;
         }
         if (did <= 0) {
@@ -67,7 +69,7 @@ static bool fill(line_io *io)
     for (;;) {
         struct pollfd wait = {io->in, POLLIN, 0};
         int ready = poll(&wait, 1, 200);
-        if (cli_interrupted) {
+        if (pf_stopped(&cli_interrupted)) {
             return false;
         }
         if (ready == 0 || (ready < 0 && errno == EINTR)) {
@@ -105,7 +107,7 @@ static bool next_line(line_io *io, size_t *n, bool *too_long)
         }
         if (!fill(io)) {
             *n = io->used;
-            return (io->used > 0 || *too_long) && !cli_interrupted;
+            return (io->used > 0 || *too_long) && !pf_stopped(&cli_interrupted);
         }
     }
 }
@@ -322,7 +324,7 @@ static int serve(const call *c, int in, int out, int connection)
     }
     pf_protocol_destroy(dialogue);
     close_foresight(&f);
-    return cli_interrupted ? EXIT_INTERRUPTED : result;
+    return pf_stopped(&cli_interrupted) ? EXIT_INTERRUPTED : result;
 }
 
 // --- socket
@@ -437,7 +439,7 @@ static int serve_socket(const call *c)
         return EXIT_BAD_INPUT;
     }
     fprintf(stderr, "preflight serve: listening on %s\n", c->socket);
-    while (!cli_interrupted) {
+    while (!pf_stopped(&cli_interrupted)) {
         struct pollfd wait = {fd, POLLIN, 0};
         int accepted = poll(&wait, 1, 200) > 0 ? accept(fd, NULL, NULL) : -1;
         int open = join(&all, false);

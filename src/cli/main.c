@@ -11,7 +11,7 @@
 static void on_interrupt(int signal_number)
 {
     (void)signal_number;
-    cli_interrupted = 1;
+    __atomic_store_n(&cli_interrupted, 1, __ATOMIC_RELAXED); // other threads read it
 }
 
 static int overview(FILE *out)

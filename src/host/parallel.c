@@ -25,7 +25,7 @@ typedef struct worker {
 static bool take(team *t, size_t *item)
 {
     pthread_mutex_lock(&t->lock);
-    bool stopped = t->effort && t->effort->stop && *t->effort->stop;
+    bool stopped = t->effort && pf_stopped(t->effort->stop);
     bool have = t->next < t->n && t->failed_item == t->n && !stopped;
     if (have) {
         *item = t->next++;

@@ -17,6 +17,12 @@ pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn
 // Threads that an effort (Nullable) means here and now.
 int pf_threads(const pf_effort *effort);
 
+// Whether a flag (Nullable) asks to stop. Other threads and signal handlers set it.
+static inline bool pf_stopped(const volatile int *flag)
+{
+    return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
+}
+
 // Number of processors this process may use.
 int pf_processors(void);
 

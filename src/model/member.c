@@ -4,6 +4,7 @@
 #include "member.h"
 #include "core/rng.h"
 
+#include "host/parallel.h"
 #include "host/clock.h"
 #include "model/kernels/loops.h"
 
@@ -120,7 +121,7 @@ pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net
     pf_adam adam = {(float)rate_of(s, m->epoch), .9f, .999f, 1e-8f, (float)s->weight_decay};
     draw_order(m, s, set->n_train, space->order);
     for (int b = 0; b < batches; b++) {
-        if (stop && *stop) {
+        if (pf_stopped(stop)) {
             return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
         }
         gather(set, batch, space->order + (size_t)b * (size_t)batch, space->x, space->y);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preflight/run.h"
 
+#include "host/parallel.h"
 #include "host/arena.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
     int recovery = 0;
     for (;;) {
         int stage = pf_session_get_state(session).stage;
-        if (drive->stop && *drive->stop) {
+        if (pf_stopped(drive->stop)) {
             return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
         }
         bool late = stage == 1 && drive->most > 0 &&
