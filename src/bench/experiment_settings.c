@@ -7,7 +7,6 @@
 
 #include "host/text.h"
 
-#include <math.h>
 #include <string.h>
 
 static void add_names(pf_text *out, const char *key, const pf_config_refs *names)
@@ -44,9 +43,6 @@ static void add_group(const pf_experiment *e, pf_text *out)
     const pf_suite *s = e->suite;
     const char *probes = e->library ? s->probes : pf_experiment_group(e, 0).probes;
     add_string(out, "probes", probes ? probes : "by the method");
-    add_number(out, "every_severity", s->settings.every_severity);
-    add_string(out, "faults", pf__faults_name((pf_faults)s->settings.faults));
-    add_number(out, "weighting", s->settings.weighting);
     for (int i = 0; e->library && i < s->environments.n; i++) {
         add_string(out, "library", e->library[i]);
     }
@@ -72,9 +68,6 @@ static void add_later(const pf_experiment *e, pf_text *out)
     }
     if (s->named.n > 0 && e->responses == 0) {
         add_names(out, "settings", &s->named);
-    }
-    if (!isnan(s->settings.sensor_noise)) {
-        add_number(out, "sensor_noise", s->settings.sensor_noise);
     }
     if (s->recalibrate > 0) {
         add_string(out, "recalibrate", "g");
@@ -123,15 +116,11 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
     add_list(&out, "episodes", e->n_episodes, e->episodes);
     add_number(&out, "seeds", e->seeds);
     add_number(&out, "trials", e->trials);
-    add_number(&out, "alarm_trials", e->alarm_trials);
     add_number(&out, "nominal", s->nominal);
-    add_number(&out, "g_cal", s->settings.g_cal);
-    add_number(&out, "sigma", s->settings.sigma);
-    add_number(&out, "grid", pf_settings_number(&s->settings.grid));
-    add_string(&out, "stop", s->settings.stop == PF_STOP_BREAK ? "break" : "latch");
-    add_number(&out, "hazard", s->settings.hazard);
-    add_number(&out, "alpha", s->settings.alpha);
-    add_number(&out, "j_min", s->settings.j_min);
+    pf_settings settings = s->settings;
+    settings.alarm_trials = e->alarm_trials;
+    pf_settings_json(&out, &settings,
+                     pf_suite_groups(s) ? PF_SETTINGS_HASH_GROUPS : PF_SETTINGS_HASH);
     add_later(e, &out);
     pf_text_add(&out, "}");
     if (out.failed) {

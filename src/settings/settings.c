@@ -202,10 +202,21 @@ static void add_value(int i, pf_text *out, const pf_settings *s)
     }
 }
 
+// Whether the hash of a suite holds a setting.
+static bool is_hashed(int i, const pf_settings *s, bool groups)
+{
+    double otherwise = table[i].otherwise[PF_SETTINGS_SUITE];
+    double value = is_list(i) ? pf_settings_number(list_of(i, s)) : get_value(i, s);
+    bool same = value == otherwise || (isnan(value) && isnan(otherwise));
+    bool changed = !same || (is_list(i) && list_of(i, s)->n > 1);
+    return (table[i].hash == ALWAYS || (table[i].hash == CHANGED && changed)) &&
+           (table[i].suite != GROUP || groups);
+}
+
 void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        if (which == PF_SETTINGS_ALL) {
+        if (which == PF_SETTINGS_ALL || is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS)) {
             pf_json_key(out, table[i].row.key);
             add_value(i, out, settings);
         }

@@ -47,8 +47,13 @@ pf_status pf_settings_known(const char *assignment, pf_error *error);
 // none.
 const char *pf_settings_given_group(const pf_settings *settings);
 
-// Members of a JSON object, one per setting: all of them, or those that the hash of a suite holds.
-typedef enum pf_settings_which { PF_SETTINGS_ALL, PF_SETTINGS_HASH } pf_settings_which;
+// Members of a JSON object, one per setting: all of them, or those that the hash of a suite holds,
+// without and with group methods.
+typedef enum pf_settings_which {
+    PF_SETTINGS_ALL,
+    PF_SETTINGS_HASH,
+    PF_SETTINGS_HASH_GROUPS
+} pf_settings_which;
 void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which);
 
 // A setting as users see it. Texts live until the next call with the same struct.
