@@ -160,7 +160,10 @@ static void check_settings(json_t *j, const pf_kit *k)
     CHECK(same(json_object_get(json_object_get(j, "budget"), "stage1"), k->budget1));
     CHECK(same(json_object_get(json_object_get(j, "budget"), "stage2"), k->budget2));
     CHECK_STR(json_string_value(json_object_get(j, "stop")), "latch");
-    CHECK(json_is_true(json_object_get(j, "require_probe")));
+    CHECK(json_is_true(json_object_get(j, "field")));
+    CHECK(json_is_true(json_object_get(j, "require_probe"))); // its old name
+    CHECK(same(json_object_get(j, "sensor_noise"), k->sensor_noise));
+    CHECK(same(json_object_get(j, "seed"), k->seed));
     CHECK_STR(json_string_value(json_object_get(j, "faults")), pf__faults_name(k->faults));
     CHECK(json_is_true(json_object_get(j, "sensed_start")) == (k->sensed_start == 1));
     CHECK_STR(json_string_value(json_object_get(j, "weighting")),

@@ -167,8 +167,23 @@ static void set_scalar(parts *p)
 
 static void fewer_dims(parts *p)
 {
-    extend(p, PF_KIT_ID_DIMS, -4,
-           0); // an earlier file: faults, sensed_start, n_whiten and n_reach are 0
+    extend(p, PF_KIT_ID_DIMS, -2, 0); // an earlier file: n_whiten and n_reach are 0
+}
+
+static void fewer_settings(parts *p)
+{
+    extend(p, PF_KIT_ID_SETTINGS, -1, 0);
+}
+
+static void other_settings(parts *p)
+{
+    p->data[find(p, PF_KIT_ID_SETTING_NAMES)][0] ^= 1;
+}
+
+static void lose_settings(parts *p)
+{
+    p->row[find(p, PF_KIT_ID_SETTINGS)].id = 4005;
+    p->row[find(p, 4005)].flags = PF_KIT_OPTIONAL;
 }
 
 static void lose_dims(parts *p)
@@ -218,6 +233,10 @@ void check_kit_sections(void)
     expect(more_scalars, PF_OK, "");
     PF_CASE("kit: an earlier file lacks what came later");
     expect(fewer_dims, PF_OK, "");
+    PF_CASE("kit: of a program with other settings");
+    expect(fewer_settings, PF_ERR_VERSION, "other settings than this one; calibrate again");
+    expect(other_settings, PF_ERR_VERSION, "calibrate again");
+    expect(lose_settings, PF_ERR_VERSION, "calibrate again");
     PF_CASE("kit: what may not be passed over is refused as newer");
     expect(add_required, PF_ERR_VERSION, "newer");
     expect(set_dim, PF_ERR_VERSION, "newer");

@@ -80,6 +80,20 @@ static void test_axes(void)
         pf_experiment_free(&e);
         pf_suite_free(&suite);
     }
+    PF_CASE("settings: what the hash holds; what came later only where it is not the default");
+    if (CHECK(open_suite("alpha: .2\n", &suite, &e, &error))) {
+        CHECK_CONTAINS(e.settings, "\"alpha\":0.2");
+        CHECK_CONTAINS(e.settings, "\"grid\":17");
+        CHECK_CONTAINS(e.settings, "\"stop\":\"break\"");
+        CHECK(!strstr(e.settings, "sensor_noise") && !strstr(e.settings, "weighting"));
+        pf_experiment_free(&e);
+        pf_suite_free(&suite);
+    }
+    if (CHECK(open_suite("sensor_noise: .5\n", &suite, &e, &error))) {
+        CHECK_CONTAINS(e.settings, "\"sensor_noise\":0.5");
+        pf_experiment_free(&e);
+        pf_suite_free(&suite);
+    }
     PF_CASE("settings: other settings, another hash; a predictor that there is");
     char first[PF_HASH_TEXT] = "";
     static const char *const variants[] = {"", "sensor_noise: .5\n", "recalibrate: true\n",

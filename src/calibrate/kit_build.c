@@ -40,22 +40,11 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
-    k->stop = plan->settings.stop;
-    k->field = plan->settings.field;
-    k->budget1 = plan->settings.budget1;
-    k->budget2 = plan->settings.budget2;
-    k->episodes = plan->settings.episodes;
-    k->alarm_trials = plan->settings.alarm_trials;
-    k->faults = plan->settings.faults;
-    k->sensed_start = plan->settings.sensed_start;
-    k->g_cal = plan->settings.g_cal;
-    k->hazard = plan->settings.hazard;
-    k->temperature = plan->settings.temperature;
-    k->alpha = plan->settings.alpha;
-    k->j_min = plan->settings.j_min;
-    k->sensor_noise = plan->settings.sensor_noise;
     k->cross_ratio = 1;
-    k->seed = (double)plan->settings.seed;
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_KIT_##kit(k->field = plan->settings.field;)
+#include "settings/settings.def"
 }
 
 // --- names, in the order of pf_kit_string and after it

@@ -231,13 +231,7 @@ static pf_status ranges_check(const pf_kit *k, pf_error *error)
         {"n_methods", k->n_methods, 1, 64},
         {"n_text", k->n_text, 1, 1 << 24},
         {"statistic", k->statistic, 0, 1},
-        {"stop", k->stop, 0, 1},
-        {"require_probe", k->field, 0, 1},
-        {"budget1", k->budget1, 1, 100000},
-        {"budget2", k->budget2, 0, 100000},
         {"n_scale", k->n_scale, 1, 1 << 20},
-        {"faults", k->faults, 0, 1},
-        {"sensed_start", k->sensed_start, 0, 1},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (rules[i].value < rules[i].lo || rules[i].value > rules[i].hi) {
@@ -287,6 +281,71 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
 }
 
 // --- rules on the contents
+
+// What settings.def says of a setting that a kit holds.
+typedef struct kit_setting {
+    const char *name;
+    size_t offset; // in pf_kit
+    bool whole;    // an int32_t, not a double
+    double least, most;
+} kit_setting;
+
+// An open end is out of reach by this much.
+#define END 1e-9
+#define END_CLOSED(least, most) least, most
+#define END_OPEN(least, most) (least) + END, (most)-END
+#define END_OPEN_MIN(least, most) (least) + END, most
+#define END_OPEN_MAX(least, most) least, (most)-END
+#define WHOLE_NUMBER false
+#define WHOLE_WHOLE false
+#define WHOLE_COUNT true
+#define WHOLE_FLAG true
+#define WHOLE_WORD true
+static const kit_setting settings[] = {
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_KIT_##kit({#field, offsetof(pf_kit, field), WHOLE_##type, END_##ends(least, most)}, )
+#include "../settings/settings.def"
+};
+enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
+
+static const char setting_names[] =
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_KIT_##kit(#field " ")
+#include "../settings/settings.def"
+    ;
+
+static double get_setting(const pf_kit *k, int i)
+{
+    const char *at = (const char *)k + settings[i].offset;
+    return settings[i].whole ? *(const int32_t *)(const void *)at
+                             : *(const double *)(const void *)at;
+}
+
+// Values that no int32_t holds become one that no setting has.
+static void set_setting(pf_kit *k, int i, double value)
+{
+    char *at = (char *)k + settings[i].offset;
+    if (settings[i].whole) {
+        bool fits = value >= 0 && value <= INT32_MAX && value == floor(value);
+        *(int32_t *)(void *)at = fits ? (int32_t)value : -1;
+    } else {
+        *(double *)(void *)at = value;
+    }
+}
+
+static pf_status settings_check(const pf_kit *k, pf_error *error)
+{
+    for (int i = 0; i < N_SETTINGS; i++) {
+        double value = get_setting(k, i);
+        if (!(value >= settings[i].least && value <= settings[i].most)) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: %s is %g, must be %g to %g",
+                           settings[i].name, value, settings[i].least, settings[i].most);
+        }
+    }
+    return PF_OK;
+}
 
 static pf_status scalars_check(const pf_kit *k, pf_error *error)
 {
@@ -339,12 +398,6 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"signature", k->signature, (size_t)k->n_targets, 0, 1e300},
         {"whiten", k->whiten, (size_t)k->n_whiten, -1e150, 1e150},
         {"reach", k->reach, (size_t)k->n_reach, 1, 1e6},
-        {"g_cal", &k->g_cal, 1, 1e-9, 1 - 1e-9},
-        {"hazard", &k->hazard, 1, 0, 1 - 1e-9},
-        {"temperature", &k->temperature, 1, 1e-12, 1e12},
-        {"alpha", &k->alpha, 1, 1e-9, 1 - 1e-9},
-        {"j_min", &k->j_min, 1, 0, 1},
-        {"seed", &k->seed, 1, 0, 9007199254740991.0},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (size_t j = 0; j < rules[i].n; j++) {
@@ -571,8 +624,9 @@ pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
 {
     pf_status s = PF_OK;
     if ((s = pf__kit_check_dims(kit, error)) || (s = structure_check(kit, error)) ||
-        (s = scalars_check(kit, error)) || (s = numbers_check(kit, error)) ||
-        (s = probes_check(kit, error)) || (s = text_check(kit, error))) {
+        (s = scalars_check(kit, error)) || (s = settings_check(kit, error)) ||
+        (s = numbers_check(kit, error)) || (s = probes_check(kit, error)) ||
+        (s = text_check(kit, error))) {
         return s;
     }
     for (int j = 0; j < kit->n_mech; j++) {
@@ -627,7 +681,7 @@ static size_t padded(size_t bytes)
 
 static int count_sections(const pf_kit *k)
 {
-    int n = 2;
+    int n = 4;
 #define X(id, type, field, count) n += (size_t)(count) > 0;
     PF_KIT_ARRAYS(X)
 #undef X
@@ -640,7 +694,8 @@ size_t pf__kit_image_size(const pf_kit *k)
         return 0;
     }
     size_t bytes = PF_KIT_HEAD_BYTES + (size_t)count_sections(k) * PF_KIT_SECTION_BYTES +
-                   padded(N_DIMS * sizeof(int32_t)) + N_SCALARS * sizeof(double);
+                   padded(N_DIMS * sizeof(int32_t)) + (N_SCALARS + N_SETTINGS) * sizeof(double) +
+                   padded(sizeof setting_names);
 #define X(id, type, field, count)                                                                  \
     {                                                                                              \
         size_t n = (size_t)(count);                                                                \
@@ -698,6 +753,10 @@ pf_status pf__kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error
         PF_KIT_SCALARS(X)
 #undef X
     };
+    double values[N_SETTINGS];
+    for (int i = 0; i < N_SETTINGS; i++) {
+        values[i] = get_setting(k, i);
+    }
     memset(mem, 0, (size_t)size);
     writer w = {mem, PF_KIT_HEAD_BYTES, PF_KIT_HEAD_BYTES + (size_t)head[1] * PF_KIT_SECTION_BYTES};
     memcpy(w.image, PF_KIT_MAGIC, 8);
@@ -705,6 +764,8 @@ pf_status pf__kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error
     memcpy(w.image + 16, &size, sizeof size);
     put_section(&w, PF_KIT_ID_DIMS, sizeof dims[0], N_DIMS, dims);
     put_section(&w, PF_KIT_ID_SCALARS, sizeof scalars[0], N_SCALARS, scalars);
+    put_section(&w, PF_KIT_ID_SETTINGS, sizeof values[0], N_SETTINGS, values);
+    put_section(&w, PF_KIT_ID_SETTING_NAMES, 1, sizeof setting_names, setting_names);
 #define X(id, type, field, count) put_section(&w, id, sizeof(type), (size_t)(count), k->field);
     PF_KIT_ARRAYS(X)
 #undef X
@@ -789,6 +850,8 @@ static bool known(uint32_t id)
     switch (id) {
     case PF_KIT_ID_DIMS:
     case PF_KIT_ID_SCALARS:
+    case PF_KIT_ID_SETTINGS:
+    case PF_KIT_ID_SETTING_NAMES:
 #define X(number, type, field, count) case number:
         PF_KIT_ARRAYS(X)
 #undef X
@@ -877,6 +940,25 @@ static pf_status read_array(const reader *r, uint32_t id, const char *name, size
     return PF_OK;
 }
 
+// Settings mean what they mean to this program only if they are the same ones.
+static pf_status read_settings(const reader *r, pf_kit *k, pf_error *error)
+{
+    uint64_t n = 0, n_names = 0;
+    const char *values = find(r, PF_KIT_ID_SETTINGS, sizeof(double), &n);
+    const char *names = find(r, PF_KIT_ID_SETTING_NAMES, 1, &n_names);
+    if (!values || !names || n != N_SETTINGS || n_names != sizeof setting_names ||
+        memcmp(names, setting_names, sizeof setting_names) != 0) {
+        return pf_fail(error, PF_ERR_VERSION,
+                       "kit of a program with other settings than this one; calibrate again");
+    }
+    for (int i = 0; i < N_SETTINGS; i++) {
+        double value;
+        memcpy(&value, values + (size_t)i * sizeof value, sizeof value);
+        set_setting(k, i, value);
+    }
+    return PF_OK;
+}
+
 static pf_status read_view(const reader *r, pf_kit *k, pf_error *error)
 {
     int32_t dims[N_DIMS];
@@ -884,6 +966,9 @@ static pf_status read_view(const reader *r, pf_kit *k, pf_error *error)
     pf_status s = read_fixed(r, PF_KIT_ID_DIMS, sizeof dims[0], N_DIMS, dims, error);
     if (s == PF_OK) {
         s = read_fixed(r, PF_KIT_ID_SCALARS, sizeof scalars[0], N_SCALARS, scalars, error);
+    }
+    if (s == PF_OK) {
+        s = read_settings(r, k, error);
     }
     if (s != PF_OK) {
         return s;

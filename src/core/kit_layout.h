@@ -11,14 +11,16 @@
 
 // File layout, all little-endian: 8 bytes magic, u32 version, u32 number of sections, u64 bytes of
 // the whole file, the table of sections (pf_kit_section each), then the sections one after the
-// other, each padded to 8 bytes, then the SHA-256 of everything before it. Two sections are the
-// dimensions (i32, in the order of PF_KIT_DIMS) and the scalars (f64, PF_KIT_SCALARS), the others
-// the arrays of PF_KIT_ARRAYS; an array without elements has none. So new fields need no new
-// version: dimensions and scalars are added at the end, where a file that lacks them counts as 0
-// and a file with more of them is refused unless they are 0; arrays get a new id, and a section
-// whose id is not known is passed over if it is marked optional, else refused.
+// other, each padded to 8 bytes, then the SHA-256 of everything before it. Four sections are the
+// dimensions (i32, in the order of PF_KIT_DIMS), the scalars (f64, PF_KIT_SCALARS), the settings
+// (f64, the rows of settings.def that a kit holds, in their order) and the names of these settings
+// (each with a space after it), the others the arrays of PF_KIT_ARRAYS; an array without elements
+// has none. So new fields need no new version: dimensions and scalars are added at the end, where a
+// file that lacks them counts as 0 and a file with more of them is refused unless they are 0; a
+// file with other settings is refused; arrays get a new id, and a section whose id is not known is
+// passed over if it is marked optional, else refused.
 #define PF_KIT_MAGIC "PFLTKIT"
-#define PF_KIT_VERSION 2
+#define PF_KIT_VERSION 3
 
 // One row of the table of sections.
 typedef struct pf_kit_section {
@@ -30,7 +32,13 @@ typedef struct pf_kit_section {
 } pf_kit_section;
 
 enum { PF_KIT_OPTIONAL = 1, PF_KIT_HEAD_BYTES = 24, PF_KIT_SECTION_BYTES = 24 };
-enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in PF_KIT_ARRAYS
+// ids of the arrays are in PF_KIT_ARRAYS
+enum {
+    PF_KIT_ID_DIMS = 1,
+    PF_KIT_ID_SCALARS = 2,
+    PF_KIT_ID_SETTINGS = 3,
+    PF_KIT_ID_SETTING_NAMES = 4
+};
 
 #define PF_KIT_DIMS(X)                                                                             \
     X(n_mech)  /* mechanisms: 0 current, 1..m candidates */                                        \
@@ -55,26 +63,11 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(n_names)     /* strings in `text` */                                                         \
     X(n_text)      /* bytes of `text` */                                                           \
     X(statistic)   /* pf_statistic */                                                              \
-    X(stop)        /* pf_stop */                                                                   \
-    X(field)                                                                                       \
-    X(budget1)  /* opportunities of stage 1 */                                                     \
-    X(budget2)  /* recovery probes */                                                              \
-    X(episodes) /* calibration episodes per class */                                               \
-    X(alarm_trials)                                                                                \
-    X(faults)       /* pf_faults */                                                                \
-    X(sensed_start) /* the start told to a learned model is as noisy as the sensors */             \
-    X(n_whiten)     /* doubles of all whitening factors, 0 where inner products are plain */       \
-    X(n_reach)      /* n_uses where a task is a policy, else 0 */
+    X(n_whiten)    /* doubles of all whitening factors, 0 where inner products are plain */        \
+    X(n_reach)     /* n_uses where a task is a policy, else 0 */
 
 #define PF_KIT_SCALARS(X)                                                                          \
-    X(g_cal)                                                                                       \
-    X(hazard) /* leaks from hypothesis 0 before each opportunity */                                \
-    X(temperature)                                                                                 \
-    X(alpha)                                                                                       \
-    X(j_min)                                                                                       \
-    X(sensor_noise)                                                                                \
-    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */    \
-    X(seed)        /* an integer below 2^53 */
+    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */
 
 // (id, type, field, count)
 #define PF_KIT_ARRAYS(X)                                                                           \
@@ -120,6 +113,15 @@ enum { PF_KIT_ID_DIMS = 1, PF_KIT_ID_SCALARS = 2 }; // ids of the arrays are in 
     X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
     X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */
 
+// What settings.def says of a setting: whether a kit has it, and as what.
+#define PF_KIT_YES(...) __VA_ARGS__
+#define PF_KIT_NO(...)
+#define PF_KIT_NUMBER double
+#define PF_KIT_WHOLE double
+#define PF_KIT_COUNT int32_t
+#define PF_KIT_FLAG int32_t
+#define PF_KIT_WORD int32_t
+
 // The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
 // probe, task (its name), task (its policy, empty for an open loop) and method id.
 struct pf_kit {
@@ -129,6 +131,10 @@ struct pf_kit {
 #define X(field) double field;
     PF_KIT_SCALARS(X)
 #undef X
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_KIT_##kit(PF_KIT_##type field;)
+#include "../settings/settings.def" // those of the kit, as they were when it was calibrated
 #define X(id, type, field, count) const type *field;
     PF_KIT_ARRAYS(X)
 #undef X

@@ -195,6 +195,8 @@ static void add_value(int i, pf_text *out, const pf_settings *s)
         pf_json_numbers(out, list_of(i, s)->n, list_of(i, s)->value);
     } else if (is_list(i)) {
         pf_json_number(out, pf_settings_number(list_of(i, s)));
+    } else if (table[i].row.kind == PF_KIND_FLAG) {
+        pf_text_add(out, get_value(i, s) != 0 ? "true" : "false");
     } else if (table[i].row.kind == PF_KIND_WORD) {
         pf_json_string(out, table[i].row.shape->words[(int)get_value(i, s)]);
     } else {
@@ -213,11 +215,34 @@ static bool is_hashed(int i, const pf_settings *s, bool groups)
            (table[i].suite != GROUP || groups);
 }
 
+// The key, where the first one of the budget opens its object.
+static void open_key(int i, pf_text *out)
+{
+    const char *dot = strchr(table[i].row.key, '.');
+    if (dot && (i == 0 || table[i - 1].config != BUDGET)) {
+        pf_json_key(out, "budget");
+        pf_text_add(out, "{");
+    }
+    pf_json_key(out, dot ? dot + 1 : table[i].row.key);
+}
+
 void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        if (which == PF_SETTINGS_ALL || is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS)) {
-            pf_json_key(out, table[i].row.key);
+        bool wanted = which == PF_SETTINGS_ALL ? true
+                      : which == PF_SETTINGS_KIT
+                          ? table[i].kit == YES
+                          : is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS);
+        if (!wanted) {
+            continue;
+        }
+        open_key(i, out);
+        add_value(i, out, settings);
+        bool last = i + 1 == PF_COUNT(table) || table[i + 1].config != BUDGET;
+        pf_text_add(out, table[i].config == BUDGET && last ? "}" : "");
+        const char *old = table[i].row.shape ? table[i].row.shape->old : NULL;
+        if (which == PF_SETTINGS_KIT && old) { // who reads kits knows it by that name
+            pf_json_key(out, old);
             add_value(i, out, settings);
         }
     }

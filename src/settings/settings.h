@@ -48,11 +48,12 @@ pf_status pf_settings_known(const char *assignment, pf_error *error);
 const char *pf_settings_given_group(const pf_settings *settings);
 
 // Members of a JSON object, one per setting: all of them, or those that the hash of a suite holds,
-// without and with group methods.
+// without and with group methods, or those that a kit holds.
 typedef enum pf_settings_which {
     PF_SETTINGS_ALL,
     PF_SETTINGS_HASH,
-    PF_SETTINGS_HASH_GROUPS
+    PF_SETTINGS_HASH_GROUPS,
+    PF_SETTINGS_KIT
 } pf_settings_which;
 void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which);
 

@@ -3,6 +3,7 @@
 #include "reply.h"
 #include "core/belief.h"
 #include "core/kit_layout.h"
+#include "settings/settings.h"
 #include "core/method.h"
 #include "core/sha256.h"
 
@@ -411,6 +412,17 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     pf_text_add(out, "]}");
 }
 
+static pf_settings settings_of(const pf_kit *k)
+{
+    pf_settings s;
+    pf_settings_clear(&s);
+#define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
+                   suite, kit, hash, group, help)                                                  \
+    PF_KIT_##kit(s.field = k->field;)
+#include "settings/settings.def"
+    return s;
+}
+
 static void add_settings(pf_text *out, const pf_kit *k)
 {
     int m = k->n_mech - 1;
@@ -423,16 +435,8 @@ static void add_settings(pf_text *out, const pf_kit *k)
         add_number(out, pf_kit_method_id(k, i), k->threshold[i]);
     }
     pf_text_add(out, "}");
-    add_number(out, "temperature", k->temperature);
-    pf_json_key(out, "budget");
-    pf_text_addf(out, "{\"stage1\":%d,\"stage2\":%d}", (int)k->budget1, (int)k->budget2);
-    add_number(out, "alpha", k->alpha);
-    add_number(out, "j_min", k->j_min);
-    add_string(out, "stop", k->stop == PF_STOP_BREAK ? "break" : "latch");
-    add_bool(out, "require_probe", k->field);
-    add_number(out, "sensor_noise", k->sensor_noise);
-    add_string(out, "faults", pf__faults_name((pf_faults)k->faults));
-    add_bool(out, "sensed_start", k->sensed_start);
+    pf_settings settings = settings_of(k);
+    pf_settings_json(out, &settings, PF_SETTINGS_KIT);
     add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
 
@@ -454,9 +458,7 @@ void pf_reply_kit(pf_text *out, const pf_kit *k)
     add_int(out, "state_size", k->n_state);
     add_machine(out, k);
     add_numbers(out, "grid", k->n_grid, k->grid);
-    add_number(out, "g_cal", k->g_cal);
     add_numbers(out, "prior", k->n_mech, k->prior);
-    add_number(out, "hazard", k->hazard);
     pf_json_key(out, "probes");
     pf_text_add(out, "[");
     for (int q = 0; q < k->n_probes; q++) {
