@@ -14,7 +14,7 @@ extern "C" {
 // The version of the program and of the library. CMake reads it from here.
 #define PF_VERSION "0.1.0"
 
-// What a shared library offers; all else is hidden in it.
+// A shared library exports what carries this mark. Everything else is hidden in it.
 #if defined(__GNUC__) || defined(__clang__)
 #define PF_API __attribute__((visibility("default")))
 #else
@@ -55,7 +55,7 @@ typedef struct pf_error {
     char text[320]; // One line, always terminated.
 } pf_error;
 
-// PF_VERSION of the library that runs, which may be another than that of the headers.
+// PF_VERSION of the library that runs. The headers may be of another version.
 PF_API const char *pf_version(void);
 
 // Short name of a status as interfaces print it ("wrong-probe"), and its sentence.
@@ -68,9 +68,8 @@ PF_API pf_status pf_fail(pf_error *error, pf_status code, const char *format, ..
 
 // --- randomness
 
-// A key names a random stream. Keys are derived, never drawn, so that a result does not depend on
-// the order of work or on the number of threads: key(seed) -> environment -> trial -> purpose ->
-// index.
+// A key names a random stream. Keys are derived, never drawn: key(seed) -> environment -> trial ->
+// purpose -> index. So a result does not depend on the order of work or on the number of threads.
 typedef uint64_t pf_key;
 
 // What a stream is for. Calibration, threshold and evaluation never share draws.
@@ -108,7 +107,7 @@ PF_API double pf_rng_normal(pf_rng *rng);              // Mean 0, variance 1.
 
 // --- effort
 
-// How long work is run, watched and stopped. Zero-initialise, then set fields.
+// How long work is run, watched and stopped. Zero-initialise it, then set fields.
 typedef struct pf_effort {
     int threads; // 0: as many as there are processors
     void *self;

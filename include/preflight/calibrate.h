@@ -24,21 +24,20 @@ typedef struct pf_plan_probe {
     const int *targets; // mechanisms, ascending
 } pf_plan_probe;
 
-// A plan with the settings of a kit for use in the field. From what a plant tells of itself (info
-// NULL: a machine known by its configuration alone), a configuration (YAML, called `file` in
-// messages; text NULL: none) and overrides "key=value". Destroy it with pf_plan_destroy.
+// Makes a plan with the settings of a field kit. info is what a plant tells of itself; NULL: the
+// configuration alone describes the machine. text is a configuration (YAML, called `file` in
+// messages); NULL: none. The overrides are "key=value". Destroy the plan with pf_plan_destroy.
 PF_API pf_status pf_plan_create(pf_plan **plan, const pf_plant_info *info, const char *file,
                                 const char *text, size_t n, const char *const *overrides,
                                 int n_overrides, pf_error *error);
-// One setting of `preflight list settings`, or the method: "alpha=.05", "budget.stage1=4",
-// "method=sept". A refused one changes nothing.
+// Changes one setting of `preflight list settings`, or the method: "alpha=.05", "budget.stage1=4",
+// "method=sept". A refused setting changes nothing.
 PF_API pf_status pf_plan_set(pf_plan *plan, const char *assignment, pf_error *error);
 // Nullable: plan.
 PF_API void pf_plan_destroy(pf_plan *plan);
 
-// Calibrates a kit on a plant. What predicts is a learned model of it, or without one (Nullable) a
-// twin, which is a copy of the plant. On success *bytes is the file image, to be freed with
-// free().
+// Calibrates a kit on a plant. A learned model of the plant predicts; model NULL: a twin, which is
+// a copy of the plant, predicts. On success *bytes is the file image, to be freed with free().
 PF_API pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *model,
                               const pf_effort *effort, void **bytes, size_t *n_bytes,
                               pf_error *error);

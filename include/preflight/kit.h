@@ -17,7 +17,7 @@ typedef enum pf_statistic {
     PF_STATISTIC_NORM = 1     // norm of the residual, one target only
 } pf_statistic;
 
-// How the value of a probe is used.
+// How a method chooses by the value of a probe.
 typedef enum pf_rule {
     PF_RULE_BEST,     // the largest value per charge
     PF_RULE_SCHEDULE, // probes sorted once by value per charge, then cycled
@@ -26,7 +26,7 @@ typedef enum pf_rule {
 
 struct pf_look; // what a method may know of a target
 
-// A method is a row of a table; nothing else differs between methods.
+// A method is a row of a table. Nothing else differs between methods.
 typedef struct pf_method {
     const char *id;    // "eg-mpt"
     const char *label; // "EG-MPT"
@@ -41,14 +41,14 @@ typedef struct pf_method {
 
 PF_API int pf_method_count(void);
 PF_API const pf_method *pf_method_at(int index);
-// NULL when there is none of that id.
+// NULL when no method has that id.
 PF_API const pf_method *pf_method_find(const char *id);
 
 // --- a kit
 
-// A kit is everything calibrated offline and fixed before use. It lives in the caller's memory as a
-// view of a file image (flash, mmap, heap), which must stay where it is and is never written.
-// Nothing is allocated. A kit may be shared by threads.
+// A kit holds everything that was calibrated offline. It lives in the caller's memory as a view of
+// a file image (flash, mmap, heap). The image must stay where it is and is never written. Nothing
+// is allocated. Threads may share a kit.
 typedef struct pf_kit pf_kit;
 
 // Memory that is enough for the view, for a static array on a board (aligned to 8).
@@ -65,8 +65,8 @@ PF_API pf_status pf_kit_load(pf_kit **kit, const void *image, size_t n_image, vo
 // Checks every rule a kit must obey; on failure names the field.
 PF_API pf_status pf_kit_check(const pf_kit *kit, pf_error *error);
 
-// What the belief holds possible: at most one changed mechanism (the paper's), or each changed or
-// healthy on its own.
+// What the belief holds possible: at most one changed mechanism (as in the paper), or each changed
+// or healthy on its own.
 typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
 
 // When stage 1 ends on an alarm.
@@ -75,8 +75,8 @@ typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
 // The rules of a session. A kit sets them; an experiment may give others.
 typedef struct pf_rules {
     pf_stop stop; // what an alarm in stage 1 does
-    bool field;   // the verdict of a kit for use: it ends when all is ready, refuses what is
-                  // implausible, and blocks what was not probed, conflicts or is off the grid
+    bool field;   // the verdict of a field kit: it ends when every task is go, ignores implausible
+                  // responses, and blocks tasks as not-probed, conflict or off-grid
     int budget1;  // opportunities of stage 1
     int budget2;  // recovery probes
 } pf_rules;
@@ -154,8 +154,8 @@ PF_API int pf_kit_task_mechanisms(const pf_kit *kit, int task, const int32_t **m
 PF_API double pf_kit_task_reveal(const pf_kit *kit, int task);
 PF_API double pf_kit_task_importance(const pf_kit *kit, int task);
 
-// Share of what the task asks that reaches the plant from mechanism j under correction c and gain
-// g: g <clip(c u), u>/<u, u>; for a policy g min(c, reach).
+// The share of the asked command that mechanism j delivers under correction c and gain g:
+// g <clip(c u), u>/<u, u>; for a policy g min(c, reach).
 PF_API double pf_kit_delivered_share(const pf_kit *kit, int task, int mechanism, double correction,
                                      double gain);
 

@@ -9,15 +9,15 @@
 extern "C" {
 #endif
 
-// A learned model of a plant: an ensemble of networks, each of which predicts from the observed
-// channels and what the mechanisms deliver how the channels change in one control step,
+// A learned model of a plant is an ensemble of networks. Each network takes the observed channels
+// and what the mechanisms deliver. It predicts how the channels change in one control step,
 //
 //   x' = x + mean + linear f(x, v) + scale * net_e(f(x, v)),
 //
 // with f the standardised features of channels and commands. The linear part is the least-squares
-// predictor, common to all members; each member learns what that leaves over. A hypothesised gain
-// multiplies the command. The start of a prediction is what the sensors read before the first
-// command, so a machine without a simulator can use a model too.
+// predictor, common to all members; each member learns the rest. The gain of a hypothesis
+// multiplies the command. A prediction starts from what the sensors read before the first command,
+// so a machine without a simulator can use a model too.
 
 #define PF_MODEL_MEMBERS 64
 #define PF_MODEL_LAYERS 8
@@ -42,7 +42,7 @@ typedef struct pf_model_info {
     char sha256[65];       // of the file; empty before it was saved or loaded
 } pf_model_info;
 
-// Immutable after it was made; any number of threads may predict with it.
+// Immutable once made. Any number of threads may predict with it.
 typedef struct pf_model pf_model;
 
 PF_API pf_status pf_model_load(pf_model **model, const char *path, pf_error *error);

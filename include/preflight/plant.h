@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-// A plant is what is acted on. Mechanism 0 is the current one, which today's controller uses;
-// mechanisms 1..m are the candidates, whose command is exactly zero in passive operation.
+// A plant is a machine or a simulator of one. Mechanism 0 is the current one, which today's
+// controller uses; mechanisms 1..m are the candidates, whose command is exactly zero in passive
+// operation.
 
 typedef struct pf_mechanism {
     const char *name;
@@ -107,7 +108,7 @@ typedef struct pf_plant_loops {
 
 // A native plant: one file that fills one of these, and one row in the registry. State is a plain
 // array, so saving and loading it is a copy. Inputs v are what the mechanisms deliver after limits
-// and faults; disturbances w follow the declared AR(1) law. All functions must be pure.
+// and faults; disturbances w are the declared AR(1) noise. All functions must be pure.
 typedef struct pf_plant_class {
     pf_plant_info info;
     int n_wind;             // disturbance channels

@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-// From a machine to a verdict: a machine answers probes, a predictor says what to expect, the drive
-// loop asks and tells until the session is done, the session certifies, a flight shows what really
-// happens. pf_check does all of it in three calls.
+// From a machine to a verdict. A machine answers probes. A predictor says what to expect. The drive
+// loop asks and tells until the session is done. The session certifies. A flight shows what really
+// happens. pf_check does all but the flight in three calls.
 
 // --- a machine answers probes
 
@@ -42,7 +42,7 @@ typedef struct pf_rig {
     // It holds the plant's state, or with a kit of a learned model the channels.
     double *start;
     double *response; // rows x n_chan of the last probe
-    bool own_noise;   // the machine's sensors are its own affair: no noise is added here
+    bool own_noise;   // the machine has sensor noise of its own: none is added here
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
@@ -54,17 +54,19 @@ PF_API pf_machine pf_rig_machine(pf_rig *rig);
 
 // --- predictors
 
-// What predicts for a kit: the mean of a learned model where the kit was calibrated with one
-// (another model than that is refused), else the twin, a plant that is rolled from the saved start
-// (it may be mismatched through its knobs). A kit from recordings predicts by itself: *predictor is
-// then {NULL, NULL}. kit, twin and model must outlive it. Nullable: twin and model, whichever the
-// kit does not use. All memory is taken here; owned by one thread.
+// Makes the predictor of a kit. A kit that was calibrated with a learned model predicts with its
+// mean; another model is refused. Other kits predict with the twin, a plant that is rolled from the
+// saved start. Its knobs may make it differ from the machine. A kit from recordings predicts by
+// itself: *predictor is then {NULL, NULL}. kit, twin and model must outlive the predictor.
+// Nullable: twin and model, whichever the kit does not use. All memory is taken here. One thread
+// owns the predictor.
 PF_API pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_plant *twin,
                                      const pf_model *model, pf_error *error);
 PF_API void pf_predictor_destroy(pf_predictor *predictor); // Only of pf_predictor_create.
 
-// Predictions that came with a response, in the place of a predictor: of one probe, whose window is
-// rows x n_chan. The memory is the caller's and holds what the stage of the session needs.
+// Predictions that came with a response take the place of a predictor. They are of one probe, whose
+// window is rows x n_chan. The memory is the caller's and holds what the stage of the session
+// needs.
 typedef struct pf_given {
     const pf_session *session;
     double *nominal; // window
@@ -160,8 +162,9 @@ typedef struct pf_flown {
 } pf_flown;
 
 // Flies one task from the start, disturbed, without sensor noise. An open loop returns by its
-// tracking error against the undisturbed nominal trajectory from the same start, a scored closed
-// loop by its regret against that, any other closed loop by what the plant measures.
+// tracking error against the undisturbed nominal trajectory from the same start. A scored closed
+// loop returns by its regret against that trajectory. Another closed loop returns what the plant
+// measures.
 PF_API pf_status pf_flight_fly(pf_flight *flight, const pf_attempt *attempt, pf_flown *flown,
                                pf_error *error);
 

@@ -19,8 +19,9 @@ typedef struct pf_hypothesis {
     const double *others; // n_mech gains that hold for all other mechanisms. Nullable: 1
 } pf_hypothesis;
 
-// What the model expects. The core asks for one hypothesis at a time and knows nothing else of the
-// model: a twin, a learned ensemble (its mean), recordings in the kit or the caller's own numbers.
+// A predictor says what the model expects. The core asks for one hypothesis at a time and knows
+// nothing else of the model. It may be a twin, a learned ensemble (its mean), recordings in the kit
+// or the caller's own numbers.
 typedef struct pf_predictor {
     void *self; // Not owned.
     // Writes the response (rows x n_chan, raw units) that the model expects from the saved start
@@ -31,7 +32,7 @@ typedef struct pf_predictor {
 
 // --- a session
 
-// The online state of one readiness check, in the shape of ask/tell, in the caller's memory.
+// The state of one readiness check: ask, tell, ask, tell, verdict. It is in the caller's memory.
 // Nothing is allocated after init. A call that fails leaves the session exactly as it was.
 typedef struct pf_session pf_session;
 
@@ -84,7 +85,7 @@ typedef struct pf_ask {
 // asking again gives the same answer.
 PF_API pf_ask pf_session_ask(pf_session *session);
 
-// Whether a probe is outstanding, and which (Nullable); unlike ask it never opens one.
+// Whether a probe is outstanding, and which (Nullable). It never opens an opportunity.
 PF_API bool pf_session_outstanding(const pf_session *session, pf_ask *ask);
 
 // What a response says about one target of its probe.
@@ -122,8 +123,8 @@ typedef struct pf_tell {
 PF_API pf_status pf_session_tell(pf_session *session, const pf_tell *tell,
                                  const pf_predictor *predictor, pf_error *error);
 
-// What a response says, computed once to be told to several sessions on kits with the same probes:
-// experiments compare methods on the same responses.
+// What a response says. It is computed once and told to several sessions on kits with the same
+// probes: experiments compare methods on the same responses.
 typedef struct pf_evidence {
     const pf_match *match; // stage 1: per target; one under the norm statistic
     double d_nominal;      // stage 2, one fault at most: discrepancy with nothing changed
@@ -194,7 +195,7 @@ PF_API const double *pf_session_belief(const pf_session *session);
 PF_API const double *pf_session_severity(const pf_session *session);             // m x grid
 PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n); // last tell
 PF_API bool pf_session_probed(const pf_session *session, int mechanism);
-// The joint belief: of the boundary while in stage 1, else the present one.
+// The joint belief. In stage 1 it is the one that stage 2 would start from.
 PF_API pf_joint pf_session_joint(pf_session *session);
 // What all mechanisms but the target at hand have in the predictions of stage 2 with several
 // faults: n_mech mean gains. NULL: the session is not there.
@@ -236,10 +237,9 @@ typedef struct pf_mechanism_readiness {
     bool probed;
 } pf_mechanism_readiness;
 
-// Answers as if the session ended now, from the kit's return table, and changes nothing of it (Eq.
-// readiness_certificate is what a bound promises). The results are read with the two getters below;
-// any call that changes the session turns every task back to no-go. (A simulation that knows the
-// task's start predicts its own returns: pf_session_joint, pf__predict_return.)
+// Answers as if the session ended now, from the kit's return table. The session goes on as before.
+// Eq. readiness_certificate is what a bound promises. Read the results with the two getters below.
+// A call that changes the session turns every task back to no-go.
 PF_API void pf_session_certify(pf_session *session);
 PF_API const pf_task_readiness *pf_session_task(const pf_session *session, int task);
 // mechanism 1..m

@@ -43,7 +43,7 @@ PF_API pf_status pf_train_check(const pf_train_settings *settings, const pf_plan
 
 // --- transitions
 
-// Episodes of the nominal plant under colored noise, in a memory-mapped file.
+// Episodes of the nominal plant under AR(1) commands, in a memory-mapped file.
 typedef struct pf_transitions pf_transitions;
 
 typedef struct pf_transitions_info {
@@ -91,8 +91,8 @@ typedef struct pf_train_watch {
 } pf_train_watch;
 
 // Trains and writes the model to `path`. Checkpoints stand beside it (path.member-00, ...) while
-// it runs; found there when it starts, they are continued from, and the model has the same bits
-// as if nothing had happened. checkpoint_s: seconds between two checkpoints of a member.
+// it runs. A training that finds them goes on from them, and the model has the same bits as without
+// the interruption. checkpoint_s: seconds between two checkpoints of a member.
 // watch is Nullable.
 PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data,
                           const char *path, double checkpoint_s, const pf_effort *effort,
@@ -100,9 +100,9 @@ PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transition
 
 // --- assessment
 
-// Is a model good enough for the method? Open-loop responses of the undisturbed plant to each of
-// its default probes, the last command held to the longest horizon, against what the model expects
-// of them.
+// Is a model good enough for the method? The assessment compares open-loop responses of the
+// undisturbed plant with what the model expects of them. The commands are the plant's default
+// probes, with the last command held to the longest horizon.
 #define PF_ASSESS_HORIZONS 5
 PF_API const int *pf_assess_horizons(void); // 1, 2, 4, 8, 12
 
