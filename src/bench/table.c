@@ -513,7 +513,7 @@ static pf_status write_certificates(const sheet *s, const char *setting, pf_erro
         {"violation_changed", ": the same on the changed task alone"},
         {"false_ready_share", ": deployed tasks that realise less than required"},
         {"false_ready_changed", ": the same on the changed task alone"},
-        {"mute_share", ": looks at the fault in a category with ratio 1"}};
+        {"mute_share", ": readings of the fault in a category with ratio 1"}};
     pf_status status = PF_OK;
     char text[200];
     if (!has_metric(s->report->entries, metrics[0][0])) {
