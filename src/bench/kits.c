@@ -163,8 +163,8 @@ pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *
     return status;
 }
 
-// Whether alarm trials share a few starts: the nominal residual of a calm plant under its own twin
-// is the sensors' noise, whatever the start, and a process takes its time.
+// Whether alarm trials share a few starts: the nominal residual of a deterministic plant under its
+// own twin is the sensors' noise, whatever the start, and a process takes its time.
 static bool is_pooled(const pf_kits_request *r)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);

@@ -260,8 +260,8 @@ static pf__evidence evidence(pf_responses *r, int probe)
     return e;
 }
 
-// A nominal response of a calm plant from one of a few starts: its prediction and the noise of the
-// sensors.
+// A nominal response of a deterministic plant from one of a few starts: its prediction and the
+// noise of the sensors.
 static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error *error)
 {
     const pf_kit *kit = r->kit;

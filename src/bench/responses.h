@@ -46,7 +46,7 @@ enum { PF_RESPONSES_OPPORTUNITIES = 32, PF_RESPONSES_RECOVERIES = 8 };
 // the networks of a learned model.
 enum { PF_RESPONSES_DRAWS = 8, PF_RESPONSES_MEMBERS = PF_MODEL_MEMBERS };
 
-// Starts that the alarm trials of a calm process share.
+// Starts that the alarm trials of a deterministic process share.
 enum { PF_RESPONSES_POOL = 32 };
 
 // The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
@@ -92,7 +92,7 @@ typedef struct pf_responses {
     double *table_gains;        // nodes x mechanisms
     bool started;
     pf_predictions predictions; // of a process
-    double *pool;               // starts that alarm trials of a calm plant share. Nullable.
+    double *pool; // starts that alarm trials of a deterministic plant share. Nullable.
     bool *pool_known;
 
     pf_predictor predictor;
@@ -107,8 +107,8 @@ pf_status pf_responses_init(pf_responses *responses, pf_plant *plant, const pf_k
                             const pf_model *model, pf_error *error);
 void pf_responses_free(pf_responses *responses);
 
-// Healthy trials of a calm plant start at one of a few states from now on, for its nominal residual
-// is the sensors' noise and each start costs a message.
+// Healthy trials of a deterministic plant start at one of a few states from now on, for its nominal
+// residual is the sensors' noise and each start costs a message.
 pf_status pf_responses_pool(pf_responses *responses, pf_error *error);
 
 // Starts a trial, in which n mechanisms change to these gains, and forgets any other.

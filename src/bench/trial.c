@@ -362,7 +362,7 @@ static double recovered(const deployment *d)
     return sum / d->info->draws;
 }
 
-// A calm plant's twin is exact: tasks whose measures nobody asks for are not simulated.
+// A deterministic plant's twin is exact: tasks whose measures nobody asks for are not simulated.
 static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf_error *error)
 {
     *ret = recovered(d);

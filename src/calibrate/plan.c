@@ -10,7 +10,7 @@
 #include <string.h>
 
 // Resolves a configuration against what a plant tells of itself. Whatever is not given gets the
-// default of a kit for use.
+// default of a field kit.
 
 // "file:line:column: what 'name' rest" in the builder's error.
 static pf_status complain(const pf_plan_builder *b, pf_place place, const char *what,

@@ -25,7 +25,7 @@ typedef struct pf_settings {
 #include "settings.def"
 } pf_settings;
 
-// Whose defaults count: those of a kit for use in the field, or those of the paper's suites.
+// Whose defaults count: those of a field kit, or those of the paper's suites.
 typedef enum pf_settings_use { PF_SETTINGS_FIELD, PF_SETTINGS_SUITE } pf_settings_use;
 
 // Nothing is given.
