@@ -263,7 +263,8 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
 // A kit for the field has its budget in it; in the paper's trials the session is told.
 static bool same_calibration(const pf_suite *s, const pf_cell *a, const pf_cell *b)
 {
-    return (s->verdict == PF_VERDICT_PAPER || a->settings.budget2 == b->settings.budget2) &&
+    return (s->settings.verdict == PF_VERDICT_PAPER ||
+            a->settings.budget2 == b->settings.budget2) &&
            a->settings.bins == b->settings.bins && a->settings.episodes == b->settings.episodes &&
            a->settings.g_cal == b->settings.g_cal && a->opportunities == b->opportunities &&
            a->risk == b->risk &&
@@ -560,7 +561,7 @@ int64_t pf_experiment_find(const pf_experiment *e, pf_unit *unit)
 pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
 {
     const pf_suite *s = e->suite;
-    bool field = s->verdict == PF_VERDICT_FIELD; // `calibrate` chooses by the method
+    bool field = s->settings.verdict == PF_VERDICT_FIELD; // `calibrate` chooses by the method
     return (pf_group_settings){.probes = s->probes ? s->probes
                                          : field   ? NULL
                                                    : "designed",

@@ -72,8 +72,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (s->recalibrate > 0) {
         add_string(out, "recalibrate", "g");
     }
-    if (s->verdict == PF_VERDICT_FIELD) {
-        add_string(out, "verdict", "field");
+    if (s->settings.verdict == PF_VERDICT_FIELD) {
         pf_json_key(out, "kit");
         pf_text_add(out, "{");
         pf_settings_json(out, &s->settings, PF_SETTINGS_ALL);
@@ -82,7 +81,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (s->n_faults.n > 0) {
         add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
     }
-    if (pf_suite_groups(s) || s->verdict == PF_VERDICT_FIELD) {
+    if (pf_suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
         add_group(e, out);
     }
     if (pf_experiment_learned(e)) {

@@ -23,7 +23,8 @@ int pf_family_of(const char *method)
 
 int pf_kits_place(const pf_suite *suite, int method)
 {
-    return suite->verdict == PF_VERDICT_FIELD ? method : pf_family_of(suite->methods.text[method]);
+    return suite->settings.verdict == PF_VERDICT_FIELD ? method
+                                                       : pf_family_of(suite->methods.text[method]);
 }
 
 size_t pf_kits_session_size(const pf_trial_kits *kits)
@@ -177,7 +178,7 @@ static pf_settings kit_settings(const pf_kits_request *r)
 {
     pf_settings s = *r->settings;
     s.seed = (double)r->seed;
-    if (r->verdict == PF_VERDICT_FIELD) {
+    if (r->settings->verdict == PF_VERDICT_FIELD) {
         s.sigma = NAN; // from the data, as `calibrate` has it
         return s;
     }
@@ -206,7 +207,8 @@ void pf_kits_key(const pf_kits_request *r, char key[65])
                      r->model ? pf__numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP || r->verdict == PF_VERDICT_FIELD) {
+        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP ||
+            r->settings->verdict == PF_VERDICT_FIELD) {
             pf_text_addf(&text, "|%s|%s", r->group.probes ? r->group.probes : "",
                          r->group.library ? r->group.library : "");
             break;
@@ -552,7 +554,7 @@ static pf_status calibrate_fields(pf_trial_kits *kits, const pf_kits_request *r,
 pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
     pf_kit_build builds[PF_FAMILIES] = {{.arena = {0}}};
-    if (r->verdict == PF_VERDICT_FIELD && r->n_methods <= PF_KITS_MAX) {
+    if (r->settings->verdict == PF_VERDICT_FIELD && r->n_methods <= PF_KITS_MAX) {
         return calibrate_fields(kits, r, error);
     }
     memset(kits, 0, sizeof *kits);

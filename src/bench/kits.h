@@ -57,7 +57,6 @@ typedef struct pf_kits_request {
     pf_plant *plant;
     const pf_model *model; // Nullable: a twin
     uint64_t seed;
-    pf_verdict verdict;
     const pf_settings *settings; // of a cell
     double amplitude;            // of the probes; NaN: the plant's
     pf_risk risk;

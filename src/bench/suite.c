@@ -54,9 +54,6 @@ static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, 
 static const pf_schema_shape n_faults_shape = {.single = &faults_element,
                                                .element = &faults_element};
 
-static const pf_schema_shape verdict_words = {.words =
-                                                  (const char *const[]){"paper", "field", NULL}};
-
 #define AT(field) offsetof(pf_suite, field)
 static const pf_schema_row rows[] = {
     {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
@@ -79,7 +76,6 @@ static const pf_schema_row rows[] = {
     {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities), &opportunities_shape,
      "after the change"},
     {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
-    {"verdict", PF_KIND_WORD, 0, 0, 0, AT(verdict), &verdict_words, "paper or field"},
     {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
     {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
     {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
@@ -129,9 +125,8 @@ static pf_status set_numbers(pf_config_numbers *list, double value, pf_error *er
 static pf_status set_defaults(pf_suite *s, pf_error *error)
 {
     pf_settings *settings = &s->settings;
-    s->verdict = s->verdict < 0 ? PF_VERDICT_PAPER : s->verdict;
-    pf_settings_complete(settings,
-                         s->verdict == PF_VERDICT_FIELD ? PF_SETTINGS_FIELD : PF_SETTINGS_SUITE);
+    pf_settings_complete(settings, s->settings.verdict == PF_VERDICT_FIELD ? PF_SETTINGS_FIELD
+                                                                           : PF_SETTINGS_SUITE);
     pf_status status = set_numbers(&s->gains, .35, error);
     status = status ? status : set_numbers(&s->stage2, settings->budget2, error);
     status = status ? status : set_numbers(&s->bins, settings->bins, error);
@@ -158,7 +153,7 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
                        : s->named.n > 0         ? "settings"
                        : s->recalibrate > 0     ? "recalibrate"
                                                 : NULL;
-    if (s->verdict == PF_VERDICT_FIELD && idle) {
+    if (s->settings.verdict == PF_VERDICT_FIELD && idle) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: verdict: the field's has no %s; leave it out, or say paper", file,
                        idle);
@@ -262,7 +257,7 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
 // What only group methods use must not be given in vain.
 static pf_status check_group(const pf_suite *s, const char *file, pf_error *error)
 {
-    if (pf_suite_groups(s) || s->verdict == PF_VERDICT_FIELD) {
+    if (pf_suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
         return PF_OK;
     }
     const char *idle = s->probes ? "probes" : pf_settings_given_group(&s->settings);

@@ -7,10 +7,6 @@
 #include "preflight/plant.h"
 #include "preflight/kit.h"
 
-// Whose verdict is measured: the paper's, or that of the shipped check: a kit as `calibrate` makes
-// it, a session that stops early, refuses what is implausible, and certifies by the field's rules.
-typedef enum pf_verdict { PF_VERDICT_PAPER = 0, PF_VERDICT_FIELD = 1 } pf_verdict;
-
 // An experiment: ids with settings, environments, methods, explicit seeds. Read from suites/*.yaml
 // against a schema; everything that varies is a list.
 typedef struct pf_suite {
@@ -29,7 +25,6 @@ typedef struct pf_suite {
     pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
     char *predictor;                 // "twin" or "ensemble"
     int recalibrate;                 // g_cal follows the true gain
-    int verdict;                     // pf_verdict
     double nominal;                  // share of nominal trials
     // Complete; hazard is per round, sensor_noise NaN: as the plant's kits have it. Those for the
     // group methods are every_severity, faults and weighting; the others have the paper's. The

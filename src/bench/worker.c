@@ -185,7 +185,7 @@ static bool uses_place(const pf_suite *suite, int place)
 // Where a kit is kept: by family, or a field kit with its method.
 static pf_blob kit_blob(const pf_suite *suite, int place, const char *key, char out[192])
 {
-    bool field = suite->verdict == PF_VERDICT_FIELD;
+    bool field = suite->settings.verdict == PF_VERDICT_FIELD;
     snprintf(out, 192, "%s%s%.100s", key, field ? "|" : "",
              field ? suite->methods.text[place] : "");
     return field ? PF_BLOB_KIT_FIELD : (pf_blob)place;
@@ -275,7 +275,6 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     pf_kits_request request = {.plant = plant,
                                .seed = (uint64_t)kits->seed,
                                .model = model_of(e, kits->environment),
-                               .verdict = (pf_verdict)suite->verdict,
                                .settings = &kits->cell->settings,
                                .amplitude = kits->cell->amplitude,
                                .risk = (pf_risk)kits->cell->risk,
@@ -333,7 +332,7 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     w->memory = aligned_alloc(16, w->bytes);
     const pf_model *model = model_of(w->experiment, kits->environment);
     status = w->memory ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
-    bool shared = w->experiment->suite->verdict == PF_VERDICT_PAPER;
+    bool shared = w->experiment->suite->settings.verdict == PF_VERDICT_PAPER;
     for (int b = 0; b < 2 && status == PF_OK && shared; b++) {
         const pf_kit *kit = pf_kits_library(&kits->kits, b == 1);
         status = kit ? pf_responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
@@ -393,7 +392,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
         pf_field_trial field = {plant, model_of(w->experiment, kits->environment),
                                 pf_field_seed(unit->seed, unit->trial)};
         pf_error why = {PF_OK, ""};
-        status = suite->verdict == PF_VERDICT_FIELD
+        status = suite->settings.verdict == PF_VERDICT_FIELD
                      ? pf_trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
                      : pf_trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
                                     &w->results[i], &why);
