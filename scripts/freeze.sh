@@ -485,6 +485,7 @@ for path in sorted(pathlib.Path(folder).iterdir()):
     if path.name != "config.txt":
         text = re.sub(r'(config(_hash)?"?:? ?"?)[0-9a-f]{16}\b', r"\1HASH", text)
     text = re.sub(r"(session( takes)? +)\d+ bytes", r"\1N bytes", text)
+    text = re.sub(r"\b\d+-byte kit", "N-byte kit", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "DATE", text)
     path.write_text(text)
 NORMALISE
