@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     rig r = {0};
     pf_error error = {PF_OK, ""};
     must(pf_plant_create(&r.plant, "attitude", &error), &error);
-    must(pf_plan_default(&r.plan, pf_plant_get_info(r.plant), &error), &error);
+    must(pf__plan_default(&r.plan, pf_plant_get_info(r.plant), &error), &error);
     r.plan.settings.alarm_trials = 2000;
     // turn about, so that a slow minute of the machine hits both
     double one = INFINITY, two = INFINITY;
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     }
     bench_print("check_attitude_least", 1e3 * best, "ms");
     bench_print("check_attitude_most", 1e3 * worst, "ms");
-    pf_plan_free(&r.plan);
+    pf__plan_free(&r.plan);
     pf_plant_destroy(r.plant);
     free(r.bytes[0]);
     free(r.bytes[1]);

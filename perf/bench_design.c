@@ -81,7 +81,7 @@ static void bench_attitude(void)
     pf_design design;
     pf_effort effort = {.threads = 1};
     if (pf_plant_create(&plant, "attitude", NULL) != PF_OK ||
-        pf_plan_default(&plan, pf_plant_get_info(plant), NULL) != PF_OK ||
+        pf__plan_default(&plan, pf_plant_get_info(plant), NULL) != PF_OK ||
         pf__design_config_read(&config, &plan, NULL) != PF_OK) {
         exit(1);
     }
@@ -93,7 +93,7 @@ static void bench_attitude(void)
     bench_print("design_attitude_1_thread", bench_now() - begin, "s");
     pf__design_free(&design);
     pf__design_config_free(&config);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     size_t n = 0;
     pf_kit kit;
     pf_session *session = NULL;
-    if (argc != 2 || pf_file_read(argv[1], (size_t)1 << 30, &bytes, &n, &error) != PF_OK ||
+    if (argc != 2 || pf__file_read(argv[1], (size_t)1 << 30, &bytes, &n, &error) != PF_OK ||
         pf__kit_read(&kit, bytes, n, &error) != PF_OK) {
         fprintf(stderr, "bench_session KIT: %s\n", error.text);
         return 1;

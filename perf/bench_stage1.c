@@ -135,7 +135,7 @@ static void lay_out(problem *p, bool field)
                         .n_scale = 1,
                         .n_members = MEMBERS};
     pf_error error;
-    if (pf_kit_build_init(&p->build, &plan, &kind, &error) != PF_OK) {
+    if (pf__kit_build_init(&p->build, &plan, &kind, &error) != PF_OK) {
         fprintf(stderr, "bench_stage1: %s\n", error.text);
         exit(1);
     }
@@ -226,7 +226,7 @@ static void start(problem *p, int m, int groups, bool field)
 
 static void end(problem *p)
 {
-    pf_kit_build_free(&p->build);
+    pf__kit_build_free(&p->build);
     free(p->nominal);
     free(p->changed);
     free(p->response);

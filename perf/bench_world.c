@@ -88,9 +88,9 @@ static void make_model(problem *p, shape s)
     must(pf__model_create(&p->model, &info, &error), &error);
     pf_rng rng;
     pf_rng_init(&rng, 1);
-    size_t n = pf_net_parameters(&p->model->net);
+    size_t n = pf__net_parameters(&p->model->net);
     for (int e = 0; e < MEMBERS; e++) {
-        pf_net_init(&p->model->net, &rng, p->model->theta + (size_t)e * n);
+        pf__net_init(&p->model->net, &rng, p->model->theta + (size_t)e * n);
     }
     pf__model_pack(p->model);
     for (int i = 0; i < p->model->net.n_in; i++) {
@@ -122,7 +122,7 @@ static void make_data(problem *p)
     for (size_t i = 0; i < (size_t)ROWS * (size_t)net->n_out; i++) {
         p->set.y[i] = (float)pf_rng_normal(&rng);
     }
-    size_t n = pf_net_parameters(net);
+    size_t n = pf__net_parameters(net);
     for (int w = 0; w < 2; w++) {
         pf_member *m = &p->member[w];
         m->index = w;
@@ -131,13 +131,13 @@ static void make_data(problem *p)
         m->second = take(n, sizeof(float));
         m->kept = take(n, sizeof(float));
         m->history = take((size_t)1 << 16, sizeof(float));
-        pf_member_init(m, &p->settings, net);
+        pf__member_init(m, &p->settings, net);
         pf_epoch_space *space = &p->space[w];
         space->order = take(ROWS, sizeof(int));
         space->x = take((size_t)BATCH * (size_t)net->n_in, sizeof(float));
         space->y = take((size_t)BATCH * (size_t)net->n_out, sizeof(float));
         space->gradient = take(n, sizeof(float));
-        space->work = take(pf_net_gradient_work(net, BATCH), sizeof(float));
+        space->work = take(pf__net_gradient_work(net, BATCH), sizeof(float));
     }
 }
 
@@ -145,8 +145,8 @@ static pf_status one_epoch(void *self, int worker, size_t item, pf_error *error)
 {
     (void)worker;
     problem *p = self;
-    return pf_member_epoch(&p->member[item], &p->settings, &p->model->net, &p->set, &p->space[item],
-                           NULL, error);
+    return pf__member_epoch(&p->member[item], &p->settings, &p->model->net, &p->set,
+                            &p->space[item], NULL, error);
 }
 
 // The products of one epoch alone, on the same memory.
@@ -161,15 +161,15 @@ static pf_status one_bare(void *self, int worker, size_t item, pf_error *error)
     size_t size = (size_t)BATCH * WIDTH;
     for (int b = 0; b < ROWS / BATCH; b++) {
         for (int l = 0; l <= net->n_layers; l++) {
-            int in = pf_net_inputs(net, l), out = pf_net_outputs(net, l);
+            int in = pf__net_inputs(net, l), out = pf__net_outputs(net, l);
             const float *below = l == 0 ? s->x : s->work + (size_t)(l - 1) * size;
             float *above = s->work + (size_t)l * size;
-            pf_matmul(false, true, BATCH, out, in, below, theta + pf_net_weight(net, l), above);
-            pf_matmul(true, false, out, in, BATCH, above, below,
-                      s->gradient + pf_net_weight(net, l));
+            pf__matmul(false, true, BATCH, out, in, below, theta + pf__net_weight(net, l), above);
+            pf__matmul(true, false, out, in, BATCH, above, below,
+                       s->gradient + pf__net_weight(net, l));
             if (l > 0) {
-                pf_matmul(false, false, BATCH, in, out, above, theta + pf_net_weight(net, l),
-                          s->work + (size_t)(net->n_layers + 1) * size);
+                pf__matmul(false, false, BATCH, in, out, above, theta + pf__net_weight(net, l),
+                           s->work + (size_t)(net->n_layers + 1) * size);
             }
         }
     }
@@ -190,12 +190,12 @@ static double best_time(problem *p, int repeat, size_t items, pf_item_fn work)
 {
     double best = INFINITY;
     pf_error error = {PF_OK, ""};
-    must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
+    must(pf__parallel(NULL, 2, items, work, p, "", &error), &error);
     for (int r = 0; r < repeat; r++) {
         int runs = 0;
         double begin = bench_now(), now = begin;
         while (now - begin < shortest) {
-            must(pf_parallel(NULL, 2, items, work, p, "", &error), &error);
+            must(pf__parallel(NULL, 2, items, work, p, "", &error), &error);
             runs++;
             now = bench_now();
         }
@@ -251,7 +251,7 @@ static bool measure(shape s, const char *shape_name, const char *wanted)
         const kind *k = &kinds[i];
         char name[64];
         snprintf(name, sizeof name, "%s%s%s", k->before, shape_name, k->after);
-        if ((wanted && strcmp(wanted, name) != 0) || !pf_matmul_engine(k->engine)) {
+        if ((wanted && strcmp(wanted, name) != 0) || !pf__matmul_engine(k->engine)) {
             continue;
         }
         if (!any) {
@@ -261,7 +261,7 @@ static bool measure(shape s, const char *shape_name, const char *wanted)
         double time = best_time(&p, wanted ? 1 : REPEAT, k->items, k->work);
         bench_print(name, k->amount / time, k->unit);
     }
-    pf_matmul_engine(PF_ENGINE_AUTO);
+    pf__matmul_engine(PF_ENGINE_AUTO);
     return any;
 }
 

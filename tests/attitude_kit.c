@@ -58,14 +58,14 @@ static const image *calibrated(image *kit, const char *config)
     pf_effort effort = {0};
     must(pf_plant_create(&plant, "attitude", &error), &error);
     const pf_plant_info *info = pf_plant_get_info(plant);
-    must(config ? pf_plan_from_config(&plan, info, "small.yaml", config, strlen(config), NULL, 0,
-                                      &error)
-                : pf_plan_default(&plan, info, &error),
+    must(config ? pf__plan_from_config(&plan, info, "small.yaml", config, strlen(config), NULL, 0,
+                                       &error)
+                : pf__plan_default(&plan, info, &error),
          &error);
     plan.settings.alarm_trials = 200;
     must(pf_calibrate(&plan, plant, NULL, &effort, &kit->bytes, &kit->n, &error), &error);
     must(pf__kit_read(&kit->kit, kit->bytes, kit->n, &error), &error);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
     return kit;
 }
@@ -151,7 +151,7 @@ void attitude_machine_predict(attitude_machine *machine, const pf_kit *kit, int 
                            &error),
          &error);
     pf_predictor_destroy(&predictor);
-    pf_json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, response);
+    pf__json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, response);
 }
 
 // "nominal", then "fault" per target or "grid" per target and gain; "healthy" per target instead of
@@ -161,42 +161,42 @@ static void add_predictions(attitude_machine *machine, const pf_kit *kit, int pr
 {
     const int32_t *targets = NULL;
     int n = pf_kit_probe_targets(kit, probe, &targets);
-    pf_json_key(out, machine->others ? "healthy" : "nominal");
-    pf_text_add(out, machine->others ? "[" : "");
+    pf__json_key(out, machine->others ? "healthy" : "nominal");
+    pf__text_add(out, machine->others ? "[" : "");
     for (int t = 0; t < (machine->others ? n : 1); t++) {
-        pf_text_add(out, t > 0 ? "," : "");
+        pf__text_add(out, t > 0 ? "," : "");
         attitude_machine_predict(machine, kit, probe, machine->others ? targets[t] : 0, 1, out);
     }
-    pf_text_add(out, machine->others ? "]" : "");
-    pf_json_key(out, stage == 1 ? "fault" : "grid");
-    pf_text_add(out, "[");
+    pf__text_add(out, machine->others ? "]" : "");
+    pf__json_key(out, stage == 1 ? "fault" : "grid");
+    pf__text_add(out, "[");
     for (int t = 0; t < n; t++) {
-        pf_json_comma(out);
+        pf__json_comma(out);
         if (stage == 1) {
             attitude_machine_predict(machine, kit, probe, targets[t], kit->g_cal, out);
             continue;
         }
-        pf_text_add(out, "[");
+        pf__text_add(out, "[");
         for (int g = 0; g < kit->n_grid; g++) {
-            pf_json_comma(out);
+            pf__json_comma(out);
             attitude_machine_predict(machine, kit, probe, targets[t], kit->grid[g], out);
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 void attitude_machine_tell(attitude_machine *machine, const pf_kit *kit, int probe, int stage,
                            bool state, pf_text *out)
 {
-    pf_text_clear(out);
-    pf_text_addf(out, "{\"op\":\"tell\",\"probe\":%d,\"response\":", probe);
-    pf_json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, machine->response);
+    pf__text_clear(out);
+    pf__text_addf(out, "{\"op\":\"tell\",\"probe\":%d,\"response\":", probe);
+    pf__json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_chan, machine->response);
     if (state) {
-        pf_json_key(out, "state");
-        pf_json_numbers(out, ATTITUDE_STATE, machine->start);
+        pf__json_key(out, "state");
+        pf__json_numbers(out, ATTITUDE_STATE, machine->start);
     } else {
         add_predictions(machine, kit, probe, stage, out);
     }
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }

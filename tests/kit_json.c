@@ -181,7 +181,7 @@ void check_kit_json(const pf_kit *k)
     const double *variant = k->variant;
     pf_text text = {0};
     json_error_t problem;
-    pf_reply_kit(&text, k);
+    pf__reply_kit(&text, k);
     json_t *j = json_loads(text.data, JSON_REJECT_DUPLICATES, &problem);
     CHECK(j != NULL);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -202,5 +202,5 @@ void check_kit_json(const pf_kit *k)
     CHECK(same(json_object_get(calibration, "episodes"), k->episodes));
     CHECK_CONTAINS(json_string_value(json_object_get(calibration, "source")), PF_VERSION);
     json_decref(j);
-    pf_text_free(&text);
+    pf__text_free(&text);
 }

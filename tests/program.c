@@ -26,7 +26,7 @@ bool program(const char *arguments, int status, const char *part)
     void *output = NULL;
     size_t size = 0;
     pf_error error;
-    bool read = pf_file_read(caught, (size_t)1 << 26, &output, &size, &error) == PF_OK;
+    bool read = pf__file_read(caught, (size_t)1 << 26, &output, &size, &error) == PF_OK;
     bool good = read && exit_status == status && strstr(output, part);
     if (!good) {
         printf("    preflight %s\n    exit status %d, expected %d; no \"%s\" in: %.600s\n",
@@ -329,14 +329,14 @@ void check_exit_status(const char *folder)
     snprintf(path, sizeof path, "%s/long", folder);
     write_commands(path, 2000);
     snprintf(path, sizeof path, "%s/hello", folder);
-    CHECK(pf_file_write(path, "{\"op\":\"hello\"}\n", 15, &error) == PF_OK);
+    CHECK(pf__file_write(path, "{\"op\":\"hello\"}\n", 15, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/attitude.kit", folder);
-    CHECK(pf_file_read(path, 1 << 24, &kit, &n, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 24, &kit, &n, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/cut.kit", folder);
-    CHECK(pf_file_write(path, kit, n / 2, &error) == PF_OK);
+    CHECK(pf__file_write(path, kit, n / 2, &error) == PF_OK);
     ((char *)kit)[n / 2] ^= 1;
     snprintf(path, sizeof path, "%s/damaged.kit", folder);
-    CHECK(pf_file_write(path, kit, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, kit, n, &error) == PF_OK);
     free(kit);
     check_usage(folder);
     check_values(folder);

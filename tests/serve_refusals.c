@@ -33,12 +33,12 @@ static void take_snapshot(talk *t, snapshot *s)
     s->opportunities = pf_session_get_state(session).opportunities;
     s->alarm = pf_session_get_state(session).alarm;
     s->outstanding = pf_session_outstanding(session, NULL);
-    pf_text_add(&s->readiness, say(t, "{\"op\":\"readiness\"}"));
+    pf__text_add(&s->readiness, say(t, "{\"op\":\"readiness\"}"));
     // asking again opens nothing while a probe is outstanding or the session is done
     if (s->outstanding || s->stage == 3) {
-        pf_text_add(&s->ask, say(t, "{\"op\":\"ask\"}"));
+        pf__text_add(&s->ask, say(t, "{\"op\":\"ask\"}"));
     } else {
-        pf_text_add(&s->ask, "none");
+        pf__text_add(&s->ask, "none");
     }
 }
 
@@ -48,8 +48,8 @@ static bool unchanged(talk *t, const snapshot *before)
     take_snapshot(t, &now);
     bool same = strcmp(now.readiness.data, before->readiness.data) == 0 &&
                 strcmp(now.ask.data, before->ask.data) == 0;
-    pf_text_free(&now.readiness);
-    pf_text_free(&now.ask);
+    pf__text_free(&now.readiness);
+    pf__text_free(&now.ask);
     // the rest bit by bit
     now.readiness = before->readiness;
     now.ask = before->ask;
@@ -63,8 +63,8 @@ static bool unchanged(talk *t, const snapshot *before)
 
 static void free_snapshot(snapshot *s)
 {
-    pf_text_free(&s->readiness);
-    pf_text_free(&s->ask);
+    pf__text_free(&s->readiness);
+    pf__text_free(&s->ask);
 }
 
 // The line is refused with this code, the message holds this part, and the session is as it was.
@@ -73,7 +73,7 @@ static void refused_n(talk *t, const char *line, size_t n, const char *code, con
     snapshot before;
     pf_text journal = {0};
     take_snapshot(t, &before);
-    pf_protocol_line(t->dialogue, line, n, &t->reply, &journal);
+    pf__protocol_line(t->dialogue, line, n, &t->reply, &journal);
     json_t *reply = parsed(t->reply.data), *error = json_object_get(reply, "error");
     const char *message = json_string_value(json_object_get(error, "message"));
     bool good = CHECK(json_is_false(json_object_get(reply, "ok")));
@@ -88,7 +88,7 @@ static void refused_n(talk *t, const char *line, size_t n, const char *code, con
         printf("    request %.200s\n", line);
     }
     free_snapshot(&before);
-    pf_text_free(&journal);
+    pf__text_free(&journal);
 }
 
 static void refused(talk *t, const char *line, const char *code, const char *part)
@@ -168,13 +168,13 @@ static void check_general(talk *t)
     refused_n(t, "{\"op\":\0\"ask\"}", 13, "not-json", "column");
     pf_text deep = {0};
     for (int i = 0; i < 100000; i++) {
-        pf_text_add(&deep, "[");
+        pf__text_add(&deep, "[");
     }
     refused(t, deep.data, "not-json", "column");
-    pf_text_free(&deep);
+    pf__text_free(&deep);
     snapshot before;
     take_snapshot(t, &before);
-    pf_protocol_too_long(&t->reply);
+    pf__protocol_too_long(&t->reply);
     CHECK_CONTAINS(t->reply.data, "{\"ok\":false,\"error\":{\"code\":\"too-long\",\"message\":\"");
     CHECK(unchanged(t, &before));
     free_snapshot(&before);
@@ -190,11 +190,11 @@ typedef struct parts {
 
 static void free_parts(parts *p)
 {
-    pf_text_free(&p->response);
-    pf_text_free(&p->state);
-    pf_text_free(&p->nominal);
-    pf_text_free(&p->fault);
-    pf_text_free(&p->grid);
+    pf__text_free(&p->response);
+    pf__text_free(&p->state);
+    pf__text_free(&p->nominal);
+    pf__text_free(&p->fault);
+    pf__text_free(&p->grid);
 }
 
 static void make_parts(talk *t, parts *p)
@@ -208,25 +208,25 @@ static void make_parts(talk *t, parts *p)
     p->rows = ask.rows;
     p->stage = ask.stage;
     attitude_machine_probe(&t->machine, k, ask.probe);
-    pf_json_matrix(&p->response, ask.rows, k->n_chan, t->machine.response);
-    pf_json_numbers(&p->state, ATTITUDE_STATE, t->machine.start);
+    pf__json_matrix(&p->response, ask.rows, k->n_chan, t->machine.response);
+    pf__json_numbers(&p->state, ATTITUDE_STATE, t->machine.start);
     attitude_machine_predict(&t->machine, k, ask.probe, 0, 1, &p->nominal);
     int n = pf_kit_probe_targets(k, ask.probe, &targets);
-    pf_text_add(&p->fault, "[");
-    pf_text_add(&p->grid, "[");
+    pf__text_add(&p->fault, "[");
+    pf__text_add(&p->grid, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(&p->fault);
+        pf__json_comma(&p->fault);
         attitude_machine_predict(&t->machine, k, ask.probe, targets[i], k->g_cal, &p->fault);
-        pf_json_comma(&p->grid);
-        pf_text_add(&p->grid, "[");
+        pf__json_comma(&p->grid);
+        pf__text_add(&p->grid, "[");
         for (int g = 0; g < k->n_grid; g++) {
-            pf_json_comma(&p->grid);
+            pf__json_comma(&p->grid);
             attitude_machine_predict(&t->machine, k, ask.probe, targets[i], k->grid[g], &p->grid);
         }
-        pf_text_add(&p->grid, "]");
+        pf__text_add(&p->grid, "]");
     }
-    pf_text_add(&p->fault, "]");
-    pf_text_add(&p->grid, "]");
+    pf__text_add(&p->fault, "]");
+    pf__text_add(&p->grid, "]");
 }
 
 // A tell with the given texts (NULL: left out) must be refused.
@@ -237,34 +237,34 @@ static void tell_refused(talk *t, int probe, const char *response, const char *s
     const char *const names[] = {"state", "nominal", "fault", "grid"};
     const char *const texts[] = {state, nominal, fault, grid};
     pf_text line = {0};
-    pf_text_addf(&line, "{\"op\":\"tell\",\"probe\":%d,\"response\":%s", probe, response);
+    pf__text_addf(&line, "{\"op\":\"tell\",\"probe\":%d,\"response\":%s", probe, response);
     for (int i = 0; i < 4; i++) {
         if (texts[i]) {
-            pf_json_key(&line, names[i]);
-            pf_text_add(&line, texts[i]);
+            pf__json_key(&line, names[i]);
+            pf__text_add(&line, texts[i]);
         }
     }
-    pf_text_add(&line, "}");
+    pf__text_add(&line, "}");
     refused(t, line.data, code, part);
-    pf_text_free(&line);
+    pf__text_free(&line);
 }
 
 // rows x columns zeros; the last row has `last` columns, one item of it replaced.
 static const char *zeros(pf_text *out, int rows, int columns, int last, const char *item)
 {
-    pf_text_clear(out);
-    pf_text_add(out, "[");
+    pf__text_clear(out);
+    pf__text_add(out, "[");
     for (int r = 0; r < rows; r++) {
-        pf_json_comma(out);
-        pf_text_add(out, "[");
+        pf__json_comma(out);
+        pf__text_add(out, "[");
         int n = r + 1 < rows ? columns : last;
         for (int c = 0; c < n; c++) {
-            pf_json_comma(out);
-            pf_text_add(out, item && r + 1 == rows && c + 1 == n ? item : "0");
+            pf__json_comma(out);
+            pf__text_add(out, item && r + 1 == rows && c + 1 == n ? item : "0");
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     return out->data;
 }
 
@@ -302,14 +302,14 @@ static void spoil_matrix(talk *t, const parts *p, const char *name, wrap_fn wrap
     wrap(t, p, zeros(&m, rows, n, n, "99999999999999999999"), "not-finite", "big");
     wrap(t, p, zeros(&m, rows, n, n, "NaN"), "not-json", "column");
     wrap(t, p, zeros(&m, rows, n, n, "-inf"), "not-json", "column");
-    pf_text_clear(&m);
-    pf_text_add(&m, "[");
+    pf__text_clear(&m);
+    pf__text_add(&m, "[");
     for (int r = 0; r < rows; r++) {
-        pf_text_add(&m, r ? ",0" : "0"); // rows that are numbers
+        pf__text_add(&m, r ? ",0" : "0"); // rows that are numbers
     }
-    pf_text_add(&m, "]");
+    pf__text_add(&m, "]");
     wrap(t, p, m.data, "wrong-type", name);
-    pf_text_free(&m);
+    pf__text_free(&m);
 }
 
 static void wrap_response(talk *t, const parts *p, const char *m, const char *code,
@@ -328,35 +328,35 @@ static void wrap_fault(talk *t, const parts *p, const char *m, const char *code,
 {
     pf_text list = {0};
     int n = pf_kit_probe_targets(t->kit, p->probe, NULL);
-    pf_text_add(&list, "[");
+    pf__text_add(&list, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(&list);
-        pf_text_add(&list, i + 1 < n ? p->nominal.data : m);
+        pf__json_comma(&list);
+        pf__text_add(&list, i + 1 < n ? p->nominal.data : m);
     }
-    pf_text_add(&list, "]");
+    pf__text_add(&list, "]");
     tell_refused(t, p->probe, p->response.data, NULL, p->nominal.data, list.data, p->grid.data,
                  code, part);
-    pf_text_free(&list);
+    pf__text_free(&list);
 }
 
 static void wrap_grid(talk *t, const parts *p, const char *m, const char *code, const char *part)
 {
     pf_text list = {0};
     int n = pf_kit_probe_targets(t->kit, p->probe, NULL);
-    pf_text_add(&list, "[");
+    pf__text_add(&list, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(&list);
-        pf_text_add(&list, "[");
+        pf__json_comma(&list);
+        pf__text_add(&list, "[");
         for (int g = 0; g < t->kit->n_grid; g++) {
-            pf_json_comma(&list);
-            pf_text_add(&list, i + 1 < n || g + 1 < t->kit->n_grid ? p->nominal.data : m);
+            pf__json_comma(&list);
+            pf__text_add(&list, i + 1 < n || g + 1 < t->kit->n_grid ? p->nominal.data : m);
         }
-        pf_text_add(&list, "]");
+        pf__text_add(&list, "]");
     }
-    pf_text_add(&list, "]");
+    pf__text_add(&list, "]");
     tell_refused(t, p->probe, p->response.data, NULL, p->nominal.data, p->fault.data, list.data,
                  code, part);
-    pf_text_free(&list);
+    pf__text_free(&list);
 }
 
 static void check_tell(talk *t)
@@ -373,7 +373,7 @@ static void check_tell(talk *t)
         pf_text huge = {0};
         zeros(&huge, p.rows, t->kit->n_chan, t->kit->n_chan, "1e300");
         wrap_response(t, &p, huge.data, "not-finite", "response");
-        pf_text_free(&huge);
+        pf__text_free(&huge);
     }
     snprintf(name, sizeof name, "fault[%d]", last);
     spoil_matrix(t, &p, name, wrap_fault);

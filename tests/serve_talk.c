@@ -17,19 +17,19 @@ void open_talk(talk *t, const void *bytes, size_t n, int weak, bool twin)
     CHECK(pf_predictor_create(&t->twin, &t->twin_kit, t->machine.plant, NULL, &error) == PF_OK);
     pf_protocol_config config = {.predictor = twin ? &t->twin : NULL,
                                  .no_predictor = "the twin is at the cleaner's"};
-    CHECK(pf_protocol_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
+    CHECK(pf__protocol_create(&t->dialogue, bytes, n, &config, &error) == PF_OK);
     CHECK_STR(error.text, "");
-    t->session = pf_protocol_session(t->dialogue);
+    t->session = pf__protocol_session(t->dialogue);
     t->kit = pf_session_kit(t->session);
 }
 
 void close_talk(talk *t)
 {
-    pf_protocol_destroy(t->dialogue);
+    pf__protocol_destroy(t->dialogue);
     pf_predictor_destroy(&t->twin);
     attitude_machine_close(&t->machine);
-    pf_text_free(&t->request);
-    pf_text_free(&t->reply);
+    pf__text_free(&t->request);
+    pf__text_free(&t->reply);
 }
 
 const char *say(talk *t, const char *line)
@@ -38,7 +38,7 @@ const char *say(talk *t, const char *line)
     size_t n = strlen(line);
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, line, n);
-    pf_protocol_line(t->dialogue, exact, n, &t->reply, NULL);
+    pf__protocol_line(t->dialogue, exact, n, &t->reply, NULL);
     free(exact);
     return t->reply.data;
 }

@@ -24,7 +24,7 @@ static void check_clopper_pearson(void)
 {
     PF_CASE("Clopper-Pearson: closed forms and published values");
     for (int n = 1; n < 400; n += 57) {
-        pf_interval none = pf_clopper_pearson(0, n, .05), all = pf_clopper_pearson(n, n, .05);
+        pf_interval none = pf__clopper_pearson(0, n, .05), all = pf__clopper_pearson(n, n, .05);
         CHECK_NEAR(none.lo, 0, 0);
         CHECK_NEAR(none.hi, 1 - pow(.025, 1.0 / n), 1e-12);
         CHECK_NEAR(all.lo, pow(.025, 1.0 / n), 1e-12);
@@ -34,13 +34,13 @@ static void check_clopper_pearson(void)
     static const double published[][4] = {
         {81, 263, .2527, .3676}, {15, 148, .0578, .1617}, {0, 20, 0, .1684}, {1, 29, .0009, .1776}};
     for (int i = 0; i < 4; i++) {
-        pf_interval v = pf_clopper_pearson(published[i][0], published[i][1], .05);
+        pf_interval v = pf__clopper_pearson(published[i][0], published[i][1], .05);
         CHECK_NEAR(v.lo, published[i][2], 5e-5);
         CHECK_NEAR(v.hi, published[i][3], 5e-5);
     }
-    CHECK(isnan(pf_clopper_pearson(0, 0, .05).lo));
+    CHECK(isnan(pf__clopper_pearson(0, 0, .05).lo));
     // the tails of the binomial distribution are alpha/2 at the ends
-    pf_interval v = pf_clopper_pearson(3, 11, .05);
+    pf_interval v = pf__clopper_pearson(3, 11, .05);
     double below = 0, above = 0, choose = 1;
     for (int k = 0; k <= 11; k++) {
         above += k >= 3 ? choose * pow(v.lo, k) * pow(1 - v.lo, 11 - k) : 0;
@@ -55,7 +55,7 @@ static void check_clopper_pearson(void)
     for (int i = 0; i <= 100; i++) {
         values[i] = (i * 37) % 101;
     }
-    v = pf_percentiles(values, 101, .05);
+    v = pf__percentiles(values, 101, .05);
     CHECK_NEAR(v.lo, 2.5, 1e-12);
     CHECK_NEAR(v.hi, 97.5, 1e-12);
 }
@@ -98,7 +98,7 @@ static bool finish_one(pf_store *store, const pf_unit *u, pf_error *error)
     for (int m = 0; m < METHODS; m++) {
         fill(&results[m], u, e, s, m);
     }
-    return pf_store_finish(store, u, METHODS, methods, results, error) == PF_OK;
+    return pf__store_finish(store, u, METHODS, methods, results, error) == PF_OK;
 }
 
 static bool finish(pf_store *store, pf_error *error)
@@ -106,7 +106,7 @@ static bool finish(pf_store *store, pf_error *error)
     pf_unit units[PF_STORE_CLAIM];
     int n = 1;
     while (n > 0) {
-        if (pf_store_claim(store, hash, NULL, NULL, units, &n, error) != PF_OK) {
+        if (pf__store_claim(store, hash, NULL, NULL, units, &n, error) != PF_OK) {
             return false;
         }
         for (int i = 0; i < n; i++) {
@@ -133,8 +133,8 @@ static bool make_store(const char *path, pf_store **store)
                  environments[i / TRIALS / SEEDS / SETTINGS]);
     }
     bool made =
-        CHECK(pf_store_open(store, path, PF_STORE_WRITE, &error) == PF_OK) &&
-        CHECK(pf_store_begin(*store, hash, "known", "quick", "{}", units, n, &error) == PF_OK) &&
+        CHECK(pf__store_open(store, path, PF_STORE_WRITE, &error) == PF_OK) &&
+        CHECK(pf__store_begin(*store, hash, "known", "quick", "{}", units, n, &error) == PF_OK) &&
         CHECK(finish(*store, &error));
     if (!made) {
         printf("%s\n", error.text);
@@ -145,7 +145,7 @@ static bool make_store(const char *path, pf_store **store)
 static void check_entry(const pf_entries *all, const char *environment, const char *setting,
                         const char *metric, const char *method, double mean, double sd, double n)
 {
-    const pf_entry *e = pf_entries_find(all, environment, setting, metric, method);
+    const pf_entry *e = pf__entries_find(all, environment, setting, metric, method);
     if (!CHECK(e != NULL)) {
         printf("no %s %s %s %s\n", environment, setting, metric, method);
         return;
@@ -170,16 +170,16 @@ static void check_means(const pf_entries *all)
     // changed trials only
     check_entry(all, "attitude", "B2=1", "detection", "random", .5, 0, 8);
     check_entry(all, "attitude", "B2=1", "detection", "eg-mpt", 1, 0, 8);
-    CHECK(!pf_entries_find(all, "attitude", "all", "regret", "random"));
-    CHECK(!pf_entries_find(all, "macro-shown", "B2=1", "regret", "random"));
+    CHECK(!pf__entries_find(all, "attitude", "all", "regret", "random"));
+    CHECK(!pf__entries_find(all, "macro-shown", "B2=1", "regret", "random"));
 
     PF_CASE("Paired differences to EG-MPT");
     check_entry(all, "attitude", "B2=1;g=0.20", "regret_minus_eg_mpt", "random", .6, 0, 6);
     check_entry(all, "macro", "B2=1", "regret_minus_eg_mpt", "random", .6, 0, 24);
-    const pf_entry *e = pf_entries_find(all, "attitude", "B2=1", "regret_minus_eg_mpt", "random");
+    const pf_entry *e = pf__entries_find(all, "attitude", "B2=1", "regret_minus_eg_mpt", "random");
     // far narrower than the spread of the trials: what they share cancels
     CHECK(e && e->lo >= .5 && e->hi <= .7 && e->hi - e->lo > .05);
-    CHECK(!pf_entries_find(all, "attitude", "B2=1", "regret_minus_eg_mpt", "eg-mpt"));
+    CHECK(!pf__entries_find(all, "attitude", "B2=1", "regret_minus_eg_mpt", "eg-mpt"));
 }
 
 static void check_shares(const pf_entries *all)
@@ -188,18 +188,18 @@ static void check_shares(const pf_entries *all)
     // 2 of 10 and 2 of 2
     check_entry(all, "attitude", "B2=1;g=0.20", "violation", "random", .6, .8 / sqrt(2), 12);
     check_entry(all, "macro", "B2=1;g=0.20", "violation", "random", .6, .8 / sqrt(2), 24);
-    const pf_entry *e = pf_entries_find(all, "attitude", "B2=1;g=0.20", "violation", "random");
+    const pf_entry *e = pf__entries_find(all, "attitude", "B2=1;g=0.20", "violation", "random");
     // 4 of 12, published tables of exact limits
     CHECK_NEAR(e->lo, .0992, 5e-5);
     CHECK_NEAR(e->hi, .6511, 5e-5);
-    e = pf_entries_find(all, "attitude", "B2=1;g=0.20", "detection", "eg-mpt");
+    e = pf__entries_find(all, "attitude", "B2=1;g=0.20", "detection", "eg-mpt");
     CHECK_NEAR(e->lo, pow(.025, 1.0 / 4), 1e-12);
     CHECK_NEAR(e->hi, 1, 0);
     // a mean of shares is no share, unless it is all of them
-    e = pf_entries_find(all, "macro", "B2=1;g=0.20", "detection", "eg-mpt");
+    e = pf__entries_find(all, "macro", "B2=1;g=0.20", "detection", "eg-mpt");
     CHECK_NEAR(e->lo, pow(.025, 1.0 / 8), 1e-12);
-    CHECK(!pf_entries_find(all, "attitude", "B2=1", "violation_changed", "random"));
-    CHECK(!pf_entries_find(all, "attitude", "B2=1", "false_ready_share", "random"));
+    CHECK(!pf__entries_find(all, "attitude", "B2=1", "violation_changed", "random"));
+    CHECK(!pf__entries_find(all, "attitude", "B2=1", "false_ready_share", "random"));
 
     PF_CASE("Ranks among the paper's methods, control arm left out, ties share the better rank");
     check_entry(all, "attitude", "B2=1", "rank_compensation_error", "eg-mpt", 1, NAN, 12);
@@ -335,7 +335,7 @@ static void check_paper_names(const pf_paper *paper)
     PF_CASE("Every mapped name is a valid one");
     for (int i = 0; i < paper->n; i++) {
         const pf_paper_row *r = &paper->row[i];
-        bool valid = (pf_entry_metric_known(r->metric) || is_native(r->metric)) &&
+        bool valid = (pf__entry_metric_known(r->metric) || is_native(r->metric)) &&
                      (pf_method_find(r->method) || strcmp(r->method, "best-baseline") == 0) &&
                      is_plant(r->environment);
         bool rate = strcmp(r->metric, "detection") != 0 || (r->mean >= 0 && r->mean <= 1);
@@ -343,15 +343,15 @@ static void check_paper_names(const pf_paper *paper)
             printf("%s %s %s %s\n", r->suite, r->environment, r->metric, r->method);
         }
     }
-    CHECK(pf_entry_metric_known("crps_minus_eg_mpt") && !pf_entry_metric_known("crsp"));
+    CHECK(pf__entry_metric_known("crps_minus_eg_mpt") && !pf__entry_metric_known("crsp"));
     const pf_paper_row *r =
-        pf_paper_find(paper, "compact-plants", "dc_servo", "B2=1", "worst_error", "task-oed");
+        pf__paper_find(paper, "compact-plants", "dc_servo", "B2=1", "worst_error", "task-oed");
     CHECK(r && r->mean == .214 && isnan(r->sd));
-    r = pf_paper_find(paper, "mujoco-readiness", "ant", "B2=2;g=0.35", "detection", "eg-mpt");
+    r = pf__paper_find(paper, "mujoco-readiness", "ant", "B2=2;g=0.35", "detection", "eg-mpt");
     CHECK(r && fabs(r->mean - .555) < 1e-12);
     const char *shown[32];
-    CHECK(pf_paper_shown(paper, "compact-plants", shown, 32) == 6);
-    CHECK(pf_paper_shown(paper, "compact-ranks", shown, 32) == 11);
+    CHECK(pf__paper_shown(paper, "compact-plants", shown, 32) == 6);
+    CHECK(pf__paper_shown(paper, "compact-ranks", shown, 32) == 11);
 }
 
 // Every line of the numbers is mapped: with one line of the map gone it is refused, by name.
@@ -365,25 +365,25 @@ static void check_paper_refused(void)
     pf_paper paper;
     snprintf(folder, sizeof folder, "%s/paper", pf_scratch_dir());
     CHECK(mkdir(folder, 0777) == 0);
-    CHECK(pf_file_read(PF_SOURCE "/data/paper_numbers.csv", 1 << 24, &text, &n, &error) == PF_OK);
+    CHECK(pf__file_read(PF_SOURCE "/data/paper_numbers.csv", 1 << 24, &text, &n, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/paper_numbers.csv", folder);
-    CHECK(pf_file_write(path, text, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, text, n, &error) == PF_OK);
     free(text);
-    CHECK(pf_paper_load(&paper, folder, &error) == PF_ERR_FILE);
-    CHECK(pf_file_read(PF_SOURCE "/data/paper_map.csv", 1 << 24, &text, &n, &error) == PF_OK);
+    CHECK(pf__paper_load(&paper, folder, &error) == PF_ERR_FILE);
+    CHECK(pf__file_read(PF_SOURCE "/data/paper_map.csv", 1 << 24, &text, &n, &error) == PF_OK);
     char *last = text;
     last[n - 1] = 0;
     size_t shorter = (size_t)(strrchr(last, '\n') + 1 - last);
     snprintf(path, sizeof path, "%s/paper_map.csv", folder);
-    CHECK(pf_file_write(path, text, shorter, &error) == PF_OK);
-    CHECK(pf_paper_load(&paper, folder, &error) == PF_ERR_FORMAT);
+    CHECK(pf__file_write(path, text, shorter, &error) == PF_OK);
+    CHECK(pf__paper_load(&paper, folder, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "paper_numbers.csv:690: paper_map.csv has no row for it");
     // a mapping of nothing
     last[0] = 'X';
     last[n - 1] = '\n';
     memcpy(strchr(last, '\n') + 1, "x", 1);
-    CHECK(pf_file_write(path, text, n, &error) == PF_OK);
-    CHECK(pf_paper_load(&paper, folder, &error) == PF_ERR_FORMAT);
+    CHECK(pf__file_write(path, text, n, &error) == PF_OK);
+    CHECK(pf__paper_load(&paper, folder, &error) == PF_ERR_FORMAT);
     free(text);
 }
 
@@ -391,7 +391,7 @@ static void check_paper(pf_paper *paper)
 {
     PF_CASE("The map covers every row of the paper's numbers");
     pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_paper_load(paper, PF_SOURCE "/data", &error) == PF_OK)) {
+    if (!CHECK(pf__paper_load(paper, PF_SOURCE "/data", &error) == PF_OK)) {
         printf("%s\n", error.text);
         return;
     }
@@ -412,8 +412,8 @@ static void check_text(const pf_report *report)
         pf_report r = *report;
         pf_text md = {0}, tex = {0};
         r.table = kinds[i];
-        CHECK(pf_table_text(&r, "md", &md, &error) == PF_OK && !md.failed);
-        CHECK(pf_table_text(&r, "tex", &tex, &error) == PF_OK && !tex.failed);
+        CHECK(pf__table_text(&r, "md", &md, &error) == PF_OK && !md.failed);
+        CHECK(pf__table_text(&r, "tex", &tex, &error) == PF_OK && !tex.failed);
         CHECK_CONTAINS(tex.data, "\\begin{tabular}");
         if (i == 0) {
             // 3 of its rows: ours, interval, best in bold, paired difference
@@ -427,8 +427,8 @@ static void check_text(const pf_report *report)
         } else {
             CHECK_CONTAINS(md.data, "Removal cost, compensation error");
         }
-        pf_text_free(&md);
-        pf_text_free(&tex);
+        pf__text_free(&md);
+        pf__text_free(&tex);
     }
 }
 
@@ -441,7 +441,7 @@ static void check_figure(const pf_report *report)
     snprintf(folder, sizeof folder, "%s/figure", pf_scratch_dir());
     snprintf(before, sizeof before, "%s", getenv("PATH") ? getenv("PATH") : "");
     setenv("PATH", "/nonexistent", 1);
-    CHECK(pf_figure_write(report, &figure, folder, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf__figure_write(report, &figure, folder, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "gnuplot-nox");
     setenv("PATH", before, 1);
     // data and script are there all the same
@@ -449,7 +449,7 @@ static void check_figure(const pf_report *report)
     CHECK(access(path, R_OK) == 0);
     snprintf(path, sizeof path, "%s/known.gp", folder);
     CHECK(access(path, R_OK) == 0);
-    pf_status status = pf_figure_write(report, &figure, folder, &error);
+    pf_status status = pf__figure_write(report, &figure, folder, &error);
     if (status == PF_ERR_UNSUPPORTED) {
         pf_skip("gnuplot is not installed");
         return;
@@ -469,14 +469,14 @@ static void check_deterministic(pf_store *store, const pf_report *report, const 
         pf_aggregate_options options = {.effort = &effort};
         pf_entries again;
         pf_error error = {PF_OK, ""};
-        CHECK(pf_aggregate(&again, store, hash, &options, &error) == PF_OK);
+        CHECK(pf__aggregate(&again, store, hash, &options, &error) == PF_OK);
         pf_report r = *report;
         pf_text text = {0};
         r.entries = &again;
-        pf_table_csv(&r, &text);
+        pf__table_csv(&r, &text);
         CHECK_STR(text.data, csv);
-        pf_text_free(&text);
-        pf_entries_free(&again);
+        pf__text_free(&text);
+        pf__entries_free(&again);
     }
 }
 
@@ -488,19 +488,19 @@ static void check_second_macro(pf_store *store)
         pf_aggregate_options options = {.shown = shown, .n_shown = n};
         pf_entries all;
         pf_error error = {PF_OK, ""};
-        CHECK(pf_aggregate(&all, store, hash, &options, &error) == PF_OK);
+        CHECK(pf__aggregate(&all, store, hash, &options, &error) == PF_OK);
         // one is no mean, and both are the first macro
-        CHECK(!pf_entries_find(&all, PF_MACRO_SHOWN, "B2=1", "regret", "random"));
-        pf_entries_free(&all);
+        CHECK(!pf__entries_find(&all, PF_MACRO_SHOWN, "B2=1", "regret", "random"));
+        pf__entries_free(&all);
     }
     // a third one, not run yet
     pf_aggregate_options options = {
         .environments = shown, .n_environments = 3, .shown = shown, .n_shown = 2};
     pf_entries all;
     pf_error error = {PF_OK, ""};
-    CHECK(pf_aggregate(&all, store, hash, &options, &error) == PF_OK);
+    CHECK(pf__aggregate(&all, store, hash, &options, &error) == PF_OK);
     check_entry(&all, PF_MACRO_SHOWN, "B2=1", "regret", "random", 10, 4 / sqrt(2), 24);
-    pf_entries_free(&all);
+    pf__entries_free(&all);
 }
 
 void test_aggregate(void)
@@ -518,7 +518,7 @@ void test_aggregate(void)
     snprintf(path, sizeof path, "%s/known.db", pf_scratch_dir());
     PF_CASE("A store with known numbers");
     if (make_store(path, &store) &&
-        CHECK(pf_aggregate(&all, store, hash, &options, &error) == PF_OK)) {
+        CHECK(pf__aggregate(&all, store, hash, &options, &error) == PF_OK)) {
         pf_report report = {.suite = "known",
                             .title = "known numbers",
                             .table = "metrics",
@@ -532,7 +532,7 @@ void test_aggregate(void)
                             .paper = &paper};
         check_means(&all);
         check_shares(&all);
-        pf_table_csv(&report, &csv);
+        pf__table_csv(&report, &csv);
         CHECK_CONTAINS(csv.data, "suite,environment,setting,metric,method,mean,sd,lo,hi,n,"
                                  "paper_mean,paper_sd\nknown,attitude,");
         check_sql(path, csv.data);
@@ -541,8 +541,8 @@ void test_aggregate(void)
         check_deterministic(store, &report, csv.data);
         check_second_macro(store);
     }
-    pf_text_free(&csv);
-    pf_entries_free(&all);
-    pf_paper_free(&paper);
-    pf_store_close(store);
+    pf__text_free(&csv);
+    pf__entries_free(&all);
+    pf__paper_free(&paper);
+    pf__store_close(store);
 }

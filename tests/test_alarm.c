@@ -63,7 +63,7 @@ static double measure(const pf_kit *kit, uint64_t seed)
         CHECK(pf_plant_create(&w.plant[i], "attitude", NULL) == PF_OK);
         w.memory[i] = aligned_alloc(16, (pf_session_size(kit) + 15) / 16 * 16);
     }
-    if (!CHECK(pf_parallel(NULL, THREADS, (size_t)trials, run_trial, &w, "trials", &error) ==
+    if (!CHECK(pf__parallel(NULL, THREADS, (size_t)trials, run_trial, &w, "trials", &error) ==
                PF_OK)) {
         printf("%s\n", error.text);
     }
@@ -89,7 +89,7 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
         void *bytes = NULL;
         size_t n = 0;
         pf_kit kit;
-        CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+        CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
         plan.settings.seed = (uint64_t)i;
         plan.prior = prior;
         plan.settings.hazard = 1 - .99 * .99 * .99 * .99 * .99;
@@ -111,7 +111,7 @@ static void check_rates(pf_plant *plant, bool designed, pf_faults faults)
             sum += rate;
         }
         free(bytes);
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
     }
     printf("mean alarm rate %.4f\n", sum / CALIBRATIONS);
     CHECK(sum / CALIBRATIONS >= .035 && sum / CALIBRATIONS <= .055);

@@ -240,9 +240,9 @@ static bool resolve(bench_run *b)
 {
     pf_error error = {PF_OK, ""};
     bool good =
-        pf_suite_read(&b->suite, "short", suite_text, sizeof suite_text - 1, NULL, 0, &error) ==
+        pf__suite_read(&b->suite, "short", suite_text, sizeof suite_text - 1, NULL, 0, &error) ==
             PF_OK &&
-        pf_experiment_init(&b->experiment, &b->suite, pf_profile_find("quick"), &error) == PF_OK;
+        pf__experiment_init(&b->experiment, &b->suite, pf__profile_find("quick"), &error) == PF_OK;
     if (!good) {
         printf("    %s\n", error.text);
     }
@@ -261,14 +261,14 @@ static void check_full_disk(bench_run *b)
         pf_error error = {PF_OK, ""};
         pf_run_report report;
         pf_effort effort = {.threads = 2};
-        CHECK(pf_store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK);
+        CHECK(pf__store_open(&store, path, PF_STORE_WRITE, &error) == PF_OK);
         long long pages = ask("full.db", NULL, "PRAGMA page_count");
         pages += 1 + (all - pages) * step / 12;
-        CHECK(pf_store_limit(store, (int)pages, &error) == PF_OK);
-        CHECK(pf_experiment_run(&b->experiment, store, &effort, &report, &error) == PF_ERR_FILE);
+        CHECK(pf__store_limit(store, (int)pages, &error) == PF_OK);
+        CHECK(pf__experiment_run(&b->experiment, store, &effort, &report, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "full");
         CHECK_CONTAINS(error.text, "full.db");
-        pf_store_close(store);
+        pf__store_close(store);
         CHECK(intact("full.db"));
     }
     CHECK(bench("run", "full.db", "", 0, "320 of 320 trials, 0 failed"));
@@ -292,11 +292,11 @@ static int run_readonly(bench_run *b, const char *path, char *text, size_t n)
         if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
             _exit(99);
         }
-        pf_status status = pf_store_open(&store, path, PF_STORE_WRITE, &error);
+        pf_status status = pf__store_open(&store, path, PF_STORE_WRITE, &error);
         if (status == PF_OK) {
-            status = pf_experiment_run(&b->experiment, store, &effort, &report, &error);
+            status = pf__experiment_run(&b->experiment, store, &effort, &report, &error);
         }
-        pf_store_close(store);
+        pf__store_close(store);
         ssize_t written = write(ends[1], error.text, strlen(error.text));
         _exit(written < 0 ? 98 : (int)status);
     }
@@ -326,8 +326,8 @@ static void check_read_only(bench_run *b)
     CHECK(same_rows("locked.db", "calm.db"));
 
     PF_CASE("a database that is none, a folder, a place that cannot be written: 3 and named");
-    CHECK(pf_file_write(in_folder("text.db", path), "this is no database, only text\n", 31, NULL) ==
-          PF_OK);
+    CHECK(pf__file_write(in_folder("text.db", path), "this is no database, only text\n", 31,
+                         NULL) == PF_OK);
     CHECK(bench("run", "text.db", "", 3, "text.db"));
     CHECK(bench("status", "text.db", "", 3, "text.db"));
     CHECK(bench("run", "none/x.db", "", 3, "none/x.db"));
@@ -407,8 +407,8 @@ static void check_config_hash(void)
         snprintf(config, sizeof config, "--config %s", b.experiment.hash);
         CHECK(bench("status", "hash.db", config, 0, "320 of 320 done"));
         CHECK(bench("verify", "hash.db", config, 0, "0 differ"));
-        pf_experiment_free(&b.experiment);
-        pf_suite_free(&b.suite);
+        pf__experiment_free(&b.experiment);
+        pf__suite_free(&b.suite);
     }
 }
 
@@ -491,8 +491,8 @@ static void check_open(void)
             child[i] = fork();
             if (child[i] == 0) {
                 pf_store *store = NULL;
-                pf_status status = pf_store_open(&store, path, PF_STORE_WRITE, NULL);
-                pf_store_close(store);
+                pf_status status = pf__store_open(&store, path, PF_STORE_WRITE, NULL);
+                pf__store_close(store);
                 _exit(status != PF_OK);
             }
         }
@@ -522,8 +522,8 @@ static void check_groups(void)
     pf_error error;
     PF_CASE("group methods and several faults: run, verified, the same for any threads");
     snprintf(text, sizeof text, suite, folder);
-    CHECK(pf_file_write(in_folder("groups.yaml", path), text, strlen(text), &error) == PF_OK);
-    CHECK(pf_file_write(in_folder("attitude.yaml", path), library, sizeof library - 1, &error) ==
+    CHECK(pf__file_write(in_folder("groups.yaml", path), text, strlen(text), &error) == PF_OK);
+    CHECK(pf__file_write(in_folder("attitude.yaml", path), library, sizeof library - 1, &error) ==
           PF_OK);
     for (int threads = 1; threads <= 2; threads++) {
         snprintf(command, sizeof command,
@@ -561,8 +561,8 @@ void test_bench(void)
     bench_run b;
     PF_CASE("an undisturbed run; 1 and 2 threads give the same rows");
     CHECK(program_folder(folder, sizeof folder, "bench"));
-    CHECK(pf_file_write(in_folder("short.yaml", path), suite_text, sizeof suite_text - 1, &error) ==
-          PF_OK);
+    CHECK(pf__file_write(in_folder("short.yaml", path), suite_text, sizeof suite_text - 1,
+                         &error) == PF_OK);
     double start = now();
     CHECK(await(launch("calm.db", "2")) == 0);
     double undisturbed = now() - start;
@@ -576,8 +576,8 @@ void test_bench(void)
     if (CHECK(resolve(&b))) {
         check_full_disk(&b);
         check_read_only(&b);
-        pf_experiment_free(&b.experiment);
-        pf_suite_free(&b.suite);
+        pf__experiment_free(&b.experiment);
+        pf__suite_free(&b.suite);
     }
     check_verify();
     check_retry();

@@ -307,7 +307,7 @@ static void test_failures(const answer *expected)
         pf_roll roll = test_roll();
         answer got;
         int good = strcmp(failures[i].mode, "die") == 0 ? 2 : 1;
-        double before = pf_seconds();
+        double before = pf__seconds();
         for (int round = 0; round < 2; round++) {
             for (int k = 0; k < good; k++) {
                 CHECK(run(plant, &roll, &got, &error) == PF_OK && same(&got, expected));
@@ -320,7 +320,7 @@ static void test_failures(const answer *expected)
             CHECK(got.output[0] == 0 && got.start[0] == 0);
         }
         CHECK(run(plant, &roll, &got, &error) == PF_OK && same(&got, expected));
-        CHECK(pf_seconds() - before < 15);
+        CHECK(pf__seconds() - before < 15);
         drop(plant);
     }
 }
@@ -420,10 +420,10 @@ static void test_hello_timeout(const char *mark)
     CHECK(run(plant, &roll, &got, &error) == PF_OK);
     CHECK(run(plant, &roll, &got, &error) == PF_ERR_PLANT);
     touch(mark);
-    double before = pf_seconds();
+    double before = pf__seconds();
     CHECK(run(plant, &roll, &got, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "no answer within 0.3 s");
-    CHECK(pf_seconds() - before < 10);
+    CHECK(pf__seconds() - before < 10);
     remove(mark);
     pf_plant_set_timeouts(plant, 20, 20);
     CHECK(run(plant, &roll, &got, &error) == PF_OK);

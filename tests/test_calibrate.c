@@ -72,7 +72,7 @@ static void check_bytes(void)
     CHECK(pf_plant_create(&one.plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plant_create(&two.plant, "attitude", NULL) == PF_OK);
     CHECK(pf_plant_create(&other.plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(one.plant), NULL) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(one.plant), NULL) == PF_OK);
     if (calibrated(&one, &plan, 1) && calibrated(&two, &plan, 3)) {
         CHECK(one.n == two.n && memcmp(one.bytes, two.bytes, one.n) == 0);
     }
@@ -93,7 +93,7 @@ static void check_bytes(void)
     // a healthy mechanism that delivers everything tracks; none at all misses by the whole energy
     CHECK(k->tracking_error[20] < .01);
     CHECK_NEAR(k->tracking_error[0], 1, .1);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     release(&one);
     release(&two);
     release(&other);
@@ -117,7 +117,7 @@ static void check_growing(void)
     cpu_set_t all, first;
     CPU_ZERO(&first);
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
     for (int i = 0; CPU_COUNT(&first) == 0 && i < CPU_SETSIZE; i++) {
         if (CPU_ISSET(i, &all)) {
@@ -132,7 +132,7 @@ static void check_growing(void)
     CHECK(n > 0 && n == n_growing && memcmp(fixed, growing, n) == 0);
     free(fixed);
     free(growing);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 
@@ -198,7 +198,7 @@ static void check_use(void)
     pf_plan plan;
     bench b = {0};
     CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
     if (calibrated(&b, &plan, 0)) {
         printf("gain  all-ready alarmed located blamed | tasks flown, below bound, below j_min | "
                "changed task flown, below bound\n");
@@ -214,7 +214,7 @@ static void check_use(void)
             CHECK(gains[i] != 1 || t.alarmed <= 14);
         }
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     release(&b);
 }
 
@@ -226,7 +226,7 @@ static void check_curve(void)
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&b.plant, "battery", &error) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
     if (calibrated(&b, &plan, 0) && CHECK(b.kit.n_curve == b.kit.n_targets)) {
         for (int t = 0; t < b.kit.n_targets; t++) {
             const double *curve = b.kit.curve + t * b.kit.n_grid;
@@ -242,7 +242,7 @@ static void check_curve(void)
     free(b.bytes);
     CHECK(calibrated(&b, &plan, 0) && b.kit.n_curve == 0);
     release(&b);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 // How much a loss shows on ant depends on where its feet are: the coordinate spreads three times as
@@ -257,7 +257,7 @@ static void check_spread(void)
         pf_skip(error.text);
         return;
     }
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
     plan.settings.sensor_noise = .25;
     plan.settings.alarm_trials = 100;
     plan.settings.members = 4;
@@ -280,7 +280,7 @@ static void check_spread(void)
             CHECK(pf_session_task(check_once(&b, gains, seed), j - 1)->decision != PF_GO);
         }
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     release(&b);
 }
 
@@ -288,8 +288,8 @@ static double information(int n0, const double *a, int n1, const double *c, int 
                           const double *edges)
 {
     double p0[8], p1[8], sum = 0;
-    pf_fit_row(n0, a, bins, edges, p0);
-    pf_fit_row(n1, c, bins, edges, p1);
+    pf__fit_row(n0, a, bins, edges, p0);
+    pf__fit_row(n1, c, bins, edges, p1);
     for (int k = 0; k < bins; k++) {
         double mean = .5 * (p0[k] + p1[k]);
         sum += .5 * (p0[k] * log(p0[k] / mean) + p1[k] * log(p1[k] / mean));
@@ -301,7 +301,7 @@ static double information(int n0, const double *a, int n1, const double *c, int 
 static void check_information(void)
 {
     double a[14], c[10], edges[2], scratch[4096];
-    CHECK(pf_fit_information_scratch(14, 10, 3) <= 4096);
+    CHECK(pf__fit_information_scratch(14, 10, 3) <= 4096);
     for (uint64_t seed = 0; seed < 40; seed++) {
         pf_rng rng;
         double all[26], best = -1;
@@ -318,7 +318,7 @@ static void check_information(void)
                 best = fmax(best, information(14, a, 10, c, 3, cuts));
             }
         }
-        pf_fit_edges_information(14, a, 10, c, 3, edges, scratch);
+        pf__fit_edges_information(14, a, 10, c, 3, edges, scratch);
         CHECK(edges[0] <= edges[1]);
         CHECK_NEAR(information(14, a, 10, c, 3, edges), best, 1e-12);
     }
@@ -331,7 +331,7 @@ static void check_methods(void)
         pf_plan plan;
         bench b = {0};
         CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
-        CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
+        CHECK(pf__plan_default(&plan, pf_plant_get_info(b.plant), &error) == PF_OK);
         plan.method = pf_method_at(i)->id;
         plan.settings.alarm_trials = 100;
         if (calibrated(&b, &plan, 0)) {
@@ -340,7 +340,7 @@ static void check_methods(void)
             CHECK(pf_session_get_state(session).told > 0);
             CHECK_STR(pf_session_method(session)->id, plan.method);
         }
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
         release(&b);
     }
 }
@@ -352,14 +352,14 @@ static void check_threshold(void)
     pf_plan plan;
     bench b = {0};
     CHECK(pf_plant_create(&b.plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(b.plant), NULL) == PF_OK);
     plan.prior = prior;
     plan.settings.episodes = 20;
     plan.settings.alarm_trials = 200;
     if (calibrated(&b, &plan, 0)) {
         CHECK(b.kit.threshold[0] == 1);
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     release(&b);
 }
 
@@ -371,7 +371,7 @@ static void check_refusals(void)
     void *bytes = NULL;
     size_t n = 0;
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     plan.method = "no-such";
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_ARGUMENT);
     CHECK_CONTAINS(error.text, "no-such");
@@ -384,25 +384,25 @@ static void check_refusals(void)
     CHECK(pf_calibrate(&quiet, plant, NULL, &effort, &bytes, &n, &error) == PF_ERR_INTERRUPTED);
     CHECK(bytes == NULL);
     // a probe too weak to open the valve shows nothing
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     const char *set[] = {"probes=[{name: tiny, pulse: {mechanism: 1, amplitude: .03}}]",
                          "tasks=[{name: t, mechanisms: 1, command: [[0,.3,0,0,0,0,0,0]]}]"};
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
           PF_OK);
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "thruster1");
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     // two thrusters that push the same way cannot be told apart in one probe
     const char *twin[] = {"probes=[{name: pair, command: [[0,.3,0,0,.3,0,0,0],[0,.3,0,0,.3,0,0,0],"
                           "[0,.3,0,0,.3,0,0,0],[0,.3,0,0,.3,0,0,0]], targets: [1, 4]}]",
                           "tasks=[{name: t, mechanisms: 1, command: [[0,.3,0,0,0,0,0,0]]}]"};
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, twin, 2, &error) ==
-          PF_OK);
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, twin, 2,
+                               &error) == PF_OK);
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "probe 'pair', mechanism 'thruster1': cannot be told apart from "
                                "'thruster4'; move them differently or one per probe");
     CHECK(bytes == NULL);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

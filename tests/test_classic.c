@@ -272,16 +272,16 @@ static void check_contract(const char *name)
     for (int closed = 0; closed < 2; closed++) {
         pf_plan plan;
         pf_error error = {PF_OK, ""};
-        pf_status status = pf_plan_from_config(&plan, info, "test", closed ? text : NULL,
-                                               closed ? strlen(text) : 0, NULL, 0, &error);
+        pf_status status = pf__plan_from_config(&plan, info, "test", closed ? text : NULL,
+                                                closed ? strlen(text) : 0, NULL, 0, &error);
         if (status == PF_OK) {
-            status = pf_contract_check(&plan, plant, &error);
+            status = pf__contract_check(&plan, plant, &error);
             CHECK(plan.n_tasks == 2 && plan.tasks[0].n_uses == (closed ? 2 : 1));
         }
         if (!CHECK(status == PF_OK)) {
             printf("%s\n", error.text);
         }
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
     }
     pf_plant_destroy(plant);
 }
@@ -313,7 +313,7 @@ static void check_nuisance(void)
     pf_plant *plant = plant_checked("cartpole");
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_plan plan;
-    CHECK(pf_plan_default(&plan, info, NULL) == PF_OK);
+    CHECK(pf__plan_default(&plan, info, NULL) == PF_OK);
     CHECK_NEAR(plan.probes[0].charge, .08, 1e-15);
     CHECK_NEAR(plan.probes[1].charge, .40, 1e-15);
     for (int j = 1; j < MECH; j++) {
@@ -334,7 +334,7 @@ static void check_nuisance(void)
         }
         CHECK_NEAR(sqrt(sum), j == 1 ? .25 : .75, j == 1 ? .012 : .036);
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

@@ -20,14 +20,14 @@ void test_config(void);
 
 static pf_status read_text(pf_config *config, const char *text, pf_error *error)
 {
-    return pf_config_read(config, "c.yaml", text, strlen(text), NULL, 0, error);
+    return pf__config_read(config, "c.yaml", text, strlen(text), NULL, 0, error);
 }
 
 static pf_status read_set(pf_config *config, const char *text, const char *override,
                           pf_error *error)
 {
-    return pf_config_read(config, text != NULL ? "c.yaml" : NULL, text,
-                          text != NULL ? strlen(text) : 0, &override, 1, error);
+    return pf__config_read(config, text != NULL ? "c.yaml" : NULL, text,
+                           text != NULL ? strlen(text) : 0, &override, 1, error);
 }
 
 static bool is_empty(const pf_config *config)
@@ -116,7 +116,7 @@ static void test_good(void)
           c.settings.j_min == 1);
     CHECK(c.settings.stop == PF_STOP_BREAK && c.settings.field == 0);
     CHECK(c.settings.sensor_noise == .001 && c.settings.seed == 9007199254740991.0);
-    pf_config_free(&c);
+    pf__config_free(&c);
     CHECK(is_empty(&c));
 
     PF_CASE("config: single numbers for lists");
@@ -125,16 +125,16 @@ static void test_good(void)
     CHECK(c.settings.grid.n == 1 && c.settings.grid.value[0] == 9 && c.settings.prior.n == 1 &&
           c.settings.prior.value[0] == .05);
     CHECK(c.settings.stop == PF_STOP_LATCH && c.settings.field == 1);
-    pf_config_free(&c);
+    pf__config_free(&c);
     // an override counts under the new name and the old one
     CHECK(read_set(&c, "require_probe: true\n", "field=false", &error) == PF_OK);
     CHECK(c.settings.field == 0);
-    pf_config_free(&c);
+    pf__config_free(&c);
     CHECK(read_set(&c, "field: true\n", "require_probe=false", &error) == PF_OK);
     CHECK(c.settings.field == 0);
-    pf_config_free(&c);
-    pf_config_free(&c);
-    pf_config_free(NULL);
+    pf__config_free(&c);
+    pf__config_free(&c);
+    pf__config_free(NULL);
 }
 
 static void check_untouched(const pf_config *c)
@@ -154,11 +154,11 @@ static void test_empty(void)
     PF_CASE("config: empty");
     pf_config c;
     pf_error error;
-    CHECK(pf_config_read(&c, NULL, NULL, 0, NULL, 0, &error) == PF_OK);
+    CHECK(pf__config_read(&c, NULL, NULL, 0, NULL, 0, &error) == PF_OK);
     CHECK_STR(c.file, "--set");
     check_untouched(&c);
-    pf_config_free(&c);
-    if (!pf_config_supported()) {
+    pf__config_free(&c);
+    if (!pf__config_supported()) {
         return;
     }
     static const char *const texts[] = {
@@ -166,7 +166,7 @@ static void test_empty(void)
     for (int i = 0; i < COUNT(texts); i++) {
         CHECK(read_text(&c, texts[i], &error) == PF_OK);
         check_untouched(&c);
-        pf_config_free(&c);
+        pf__config_free(&c);
     }
 }
 
@@ -185,7 +185,7 @@ static void check_refusals(const char *name, const refusal *refusals, int n)
         CHECK(error.code == PF_ERR_FORMAT);
         CHECK_CONTAINS(error.text, refusals[i].message);
         CHECK(is_empty(&c));
-        pf_config_free(&c);
+        pf__config_free(&c);
     }
 }
 
@@ -223,12 +223,12 @@ static void test_yaml(void)
     PF_CASE("config: a NUL byte");
     pf_config c;
     pf_error error;
-    CHECK(pf_config_read(&c, "c.yaml", "bins: 4\0\n", 9, NULL, 0, &error) == PF_ERR_FORMAT);
+    CHECK(pf__config_read(&c, "c.yaml", "bins: 4\0\n", 9, NULL, 0, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "c.yaml:1:8: byte 0x00");
-    CHECK(pf_config_read(&c, "c.yaml",
-                         "\xff\xfe"
-                         "a\0",
-                         4, NULL, 0, NULL) == PF_ERR_FORMAT);
+    CHECK(pf__config_read(&c, "c.yaml",
+                          "\xff\xfe"
+                          "a\0",
+                          4, NULL, 0, NULL) == PF_ERR_FORMAT);
 }
 
 static void test_keys(void)
@@ -287,7 +287,7 @@ static void check_range(const range *rule)
         snprintf(text, sizeof text, "%s: %s\n", rule->key, value);
         CHECK(read_text(&c, text, &error) == PF_OK);
         CHECK_STR(error.text, "");
-        pf_config_free(&c);
+        pf__config_free(&c);
     }
     snprintf(values, sizeof values, "%s", rule->bad);
     for (char *value = strtok(values, " "); value != NULL; value = strtok(NULL, " ")) {
@@ -424,7 +424,7 @@ static void check_repeated(const char *head, const char *part, int n, const char
     }
     CHECK(read_text(&c, text, &error) == (message != NULL ? PF_ERR_FORMAT : PF_OK));
     CHECK_CONTAINS(error.text, message != NULL ? message : "");
-    pf_config_free(&c);
+    pf__config_free(&c);
     free(text);
 }
 
@@ -449,7 +449,7 @@ static void test_limits(void)
     if (name != NULL) {
         pf_config c;
         pf_error error;
-        CHECK(pf_config_read(&c, name, "bin: 4", 6, NULL, 0, &error) == PF_ERR_FORMAT);
+        CHECK(pf__config_read(&c, name, "bin: 4", 6, NULL, 0, &error) == PF_ERR_FORMAT);
         CHECK_CONTAINS(error.text, "...:1:1: bin: unknown key; did you mean 'bins'?");
         free(name);
     }
@@ -472,8 +472,8 @@ static void test_overrides(void)
                                             "alpha=.3"};
     pf_config c;
     pf_error error = {0};
-    CHECK(pf_config_read(&c, "c.yaml", machine, strlen(machine), overrides, COUNT(overrides),
-                         &error) == PF_OK);
+    CHECK(pf__config_read(&c, "c.yaml", machine, strlen(machine), overrides, COUNT(overrides),
+                          &error) == PF_OK);
     CHECK_STR(error.text, "");
     CHECK(c.n_probes == 3 && c.probes[0].charge == .1 && c.probes[0].place.line == 10);
     CHECK(c.probes[1].targets.n == 1 && c.probes[2].place.line == 0);
@@ -483,20 +483,20 @@ static void test_overrides(void)
     CHECK(c.settings.budget1 == 8 && c.settings.budget2 == 5 && c.settings.alpha == .3);
     CHECK_STR(c.plant, "exec:./a b=c.d");
     CHECK(c.n_tasks == 3 && c.tasks[1].mechanisms.n == 2 && c.tasks[1].command.value == NULL);
-    pf_config_free(&c);
+    pf__config_free(&c);
 
     PF_CASE("config: overrides without a file, and into empty keys");
     CHECK(read_set(&c, NULL, "budget.stage1=4", &error) == PF_OK);
     CHECK(c.settings.budget1 == 4 && c.settings.budget2 == -1);
     CHECK_STR(c.file, "--set");
-    pf_config_free(&c);
+    pf__config_free(&c);
     CHECK(read_set(&c, "budget:\n", "budget.stage1=4", &error) == PF_OK);
     CHECK(c.settings.budget1 == 4);
-    pf_config_free(&c);
+    pf__config_free(&c);
     CHECK(read_set(&c, "episode: 4\n", "bins=4", &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "c.yaml:1:1: episode: unknown key");
     CHECK(read_set(&c, "bins: 400\n", "bins=4", &error) == PF_OK);
-    pf_config_free(&c);
+    pf__config_free(&c);
 }
 
 static void test_bad_overrides(void)
@@ -543,18 +543,18 @@ static void test_nearest(void)
 {
     PF_CASE("config: nearest word");
     static const char *const known[] = {"alpha", "episodes", "require_probe", "lo"};
-    CHECK_STR(pf_nearest_word("alpah", known, 4), "alpha");
-    CHECK_STR(pf_nearest_word("alpha", known, 4), "alpha");
-    CHECK_STR(pf_nearest_word("reqire_prob", known, 4), "require_probe");
-    CHECK_STR(pf_nearest_word("epsode", known, 4), "episodes");
-    CHECK_STR(pf_nearest_word("low", known, 4), "lo");
-    CHECK(pf_nearest_word("epis", known, 4) == NULL);
-    CHECK(pf_nearest_word("x", known, 4) == NULL);
-    CHECK(pf_nearest_word("", known, 4) == NULL);
-    CHECK(pf_nearest_word("require", known, 4) == NULL);
-    CHECK(pf_nearest_word("alpha", NULL, 0) == NULL);
-    CHECK(pf_nearest_word("a2345678901234567890123456789012345678901234567890123456789012345",
-                          known, 4) == NULL);
+    CHECK_STR(pf__nearest_word("alpah", known, 4), "alpha");
+    CHECK_STR(pf__nearest_word("alpha", known, 4), "alpha");
+    CHECK_STR(pf__nearest_word("reqire_prob", known, 4), "require_probe");
+    CHECK_STR(pf__nearest_word("epsode", known, 4), "episodes");
+    CHECK_STR(pf__nearest_word("low", known, 4), "lo");
+    CHECK(pf__nearest_word("epis", known, 4) == NULL);
+    CHECK(pf__nearest_word("x", known, 4) == NULL);
+    CHECK(pf__nearest_word("", known, 4) == NULL);
+    CHECK(pf__nearest_word("require", known, 4) == NULL);
+    CHECK(pf__nearest_word("alpha", NULL, 0) == NULL);
+    CHECK(pf__nearest_word("a2345678901234567890123456789012345678901234567890123456789012345",
+                           known, 4) == NULL);
 }
 
 static void test_unsupported(void)
@@ -568,7 +568,7 @@ static void test_unsupported(void)
     CHECK_CONTAINS(error.text, "install libyaml-dev and rebuild");
     CHECK(is_empty(&c));
     CHECK(read_set(&c, NULL, "bins=4", &error) == PF_OK && c.settings.bins == 4);
-    pf_config_free(&c);
+    pf__config_free(&c);
 }
 
 // The docs hold the table that the program prints.
@@ -589,8 +589,8 @@ static void test_docs(void)
     CHECK(program("list methods --format md", 2, "list settings --format md"));
     CHECK(program("calibrate --help", 0, "budget.stage2=2 "));
     CHECK(program("bench --help", 0, "hazard=0.01 "));
-    if (CHECK(pf_file_read(path, 1 << 20, &printed, &n, &error) == PF_OK) &&
-        CHECK(pf_file_read(PF_SOURCE "/docs/settings.md", 1 << 20, &docs, &n, &error) == PF_OK)) {
+    if (CHECK(pf__file_read(path, 1 << 20, &printed, &n, &error) == PF_OK) &&
+        CHECK(pf__file_read(PF_SOURCE "/docs/settings.md", 1 << 20, &docs, &n, &error) == PF_OK)) {
         CHECK(strstr(docs, printed) != NULL); // preflight list settings --format md
     }
     free(printed);
@@ -601,29 +601,29 @@ static void test_docs(void)
 static void test_defaults(void)
 {
     PF_CASE("settings: defaults of a kit for use and of a suite");
-    pf_settings kit = pf_settings_default(PF_SETTINGS_FIELD);
-    pf_settings suite = pf_settings_default(PF_SETTINGS_SUITE);
+    pf_settings kit = pf__settings_default(PF_SETTINGS_FIELD);
+    pf_settings suite = pf__settings_default(PF_SETTINGS_SUITE);
     CHECK(kit.field == 1 && kit.stop == PF_STOP_LATCH && kit.hazard == 0 && kit.budget2 == 2);
     CHECK(suite.field == 0 && suite.stop == PF_STOP_BREAK && suite.hazard == .01);
     CHECK(suite.budget2 == 1 && suite.members == 1 && kit.members == 16);
-    CHECK(pf_settings_number(&kit.prior) == .05 && pf_settings_number(&suite.prior) == 0);
-    CHECK(pf_settings_number(&kit.grid) == 17 && kit.budget1 == -1 && isnan(kit.sensor_noise));
+    CHECK(pf__settings_number(&kit.prior) == .05 && pf__settings_number(&suite.prior) == 0);
+    CHECK(pf__settings_number(&kit.grid) == 17 && kit.budget1 == -1 && isnan(kit.sensor_noise));
     PF_CASE("settings: what is given stays");
     pf_settings s;
-    pf_settings_clear(&s);
+    pf__settings_clear(&s);
     s.alpha = .2;
     s.stop = PF_STOP_BREAK;
-    pf_settings_complete(&s, PF_SETTINGS_FIELD);
+    pf__settings_complete(&s, PF_SETTINGS_FIELD);
     CHECK(s.alpha == .2 && s.stop == PF_STOP_BREAK && s.j_min == .85);
     PF_CASE("settings: the name of a setting");
     pf_error error = {PF_OK, ""};
-    CHECK(pf_settings_known("alpha=.2", &error) == PF_OK);
-    CHECK(pf_settings_known("require_probe=true", &error) == PF_OK);
-    CHECK(pf_settings_known("budget.stage1=3", &error) == PF_OK);
-    CHECK(pf_settings_known("sigma=.1", &error) != PF_OK); // of suites alone
-    CHECK(pf_settings_known("alpah=.2", &error) != PF_OK);
+    CHECK(pf__settings_known("alpha=.2", &error) == PF_OK);
+    CHECK(pf__settings_known("require_probe=true", &error) == PF_OK);
+    CHECK(pf__settings_known("budget.stage1=3", &error) == PF_OK);
+    CHECK(pf__settings_known("sigma=.1", &error) != PF_OK); // of suites alone
+    CHECK(pf__settings_known("alpah=.2", &error) != PF_OK);
     CHECK_STR(error.text, "alpah: is no setting; did you mean 'alpha'?");
-    CHECK(pf_settings_known("plant=x", &error) != PF_OK);
+    CHECK(pf__settings_known("plant=x", &error) != PF_OK);
     CHECK_CONTAINS(error.text, "preflight list settings");
 }
 
@@ -633,7 +633,7 @@ void test_config(void)
     test_docs();
     test_nearest();
     test_empty();
-    if (!pf_config_supported()) {
+    if (!pf__config_supported()) {
         test_unsupported();
         return;
     }

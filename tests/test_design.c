@@ -29,7 +29,7 @@ static void made_free(made *m)
 {
     pf__design_free(&m->design);
     pf__design_config_free(&m->config);
-    pf_plan_free(&m->plan);
+    pf__plan_free(&m->plan);
     pf_plant_destroy(m->plant);
 }
 
@@ -37,8 +37,8 @@ static void made_free(made *m)
 static bool make_on(made *m, const char *const *overrides, int n, int episodes, int threads)
 {
     pf_error error = {PF_OK, ""};
-    bool good = pf_plan_from_config(&m->plan, pf_plant_get_info(m->plant), "test", NULL, 0,
-                                    overrides, n, &error) == PF_OK &&
+    bool good = pf__plan_from_config(&m->plan, pf_plant_get_info(m->plant), "test", NULL, 0,
+                                     overrides, n, &error) == PF_OK &&
                 pf__design_config_read(&m->config, &m->plan, &error) == PF_OK;
     m->config.compare = false;
     m->config.episodes = episodes > 0 ? episodes : m->config.episodes;
@@ -308,8 +308,8 @@ static void test_other_plan(void)
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&servo.plant, "dc_servo", &error) == PF_OK);
     CHECK(pf_plant_create(&thrusters.plant, "attitude", &error) == PF_OK);
-    CHECK(pf_plan_default(&servo.plan, pf_plant_get_info(servo.plant), &error) == PF_OK);
-    CHECK(pf_plan_default(&thrusters.plan, pf_plant_get_info(thrusters.plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&servo.plan, pf_plant_get_info(servo.plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&thrusters.plan, pf_plant_get_info(thrusters.plant), &error) == PF_OK);
     CHECK(pf__design_config_read(&servo.config, &servo.plan, &error) == PF_OK);
     CHECK(pf__design_create(&thrusters.design, &servo.config, &thrusters.plan, thrusters.plant,
                             NULL, NULL, &error) == PF_ERR_MISMATCH);
@@ -335,7 +335,7 @@ static void test_hopeless(void)
     pf_error error = {PF_OK, ""};
     made m = {0};
     CHECK(pf_plant_create(&m.plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&m.plan, pf_plant_get_info(m.plant), &error) == PF_OK);
     CHECK(pf__design_config_read(&m.config, &m.plan, &error) == PF_OK);
     m.plan.settings.sensor_noise = 1e6;
     CHECK(pf__design_create(&m.design, &m.config, &m.plan, m.plant, NULL, NULL, &error) ==
@@ -447,10 +447,10 @@ static void test_dropped(void)
         char said[60];
         pf_text text = {0};
         snprintf(said, sizeof said, "smallest confirmed %.1f.\n", l->targets[0].confirmed);
-        pf_library_write(&m.design, &m.config, &m.plan, "twin", &text);
+        pf__library_write(&m.design, &m.config, &m.plan, "twin", &text);
         CHECK(!text.failed);
         CHECK_CONTAINS(text.data, said);
-        pf_text_free(&text);
+        pf__text_free(&text);
     }
     made_free(&m);
 }

@@ -41,11 +41,11 @@ static void test_description(void)
     CHECK(strcmp(info->metrics[1], "shortfall") == 0);
     CHECK(info->sensor_noise == .25 && info->charge[1] == .08);
     pf_plan plan;
-    if (CHECK(pf_plan_default(&plan, info, &error) == PF_OK)) {
+    if (CHECK(pf__plan_default(&plan, info, &error) == PF_OK)) {
         CHECK(plan.settings.sensor_noise == .25 && plan.probes[0].charge == .16);
         CHECK(plan.n_tasks == 2 && plan.tasks[1].policy_index == 1 && !plan.tasks[1].command);
         CHECK(plan.tasks[1].n_uses == 1 && plan.tasks[1].uses[0] == 2);
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
     }
     pf_plant_destroy(plant);
     CHECK(open_mode("domain-first", &error) == NULL);
@@ -128,7 +128,7 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
     }
     responses.info = pf_kit_get_info(&kit);
     CHECK(pf_flight_create(&responses.flight, plant, &kit, &error) == PF_OK);
-    if (!CHECK(pf_domain_deploy(&responses, &joint, &schedule, &setup, value, &error) == PF_OK)) {
+    if (!CHECK(pf__domain_deploy(&responses, &joint, &schedule, &setup, value, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
     pf_flight_destroy(responses.flight);
@@ -202,8 +202,8 @@ static bool small_kit(const char *mode, pf_plan *plan, pf_kit *kit, void **bytes
     bool own = strcmp(mode, "domain") == 0;
     size_t n = 0, n_config = own ? (size_t)(strstr(config, "tasks") - config) : sizeof config - 1;
     pf_plant *plant = open_mode(mode, &error);
-    pf_status status = plant ? pf_plan_from_config(plan, pf_plant_get_info(plant), "config", config,
-                                                   n_config, NULL, 0, &error)
+    pf_status status = plant ? pf__plan_from_config(plan, pf_plant_get_info(plant), "config",
+                                                    config, n_config, NULL, 0, &error)
                              : error.code;
     if (status == PF_OK) {
         status = pf_calibrate(plan, plant, NULL, &(pf_effort){.threads = 1}, bytes, &n, &error);
@@ -250,7 +250,7 @@ static void test_deaf(void)
     pf_plan plan = {0};
     CHECK(!small_kit("uncorrected", &plan, &kit, &bytes));
     free(bytes);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 static void test_reach(void)
@@ -268,7 +268,7 @@ static void test_reach(void)
         CHECK_NEAR(pf_kit_delivered_share(&kit, 0, 1, 1.5, .5), .5, 1e-15);
     }
     free(bytes);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     bytes = NULL;
     if (CHECK(small_kit("good", &plan, &kit, &bytes))) {
         // the loop asks for x[0] of every mechanism; "hold" is told to use 0 and 2
@@ -279,7 +279,7 @@ static void test_reach(void)
         CHECK_NEAR(pf_kit_delivered_share(&kit, 0, 2, 100, .01), .01 * reach, 1e-15);
     }
     free(bytes);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 void test_domain(void)

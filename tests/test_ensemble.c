@@ -79,7 +79,7 @@ static bool open_lab(lab *l)
     snprintf(l->other, sizeof l->other, "%s/other", l->folder);
     if (!learn(l->plant, l->folder, 0, l->path) || !learn(l->plant, l->folder, 1, l->other) ||
         !passed(pf_model_load(&l->model, l->path, &error), &error) ||
-        !passed(pf_plan_default(&l->plan, pf_plant_get_info(l->plant), &error), &error)) {
+        !passed(pf__plan_default(&l->plan, pf_plant_get_info(l->plant), &error), &error)) {
         return false;
     }
     l->plan.settings.alarm_trials = 200;
@@ -90,7 +90,7 @@ static bool open_lab(lab *l)
 static void close_lab(lab *l)
 {
     free(l->bytes);
-    pf_plan_free(&l->plan);
+    pf__plan_free(&l->plan);
     pf_model_destroy(l->model);
     pf_plant_destroy(l->plant);
 }
@@ -210,8 +210,8 @@ static void check_scales(lab *l)
         pf_plan plan;
         pf_kit kit;
         pf_error error = {PF_OK, ""};
-        if (!passed(pf_plan_from_config(&plan, pf_plant_get_info(l->plant), "--set", NULL, 0, set,
-                                        1, &error),
+        if (!passed(pf__plan_from_config(&plan, pf_plant_get_info(l->plant), "--set", NULL, 0, set,
+                                         1, &error),
                     &error)) {
             continue;
         }
@@ -226,7 +226,7 @@ static void check_scales(lab *l)
             }
         }
         free(bytes);
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
     }
 }
 
@@ -241,10 +241,10 @@ static void check_refused(lab *l)
     pf_plan plan;
     PF_CASE("a model of another plant is refused");
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), NULL) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), NULL) == PF_OK);
     CHECK(pf_calibrate(&plan, plant, l->model, NULL, &bytes, &n, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "dc_servo");
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
     PF_CASE("a task that is a policy is refused by name");
     pf_plan_task tasks[MECH];
@@ -417,31 +417,31 @@ static void converse(lab *l, pf_protocol *dialogue, const double *gains, pf_text
 {
     double start[CHAN], response[ROWS * CHAN];
     pf_text line = {0}, reply = {0};
-    pf_session *session = pf_protocol_session(dialogue);
+    pf_session *session = pf__protocol_session(dialogue);
     pf_rig rig = {
         .plant = l->plant, .kit = &l->kit, .gains = gains, .start = start, .response = response};
-    pf_text_add(requests, "{\"op\":\"hello\"}\n");
+    pf__text_add(requests, "{\"op\":\"hello\"}\n");
     for (uint64_t key = 1;; key++) {
         pf_ask ask;
-        pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
-        pf_text_add(requests, "{\"op\":\"ask\"}\n");
+        pf__protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+        pf__text_add(requests, "{\"op\":\"ask\"}\n");
         if (!pf_session_outstanding(session, &ask)) {
             break;
         }
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
-        pf_text_clear(&line);
-        pf_text_addf(&line, "{\"op\":\"tell\",\"probe\":%d,\"response\":", ask.probe);
-        pf_json_matrix(&line, ask.rows, CHAN, response);
-        pf_text_add(&line, ",\"state\":");
-        pf_json_numbers(&line, CHAN, start);
-        pf_text_add(&line, "}");
-        pf_protocol_line(dialogue, line.data, line.size, &reply, NULL);
+        pf__text_clear(&line);
+        pf__text_addf(&line, "{\"op\":\"tell\",\"probe\":%d,\"response\":", ask.probe);
+        pf__json_matrix(&line, ask.rows, CHAN, response);
+        pf__text_add(&line, ",\"state\":");
+        pf__json_numbers(&line, CHAN, start);
+        pf__text_add(&line, "}");
+        pf__protocol_line(dialogue, line.data, line.size, &reply, NULL);
         CHECK_CONTAINS(reply.data, "\"ok\":true");
-        pf_text_addf(requests, "%s\n", line.data);
+        pf__text_addf(requests, "%s\n", line.data);
     }
-    pf_text_add(requests, "{\"op\":\"readiness\"}\n");
-    pf_text_free(&line);
-    pf_text_free(&reply);
+    pf__text_add(requests, "{\"op\":\"readiness\"}\n");
+    pf__text_free(&line);
+    pf__text_free(&reply);
 }
 
 static void check_dialogue(lab *l, pf_text *requests)
@@ -452,14 +452,14 @@ static void check_dialogue(lab *l, pf_text *requests)
     PF_CASE("a session with the channels as state finds and corrects a loss");
     CHECK(pf_predictor_create(&predictor, &l->kit, NULL, l->model, NULL) == PF_OK);
     pf_protocol_config config = {.predictor = &predictor};
-    CHECK(pf_protocol_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
+    CHECK(pf__protocol_create(&dialogue, l->bytes, l->n, &config, NULL) == PF_OK);
     converse(l, dialogue, gains, requests);
-    pf_session *session = pf_protocol_session(dialogue);
+    pf_session *session = pf__protocol_session(dialogue);
     pf_session_certify(session);
     CHECK(pf_session_get_state(session).alarm);
     CHECK(pf_session_mechanism(session, 2)->changed > .9);
     CHECK_NEAR(pf_session_mechanism(session, 2)->mean_gain, .35, .1);
-    pf_protocol_destroy(dialogue);
+    pf__protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
 }
 
@@ -481,9 +481,9 @@ static void check_program(lab *l, const pf_text *requests)
     pf_error error;
     PF_CASE("calibrate --predictor, check --model, replay, kit show");
     snprintf(path, sizeof path, "%s/requests", l->folder);
-    CHECK(pf_file_write(path, requests->data, requests->size, &error) == PF_OK);
+    CHECK(pf__file_write(path, requests->data, requests->size, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/in.kit", l->folder);
-    CHECK(pf_file_write(path, l->bytes, l->n, &error) == PF_OK);
+    CHECK(pf__file_write(path, l->bytes, l->n, &error) == PF_OK);
     CHECK(run(l, "calibrate dc_servo -o @/e.kit --predictor ensemble:@/model", 0,
               "ensemble predictor"));
     CHECK(run(l, "calibrate dc_servo -o @/t.kit", 0, "twin predictor"));
@@ -533,6 +533,6 @@ void test_ensemble(void)
         check_dialogue(&l, &requests);
         check_program(&l, &requests);
     }
-    pf_text_free(&requests);
+    pf__text_free(&requests);
     close_lab(&l);
 }

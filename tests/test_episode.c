@@ -20,7 +20,7 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
 {
     pf_error error = {PF_OK, ""};
     pf_status status = pf_plant_create(plant, name, &error);
-    pf_settings settings = pf_settings_default(PF_SETTINGS_SUITE);
+    pf_settings settings = pf__settings_default(PF_SETTINGS_SUITE);
     settings.alarm_trials = 20;
     pf_kits_request r = {.plant = *plant,
                          .settings = &settings,
@@ -28,8 +28,8 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
                          .n_methods = 1,
                          .methods = method,
                          .fingerprint = ""};
-    status = status ? status : pf_kits_calibrate(kits, &r, &error);
-    status = status ? status : pf_responses_init(responses, *plant, kits->kit[0], NULL, &error);
+    status = status ? status : pf__kits_calibrate(kits, &r, &error);
+    status = status ? status : pf__responses_init(responses, *plant, kits->kit[0], NULL, &error);
     if (!CHECK(status == PF_OK)) {
         printf("%s: %s\n", name, error.text);
     }
@@ -38,8 +38,8 @@ static bool open_kits(const char *name, pf_plant **plant, pf_trial_kits *kits,
 
 static void close_kits(pf_plant *plant, pf_trial_kits *kits, pf_responses *responses)
 {
-    pf_responses_free(responses);
-    pf_kits_free(kits);
+    pf__responses_free(responses);
+    pf__kits_free(kits);
     pf_plant_destroy(plant);
 }
 
@@ -86,7 +86,7 @@ static void check_episodes(const char *name)
     const pf_kit *k = kits.kit[0];
     const pf_plant_info *info = pf_plant_get_info(plant);
     for (int t = 0; t < 2; t++) {
-        const pf_policy *p = pf_policy_of_task(&responses, t);
+        const pf_policy *p = pf__policy_of_task(&responses, t);
         CHECK(p == &info->policies[t] && p->owner == k->use_mech[k->task_use[t]]);
         CHECK(k->task_use[t + 1] - k->task_use[t] == 1);
         double nu = info->reveal ? info->reveal[t] : .5,
@@ -99,26 +99,26 @@ static void check_episodes(const char *name)
         half++;
     }
     for (int trial = 0; trial < 5; trial++) {
-        pf_responses_start(&responses, 3, (uint64_t)trial, PF_PURPOSE_EVALUATION, 1, &(int){2},
-                           &(double){.5});
+        pf__responses_start(&responses, 3, (uint64_t)trial, PF_PURPOSE_EVALUATION, 1, &(int){2},
+                            &(double){.5});
         pf_joint joint = sure(k, mass, 2, half);
         double best = direct_score(&responses, 1, 0, 1, 1);
         pf_flown flown;
-        CHECK(pf_responses_realise(&responses, 1, NULL, &flown, NULL) == PF_OK);
+        CHECK(pf__responses_realise(&responses, 1, NULL, &flown, NULL) == PF_OK);
         CHECK_NEAR(flown.regret, best - direct_score(&responses, 1, 2, .5, 1), 0);
         CHECK_NEAR(flown.ret, exp(-fmax(flown.regret, 0) / info->policies[1].norm), 1e-15);
         const double twice[] = {1, 1, 2};
-        CHECK(pf_responses_realise(&responses, 1, twice, &flown, NULL) == PF_OK);
+        CHECK(pf__responses_realise(&responses, 1, twice, &flown, NULL) == PF_OK);
         CHECK_NEAR(flown.regret, best - direct_score(&responses, 1, 2, .5, 2), 0);
         // a correction of 2 fits into the limits and is all that half a gain needs
         CHECK_NEAR(flown.regret, 0, 1e-9 * fabs(best));
         pf_prediction p;
-        CHECK(pf_policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
+        CHECK(pf__policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
         CHECK_NEAR(p.mean, flown.ret, 1e-12);
         CHECK_NEAR(p.lower, p.mean, 1e-6);
         // sure of the wrong mechanism: the prediction is of a correction that does harm
         joint = sure(k, mass, 1, 0);
-        CHECK(pf_policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
+        CHECK(pf__policy_predict(&responses, &joint, 1, .1, &p, NULL) == PF_OK);
         double scored = direct_score(&responses, 1, 1, k->grid[0], 1 / k->grid[0]);
         CHECK_NEAR(p.mean, exp(-fmax(best - scored, 0) / info->policies[1].norm), 1e-12);
     }
@@ -139,7 +139,7 @@ static void check_fingerprint(void)
         policies[1].norm += round;
         other.info.policies = policies;
         CHECK(pf_plant_from_class(&plant, &other, NULL) == PF_OK);
-        CHECK(pf_plant_fingerprint(plant, round ? two : one, NULL) == PF_OK);
+        CHECK(pf__plant_fingerprint(plant, round ? two : one, NULL) == PF_OK);
         pf_plant_destroy(plant);
     }
     CHECK(strcmp(one, two) != 0);
@@ -155,13 +155,13 @@ static void check_refused(void)
     void *bytes = NULL;
     size_t n = 0;
     CHECK(pf_plant_create(&plant, "pendulum", NULL) == PF_OK);
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "t", text, strlen(text), NULL, 0,
-                              &error) == PF_OK);
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "t", text, strlen(text), NULL, 0,
+                               &error) == PF_OK);
     plan.settings.episodes = 12;
     plan.settings.alarm_trials = 20;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "needs an open-loop task");
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 
@@ -181,7 +181,7 @@ static void check_coordinate(void)
     for (int i = 0; i < 4; i++) {
         enum { EPISODES = 200 };
         double ideal = (1 - gains[i]) / .65, sd = .25 / 3.68; // x/|h|
-        CHECK(pf_coordinate_run(&responses, kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
+        CHECK(pf__coordinate_run(&responses, kits.kit[0], 1, gains[i], EPISODES, results, NULL) ==
               PF_OK);
         for (int arm = 0; arm < 3; arm++) {
             const double *v = results[arm].value;
@@ -207,25 +207,26 @@ static void check_missing(void)
     pf_suite suite;
     pf_experiment e;
     pf_error error = {PF_OK, ""};
-    if (!CHECK(pf_suite_read(&suite, "short", text, strlen(text), NULL, 0, &error) == PF_OK) ||
-        !CHECK(pf_experiment_init(&e, &suite, pf_profile_find("paper"), &error) == PF_OK)) {
+    if (!CHECK(pf__suite_read(&suite, "short", text, strlen(text), NULL, 0, &error) == PF_OK) ||
+        !CHECK(pf__experiment_init(&e, &suite, pf__profile_find("paper"), &error) == PF_OK)) {
         printf("%s\n", error.text);
         return;
     }
-    CHECK(!pf_experiment_missing(&e, 0) && !pf_experiment_wants_missing(&e, 0));
-    CHECK_CONTAINS(pf_experiment_missing(&e, 1), "gym:Nothing-v0");
-    CHECK(pf_experiment_runnable(&e, &error) == PF_OK);
+    CHECK(!pf__experiment_missing(&e, 0) && !pf__experiment_wants_missing(&e, 0));
+    CHECK_CONTAINS(pf__experiment_missing(&e, 1), "gym:Nothing-v0");
+    CHECK(pf__experiment_runnable(&e, &error) == PF_OK);
     static const char *const clause[] = {"environment=gym:Nothing-v0"};
-    CHECK(pf_experiment_select(&e, 1, clause, &error) == PF_OK);
-    CHECK(pf_experiment_wants_missing(&e, 1) && !pf_experiment_wants(&e, &e.units[e.n_units - 1]));
-    CHECK(pf_experiment_runnable(&e, &error) == PF_ERR_UNSUPPORTED);
+    CHECK(pf__experiment_select(&e, 1, clause, &error) == PF_OK);
+    CHECK(pf__experiment_wants_missing(&e, 1) &&
+          !pf__experiment_wants(&e, &e.units[e.n_units - 1]));
+    CHECK(pf__experiment_runnable(&e, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, "gym:Nothing-v0");
-    pf_experiment_free(&e);
-    pf_suite_free(&suite);
+    pf__experiment_free(&e);
+    pf__suite_free(&suite);
     PF_CASE("suites: a coordinate study has the coordinate of eg-mpt alone");
     static const char bad[] = "id: c\ntitle: t\nkind: coordinate\nenvironments: [dc_servo]\n"
                               "methods: [random]\n";
-    CHECK(pf_suite_read(&suite, "c", bad, strlen(bad), NULL, 0, &error) == PF_ERR_FORMAT);
+    CHECK(pf__suite_read(&suite, "c", bad, strlen(bad), NULL, 0, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "eg-mpt alone");
 }
 

@@ -206,7 +206,7 @@ static void check_small_task(const char *faults)
     size_t n = 0;
     pf_kit kit;
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, NULL) ==
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, NULL) ==
           PF_OK);
     plan.settings.alarm_trials = 200;
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, NULL) == PF_OK);
@@ -221,7 +221,7 @@ static void check_small_task(const char *faults)
         close_rig(&r);
     }
     free(bytes);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 
@@ -272,11 +272,11 @@ static void check_blind(void)
     pf_error error = {PF_OK, ""};
     const char *set[] = {"g_cal=.99"};
     CHECK(pf_plant_create(&plant, "attitude", NULL) == PF_OK);
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 1, NULL) ==
           PF_OK);
     CHECK(pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_ERR_DEGENERATE);
     CHECK_CONTAINS(error.text, "dispersions");
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

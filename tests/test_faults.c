@@ -67,7 +67,7 @@ static score run_plant(const char *name, int n_faults)
     pf_error error = {PF_OK, ""};
     const char *set[] = {"faults=many", "j_min=1"};
     CHECK(pf_plant_create(&plant, name, &error) == PF_OK);
-    CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
+    CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "--set", NULL, 0, set, 2, &error) ==
           PF_OK);
     plan.settings.alarm_trials = 500;
     bool good = pf_calibrate(&plan, plant, NULL, NULL, &bytes, &n, &error) == PF_OK &&
@@ -78,7 +78,7 @@ static score run_plant(const char *name, int n_faults)
         }
     }
     free(bytes);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
     return out;
 }

@@ -48,9 +48,9 @@ static json_t *check_machine(double gain, int trial)
                                            .n_faults = 1,
                                            .n_gains = 1,
                                            .gains = &gain};
-    pf_schedule schedule = pf_schedule_draw(0, "attitude", trial, &settings);
+    pf_schedule schedule = pf__schedule_draw(0, "attitude", trial, &settings);
     int n = snprintf(command, sizeof command, "'%s' check '%s/attitude.kit' --json --seed %llu",
-                     PF_PROGRAM, folder, (unsigned long long)pf_field_seed(0, trial));
+                     PF_PROGRAM, folder, (unsigned long long)pf__field_seed(0, trial));
     if (!schedule.nominal) {
         snprintf(command + n, sizeof command - (size_t)n, " --fault %d:%.17g",
                  schedule.mechanism[0], schedule.gain[0]);
@@ -108,7 +108,7 @@ void test_field(void)
         return;
     }
     snprintf(path, sizeof path, "%s/shipped.yaml", folder);
-    CHECK(pf_file_write(path, suite_text, strlen(suite_text), NULL) == PF_OK);
+    CHECK(pf__file_write(path, suite_text, strlen(suite_text), NULL) == PF_OK);
     PF_CASE("verdict field: go and bounds are those of check on the same machine");
     snprintf(arguments, sizeof arguments,
              "calibrate attitude --method eg-mpt --seed 0 --set episodes=12 --set alarm_trials=100 "

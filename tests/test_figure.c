@@ -52,18 +52,18 @@ static void add_entries(pf_entries *all, const char *environment, int e, const c
     for (int i = 0; i < (int)COUNT(metrics); i++) {
         for (int m = 0; m < (int)COUNT(methods); m++) {
             double mean = .5 + .1 * m + .01 * e + .02 * s;
-            pf_entry entry = {.environment = pf_entries_intern(all, environment),
-                              .setting = pf_entries_intern(all, setting),
-                              .metric = pf_entries_intern(all, metrics[i]),
-                              .method = pf_entries_intern(all, methods[m]),
+            pf_entry entry = {.environment = pf__entries_intern(all, environment),
+                              .setting = pf__entries_intern(all, setting),
+                              .metric = pf__entries_intern(all, metrics[i]),
+                              .method = pf__entries_intern(all, methods[m]),
                               .mean = mean,
                               .sd = .01,
                               .lo = mean - .05,
                               .hi = mean + .05,
                               .n = 10,
                               .order = {e, s, i, m}};
-            pf_entries_index(all, &all->method, &all->n_methods, methods[m]);
-            CHECK(pf_entries_add(all, &entry) != NULL);
+            pf__entries_index(all, &all->method, &all->n_methods, methods[m]);
+            CHECK(pf__entries_add(all, &entry) != NULL);
         }
     }
 }
@@ -80,13 +80,13 @@ static void make_entries(pf_entries *all)
         }
     }
     for (int i = 0; i < 3; i++) {
-        pf_entries_index(all, &all->setting, &all->n_settings, settings[i]);
+        pf__entries_index(all, &all->setting, &all->n_settings, settings[i]);
         if (i < 2) {
-            pf_entries_index(all, &all->environment, &all->n_environments, environments[i]);
+            pf__entries_index(all, &all->environment, &all->n_environments, environments[i]);
         }
     }
     all->n_raw_settings = 2;
-    CHECK(pf_entries_sort(all));
+    CHECK(pf__entries_sort(all));
 }
 
 static bool file_has(const char *path, const char *part)
@@ -94,7 +94,7 @@ static bool file_has(const char *path, const char *part)
     void *text = NULL;
     size_t n = 0;
     bool found = false;
-    if (CHECK(pf_file_read(path, 1 << 24, &text, &n, NULL) == PF_OK)) {
+    if (CHECK(pf__file_read(path, 1 << 24, &text, &n, NULL) == PF_OK)) {
         char *copy = calloc(n + 1, 1);
         found = copy && memcpy(copy, text, n) && strstr(copy, part);
         free(copy);
@@ -127,7 +127,7 @@ static void check_templates(void)
         PF_CASE(label);
         snprintf(folder, sizeof folder, "%s/figure-%s", pf_scratch_dir(), templates[i]);
         pf_figure figure = {PF_SOURCE "/suites/figures", templates[i]};
-        pf_status status = pf_figure_write(&report, &figure, folder, &error);
+        pf_status status = pf__figure_write(&report, &figure, folder, &error);
         if (status == PF_ERR_UNSUPPORTED) {
             pf_skip("gnuplot is not installed");
             break;
@@ -145,13 +145,13 @@ static void check_templates(void)
     static const char *const bad[] = {"nosuch", "../figures/bars", "`touch ran`"};
     for (size_t i = 0; i < COUNT(bad); i++) {
         pf_figure figure = {PF_SOURCE "/suites/figures", bad[i]};
-        CHECK(pf_figure_write(&report, &figure, folder, &error) == PF_ERR_FILE);
+        CHECK(pf__figure_write(&report, &figure, folder, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "there is no template");
     }
     report.suite = "../up";
     pf_figure figure = {PF_SOURCE "/suites/figures", "bars"};
-    CHECK(pf_figure_write(&report, &figure, folder, &error) == PF_ERR_FORMAT);
-    pf_entries_free(&all);
+    CHECK(pf__figure_write(&report, &figure, folder, &error) == PF_ERR_FORMAT);
+    pf__entries_free(&all);
 }
 
 static void check_design(void)
@@ -179,9 +179,9 @@ void test_figure(void)
 {
     PF_CASE("What gnuplot would act on is written in octal");
     pf_text text = {0};
-    pf_gnuplot_string(&text, "a`b\"c'd\\e@f%g\nh é");
+    pf__gnuplot_string(&text, "a`b\"c'd\\e@f%g\nh é");
     CHECK_STR(text.data, "\"a\\140b\\042c\\047d\\134e\\100f\\045g\\012h é\"");
-    pf_text_free(&text);
+    pf__text_free(&text);
     check_templates();
     check_design();
 }

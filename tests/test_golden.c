@@ -259,15 +259,15 @@ static void check_calibration(golden *c)
     static double nominal[MOST], fault[MOST], maxima[MOST], scratch[2 * MOST];
     int n0 = list(c, "nominal_scores", nominal), n1 = list(c, "fault_scores", fault);
     double edges[64], rows[128];
-    pf_fit_edges(n0, nominal, n1, fault, c->K, edges, scratch);
+    pf__fit_edges(n0, nominal, n1, fault, c->K, edges, scratch);
     near_key(c, "edges", c->K - 1, edges, 0);
-    pf_fit_row(n0, nominal, c->K, edges, rows);
-    pf_fit_row(n1, fault, c->K, edges, rows + c->K);
+    pf__fit_row(n0, nominal, c->K, edges, rows);
+    pf__fit_row(n1, fault, c->K, edges, rows + c->K);
     near_key(c, "rows", 2 * c->K, rows, 0);
-    double dispersion = pf_fit_dispersion(n1, fault, scratch);
+    double dispersion = pf__fit_dispersion(n1, fault, scratch);
     near_key(c, "dispersion", 1, &dispersion, 0);
     int n = list(c, "maxima", maxima);
-    double threshold = pf_fit_threshold(n, maxima, .05);
+    double threshold = pf__fit_threshold(n, maxima, .05);
     near_key(c, "threshold", 1, &threshold, 0);
 }
 

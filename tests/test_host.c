@@ -26,7 +26,7 @@
 static bool reads_back(double value)
 {
     char text[32];
-    pf_number_text(value, text);
+    pf__number_text(value, text);
     double again = strtod(text, NULL);
     return strlen(text) < sizeof text && memcmp(&again, &value, sizeof value) == 0;
 }
@@ -35,12 +35,12 @@ static bool reads_back(double value)
 static bool json_reads_back(double value)
 {
     pf_text text = {0};
-    pf_json_numbers(&text, 1, &value);
+    pf__json_numbers(&text, 1, &value);
     json_t *list = json_loads(text.data, 0, NULL);
     double again = json_number_value(json_array_get(list, 0));
     bool number = json_is_number(json_array_get(list, 0));
     json_decref(list);
-    pf_text_free(&text);
+    pf__text_free(&text);
     return number && memcmp(&again, &value, sizeof value) == 0;
 }
 
@@ -96,16 +96,16 @@ static void test_numbers(void)
     PF_CASE("numbers: not finite is null in JSON");
     const double bad[3] = {NAN, INFINITY, -INFINITY};
     pf_text text = {0};
-    pf_json_numbers(&text, 3, bad);
+    pf__json_numbers(&text, 3, bad);
     CHECK_STR(text.data, "[null,null,null]");
-    pf_text_free(&text);
+    pf__text_free(&text);
 }
 
 static void test_text(void)
 {
     pf_text text = {0};
     PF_CASE("text: strings are escaped");
-    pf_json_string(&text, "a\"b\\c\n\t\x01\x1f/ \xc3\xa9");
+    pf__json_string(&text, "a\"b\\c\n\t\x01\x1f/ \xc3\xa9");
     CHECK_STR(text.data, "\"a\\\"b\\\\c\\u000a\\u0009\\u0001\\u001f/ \xc3\xa9\"");
     json_t *back = json_loads(text.data, JSON_DECODE_ANY, NULL);
     CHECK_STR(json_string_value(back), "a\"b\\c\n\t\x01\x1f/ \xc3\xa9");
@@ -113,31 +113,31 @@ static void test_text(void)
     PF_CASE("text: keys and commas");
     const double values[4] = {1, 2.5, -3, 1e-7};
     const int ints[2] = {-4, 5};
-    pf_text_clear(&text);
-    pf_text_add(&text, "{");
-    pf_json_key(&text, "a");
-    pf_json_matrix(&text, 2, 2, values);
-    pf_json_key(&text, "b");
-    pf_json_ints(&text, 2, ints);
-    pf_json_key(&text, "c");
-    pf_json_matrix(&text, 0, 2, values);
-    pf_text_add(&text, "}");
+    pf__text_clear(&text);
+    pf__text_add(&text, "{");
+    pf__json_key(&text, "a");
+    pf__json_matrix(&text, 2, 2, values);
+    pf__json_key(&text, "b");
+    pf__json_ints(&text, 2, ints);
+    pf__json_key(&text, "c");
+    pf__json_matrix(&text, 0, 2, values);
+    pf__text_add(&text, "}");
     CHECK_STR(text.data, "{\"a\":[[1,2.5],[-3,1e-07]],\"b\":[-4,5],\"c\":[]}");
     PF_CASE("text: grows, clears and formats at any size");
-    pf_text_clear(&text);
+    pf__text_clear(&text);
     CHECK(text.size == 0 && text.data[0] == 0);
     for (int i = 0; i < 3000; i++) {
-        pf_text_addf(&text, "%d,", i % 10);
+        pf__text_addf(&text, "%d,", i % 10);
     }
     CHECK(text.size == 6000 && strlen(text.data) == 6000 && !text.failed);
     char *wide = malloc(2000);
     memset(wide, 'x', 1999);
     wide[1999] = 0;
-    pf_text_addf(&text, "%s|%d", wide, 7);
+    pf__text_addf(&text, "%s|%d", wide, 7);
     CHECK(text.size == 6000 + 1999 + 2);
     CHECK_STR(text.data + text.size - 3, "x|7");
     free(wide);
-    pf_text_free(&text);
+    pf__text_free(&text);
     CHECK(text.data == NULL && text.size == 0);
 }
 
@@ -148,7 +148,7 @@ static bool file_is(const char *path, const char *content)
     void *data = NULL;
     size_t n = 0;
     pf_error error;
-    bool same = pf_file_read(path, 1 << 20, &data, &n, &error) == PF_OK && n == strlen(content) &&
+    bool same = pf__file_read(path, 1 << 20, &data, &n, &error) == PF_OK && n == strlen(content) &&
                 memcmp(data, content, n) == 0;
     free(data);
     return same;
@@ -173,25 +173,25 @@ static void test_write(const char *folder)
     pf_error error = {PF_OK, ""};
     snprintf(path, sizeof path, "%s/a", folder);
     PF_CASE("file: appears whole, replaces what was there, leaves nothing beside it");
-    CHECK(pf_file_write(path, "one", 3, &error) == PF_OK && file_is(path, "one"));
-    CHECK(pf_file_write(path, "two and more", 12, &error) == PF_OK &&
+    CHECK(pf__file_write(path, "one", 3, &error) == PF_OK && file_is(path, "one"));
+    CHECK(pf__file_write(path, "two and more", 12, &error) == PF_OK &&
           file_is(path, "two and more"));
-    CHECK(pf_file_write(path, "", 0, &error) == PF_OK && file_is(path, ""));
-    CHECK(pf_file_write(path, "old", 3, &error) == PF_OK && file_is(path, "old"));
+    CHECK(pf__file_write(path, "", 0, &error) == PF_OK && file_is(path, ""));
+    CHECK(pf__file_write(path, "old", 3, &error) == PF_OK && file_is(path, "old"));
     CHECK(files_in(folder) == 1);
     PF_CASE("file: a failure leaves the old content and no temporary");
     snprintf(other, sizeof other, "%s/folder", folder);
     CHECK(mkdir(other, 0777) == 0);
-    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf__file_write(other, "x", 1, &error) == PF_ERR_FILE);
     CHECK_CONTAINS(error.text, other);
     snprintf(other, sizeof other, "%s/a/below", folder); // a file is no folder
-    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf__file_write(other, "x", 1, &error) == PF_ERR_FILE);
     snprintf(other, sizeof other, "%s/nosuch/below", folder);
-    CHECK(pf_file_write(other, "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf__file_write(other, "x", 1, &error) == PF_ERR_FILE);
     char wide[5000];
     memset(wide, 'w', sizeof wide - 1);
     wide[sizeof wide - 1] = 0;
-    CHECK(pf_file_write(wide, "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf__file_write(wide, "x", 1, &error) == PF_ERR_FILE);
     CHECK(strlen(error.text) > 0 && !strchr(error.text, '\n'));
     CHECK(file_is(path, "old") && files_in(folder) == 2);
     PF_CASE("file: a write that fails half way leaves the old content and no temporary");
@@ -202,7 +202,7 @@ static void test_write(const char *folder)
     small = (struct rlimit){1000, limit.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    pf_status status = pf_file_write(path, large, 5000, &error);
+    pf_status status = pf__file_write(path, large, 5000, &error);
     setrlimit(RLIMIT_FSIZE, &limit);
     signal(SIGXFSZ, handler);
     free(large);
@@ -210,8 +210,8 @@ static void test_write(const char *folder)
     CHECK_CONTAINS(error.text, path);
     CHECK(file_is(path, "old") && files_in(folder) == 2);
     PF_CASE("file: a full device is a failure");
-    CHECK(pf_file_write("/dev/full", "x", 1, &error) == PF_ERR_FILE);
-    CHECK(pf_file_write("/dev/null", "x", 1, &error) == PF_OK);
+    CHECK(pf__file_write("/dev/full", "x", 1, &error) == PF_ERR_FILE);
+    CHECK(pf__file_write("/dev/null", "x", 1, &error) == PF_OK);
 }
 
 static void test_read(const char *folder)
@@ -222,17 +222,17 @@ static void test_read(const char *folder)
     size_t n = 1;
     snprintf(path, sizeof path, "%s/nosuch", folder);
     PF_CASE("file: what cannot be read is named");
-    CHECK(pf_file_read(path, 100, &data, &n, &error) == PF_ERR_FILE && !data && n == 0);
+    CHECK(pf__file_read(path, 100, &data, &n, &error) == PF_ERR_FILE && !data && n == 0);
     CHECK_CONTAINS(error.text, path);
-    CHECK(pf_file_read(folder, 100, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK(pf__file_read(folder, 100, &data, &n, &error) == PF_ERR_FILE && !data);
     CHECK_CONTAINS(error.text, "folder");
     PF_CASE("file: the limit holds, one byte fewer is fine");
     char *big = calloc(1, 200001);
     snprintf(path, sizeof path, "%s/big", folder);
-    CHECK(pf_file_write(path, big, 200001, &error) == PF_OK);
-    CHECK(pf_file_read(path, 200000, &data, &n, &error) == PF_ERR_FILE && !data);
-    CHECK(pf_file_read("/dev/zero", 200000, &data, &n, &error) == PF_ERR_FILE && !data);
-    CHECK(pf_file_read(path, 200001, &data, &n, &error) == PF_OK && n == 200001);
+    CHECK(pf__file_write(path, big, 200001, &error) == PF_OK);
+    CHECK(pf__file_read(path, 200000, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK(pf__file_read("/dev/zero", 200000, &data, &n, &error) == PF_ERR_FILE && !data);
+    CHECK(pf__file_read(path, 200001, &data, &n, &error) == PF_OK && n == 200001);
     CHECK((uintptr_t)data % 8 == 0 && ((char *)data)[n] == 0);
     free(data);
     free(big);
@@ -287,8 +287,8 @@ static void test_parallel(void)
         size_t calls = 0;
         *w = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
         pf_effort effort = {threads[i], &calls, count, NULL};
-        CHECK(pf_threads(&effort) == threads[i]);
-        CHECK(pf_parallel(&effort, threads[i], 1000, compute, w, "test", &error) == PF_OK);
+        CHECK(pf__threads(&effort) == threads[i]);
+        CHECK(pf__parallel(&effort, threads[i], 1000, compute, w, "test", &error) == PF_OK);
         CHECK(calls == 1000);
         CHECK(memcmp(w->slot, one.slot, sizeof one.slot) == 0);
     }
@@ -296,27 +296,27 @@ static void test_parallel(void)
     for (int i = 0; i < 30; i++) {
         many = (work){.worker_max = threads[i % 3], .fails_from = 300, .stops_at = SIZE_MAX};
         pf_effort effort = {.threads = threads[i % 3]};
-        CHECK(pf_parallel(&effort, threads[i % 3], 1000, compute, &many, "test", &error) ==
+        CHECK(pf__parallel(&effort, threads[i % 3], 1000, compute, &many, "test", &error) ==
               PF_ERR_DEGENERATE);
         CHECK_STR(error.text, "item 301 failed");
         CHECK(error.code == PF_ERR_DEGENERATE);
-        CHECK(pf_parallel(&effort, threads[i % 3], 1000, compute, &many, "test", NULL) ==
+        CHECK(pf__parallel(&effort, threads[i % 3], 1000, compute, &many, "test", NULL) ==
               PF_ERR_DEGENERATE);
     }
     PF_CASE("parallel: the stop flag stops");
     for (int i = 0; i < 3; i++) {
         many = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = 100};
         pf_effort effort = {.threads = threads[i], .stop = &many.stop};
-        CHECK(pf_parallel(&effort, threads[i], 1000, compute, &many, "test", &error) ==
+        CHECK(pf__parallel(&effort, threads[i], 1000, compute, &many, "test", &error) ==
               PF_ERR_INTERRUPTED);
         CHECK_CONTAINS(error.text, "test: stopped after ");
         CHECK(many.slot[999] == 0);
     }
     PF_CASE("parallel: nothing to do, and no effort given");
-    CHECK(pf_parallel(NULL, 3, 0, compute, &many, "test", &error) == PF_OK);
-    many = (work){.worker_max = pf_processors(), .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
-    CHECK(pf_processors() >= 1 && pf_threads(NULL) == pf_processors());
-    CHECK(pf_parallel(NULL, many.worker_max, 1000, compute, &many, "test", &error) == PF_OK);
+    CHECK(pf__parallel(NULL, 3, 0, compute, &many, "test", &error) == PF_OK);
+    many = (work){.worker_max = pf__processors(), .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
+    CHECK(pf__processors() >= 1 && pf__threads(NULL) == pf__processors());
+    CHECK(pf__parallel(NULL, many.worker_max, 1000, compute, &many, "test", &error) == PF_OK);
     CHECK(memcmp(many.slot, one.slot, sizeof one.slot) == 0);
 }
 
@@ -325,27 +325,27 @@ static void test_arena(void)
     pf_arena arena = {0};
     PF_CASE("arena: zeroed, aligned, given back at once");
     for (size_t n = 0; n < 50; n++) {
-        uint8_t *piece = pf_arena_take(&arena, n, 3);
+        uint8_t *piece = pf__arena_take(&arena, n, 3);
         CHECK(piece && (uintptr_t)piece % 16 == 0);
         for (size_t i = 0; i < 3 * n; i++) {
             CHECK(piece[i] == 0);
             piece[i] = 0xff;
         }
     }
-    CHECK_STR(pf_arena_text(&arena, "text"), "text");
-    pf_arena_free(&arena);
+    CHECK_STR(pf__arena_text(&arena, "text"), "text");
+    pf__arena_free(&arena);
     CHECK(!arena.failed && !arena.blocks);
     PF_CASE("arena: sizes that overflow are refused, and every take after them");
-    CHECK(!pf_arena_take(&arena, SIZE_MAX / 8 + 2, 8) && arena.failed);
-    CHECK(!pf_arena_take(&arena, 1, 1));
-    CHECK(!pf_arena_text(&arena, "x"));
-    pf_arena_free(&arena);
-    CHECK(!pf_arena_take(&arena, SIZE_MAX, 1));
-    pf_arena_free(&arena);
-    CHECK(!pf_arena_take(&arena, 1, SIZE_MAX));
-    pf_arena_free(&arena);
-    CHECK(pf_arena_take(&arena, SIZE_MAX, 0) && !arena.failed);
-    pf_arena_free(&arena);
+    CHECK(!pf__arena_take(&arena, SIZE_MAX / 8 + 2, 8) && arena.failed);
+    CHECK(!pf__arena_take(&arena, 1, 1));
+    CHECK(!pf__arena_text(&arena, "x"));
+    pf__arena_free(&arena);
+    CHECK(!pf__arena_take(&arena, SIZE_MAX, 1));
+    pf__arena_free(&arena);
+    CHECK(!pf__arena_take(&arena, 1, SIZE_MAX));
+    pf__arena_free(&arena);
+    CHECK(pf__arena_take(&arena, SIZE_MAX, 0) && !arena.failed);
+    pf__arena_free(&arena);
 }
 
 void test_host(void)

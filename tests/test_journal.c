@@ -26,7 +26,7 @@ static journal read_journal(const char *path)
     journal j = {NULL, 0};
     void *data = NULL;
     pf_error error = {PF_OK, ""};
-    CHECK(pf_file_read(path, (size_t)1 << 28, &data, &j.n, &error) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 28, &data, &j.n, &error) == PF_OK);
     CHECK_STR(error.text, "");
     j.text = data;
     return j;
@@ -38,7 +38,7 @@ static pf_status replay(const char *text, size_t n, pf_replay *result, pf_error 
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, text, n);
     *error = (pf_error){PF_OK, ""};
-    pf_status status = pf_replay_journal(exact, n, false, result, error);
+    pf_status status = pf__replay_journal(exact, n, false, result, error);
     free(exact);
     return status;
 }
@@ -117,7 +117,7 @@ static void test_differences(const journal *j, const char *folder)
     digit = strstr(strstr(text, "\"op\":\"readiness\""), "\"p_changed\":") + 12;
     digit += strcspn(digit, "123456789");
     *digit = *digit == '5' ? '7' : '5';
-    CHECK(pf_file_write(path, text, j->n, &error) == PF_OK);
+    CHECK(pf__file_write(path, text, j->n, &error) == PF_OK);
     snprintf(command, sizeof command, "replay '%s'", path);
     CHECK(program(command, 1, "reply.mechanisms[0].p_changed"));
     snprintf(command, sizeof command, "replay --json '%s'", path);
@@ -198,7 +198,7 @@ static void test_end(const journal *j, size_t n, const char *path, bool done)
 {
     char command[900];
     pf_error error;
-    CHECK(pf_file_write(path, j->text, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, j->text, n, &error) == PF_OK);
     snprintf(command, sizeof command, "replay '%s' --json", path);
     CHECK(program(command, 0, done ? "\"cut\":false" : "\"cut\":true"));
     snprintf(command, sizeof command, "replay '%s' >'%s.said'; %s grep -q '%s' '%s.said'", path,
@@ -245,14 +245,14 @@ static void test_cuts(const journal *whole, const journal *small, const char *fo
     char path[256], command[600];
     pf_error error;
     snprintf(path, sizeof path, "%s/cut", folder);
-    CHECK(pf_file_write(path, whole->text, whole->n - 100, &error) == PF_OK);
+    CHECK(pf__file_write(path, whole->text, whole->n - 100, &error) == PF_OK);
     snprintf(command, sizeof command, "replay '%s'", path);
     CHECK(program(command, 0, "cut off"));
     snprintf(command, sizeof command, "replay '%s' --json", path);
     CHECK(program(command, 0, "\"cut\":true"));
     snprintf(command, sizeof command, "explain '%s'", path);
     CHECK(program(command, 0, "cut off"));
-    CHECK(pf_file_write(path, whole->text, 1000, &error) == PF_OK);
+    CHECK(pf__file_write(path, whole->text, 1000, &error) == PF_OK);
     snprintf(command, sizeof command, "replay '%s'", path);
     CHECK(program(command, 3, "line 1"));
     PF_CASE("replay: garbage in the middle is bad input, not a cut");
@@ -269,8 +269,8 @@ static void test_cuts(const journal *whole, const journal *small, const char *fo
 
 static void add_line(pf_text *requests, const char *line, int *accepted)
 {
-    pf_text_add(requests, line);
-    pf_text_add(requests, "\n");
+    pf__text_add(requests, line);
+    pf__text_add(requests, "\n");
     (*accepted)++;
 }
 
@@ -289,14 +289,14 @@ static int make_requests(pf_text *out, int weak)
     CHECK(pf_predictor_create(&predictor, attitude_small_kit(), machine.plant, NULL, &error) ==
           PF_OK);
     pf_protocol_config config = {.predictor = &predictor};
-    CHECK(pf_protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
-    pf_session *session = pf_protocol_session(dialogue);
+    CHECK(pf__protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
+    pf_session *session = pf__protocol_session(dialogue);
     add_line(out, "{\"op\":\"hello\"}", &accepted);
     static const char *const last[] = {
         "{\"op\":\"readiness\"}", "{\"op\":\"reset\"}",  "{\"op\":\"ask\"}", "{\"op\":\"skip\"}",
         "{\"op\":\"ask\"}",       "{\"op\":\"stage2\"}", "{\"op\":\"ask\"}"};
     for (;;) {
-        pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+        pf__protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
         add_line(out, "{\"op\":\"ask\"}", &accepted);
         pf_ask ask;
         if (!pf_session_outstanding(session, &ask)) {
@@ -305,22 +305,22 @@ static int make_requests(pf_text *out, int weak)
         attitude_machine_probe(&machine, attitude_small_kit(), ask.probe);
         attitude_machine_tell(&machine, attitude_small_kit(), ask.probe, ask.stage,
                               probes++ % 2 == 0, &line);
-        pf_protocol_line(dialogue, line.data, line.size, &reply, NULL);
+        pf__protocol_line(dialogue, line.data, line.size, &reply, NULL);
         add_line(out, line.data, &accepted);
-        pf_text_add(out, "{\"op\":\"refused\"}\n\nnot JSON\n");
+        pf__text_add(out, "{\"op\":\"refused\"}\n\nnot JSON\n");
         if (pf_session_get_state(session).stage == 1 && pf_session_get_state(session).alarm) {
-            pf_protocol_line(dialogue, "{\"op\":\"stage2\"}", 15, &reply, NULL);
+            pf__protocol_line(dialogue, "{\"op\":\"stage2\"}", 15, &reply, NULL);
             add_line(out, "{\"op\":\"stage2\"}", &accepted);
         }
     }
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
         add_line(out, last[i], &accepted);
     }
-    pf_protocol_destroy(dialogue);
+    pf__protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
     attitude_machine_close(&machine);
-    pf_text_free(&line);
-    pf_text_free(&reply);
+    pf__text_free(&line);
+    pf__text_free(&reply);
     return accepted;
 }
 
@@ -338,8 +338,8 @@ static journal test_serve_journal(const char *folder)
     int accepted = make_requests(&lines, 2);
     CHECK_CONTAINS(lines.data, "\"state\":[");
     CHECK_CONTAINS(lines.data, "\"grid\":[[[");
-    CHECK(pf_file_write(kit, bytes, n, &error) == PF_OK);
-    CHECK(pf_file_write(requests, lines.data, lines.size, &error) == PF_OK);
+    CHECK(pf__file_write(kit, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(requests, lines.data, lines.size, &error) == PF_OK);
     snprintf(command, sizeof command, "serve '%s' --journal '%s' <'%s'", kit, path, requests);
     CHECK(program(command, 0, "\"ok\":true"));
     journal j = read_journal(path);
@@ -352,7 +352,7 @@ static journal test_serve_journal(const char *folder)
     CHECK(program(command, 0, "Stage 1 was ended by request"));
     CHECK(program(command, 0, "A fresh session"));
     CHECK(program(command, 0, "thruster2"));
-    pf_text_free(&lines);
+    pf__text_free(&lines);
     return j;
 }
 
@@ -431,16 +431,16 @@ static void test_base64(void)
     pf_text text = {0};
     PF_CASE("base64: published vectors");
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        pf_text_clear(&text);
-        pf_text_add(&text, "");
-        pf_base64_encode(&text, pairs[i][0], strlen(pairs[i][0]));
+        pf__text_clear(&text);
+        pf__text_add(&text, "");
+        pf__base64_encode(&text, pairs[i][0], strlen(pairs[i][0]));
         CHECK_STR(text.data, pairs[i][1]);
-        size_t n = pf_base64_decode(pairs[i][1], strlen(pairs[i][1]), room, sizeof room);
+        size_t n = pf__base64_decode(pairs[i][1], strlen(pairs[i][1]), room, sizeof room);
         CHECK(n == strlen(pairs[i][0]) && memcmp(room, pairs[i][0], n) == 0);
         // room for exactly n, and one byte too few
-        CHECK(pf_base64_decode(pairs[i][1], strlen(pairs[i][1]), room, n) == n);
+        CHECK(pf__base64_decode(pairs[i][1], strlen(pairs[i][1]), room, n) == n);
         CHECK(n == 0 ||
-              pf_base64_decode(pairs[i][1], strlen(pairs[i][1]), room, n - 1) == SIZE_MAX);
+              pf__base64_decode(pairs[i][1], strlen(pairs[i][1]), room, n - 1) == SIZE_MAX);
     }
     PF_CASE("base64: any bytes of any length round trip");
     pf_rng rng;
@@ -450,17 +450,17 @@ static void test_base64(void)
         for (size_t i = 0; i < n; i++) {
             in[i] = (uint8_t)pf__rng_bits(&rng);
         }
-        pf_text_clear(&text);
-        pf_base64_encode(&text, in, n);
+        pf__text_clear(&text);
+        pf__base64_encode(&text, in, n);
         CHECK(text.size == (n + 2) / 3 * 4);
-        CHECK(pf_base64_decode(text.data, text.size, out, n) == n && memcmp(in, out, n) == 0);
+        CHECK(pf__base64_decode(text.data, text.size, out, n) == n && memcmp(in, out, n) == 0);
     }
     PF_CASE("base64: garbage is refused");
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
-        CHECK(pf_base64_decode(garbage[i], strlen(garbage[i]), room, sizeof room) == SIZE_MAX);
+        CHECK(pf__base64_decode(garbage[i], strlen(garbage[i]), room, sizeof room) == SIZE_MAX);
     }
-    CHECK(pf_base64_decode("Zm\0v", 4, room, sizeof room) == SIZE_MAX);
-    pf_text_free(&text);
+    CHECK(pf__base64_decode("Zm\0v", 4, room, sizeof room) == SIZE_MAX);
+    pf__text_free(&text);
 }
 
 static void test_empty(void)
@@ -494,12 +494,12 @@ void test_journal(void)
     PF_CASE("journal: a folder with a kit");
     CHECK(program_folder(folder, sizeof folder, "journal"));
     snprintf(path, sizeof path, "%s/attitude.kit", folder);
-    CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, bytes, n, &error) == PF_OK);
     bytes = attitude_many_kit_bytes(&n);
     snprintf(path, sizeof path, "%s/many.kit", folder);
-    CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, bytes, n, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/garbage", folder);
-    CHECK(pf_file_write(path, "{\"tasks\":[", 10, &error) == PF_OK);
+    CHECK(pf__file_write(path, "{\"tasks\":[", 10, &error) == PF_OK);
     journal checked = test_check(folder), served = test_serve_journal(folder);
     test_differences(&checked, folder);
     test_header(&checked);

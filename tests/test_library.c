@@ -62,12 +62,12 @@ static void test_refusals(void)
         pf_error error = {PF_OK, ""};
         CHECK(pf_plant_create(&plant, refusals[i].plant, &error) == PF_OK);
         // what is no constraint at all is refused with the plan, what contradicts the plant here
-        CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), "test", NULL, 0,
-                                  &refusals[i].override, 1, &error) != PF_OK ||
+        CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "test", NULL, 0,
+                                   &refusals[i].override, 1, &error) != PF_OK ||
               pf__design_config_read(&config, &plan, &error) != PF_OK);
         CHECK_CONTAINS(error.text, refusals[i].part);
         CHECK(config.memory == NULL);
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
         pf_plant_destroy(plant);
     }
 }
@@ -98,8 +98,8 @@ static void test_chosen(void)
         char text[200], file[] = "servo.yaml";
         snprintf(text, sizeof text, "%s", cases[i].text);
         CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-        CHECK(pf_plan_from_config(&plan, pf_plant_get_info(plant), file, text, strlen(text), NULL,
-                                  0, &error) == PF_OK);
+        CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), file, text, strlen(text), NULL,
+                                   0, &error) == PF_OK);
         memset(text, '?', sizeof text);
         memset(file, '?', sizeof file - 1);
         pf_status status = pf_plan_choose_probes(&plan, cases[i].probes, plant, NULL, NULL, &error);
@@ -108,7 +108,7 @@ static void test_chosen(void)
         if (cases[i].n == 0) {
             CHECK_CONTAINS(error.text, "servo.yaml: lists `probes`");
         }
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
         pf_plant_destroy(plant);
     }
 }
@@ -122,14 +122,14 @@ static void test_impossible(void)
              "design attitude -o %s --set 'design.excursion=[{channel: rate_z, most: 1e-9}]'",
              path);
     CHECK(program(command, 3, "design.excursion: no allowed probe was found within 'rate_z'"));
-    CHECK(!pf_file_regular(path));
+    CHECK(!pf__file_regular(path));
     snprintf(command, sizeof command, "design attitude -o %s --set design.zero_integral=true",
              path);
     CHECK(program(command, 3, "zero_integral"));
-    CHECK(!pf_file_regular(path));
+    CHECK(!pf__file_regular(path));
     snprintf(command, sizeof command, "design attitude -o %s --set design.rate=1e-9", path);
     CHECK(program(command, 3, "a faster design.rate"));
-    CHECK(!pf_file_regular(path));
+    CHECK(!pf__file_regular(path));
 }
 
 // Its probes last longer than their commands, so these have to come back to rest.
@@ -164,12 +164,12 @@ static void test_round_trip(void)
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
     const pf_plant_info *info = pf_plant_get_info(plant);
-    CHECK(pf_plan_default(&plan, info, &error) == PF_OK);
-    CHECK(pf_plan_default(&again, info, &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, info, &error) == PF_OK);
+    CHECK(pf__plan_default(&again, info, &error) == PF_OK);
     CHECK(pf__design_config_read(&config, &plan, &error) == PF_OK);
     config.compare = false;
     if (CHECK(pf__design_create(&design, &config, &plan, plant, NULL, NULL, &error) == PF_OK)) {
-        pf_library_write(&design, &config, &plan, "twin", &text);
+        pf__library_write(&design, &config, &plan, "twin", &text);
         CHECK(!text.failed);
         CHECK(pf_plan_load_library(&again, "lib", text.data, text.size, &error) == PF_OK);
         CHECK(again.n_probes == design.library.n_probes);
@@ -184,10 +184,10 @@ static void test_round_trip(void)
     }
     pf__design_free(&design);
     pf__design_config_free(&config);
-    pf_plan_free(&plan);
-    pf_plan_free(&again);
+    pf__plan_free(&plan);
+    pf__plan_free(&again);
     pf_plant_destroy(plant);
-    pf_text_free(&text);
+    pf__text_free(&text);
 }
 
 static void test_foreign(void)
@@ -213,7 +213,7 @@ static void test_foreign(void)
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     const pf_plan_probe *before = plan.probes;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK(pf_plan_load_library(&plan, "lib", cases[i].text, strlen(cases[i].text), &error) !=
@@ -221,7 +221,7 @@ static void test_foreign(void)
         CHECK_CONTAINS(error.text, cases[i].part);
         CHECK(plan.probes == before);
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 
@@ -236,7 +236,7 @@ static void test_singles(void)
     pf_text text = {0};
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
+    CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK);
     // a design of nothing but them
     pf_design_config config;
     CHECK(pf__design_config_read(&config, &plan, &error) == PF_OK);
@@ -247,9 +247,9 @@ static void test_singles(void)
     for (int q = 0; q < plan.n_probes; q++) {
         probes[q] = (pf_design_probe){.probe = plan.probes[q], .first = q};
     }
-    pf_library_write(&design, &config, &plan, "twin", &text);
+    pf__library_write(&design, &config, &plan, "twin", &text);
     snprintf(path, sizeof path, "%s/singles", folder);
-    CHECK(pf_file_write(path, text.data, text.size, &error) == PF_OK);
+    CHECK(pf__file_write(path, text.data, text.size, &error) == PF_OK);
     snprintf(command, sizeof command, "calibrate dc_servo -o %s/a.kit --probes single", folder);
     CHECK(program(command, 0, "3 probes"));
     snprintf(command, sizeof command, "calibrate dc_servo -o %s/b.kit --probes %s", folder, path);
@@ -257,15 +257,15 @@ static void test_singles(void)
     void *a = NULL, *b = NULL;
     size_t n_a = 0, n_b = 0;
     snprintf(path, sizeof path, "%s/a.kit", folder);
-    CHECK(pf_file_read(path, 1 << 24, &a, &n_a, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 24, &a, &n_a, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/b.kit", folder);
-    CHECK(pf_file_read(path, 1 << 24, &b, &n_b, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 24, &b, &n_b, &error) == PF_OK);
     CHECK(n_a == n_b && a && b && memcmp(a, b, n_a) == 0);
     free(a);
     free(b);
-    pf_text_free(&text);
+    pf__text_free(&text);
     pf__design_config_free(&config);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

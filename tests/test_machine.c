@@ -27,23 +27,23 @@ static bool variant(const char *folder, const char *name, const char *from, cons
     pf_error error;
     pf_text text = {0};
     int found = length == 0;
-    if (!CHECK(pf_file_read(PF_SOURCE "/examples/exec_plant.py", 1 << 20, &data, &n, &error) ==
+    if (!CHECK(pf__file_read(PF_SOURCE "/examples/exec_plant.py", 1 << 20, &data, &n, &error) ==
                PF_OK)) {
         return false;
     }
     for (const char *at = data; *at; at++) {
         if (length > 0 && strncmp(at, from, length) == 0) {
-            pf_text_add(&text, to);
+            pf__text_add(&text, to);
             at += length - 1;
             found++;
         } else {
-            pf_text_add_n(&text, at, 1);
+            pf__text_add_n(&text, at, 1);
         }
     }
     snprintf(path, sizeof path, "%s/%s.py", folder, name);
     bool good =
-        CHECK(found > 0) && CHECK(pf_file_write(path, text.data, text.size, &error) == PF_OK);
-    pf_text_free(&text);
+        CHECK(found > 0) && CHECK(pf__file_write(path, text.data, text.size, &error) == PF_OK);
+    pf__text_free(&text);
     free(data);
     return good;
 }
@@ -90,7 +90,7 @@ static void test_noise(const char *folder)
     pf_kit kit;
     PF_CASE("check --plant: no sensor noise is added to a machine's own");
     snprintf(path, sizeof path, "%s/rooms.kit", folder);
-    CHECK(pf_file_read(path, 1 << 24, &bytes, &n, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 24, &bytes, &n, &error) == PF_OK);
     CHECK(variant(folder, "quiet", "request[\"noise\"]", "False"));
     snprintf(path, sizeof path, "exec:python3 %s/quiet.py", folder);
     if (CHECK(pf__kit_read(&kit, bytes, n, &error) == PF_OK) &&
@@ -141,7 +141,7 @@ static int count_lines(const char *folder, const char *part)
     size_t size = 0;
     int n = 0;
     snprintf(path, sizeof path, "%s/out", folder);
-    if (CHECK(pf_file_read(path, 1 << 20, &text, &size, NULL) == PF_OK)) {
+    if (CHECK(pf__file_read(path, 1 << 20, &text, &size, NULL) == PF_OK)) {
         for (const char *at = strstr(text, part); at; at = strstr(at + 1, part)) {
             n++;
         }
@@ -196,7 +196,7 @@ static void test_recovery_failure(const char *folder)
     CHECK(check_weak(folder, "late", "--json", 3));
     CHECK(count_lines(folder, "go") == 0);
     snprintf(command, sizeof command, "%s/same.certificate", folder);
-    CHECK(pf_file_read(command, 1 << 20, &certificate, &n, NULL) == PF_OK);
+    CHECK(pf__file_read(command, 1 << 20, &certificate, &n, NULL) == PF_OK);
     CHECK_CONTAINS(certificate, "\"decision\":\"go\"");
     free(certificate);
     snprintf(command, sizeof command, "%s/late.certificate", folder);
@@ -248,13 +248,13 @@ static void test_entries(void)
     pf_error error = {PF_OK, ""};
     pf_text reply = {0}, journal = {0};
     PF_CASE("journal: evidence and verdicts are worth a sync, the rest is not");
-    CHECK(pf_protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
-    pf_protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
-    CHECK(!pf_protocol_weighty(dialogue));
-    pf_protocol_line(dialogue, "{\"op\":\"readiness\"}", 18, &reply, NULL);
-    CHECK(pf_protocol_weighty(dialogue));
-    pf_protocol_line(dialogue, "{\"op\":\"hello\"}", 14, &reply, NULL);
-    CHECK(!pf_protocol_weighty(dialogue));
+    CHECK(pf__protocol_create(&dialogue, bytes, n, &config, &error) == PF_OK);
+    pf__protocol_line(dialogue, "{\"op\":\"ask\"}", 12, &reply, NULL);
+    CHECK(!pf__protocol_weighty(dialogue));
+    pf__protocol_line(dialogue, "{\"op\":\"readiness\"}", 18, &reply, NULL);
+    CHECK(pf__protocol_weighty(dialogue));
+    pf__protocol_line(dialogue, "{\"op\":\"hello\"}", 14, &reply, NULL);
+    CHECK(!pf__protocol_weighty(dialogue));
     PF_CASE("journal: an entry that could not be made is a failure, not a null");
     json_t *request = json_pack("{s:s}", "op", "hello");
     json_set_alloc_funcs(no_memory, free);
@@ -262,9 +262,9 @@ static void test_entries(void)
     json_set_alloc_funcs(malloc, free);
     CHECK(journal.failed && journal.size == 0);
     json_decref(request);
-    pf_protocol_destroy(dialogue);
-    pf_text_free(&reply);
-    pf_text_free(&journal);
+    pf__protocol_destroy(dialogue);
+    pf__text_free(&reply);
+    pf__text_free(&journal);
 }
 
 static void test_overwrite(const char *folder)
@@ -277,14 +277,14 @@ static void test_overwrite(const char *folder)
     size_t size = 0, again = 0;
     PF_CASE("serve --journal: a journal is never overwritten");
     snprintf(path, sizeof path, "%s/small.kit", folder);
-    CHECK(pf_file_write(path, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(path, bytes, n, &error) == PF_OK);
     snprintf(path, sizeof path, "%s/served", folder);
-    CHECK(pf_file_write(path, "", 0, &error) == PF_OK); // an empty file may be used
+    CHECK(pf__file_write(path, "", 0, &error) == PF_OK); // an empty file may be used
     snprintf(command, sizeof command, "serve %s/small.kit --journal %s", folder, path);
     CHECK(program(command, 0, ""));
-    CHECK(pf_file_read(path, 1 << 24, &first, &size, &error) == PF_OK && size > 0);
+    CHECK(pf__file_read(path, 1 << 24, &first, &size, &error) == PF_OK && size > 0);
     CHECK(program(command, 3, "not overwritten; move it away or name another file"));
-    CHECK(pf_file_read(path, 1 << 24, &second, &again, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 24, &second, &again, &error) == PF_OK);
     CHECK(size == again && memcmp(first, second, size) == 0);
     free(first);
     free(second);

@@ -81,7 +81,7 @@ static void check_shape(pf_rng *rng, shape s, int kinds)
           *b = numbers(rng, (size_t)s.k * (size_t)s.n);
     float *c = malloc((size + 1) * sizeof *c), *kept = malloc(size * sizeof *kept);
     float *packed =
-        aligned_alloc(64, (pf_wide_packed_size(s.n, s.k) * sizeof(float) + 63) / 64 * 64);
+        aligned_alloc(64, (pf__wide_packed_size(s.n, s.k) * sizeof(float) + 63) / 64 * 64);
     if (CHECK(a && b && c && kept && packed)) {
         pf_product p = {.a_transposed = kinds & 1,
                         .b_transposed = kinds & 2,
@@ -93,19 +93,19 @@ static void check_shape(pf_rng *rng, shape s, int kinds)
                         .c = c};
         memset(c, 0xff, size * sizeof *c);
         c[size] = 7;
-        CHECK(pf_wide_matmul(&p));
+        CHECK(pf__wide_matmul(&p));
         CHECK(differing(&p) == 0);
         CHECK(c[size] == 7);
         memcpy(kept, c, size * sizeof *c);
-        pf_wide_pack(p.b_transposed, s.n, s.k, b, packed);
+        pf__wide_pack(p.b_transposed, s.n, s.k, b, packed);
         p.packed = packed;
-        CHECK(pf_wide_matmul(&p));
+        CHECK(pf__wide_matmul(&p));
         CHECK(memcmp(kept, c, size * sizeof *c) == 0);
         int *next_row = calloc((size_t)s.n, sizeof *next_row);
         witness w = {s.n, next_row, true};
         p.finish = (pf_finish){see, &w};
         p.beside = kept;
-        CHECK(next_row && pf_wide_matmul(&p) && w.orderly);
+        CHECK(next_row && pf__wide_matmul(&p) && w.orderly);
         for (size_t i = 0; i < size; i++) {
             CHECK(c[i] == kept[i] + 1);
         }
@@ -121,7 +121,7 @@ static void check_shape(pf_rng *rng, shape s, int kinds)
 static void wide_bits(void)
 {
     PF_CASE("every element of the wide product is one chain of fmaf");
-    if (!pf_wide_available()) {
+    if (!pf__wide_available()) {
         return; // nothing to test here: the processor has no AVX-512
     }
     pf_rng rng;
@@ -155,14 +155,14 @@ static void engines(void)
     int next_row[N];
     pf_product p = {false, true, M, N, K, a, b, NULL, c, {see, NULL}, NULL};
     for (size_t e = 0; e < sizeof all / sizeof all[0] && CHECK(a && b && c); e++) {
-        if (!pf_matmul_engine(all[e].engine)) {
+        if (!pf__matmul_engine(all[e].engine)) {
             continue;
         }
         CHECK_CONTAINS(pf__numeric_library(), all[e].name);
         witness w = {N, next_row, true};
         memset(next_row, 0, sizeof next_row);
         p.finish.self = &w;
-        pf_matmul_run(&p);
+        pf__matmul_run(&p);
         double worst = 0;
         for (size_t i = 0; i < M * N; i++) {
             worst = fmax(worst, fabs((double)c[i] - 1 - (double)element(&p, i / N, i % N)));
@@ -173,7 +173,7 @@ static void engines(void)
         }
         CHECK(w.orderly);
     }
-    pf_matmul_engine(PF_ENGINE_AUTO);
+    pf__matmul_engine(PF_ENGINE_AUTO);
     free(a);
     free(b);
     free(c);
@@ -192,8 +192,8 @@ static void silu_bits(pf_rng *rng, int rows, int width, bool slope)
         }
         memcpy(x[1], x[0], n * sizeof(float));
         memcpy(d[1], d[0], n * sizeof(float));
-        pf_loop_silu_plain(rows, width, PITCH, bias, x[0], slope ? d[0] : NULL);
-        pf_loop_silu_wide(rows, width, PITCH, bias, x[1], slope ? d[1] : NULL);
+        pf__loop_silu_plain(rows, width, PITCH, bias, x[0], slope ? d[0] : NULL);
+        pf__loop_silu_wide(rows, width, PITCH, bias, x[1], slope ? d[1] : NULL);
         CHECK(memcmp(x[0], x[1], n * sizeof(float)) == 0);
         CHECK(memcmp(d[0], d[1], n * sizeof(float)) == 0);
     }
@@ -210,7 +210,7 @@ static void silu_shapes(void)
     static const int widths[] = {1, 15, 16, 17, 32, 48, 63, 64, 65}, heights[] = {1, 2, 3, 7};
     pf_rng rng;
     pf_rng_init(&rng, 4);
-    for (size_t w = 0; pf_loop_wide() && w < sizeof widths / sizeof widths[0]; w++) {
+    for (size_t w = 0; pf__loop_wide() && w < sizeof widths / sizeof widths[0]; w++) {
         for (size_t h = 0; h < sizeof heights / sizeof heights[0]; h++) {
             silu_bits(&rng, heights[h], widths[w], h % 2 == 0);
             silu_bits(&rng, heights[h], widths[w], h % 2 == 1);
@@ -222,7 +222,7 @@ static void silu_values(void)
 {
     enum { ROWS = 300, WIDTH = 45, PITCH = 50, N = ROWS * PITCH };
     PF_CASE("silu by hand is silu by the compiler, to the bit, for any value");
-    if (!pf_loop_wide()) {
+    if (!pf__loop_wide()) {
         return;
     }
     pf_rng rng;
@@ -239,15 +239,15 @@ static void silu_values(void)
         memset(bias, 0, 10 * sizeof *bias);
         memcpy(x[1], x[0], N * sizeof(float));
         memcpy(d[1], d[0], N * sizeof(float));
-        pf_loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], d[0]);
-        pf_loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], d[1]);
+        pf__loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], d[0]);
+        pf__loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], d[1]);
         CHECK(memcmp(x[0], x[1], N * sizeof(float)) == 0);
         CHECK(memcmp(d[0], d[1], N * sizeof(float)) == 0);
-        pf_loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], NULL);
-        pf_loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], NULL);
+        pf__loop_silu_plain(ROWS, WIDTH, PITCH, bias, x[0], NULL);
+        pf__loop_silu_wide(ROWS, WIDTH, PITCH, bias, x[1], NULL);
         CHECK(memcmp(x[0], x[1], N * sizeof(float)) == 0);
         x[1][0] = NAN;
-        pf_loop_silu_wide(1, 1, PITCH, bias, x[1], NULL);
+        pf__loop_silu_wide(1, 1, PITCH, bias, x[1], NULL);
         CHECK(isnan(x[1][0]));
     }
     for (int i = 0; i < 2; i++) {
@@ -263,13 +263,13 @@ static void reciprocal_bits(void)
     PF_CASE("the reciprocal of every significand is that of a division");
     float x[N], y[N];
     int wrong = 0;
-    for (uint32_t high = 0; pf_loop_wide() && high < 1u << 23; high += N) {
+    for (uint32_t high = 0; pf__loop_wide() && high < 1u << 23; high += N) {
         for (uint32_t i = 0; i < N; i++) {
             uint32_t bits = ((127 + high % 120) << 23) | (high + i);
             memcpy(&x[i], &bits, sizeof bits);
         }
         memcpy(y, x, sizeof x);
-        pf_loop_reciprocal_wide(N, y);
+        pf__loop_reciprocal_wide(N, y);
         for (int i = 0; i < N; i++) {
             wrong += y[i] != 1.0f / x[i];
         }

@@ -67,7 +67,7 @@ static pf_model *make(const pf_model_info *info)
     fill(&rng, out, .01, m->change_mean);
     fill(&rng, out, .1, m->change_scale);
     fill(&rng, out * in, .1, m->change_linear);
-    fill(&rng, (size_t)info->n_members * pf_net_parameters(&m->net), .4, m->theta);
+    fill(&rng, (size_t)info->n_members * pf__net_parameters(&m->net), .4, m->theta);
     return m;
 }
 
@@ -197,7 +197,7 @@ static void test_leaves_finite(void)
         pf_model_info info = own_info();
         info.activation = activations[k];
         pf_model *m = make(&info);
-        for (size_t i = 0; i < pf_net_parameters(&m->net); i++) {
+        for (size_t i = 0; i < pf__net_parameters(&m->net); i++) {
             m->theta[i] = i % 2 ? 3e38f : -3e38f;
         }
         CHECK(roll(m, 0, response, &error) == PF_ERR_NONFINITE);
@@ -363,7 +363,7 @@ static bool write_changed(const pf_safetensors *file, const change *c, const cha
     if (!found) {
         tensors[n++] = own;
     }
-    bool written = pf_safetensors_write(path, n_meta, meta, n, tensors, NULL, &error) == PF_OK;
+    bool written = pf__safetensors_write(path, n_meta, meta, n, tensors, NULL, &error) == PF_OK;
     return CHECK_STR(error.text, "") && written;
 }
 
@@ -385,7 +385,7 @@ static void test_changed(const char *path)
     pf_safetensors file;
     pf_error error = {PF_OK, ""};
     path_of(other, "changed.model");
-    CHECK(pf_safetensors_read(&file, path, &error) == PF_OK);
+    CHECK(pf__safetensors_read(&file, path, &error) == PF_OK);
     for (size_t i = 0; i < COUNT(changes); i++) {
         const change *c = &changes[i];
         char label[200];
@@ -405,7 +405,7 @@ static void test_changed(const char *path)
     CHECK(write_changed(&file, &(change){.tensor = "change.linear"}, other));
     CHECK(pf_model_load(&m, other, &error) == PF_OK);
     pf_model_destroy(m);
-    pf_safetensors_free(&file);
+    pf__safetensors_free(&file);
 }
 
 // Where the numbers of a tensor lie in the bytes of a file.
@@ -426,7 +426,7 @@ static void test_bytes(const char *path)
     size_t n = 0;
     pf_error error;
     path_of(other, "bytes.model");
-    CHECK(pf_file_read(path, 1 << 20, &data, &n, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 20, &data, &n, &error) == PF_OK);
     uint8_t *bytes = data;
     static const float bad[] = {NAN, INFINITY, 0, -1};
     PF_CASE("model: weights that are not finite are refused");
@@ -434,14 +434,14 @@ static void test_bytes(const char *path)
         uint8_t *at = bytes + place_of(bytes, "members.1.1.weight") + 8, kept[4];
         memcpy(kept, at, 4);
         memcpy(at, &bad[k], 4);
-        CHECK(pf_file_write(other, bytes, n, &error) == PF_OK);
+        CHECK(pf__file_write(other, bytes, n, &error) == PF_OK);
         refused(other, PF_ERR_NONFINITE, "members.1.1.weight");
         memcpy(at, kept, 4);
     }
     PF_CASE("model: a flipped bit of a weight is refused");
     uint8_t *weight = bytes + place_of(bytes, "members.1.1.weight") + 8;
     *weight ^= 1;
-    CHECK(pf_file_write(other, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(other, bytes, n, &error) == PF_OK);
     refused(other, PF_ERR_CHECKSUM, "not what was written");
     *weight ^= 1;
     PF_CASE("model: an input scale of zero or below is refused");
@@ -449,7 +449,7 @@ static void test_bytes(const char *path)
         uint8_t *at = bytes + place_of(bytes, "input.scale") + 4, kept[4];
         memcpy(kept, at, 4);
         memcpy(at, &bad[k], 4);
-        CHECK(pf_file_write(other, bytes, n, &error) == PF_OK);
+        CHECK(pf__file_write(other, bytes, n, &error) == PF_OK);
         refused(other, PF_ERR_FORMAT, "'input.scale' 1 is not positive");
         memcpy(at, kept, 4);
     }
@@ -457,7 +457,7 @@ static void test_bytes(const char *path)
     int loaded = 0;
     for (size_t cut = 0; cut < n; cut += cut < 3000 ? 37 : 101) {
         pf_model *m = NULL;
-        CHECK(pf_file_write(other, bytes, cut, &error) == PF_OK);
+        CHECK(pf__file_write(other, bytes, cut, &error) == PF_OK);
         loaded += pf_model_load(&m, other, &error) == PF_OK;
         pf_model_destroy(m);
     }
@@ -470,7 +470,7 @@ static void test_bytes(const char *path)
         pf_model *m = NULL;
         uint8_t bit = (uint8_t)(1 << (i % 8));
         bytes[i] ^= bit;
-        CHECK(pf_file_write(other, bytes, n, &error) == PF_OK);
+        CHECK(pf__file_write(other, bytes, n, &error) == PF_OK);
         error.text[0] = 0;
         bool good = pf_model_load(&m, other, &error) == PF_OK;
         if (!good && !CHECK(m == NULL && error.text[0])) {

@@ -318,14 +318,14 @@ static void check_contract(const pf_mujoco_system *s)
     pf_plant *plant = plant_checked(s->name);
     pf_plan plan;
     pf_error error = {PF_OK, ""};
-    if (!plant || !CHECK(pf_plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK)) {
+    if (!plant || !CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK)) {
         pf_plant_destroy(plant);
         return;
     }
-    if (!CHECK(pf_contract_check(&plan, plant, &error) == PF_OK)) {
+    if (!CHECK(pf__contract_check(&plan, plant, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     check_dormancy(plant);
     enum { RESETS = 10 };
     for (int j = 1; j < s->nu; j++) {

@@ -219,7 +219,7 @@ bool mujoco_variant(const char *models, const char *folder, const char *from, co
     char path[512], *text = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "%s/hopper.xml", models);
-    if (pf_file_read(path, 1 << 20, (void **)&text, &n, NULL) != PF_OK) {
+    if (pf__file_read(path, 1 << 20, (void **)&text, &n, NULL) != PF_OK) {
         return false;
     }
     char *at = strstr(text, from);

@@ -48,7 +48,7 @@ static long long table_trials(const char *db, const char *method)
     snprintf(path, sizeof path, "%s/table.csv", folder);
     snprintf(more, sizeof more, "--format csv >'%s'", path);
     CHECK(bench("table", db, more, 0, ""));
-    if (!CHECK(pf_file_read(path, 1 << 24, &text, &size, NULL) == PF_OK)) {
+    if (!CHECK(pf__file_read(path, 1 << 24, &text, &size, NULL) == PF_OK)) {
         return -1;
     }
     snprintf(key, sizeof key, ",B2=1,selective_return,%s,", method);
@@ -108,7 +108,7 @@ void test_mujoco_suite(json_t *fixture)
     PF_CASE("a small suite on MuJoCo, undisturbed");
     CHECK(program_folder(folder, sizeof folder, "falls"));
     snprintf(path, sizeof path, "%s/falls.yaml", folder);
-    CHECK(pf_file_write(path, suite_text, sizeof suite_text - 1, &error) == PF_OK);
+    CHECK(pf__file_write(path, suite_text, sizeof suite_text - 1, &error) == PF_OK);
     CHECK(bench("run", "sound.db", "", 0, "16 of 16 trials, 0 failed"));
     CHECK(table_trials("sound.db", "eg-mpt") == UNITS);
     snprintf(models, sizeof models, "%s/models", folder);

@@ -41,7 +41,7 @@ static double activate(pf_activation activation, double z)
     return activation == PF_ACTIVATION_SILU ? z / (1 + exp(-z)) : fmax(z, 0);
 }
 
-// One row through the network; theta is indexed as PyTorch stores it, not through pf_net_weight.
+// One row through the network; theta is indexed as PyTorch stores it, not through pf__net_weight.
 static void forward_row(const pf_net *net, const double *theta, const float *x, double *y)
 {
     double a[WIDEST], b[WIDEST];
@@ -95,11 +95,11 @@ typedef struct sample {
 static sample sample_of(const pf_net *net, uint64_t seed)
 {
     pf_rng rng = rng_of(seed);
-    sample s = {.n = pf_net_parameters(net)};
+    sample s = {.n = pf__net_parameters(net)};
     s.theta = draw(&rng, s.n, .6);
     s.x = draw(&rng, (size_t)(ROWS * net->n_in), 1);
     s.target = draw(&rng, (size_t)(ROWS * net->n_out), 1);
-    s.work = calloc(pf_net_gradient_work(net, ROWS), sizeof(float));
+    s.work = calloc(pf__net_gradient_work(net, ROWS), sizeof(float));
     s.gradient = calloc(s.n, sizeof(float));
     s.exact = calloc(s.n, sizeof(double));
     for (size_t i = 0; i < s.n; i++) {
@@ -122,10 +122,10 @@ static void test_layout(void)
 {
     PF_CASE("network: weights and biases lie as PyTorch has them, layer by layer");
     const pf_net net = {3, 2, 2, 5, PF_ACTIVATION_SILU};
-    CHECK(pf_net_parameters(&net) == 3 * 5 + 5 + 5 * 5 + 5 + 5 * 2 + 2);
-    CHECK(pf_net_weight(&net, 0) == 0 && pf_net_bias(&net, 0) == 15);
-    CHECK(pf_net_weight(&net, 1) == 20 && pf_net_bias(&net, 1) == 45);
-    CHECK(pf_net_weight(&net, 2) == 50 && pf_net_bias(&net, 2) == 60);
+    CHECK(pf__net_parameters(&net) == 3 * 5 + 5 + 5 * 5 + 5 + 5 * 2 + 2);
+    CHECK(pf__net_weight(&net, 0) == 0 && pf__net_bias(&net, 0) == 15);
+    CHECK(pf__net_weight(&net, 1) == 20 && pf__net_bias(&net, 1) == 45);
+    CHECK(pf__net_weight(&net, 2) == 50 && pf__net_bias(&net, 2) == 60);
 }
 
 static void test_forward(void)
@@ -134,9 +134,9 @@ static void test_forward(void)
     for (size_t k = 0; k < COUNT(nets); k++) {
         const pf_net *net = &nets[k];
         sample s = sample_of(net, 100 + k);
-        float *work = calloc(pf_net_forward_work(net, ROWS), sizeof *work), y[ROWS * WIDEST];
+        float *work = calloc(pf__net_forward_work(net, ROWS), sizeof *work), y[ROWS * WIDEST];
         double worst = 0, size = 1;
-        pf_net_forward(net, s.theta, NULL, ROWS, s.x, work, y);
+        pf__net_forward(net, s.theta, NULL, ROWS, s.x, work, y);
         for (int r = 0; r < ROWS; r++) {
             double exact[WIDEST];
             forward_row(net, s.exact, s.x + r * net->n_in, exact);
@@ -157,7 +157,7 @@ static void test_gradient(void)
     for (size_t k = 0; k < COUNT(nets); k++) {
         const pf_net *net = &nets[k];
         sample s = sample_of(net, 200 + k);
-        double got = pf_net_gradient(net, s.theta, ROWS, s.x, s.target, s.work, s.gradient);
+        double got = pf__net_gradient(net, s.theta, ROWS, s.x, s.target, s.work, s.gradient);
         double exact = loss(net, s.exact, ROWS, s.x, s.target), worst = 0, size = 0;
         CHECK_NEAR(got / exact, 1, 1e-5);
         for (size_t i = 0; i < s.n; i++) {
@@ -180,17 +180,17 @@ static void test_init(void)
 {
     PF_CASE("network: the start is uniform in its bounds and the same for the same stream");
     const pf_net net = {10, 3, 2, 40, PF_ACTIVATION_SILU};
-    size_t n = pf_net_parameters(&net);
+    size_t n = pf__net_parameters(&net);
     float *a = calloc(n, sizeof *a), *b = calloc(n, sizeof *b);
     pf_rng one = rng_of(1), again = rng_of(1), other = rng_of(2);
-    pf_net_init(&net, &one, a);
-    pf_net_init(&net, &again, b);
+    pf__net_init(&net, &one, a);
+    pf__net_init(&net, &again, b);
     CHECK(memcmp(a, b, n * sizeof *a) == 0);
-    pf_net_init(&net, &other, b);
+    pf__net_init(&net, &other, b);
     CHECK(memcmp(a, b, n * sizeof *a) != 0);
     for (int l = 0; l <= net.n_layers; l++) {
         double bound = 1 / sqrt(l == 0 ? 10 : 40), most = 0, sum = 0, square = 0;
-        size_t first = pf_net_weight(&net, l), last = pf_net_weight(&net, l + 1);
+        size_t first = pf__net_weight(&net, l), last = pf__net_weight(&net, l + 1);
         double count = (double)(last - first);
         for (size_t i = first; i < last; i++) {
             most = fmax(most, fabs((double)a[i]));
@@ -216,7 +216,7 @@ static void test_adam_first(void)
     const float g[] = {1e-3f, -2e3f, .5f, 0, -7};
     float m[5] = {0}, v[5] = {0}, theta[5];
     memcpy(theta, start, sizeof theta);
-    pf_adam_step(&adam, 1, 5, g, m, v, theta);
+    pf__adam_step(&adam, 1, 5, g, m, v, theta);
     for (int i = 0; i < 5; i++) {
         double sign = g[i] > 0 ? 1 : g[i] < 0 ? -1 : 0;
         CHECK_NEAR((double)theta[i] - (double)start[i], -1e-3 * sign, 4e-7);
@@ -240,7 +240,7 @@ static void test_adam_steps(void)
         }
         for (int step = 1; step <= STEPS; step++) {
             float *g = draw(&rng, N, step < 100 ? 1 : 1e-2);
-            pf_adam_step(&adam, step, N, g, m, v, theta);
+            pf__adam_step(&adam, step, N, g, m, v, theta);
             for (int i = 0; i < N; i++) {
                 double d = (double)g[i];
                 first[i] = .9 * first[i] + (1 - .9) * d;
@@ -269,8 +269,8 @@ static void test_silu(void)
         only[i] = x[i] = (float)(-100 + .01 * i);
         bias[i] = .25f;
     }
-    pf_loop_silu(1, N, N, zero, x, slope);
-    pf_loop_silu(1, N, N, zero, only, NULL);
+    pf__loop_silu(1, N, N, zero, x, slope);
+    pf__loop_silu(1, N, N, zero, only, NULL);
     for (int i = 0; i < N; i++) {
         double z = (double)(float)(-100 + .01 * i), s = 1 / (1 + exp(-z));
         double off = fabs((double)x[i] - z * s) / (fabs(z * s) + 1e-30);
@@ -283,7 +283,7 @@ static void test_silu(void)
     CHECK(fabs((double)x[0]) < 1e-35 && x[N - 1] == 100);
     PF_CASE("loops: the bias is added before the activation");
     float one[2] = {1, -1};
-    pf_loop_silu(1, 2, 2, bias, one, NULL);
+    pf__loop_silu(1, 2, 2, bias, one, NULL);
     CHECK_NEAR((double)one[0], 1.25 / (1 + exp(-1.25)), 1e-6);
     CHECK_NEAR((double)one[1], -.75 / (1 + exp(.75)), 1e-6);
 }
@@ -293,9 +293,9 @@ static void test_nonfinite(void)
     PF_CASE("loops: what is not a number stays so");
     float zero[3] = {0}, slope[3];
     float a[3] = {NAN, 1, INFINITY}, b[3] = {NAN, 1, INFINITY};
-    pf_loop_silu(1, 3, 3, zero, a, slope);
+    pf__loop_silu(1, 3, 3, zero, a, slope);
     CHECK(isnan(a[0]) && isnan(slope[0]) && a[1] > .7f && isinf(a[2]));
-    pf_loop_relu(1, 3, 3, zero, b, slope);
+    pf__loop_relu(1, 3, 3, zero, b, slope);
     CHECK(isnan(b[0]) && b[1] == 1 && isinf(b[2]));
 }
 
@@ -305,11 +305,11 @@ static void test_relu(void)
     const float bias[3] = {.5f, 0, -.5f};
     float x[6] = {-1, 0, .25f, 1, 2, 3}, slope[6], sums[3] = {1, 2, 3};
     const float want[6] = {0, 0, 0, 1.5f, 2, 2.5f}, want_slope[6] = {0, 0, 0, 1, 1, 1};
-    pf_loop_relu(2, 3, 3, bias, x, slope);
+    pf__loop_relu(2, 3, 3, bias, x, slope);
     CHECK(memcmp(x, want, sizeof x) == 0 && memcmp(slope, want_slope, sizeof slope) == 0);
     float g[6] = {1, 2, 3, 4, 5, 6};
     const float d[6] = {2, 0, 1, 1, 3, -1};
-    pf_loop_slope(2, 3, 3, d, g, sums);
+    pf__loop_slope(2, 3, 3, d, g, sums);
     const float want_g[6] = {2, 0, 3, 4, 15, -6}, want_sums[3] = {7, 17, 0};
     CHECK(memcmp(g, want_g, sizeof g) == 0 && memcmp(sums, want_sums, sizeof sums) == 0);
 }
@@ -339,8 +339,8 @@ static void test_products(void)
         for (int which = 0; which < 4; which++) {
             bool at = which & 1, bt = which & 2;
             double worst = 0, worst_plain = 0;
-            pf_matmul(at, bt, m, n, k, a, b, c);
-            pf_matmul_plain(at, bt, m, n, k, a, b, plain);
+            pf__matmul(at, bt, m, n, k, a, b, c);
+            pf__matmul_plain(at, bt, m, n, k, a, b, plain);
             for (int i = 0; i < m * n; i++) {
                 double exact = dot(at, bt, m, n, k, a, b, i / n, i % n);
                 worst = fmax(worst, fabs((double)c[i] - exact));
@@ -370,9 +370,9 @@ static void test_feature_values(void)
     const double x[N_CHAN] = {3.5, -2, 4, 0, -4, 1}, minus[N_CHAN] = {3.5, 2, -4, 0, 4, 1};
     const double want[N_FEATURES] = {3.5, 2 / 6., -4 / 6., 0, 4 / 6., sin(1), cos(1)};
     double f[N_FEATURES], g[N_FEATURES];
-    CHECK(pf_features_count(N_CHAN, kinds) == N_FEATURES);
-    pf_features_of(N_CHAN, kinds, x, f);
-    pf_features_of(N_CHAN, kinds, minus, g);
+    CHECK(pf__features_count(N_CHAN, kinds) == N_FEATURES);
+    pf__features_of(N_CHAN, kinds, x, f);
+    pf__features_of(N_CHAN, kinds, minus, g);
     for (int i = 0; i < N_FEATURES; i++) {
         CHECK_NEAR(f[i], want[i], 1e-15);
         CHECK_NEAR(g[i], want[i], 1e-15);
@@ -380,9 +380,9 @@ static void test_feature_values(void)
     PF_CASE(
         "features: without a real part the next number decides the sign; no length is identity");
     const double pure[N_CHAN] = {0, 0, -1, 1, 0, 0}, none[N_CHAN] = {0};
-    pf_features_of(N_CHAN, kinds, pure, f);
+    pf__features_of(N_CHAN, kinds, pure, f);
     CHECK(f[1] == 0 && f[2] > 0 && f[3] < 0);
-    pf_features_of(N_CHAN, kinds, none, f);
+    pf__features_of(N_CHAN, kinds, none, f);
     CHECK(f[1] == 1 && f[2] == 0 && f[3] == 0 && f[4] == 0);
 }
 
@@ -395,7 +395,7 @@ static void test_feature_angle(void)
     PF_CASE("features: the change of an angle is the short way round");
     for (size_t i = 0; i < COUNT(pairs); i++) {
         double change;
-        pf_features_change(1, &angle, &pairs[i][0], &pairs[i][1], &change);
+        pf__features_change(1, &angle, &pairs[i][0], &pairs[i][1], &change);
         CHECK_NEAR(change, pairs[i][2], 1e-12);
     }
 }
@@ -415,8 +415,8 @@ static void test_feature_round_trip(void)
             length += next[i] * next[i];
         }
         memcpy(got, x, sizeof got);
-        pf_features_change(N_CHAN, kinds, x, next, change);
-        pf_features_apply(N_CHAN, kinds, change, got);
+        pf__features_change(N_CHAN, kinds, x, next, change);
+        pf__features_apply(N_CHAN, kinds, change, got);
         for (int i = 1; i < 5; i++) {
             along += got[i] * next[i] / sqrt(length);
         }
@@ -436,17 +436,17 @@ static void test_feature_refusals(void)
 {
     pf_error error = {PF_OK, ""};
     PF_CASE("features: a quaternion of three channels is refused");
-    CHECK(pf_features_check(N_CHAN, kinds, &error) == PF_OK);
-    CHECK(pf_features_check(4, kinds, &error) == PF_ERR_FORMAT);
+    CHECK(pf__features_check(N_CHAN, kinds, &error) == PF_OK);
+    CHECK(pf__features_check(4, kinds, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "channel 1");
     const pf_channel_kind split[5] = {PF_CHANNEL_QUATERNION, PF_CHANNEL_QUATERNION,
                                       PF_CHANNEL_QUATERNION, PF_CHANNEL_ANGLE,
                                       PF_CHANNEL_QUATERNION};
-    CHECK(pf_features_check(5, split, &error) == PF_ERR_FORMAT);
+    CHECK(pf__features_check(5, split, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "four channels in a row");
     const pf_channel_kind eight[8] = {2, 2, 2, 2, 2, 2, 2, 2};
-    CHECK(pf_features_check(8, eight, &error) == PF_OK);
-    CHECK(pf_features_check(7, eight, &error) == PF_ERR_FORMAT);
+    CHECK(pf__features_check(8, eight, &error) == PF_OK);
+    CHECK(pf__features_check(7, eight, &error) == PF_ERR_FORMAT);
 }
 
 static void test_feature_nonfinite(void)
@@ -454,10 +454,10 @@ static void test_feature_nonfinite(void)
     PF_CASE("features: what is not a number stays so, in a quaternion too");
     double x[N_CHAN] = {0, 1, 0, 0, 0, 0}, f[N_FEATURES];
     const double change[N_CHAN] = {0, NAN, 0, 0, 0, 0};
-    pf_features_apply(N_CHAN, kinds, change, x);
+    pf__features_apply(N_CHAN, kinds, change, x);
     CHECK(isnan(x[1]) && isnan(x[4]));
     const double bad[N_CHAN] = {0, 1, INFINITY, 0, 0, 0};
-    pf_features_of(N_CHAN, kinds, bad, f);
+    pf__features_of(N_CHAN, kinds, bad, f);
     CHECK(!isfinite(f[2]));
 }
 

@@ -66,13 +66,13 @@ static bool open_side(side *s, pf_plant *plant, const pf_model *model, bool sens
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     memset(s, 0, sizeof *s);
-    if (!passed(pf_plan_default(&plan, pf_plant_get_info(plant), &error), &error)) {
+    if (!passed(pf__plan_default(&plan, pf_plant_get_info(plant), &error), &error)) {
         return false;
     }
     plan.settings.sensed_start = sensed;
     bool good = passed(pf_calibrate(&plan, plant, model, NULL, &s->bytes, &s->n, &error), &error) &&
                 passed(pf__kit_read(&s->kit, s->bytes, s->n, &error), &error);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     if (good) {
         size_t bytes = pf_session_size(&s->kit);
         s->memory = malloc(bytes);

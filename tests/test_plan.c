@@ -18,7 +18,7 @@ static pf_status read_plan(pf_plan *plan, const char *more, pf_error *error)
     char text[2048];
     int n = snprintf(text, sizeof text, "%s%s", machine, more);
     *error = (pf_error){PF_OK, ""};
-    return pf_plan_from_config(plan, NULL, "rig.yaml", text, (size_t)n, NULL, 0, error);
+    return pf__plan_from_config(plan, NULL, "rig.yaml", text, (size_t)n, NULL, 0, error);
 }
 
 static void refused(const char *more, const char *part)
@@ -28,7 +28,7 @@ static void refused(const char *more, const char *part)
     CHECK(read_plan(&plan, more, &error) != PF_OK);
     CHECK_CONTAINS(error.text, part);
     CHECK(plan.memory == NULL);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 static void check_defaults(void)
@@ -51,7 +51,7 @@ static void check_defaults(void)
     CHECK(plan.tasks[1].n_uses == 1 && plan.tasks[1].uses[0] == 2);
     CHECK(plan.tasks[0].reveal == .5 && plan.tasks[0].importance == 1);
     CHECK(plan.channels[0].scale == 0 && plan.channels[1].scale == .5);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 static void check_set(void)
@@ -105,7 +105,7 @@ static void check_given(void)
     CHECK(plan.tasks[0].n_uses == 2 && plan.tasks[0].reveal == .7);
     CHECK(plan.tasks[1].rows == 3 && plan.tasks[1].command[2] == 1 &&
           plan.tasks[1].command[1] == 0);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }
 
 void test_plan(void)
@@ -133,11 +133,11 @@ void test_plan(void)
     refused("prior: [.5, .5]", "hypotheses");
     pf_plan plan;
     pf_error error;
-    CHECK(pf_plan_from_config(&plan, NULL, "x.yaml", "g_cal: .3", 9, NULL, 0, &error) != PF_OK);
+    CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", "g_cal: .3", 9, NULL, 0, &error) != PF_OK);
     CHECK_CONTAINS(error.text, "mechanisms");
     const char *unbounded = "mechanisms: [{name: a}, {name: b}]\nchannels: [{name: x}]\n";
-    CHECK(pf_plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
-                              &error) != PF_OK);
+    CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
+                               &error) != PF_OK);
     CHECK_CONTAINS(error.text, "limits");
     PF_CASE("limits may be closer than the plant's, not wider");
     int at = 0;
@@ -152,10 +152,10 @@ void test_plan(void)
              "mechanisms: [{name: a}, {name: b, hi: %g}, {name: c}, {name: d}]",
              craft->mechanisms[1].hi * .99);
     CHECK(craft->n_mech == 4);
-    CHECK(pf_plan_from_config(&plan, craft, "x.yaml", wide, strlen(wide), NULL, 0, &error) ==
+    CHECK(pf__plan_from_config(&plan, craft, "x.yaml", wide, strlen(wide), NULL, 0, &error) ==
           PF_ERR_ARGUMENT);
     CHECK_CONTAINS(error.text, "the plant clips at");
-    CHECK(pf_plan_from_config(&plan, craft, "x.yaml", close, strlen(close), NULL, 0, &error) ==
+    CHECK(pf__plan_from_config(&plan, craft, "x.yaml", close, strlen(close), NULL, 0, &error) ==
           PF_OK);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
 }

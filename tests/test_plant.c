@@ -88,8 +88,8 @@ static void check_passive(const pf_plant_class *c)
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_from_class(&plant, c, NULL) == PF_OK);
-    CHECK(pf_plan_default(&plan, &c->info, &error) == PF_OK);
-    if (!CHECK(pf_contract_check(&plan, plant, &error) == PF_OK)) {
+    CHECK(pf__plan_default(&plan, &c->info, &error) == PF_OK);
+    if (!CHECK(pf__contract_check(&plan, plant, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
     // a hundred passive steps with disturbance stay finite
@@ -107,7 +107,7 @@ static void check_passive(const pf_plant_class *c)
     for (int i = 0; i < 100 * c->info.n_chan; i++) {
         CHECK(isfinite(out[i]));
     }
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 
@@ -317,10 +317,10 @@ static void check_table(const pf_plant_class *c, size_t row)
     CHECK(pf_plant_from_class(&plant, c, NULL) == PF_OK);
     for (int j = 1; j <= m; j++) {
         coefficients(plant, info, j, 1, 0, b);
-        double m0 = pf_fit_median(EPISODES, b, scratch);
+        double m0 = pf__fit_median(EPISODES, b, scratch);
         coefficients(plant, info, j, .35, 1, b);
-        double m1 = pf_fit_median(EPISODES, b, scratch);
-        sigma += pf_fit_dispersion(EPISODES, b, scratch) / (m1 - m0) / m;
+        double m1 = pf__fit_median(EPISODES, b, scratch);
+        sigma += pf__fit_dispersion(EPISODES, b, scratch) / (m1 - m0) / m;
         for (int g = 0; g < 7; g++) {
             double sum = 0, square = 0;
             coefficients(plant, info, j, table_gains[g], 2 + g, b);

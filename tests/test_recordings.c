@@ -74,20 +74,20 @@ static void add_row(pf_text *csv, const recording *r, int probe, int mechanism, 
 {
     double y[WINDOW];
     respond(&r->w, probe, mechanism, gain, episode_key(probe, mechanism, gain, rank), y);
-    pf_text_addf(csv, "p%dm%dg%g-%d,%s,", probe, mechanism, gain, rank, probe_label(r, probe));
+    pf__text_addf(csv, "p%dm%dg%g-%d,%s,", probe, mechanism, gain, rank, probe_label(r, probe));
     if (mechanism > 0) {
-        pf_text_addf(csv, r->by_index ? "%d" : "u%d", mechanism);
+        pf__text_addf(csv, r->by_index ? "%d" : "u%d", mechanism);
     }
-    pf_text_addf(csv, ",%.17g,%d", gain, step + 1);
+    pf__text_addf(csv, ",%.17g,%d", gain, step + 1);
     for (int c = 0; c < CHAN; c++) {
-        pf_text_addf(csv, ",%.17g", y[step * CHAN + c]);
+        pf__text_addf(csv, ",%.17g", y[step * CHAN + c]);
     }
     for (int j = 0; j < MECH && !r->no_u; j++) {
         // on weakened rows whatever stands there is ignored
         double u = command_of(&r->w, probe)[step * MECH + j];
-        pf_text_addf(csv, mechanism > 0 ? ",measured" : ",%.17g", u);
+        pf__text_addf(csv, mechanism > 0 ? ",measured" : ",%.17g", u);
     }
-    pf_text_add(csv, r->crlf ? "\r\n" : "\n");
+    pf__text_add(csv, r->crlf ? "\r\n" : "\n");
 }
 
 static void add_class(pf_text *csv, const recording *r, int probe, int mechanism, double gain,
@@ -102,9 +102,9 @@ static void add_class(pf_text *csv, const recording *r, int probe, int mechanism
 char *recording_text(const recording *r)
 {
     pf_text csv = {0};
-    pf_text_add(&csv, "episode,probe,mechanism,gain,step,speed,turn");
-    pf_text_add(&csv, r->no_u ? "" : ",u0,u1,u2");
-    pf_text_add(&csv, r->crlf ? "\r\n" : "\n");
+    pf__text_add(&csv, "episode,probe,mechanism,gain,step,speed,turn");
+    pf__text_add(&csv, r->no_u ? "" : ",u0,u1,u2");
+    pf__text_add(&csv, r->crlf ? "\r\n" : "\n");
     for (int q = 0; q < (r->w.group ? 1 : 2); q++) {
         add_class(&csv, r, q, 0, 1, r->nominal);
         for (int j = 1; j < MECH; j++) {
@@ -447,7 +447,7 @@ static void test_spelling(void)
     r.crlf = false;
     char *csv = recording_text(&r);
     pf_text text = {0};
-    pf_text_addf(&text, "\xef\xbb\xbf%s \n\r\n\n", csv);
+    pf__text_addf(&text, "\xef\xbb\xbf%s \n\r\n\n", csv);
     made padded = recording_kit_of_text(NULL, text.data, 1);
     CHECK(recording_kits_agree(&plain, &padded));
     PF_CASE("rows of the episodes mixed");
@@ -466,7 +466,7 @@ static void test_spelling(void)
     free(padded.bytes);
     free(mixed.bytes);
     free(index.bytes);
-    pf_text_free(&text);
+    pf__text_free(&text);
     free(csv);
 }
 

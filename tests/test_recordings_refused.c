@@ -186,9 +186,9 @@ static char *replaced(const char *csv, const char *old, const char *new)
         at = csv;
         old = "";
     }
-    pf_text_add_n(&out, csv, (size_t)(at - csv));
-    pf_text_add(&out, new);
-    pf_text_add(&out, at + strlen(old));
+    pf__text_add_n(&out, csv, (size_t)(at - csv));
+    pf__text_add(&out, new);
+    pf__text_add(&out, at + strlen(old));
     return out.data;
 }
 
@@ -344,24 +344,24 @@ static void test_csv(void)
     bool more = false;
     double x = 0;
     int i = 0;
-    CHECK(pf_csv_open(&csv, "c.csv", text, sizeof text - 1, &error) == PF_OK);
-    CHECK(csv.n_columns == 3 && pf_csv_is(csv.header[1], "u1"));
+    CHECK(pf__csv_open(&csv, "c.csv", text, sizeof text - 1, &error) == PF_OK);
+    CHECK(csv.n_columns == 3 && pf__csv_is(csv.header[1], "u1"));
     for (int pass = 0; pass < 2; pass++) {
-        CHECK(pf_csv_next(&csv, &more, &error) == PF_OK && more && csv.line == 2);
-        CHECK(pf_csv_number(&csv, 1, &x, &error) == PF_OK && x == -.25);
-        CHECK(pf_csv_integer(&csv, 0, 0, 5, &i, &error) == PF_OK && i == 1);
-        CHECK(pf_csv_integer(&csv, 0, 2, 5, &i, &error) == PF_ERR_FORMAT && i == 1);
+        CHECK(pf__csv_next(&csv, &more, &error) == PF_OK && more && csv.line == 2);
+        CHECK(pf__csv_number(&csv, 1, &x, &error) == PF_OK && x == -.25);
+        CHECK(pf__csv_integer(&csv, 0, 0, 5, &i, &error) == PF_OK && i == 1);
+        CHECK(pf__csv_integer(&csv, 0, 2, 5, &i, &error) == PF_ERR_FORMAT && i == 1);
         CHECK_STR(error.text, "c.csv:2: column 'u0': '1' is not a whole number from 2 to 5");
-        CHECK(pf_csv_is(csv.field[2], "a b"));
-        CHECK(pf_csv_next(&csv, &more, &error) == PF_OK && more && csv.line == 3);
-        CHECK(pf_csv_number(&csv, 0, &x, &error) == PF_OK && x == .5);
-        CHECK(pf_csv_number(&csv, 1, &x, &error) == PF_OK && x == 7);
-        CHECK(pf_csv_number(&csv, 2, &x, &error) == PF_ERR_FORMAT && x == 7);
+        CHECK(pf__csv_is(csv.field[2], "a b"));
+        CHECK(pf__csv_next(&csv, &more, &error) == PF_OK && more && csv.line == 3);
+        CHECK(pf__csv_number(&csv, 0, &x, &error) == PF_OK && x == .5);
+        CHECK(pf__csv_number(&csv, 1, &x, &error) == PF_OK && x == 7);
+        CHECK(pf__csv_number(&csv, 2, &x, &error) == PF_ERR_FORMAT && x == 7);
         CHECK_STR(error.text, "c.csv:3: column 'name': empty; a number is needed");
-        CHECK(pf_csv_next(&csv, &more, &error) == PF_OK && !more);
-        pf_csv_rewind(&csv);
+        CHECK(pf__csv_next(&csv, &more, &error) == PF_OK && !more);
+        pf__csv_rewind(&csv);
     }
-    pf_csv_close(&csv);
+    pf__csv_close(&csv);
     PF_CASE("csv: what is no number");
     static const char *const bad[] = {"1e", "e5",    ".",   "+",    "--1",  "1 2",      "0x1",
                                       "1f", "1_0",   "١",   "1e+",  "infx", "Nan(1)",   "1e309",
@@ -369,13 +369,13 @@ static void test_csv(void)
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         char row[64];
         snprintf(row, sizeof row, "x\n%s\n", bad[k]);
-        CHECK(pf_csv_open(&csv, "c.csv", row, strlen(row), &error) == PF_OK);
-        CHECK(pf_csv_next(&csv, &more, &error) == PF_OK && more);
+        CHECK(pf__csv_open(&csv, "c.csv", row, strlen(row), &error) == PF_OK);
+        CHECK(pf__csv_next(&csv, &more, &error) == PF_OK && more);
         x = 3;
-        CHECK(pf_csv_number(&csv, 0, &x, &error) != PF_OK && x == 3);
+        CHECK(pf__csv_number(&csv, 0, &x, &error) != PF_OK && x == 3);
         CHECK_CONTAINS(error.text, "c.csv:2: column 'x': '");
-        CHECK(pf_csv_integer(&csv, 0, -9, 9, &i, &error) == PF_ERR_FORMAT);
-        pf_csv_close(&csv);
+        CHECK(pf__csv_integer(&csv, 0, -9, 9, &i, &error) == PF_ERR_FORMAT);
+        pf__csv_close(&csv);
     }
 }
 
@@ -387,28 +387,28 @@ static void test_csv_sizes(void)
     double x = 0;
     int i = 0;
     PF_CASE("csv: NUL bytes, overlong lines and fields, too many columns");
-    CHECK(pf_csv_open(&csv, "c.csv", "a\0b\n", 4, &error) == PF_ERR_FORMAT);
+    CHECK(pf__csv_open(&csv, "c.csv", "a\0b\n", 4, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "byte 2 of the line is a control character (0x00)");
-    CHECK(pf_csv_open(&csv, "c.csv", "a,\xed\xa0\x80\n", 6, &error) == PF_ERR_FORMAT);
+    CHECK(pf__csv_open(&csv, "c.csv", "a,\xed\xa0\x80\n", 6, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "not UTF-8");
     size_t n = PF_CSV_LINE + 8;
     char *big = malloc(n);
     memset(big, '1', n);
     memcpy(big, "x\n", 2);
-    CHECK(pf_csv_open(&csv, "c.csv", big, n, &error) == PF_OK);
-    CHECK(pf_csv_next(&csv, &more, &error) == PF_ERR_FORMAT && !more);
+    CHECK(pf__csv_open(&csv, "c.csv", big, n, &error) == PF_OK);
+    CHECK(pf__csv_next(&csv, &more, &error) == PF_ERR_FORMAT && !more);
     CHECK_STR(error.text, "c.csv:2: the line is longer than 1 MiB; is this a CSV file?");
-    pf_csv_close(&csv);
-    CHECK(pf_csv_open(&csv, "c.csv", big, 400, &error) == PF_OK);
-    CHECK(pf_csv_next(&csv, &more, &error) == PF_OK && more);
-    CHECK(pf_csv_number(&csv, 0, &x, &error) == PF_ERR_FORMAT);
+    pf__csv_close(&csv);
+    CHECK(pf__csv_open(&csv, "c.csv", big, 400, &error) == PF_OK);
+    CHECK(pf__csv_next(&csv, &more, &error) == PF_OK && more);
+    CHECK(pf__csv_number(&csv, 0, &x, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "111...' is not a number");
-    CHECK(pf_csv_integer(&csv, 0, 0, 9, &i, &error) == PF_ERR_FORMAT);
-    pf_csv_close(&csv);
+    CHECK(pf__csv_integer(&csv, 0, 0, 9, &i, &error) == PF_ERR_FORMAT);
+    pf__csv_close(&csv);
     memset(big, ',', n);
-    CHECK(pf_csv_open(&csv, "c.csv", big, 10000, &error) == PF_ERR_FORMAT);
+    CHECK(pf__csv_open(&csv, "c.csv", big, 10000, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "10001 columns, at most 8192 are read");
-    CHECK(pf_csv_open(&csv, "c.csv", big, PF_CSV_BYTES + 1, &error) == PF_ERR_FORMAT);
+    CHECK(pf__csv_open(&csv, "c.csv", big, PF_CSV_BYTES + 1, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "at most 1 GiB is read");
     free(big);
 }

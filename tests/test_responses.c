@@ -23,7 +23,7 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     pf_error error = {PF_OK, ""};
     size_t n = 0;
     bool good = pf_plant_from_class(plant, c, &error) == PF_OK &&
-                pf_plan_default(&plan, &c->info, &error) == PF_OK;
+                pf__plan_default(&plan, &c->info, &error) == PF_OK;
     if (!CHECK(good)) {
         return false;
     }
@@ -34,7 +34,7 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     plan.settings.field = false;
     good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
            pf__kit_read(kit, *bytes, n, &error) == PF_OK;
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     if (!CHECK(good)) {
         printf("%s\n", error.text);
     }
@@ -96,19 +96,19 @@ static void check_returns(void)
         pf_rng rng;
         pf_rng_init(&rng, (pf_key)p);
         if (small_kit(c, &plant, &bytes, &kit) &&
-            CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
+            CHECK(pf__responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
             for (int i = 0; i < 60; i++) {
                 int task = i % kit.n_tasks, member = i % PF_RESPONSES_MEMBERS;
                 double share = 2.5 * pf_rng_uniform(&rng), nte = 0;
                 if (i % 12 == 0) {
-                    pf_responses_start(&responses, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1,
-                                       &(int){1}, &(double){.35});
+                    pf__responses_start(&responses, 3, (uint64_t)i, PF_PURPOSE_EVALUATION, 1,
+                                        &(int){1}, &(double){.35});
                 }
-                CHECK(pf_responses_nte(&responses, task, member, share, &nte, NULL) == PF_OK);
+                CHECK(pf__responses_nte(&responses, task, member, share, &nte, NULL) == PF_OK);
                 double real = direct_nte(&responses, task, member, share);
                 worst = fmax(worst, fabs(exp(-fmin(nte, 10)) - exp(-fmin(real, 10))));
             }
-            pf_responses_free(&responses);
+            pf__responses_free(&responses);
         }
         printf("%-16s largest error of a predicted return %.1e\n", c->info.name, worst);
         // limits put a kink into the range of two plants: current and level
@@ -128,29 +128,29 @@ static void check_bad_returns(void)
     pf_kit kit;
     pf_responses responses;
     if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
-        !CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
+        !CHECK(pf__responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     for (int i = 0; i < 2; i++) {
         pf_error error = {PF_OK, ""};
         double share = i == 0 ? .5 : .55, nte = -1;
-        pf_responses_start(&responses, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
-        CHECK(pf_responses_nte(&responses, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
+        pf__responses_start(&responses, 3, 0, PF_PURPOSE_EVALUATION, 1, &(int){1}, &(double){.35});
+        CHECK(pf__responses_nte(&responses, 0, 0, 1, &nte, &error) == PF_OK && nte >= 0);
         // an error that cannot be scaled, and a start that no plant takes
         double *scale = (double *)(uintptr_t)kit.return_scale, kept_scale = scale[0];
         double *start = (double *)(uintptr_t)pf__flight_state(responses.flight), kept = start[0];
         scale[0] = 0;
         nte = -1;
-        CHECK(pf_responses_nte(&responses, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE &&
+        CHECK(pf__responses_nte(&responses, 0, 0, share, &nte, &error) == PF_ERR_NONFINITE &&
               nte == -1);
         CHECK_CONTAINS(error.text, "its tracking error is not finite");
         scale[0] = kept_scale;
         start[0] = NAN;
-        CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
+        CHECK(pf__responses_nte(&responses, 0, 1, share, &nte, &error) != PF_OK && nte == -1);
         start[0] = kept;
-        CHECK(pf_responses_nte(&responses, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
+        CHECK(pf__responses_nte(&responses, 0, 1, share, &nte, &error) == PF_OK && nte >= 0);
     }
-    pf_responses_free(&responses);
+    pf__responses_free(&responses);
     free(bytes);
     pf_plant_destroy(plant);
 }
@@ -173,13 +173,13 @@ static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
     pf_error error = {PF_OK, ""};
     size_t n = 0;
     bool good = pf_plant_create(plant, "attitude", &error) == PF_OK &&
-                pf_plan_from_config(&plan, pf_plant_get_info(*plant), "pairs", config,
-                                    sizeof config - 1, NULL, 0, &error) == PF_OK;
+                pf__plan_from_config(&plan, pf_plant_get_info(*plant), "pairs", config,
+                                     sizeof config - 1, NULL, 0, &error) == PF_OK;
     if (CHECK(good)) {
         plan.settings.alarm_trials = 20;
         good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
                pf__kit_read(kit, *bytes, n, &error) == PF_OK;
-        pf_plan_free(&plan);
+        pf__plan_free(&plan);
     }
     CHECK_STR(error.text, "");
     return good;
@@ -193,7 +193,7 @@ static void check_evidence(bool pairs)
     pf_kit kit;
     pf_responses responses;
     if (!pair_kit(&plant, &bytes, &kit, pairs) ||
-        !CHECK(pf_responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
+        !CHECK(pf__responses_init(&responses, plant, &kit, NULL, NULL) == PF_OK)) {
         return;
     }
     void *memory = aligned_alloc(16, (pf_session_size(&kit) + 15) / 16 * 16);
@@ -204,13 +204,13 @@ static void check_evidence(bool pairs)
     CHECK(pf_predictor_create(&predictor, &kit, plant, NULL, NULL) == PF_OK);
     pf_session *session = NULL;
     CHECK(pf_session_init(&session, &kit, NULL, memory, pf_session_size(&kit), NULL) == PF_OK);
-    pf_responses_start(&responses, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
-                       (const double[]){.35, .5});
+    pf__responses_start(&responses, 9, 4, PF_PURPOSE_EVALUATION, 2, (const int[]){2, 3},
+                        (const double[]){.35, .5});
     int first = pf_session_ask(session).probe;
     for (int i = 0; i < 6; i++) {
         pf_ask ask = pf_session_ask(session);
         const pf_stage1_answer *e = NULL;
-        CHECK(pf_responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
+        CHECK(pf__responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
         pf_key key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_EVALUATION, (uint64_t)i);
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
         pf_tell tell = {ask.probe, response, ask.rows, kit.n_chan, start, kit.n_state};
@@ -222,13 +222,13 @@ static void check_evidence(bool pairs)
             CHECK_NEAR(r[t].score, e->match[t].score, 1e-9 * fabs(r[t].score) + 1e-12);
         }
         long rolls = responses.rolls;
-        CHECK(pf_responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
+        CHECK(pf__responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
         CHECK(responses.rolls == rolls); // asked again it is remembered, not run
         // a recovery probe of its own stream, as it is
         pf_recovery_response recovery;
         key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_RECOVERY, (uint64_t)i);
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
-        CHECK(pf_responses_recovery(&responses, i, ask.probe, true, &recovery, NULL) == PF_OK);
+        CHECK(pf__responses_recovery(&responses, i, ask.probe, true, &recovery, NULL) == PF_OK);
         CHECK(memcmp(recovery.response, response,
                      sizeof(double) * (size_t)(ask.rows * kit.n_chan)) == 0);
         CHECK(memcmp(recovery.start, start, sizeof(double) * (size_t)kit.n_state) == 0);
@@ -236,15 +236,15 @@ static void check_evidence(bool pairs)
     // the same trial in another setting goes on with what is known; another trial or loss does not
     for (int i = 0; i < 3; i++) {
         const pf_stage1_answer *e = NULL;
-        pf_responses_start(&responses, 9, i == 1 ? 5 : 4, PF_PURPOSE_EVALUATION, 2,
-                           (const int[]){2, 3}, (const double[]){.35, i == 2 ? .6 : .5});
+        pf__responses_start(&responses, 9, i == 1 ? 5 : 4, PF_PURPOSE_EVALUATION, 2,
+                            (const int[]){2, 3}, (const double[]){.35, i == 2 ? .6 : .5});
         long rolls = responses.rolls;
-        CHECK(pf_responses_stage1(&responses, 0, first, true, &e, NULL) == PF_OK);
+        CHECK(pf__responses_stage1(&responses, 0, first, true, &e, NULL) == PF_OK);
         CHECK((responses.rolls == rolls) == (i == 0));
     }
     pf_predictor_destroy(&predictor);
     free(memory);
-    pf_responses_free(&responses);
+    pf__responses_free(&responses);
     free(bytes);
     pf_plant_destroy(plant);
 }
@@ -257,8 +257,8 @@ static void check_law(void)
     pf_schedule_settings settings = {50, .2, 7, 0, 1, 1, &gain};
     int nominal = 0, seen[8] = {0};
     for (int t = 0; t < 50; t++) {
-        pf_schedule schedule = pf_schedule_draw(2, "attitude", t, &settings);
-        pf_schedule again = pf_schedule_draw(2, "attitude", t, &settings);
+        pf_schedule schedule = pf__schedule_draw(2, "attitude", t, &settings);
+        pf_schedule again = pf__schedule_draw(2, "attitude", t, &settings);
         CHECK(schedule.tau == again.tau && schedule.reveal == again.reveal &&
               schedule.mechanism[0] == again.mechanism[0]);
         CHECK(schedule.tau >= 10 && schedule.tau <= 20 && schedule.reveal >= 35 &&
@@ -272,7 +272,7 @@ static void check_law(void)
         CHECK(seen[j] > 0);
     }
     settings = (pf_schedule_settings){40, 0, 7, 0, 1, 1, &gain};
-    CHECK(!pf_schedule_draw(2, "attitude", 0, &settings).nominal);
+    CHECK(!pf__schedule_draw(2, "attitude", 0, &settings).nominal);
 }
 
 void test_responses(void)
@@ -296,14 +296,14 @@ static void check_found(pf_predictions *m)
     const double start[] = {.25, -1}, other[] = {.25, -1.0000001};
     const double response[] = {1, 2, 3};
     pf_hypothesis h = {2, 1, .35, NULL};
-    CHECK(pf_predictions_find(m, start, &h) == NULL);
-    pf_predictions_keep(m, start, &h, response, 3);
-    const double *found = pf_predictions_find(m, start, &h);
+    CHECK(pf__predictions_find(m, start, &h) == NULL);
+    pf__predictions_keep(m, start, &h, response, 3);
+    const double *found = pf__predictions_find(m, start, &h);
     CHECK(found && found[0] == 1 && found[2] == 3);
-    CHECK(pf_predictions_find(m, other, &h) == NULL);
+    CHECK(pf__predictions_find(m, other, &h) == NULL);
     const pf_hypothesis others[] = {{1, 1, .35, NULL}, {2, 2, .35, NULL}, {2, 1, .36, NULL}};
     for (int i = 0; i < 3; i++) {
-        CHECK(pf_predictions_find(m, start, &others[i]) == NULL);
+        CHECK(pf__predictions_find(m, start, &others[i]) == NULL);
     }
 }
 
@@ -314,13 +314,13 @@ static void check_crowded(pf_predictions *m)
     for (int i = 0; i < 20000; i++) {
         double start[] = {i, -i}, response = i;
         pf_hypothesis h = {0, i % 3, .5, NULL};
-        pf_predictions_keep(m, start, &h, &response, 1);
-        CHECK(*pf_predictions_find(m, start, &h) == i);
+        pf__predictions_keep(m, start, &h, &response, 1);
+        CHECK(*pf__predictions_find(m, start, &h) == i);
     }
     for (int i = 0; i < 20000; i++) {
         double start[] = {i, -i};
         pf_hypothesis h = {0, i % 3, .5, NULL};
-        const double *response = pf_predictions_find(m, start, &h);
+        const double *response = pf__predictions_find(m, start, &h);
         found += response != NULL;
         CHECK(!response || *response == i);
     }
@@ -332,9 +332,9 @@ void test_predictions(void)
     pf_arena arena = {0};
     pf_predictions memo = {0};
     pf_error error;
-    if (CHECK(pf_predictions_init(&memo, &arena, 2, 3, &error) == PF_OK)) {
+    if (CHECK(pf__predictions_init(&memo, &arena, 2, 3, &error) == PF_OK)) {
         check_found(&memo);
         check_crowded(&memo);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
 }

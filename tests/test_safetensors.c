@@ -22,7 +22,7 @@ static pf_status parse(pf_safetensors *file, const void *bytes, size_t n, pf_err
     void *copy = malloc(n > 0 ? n : 1);
     memcpy(copy, bytes, n);
     *error = (pf_error){PF_OK, ""};
-    return pf_safetensors_parse(file, "m.st", copy, n, error);
+    return pf__safetensors_parse(file, "m.st", copy, n, error);
 }
 
 // A refusal has its code, says what and what to do in one line, and leaves nothing.
@@ -34,7 +34,7 @@ static bool refused(const void *bytes, size_t n, pf_status code, const char *par
     bool good = status != PF_OK && error.code == status && !file.memory && file.n_tensors == 0 &&
                 strncmp(error.text, "m.st: ", 6) == 0 && !strchr(error.text, '\n');
     if (status == PF_OK) {
-        pf_safetensors_free(&file);
+        pf__safetensors_free(&file);
     }
     return CHECK(good) && CHECK(status == code) && CHECK_CONTAINS(error.text, part);
 }
@@ -72,8 +72,8 @@ static void test_write_exact(void)
     void *data = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "%s/small.st", pf_scratch_dir());
-    CHECK(pf_safetensors_write(path, 2, small_meta, 2, small, sha256, &error) == PF_OK);
-    CHECK(pf_file_read(path, 4096, &data, &n, &error) == PF_OK);
+    CHECK(pf__safetensors_write(path, 2, small_meta, 2, small, sha256, &error) == PF_OK);
+    CHECK(pf__file_read(path, 4096, &data, &n, &error) == PF_OK);
     // padded with spaces to a multiple of 8
     size_t n_header = (sizeof small_header - 1 + 7) / 8 * 8;
     snprintf(header, sizeof header, "%-*s", (int)n_header, small_header);
@@ -86,8 +86,8 @@ static void test_write_exact(void)
     free(expected);
     free(data);
     PF_CASE("an empty file is a header of two bytes and its padding");
-    CHECK(pf_safetensors_write(path, 0, NULL, 0, NULL, NULL, &error) == PF_OK);
-    CHECK(pf_file_read(path, 4096, &data, &n, &error) == PF_OK);
+    CHECK(pf__safetensors_write(path, 0, NULL, 0, NULL, NULL, &error) == PF_OK);
+    CHECK(pf__file_read(path, 4096, &data, &n, &error) == PF_OK);
     CHECK(n == 16 && memcmp(data, "\x08\0\0\0\0\0\0\0{}      ", 16) == 0);
     free(data);
 }
@@ -110,8 +110,8 @@ static void test_round_trip(void)
     pf_error error = {PF_OK, ""};
     pf_safetensors file;
     snprintf(path, sizeof path, "%s/round.st", pf_scratch_dir());
-    CHECK(pf_safetensors_write(path, 3, meta, 3, tensors, sha256, &error) == PF_OK);
-    if (!CHECK(pf_safetensors_read(&file, path, &error) == PF_OK)) {
+    CHECK(pf__safetensors_write(path, 3, meta, 3, tensors, sha256, &error) == PF_OK);
+    if (!CHECK(pf__safetensors_read(&file, path, &error) == PF_OK)) {
         return;
     }
     CHECK_STR(file.sha256, sha256);
@@ -119,20 +119,20 @@ static void test_round_trip(void)
     CHECK_STR(file.tensors[0].name, tensors[1].name);
     CHECK_STR(file.tensors[2].name, "z.weight");
     for (int i = 0; i < 3; i++) {
-        CHECK_STR(pf_safetensors_meta(&file, meta[i].key), meta[i].value);
-        const pf_tensor *t = pf_safetensors_find(&file, tensors[i].name);
+        CHECK_STR(pf__safetensors_meta(&file, meta[i].key), meta[i].value);
+        const pf_tensor *t = pf__safetensors_find(&file, tensors[i].name);
         if (CHECK(t != NULL)) {
             CHECK(t->n_dims == tensors[i].n_dims && t->dims[0] == tensors[i].dims[0]);
             CHECK(t->n_dims == 1 || t->dims[1] == tensors[i].dims[1]);
             CHECK(memcmp(t->data, tensors[i].data, pf__tensor_bytes(t)) == 0);
         }
     }
-    CHECK(pf_safetensors_find(&file, "n") == NULL && pf_safetensors_meta(&file, "a") == NULL);
-    pf_safetensors_free(&file);
+    CHECK(pf__safetensors_find(&file, "n") == NULL && pf__safetensors_meta(&file, "a") == NULL);
+    pf__safetensors_free(&file);
     CHECK(file.memory == NULL);
-    pf_safetensors_free(&file);
+    pf__safetensors_free(&file);
     PF_CASE("a file that is not there is refused with its name");
-    CHECK(pf_safetensors_read(&file, "/nowhere/m.st", &error) == PF_ERR_FILE);
+    CHECK(pf__safetensors_read(&file, "/nowhere/m.st", &error) == PF_ERR_FILE);
     CHECK_CONTAINS(error.text, "/nowhere/m.st");
     CHECK(file.memory == NULL);
 }
@@ -171,21 +171,21 @@ static void test_write_refused(void)
     PF_CASE("the writer refuses what could not be read back, and writes nothing");
     for (size_t i = 0; i < COUNT(cases); i++) {
         pf_tensor both[2] = {small[0], cases[i].second};
-        pf_status status = pf_safetensors_write(path, 0, NULL, 2, both, NULL, &error);
+        pf_status status = pf__safetensors_write(path, 0, NULL, 2, both, NULL, &error);
         CHECK(status == cases[i].code);
         CHECK_CONTAINS(error.text, cases[i].part);
     }
     const pf_meta bad_meta[][2] = {
         {{"a", "x"}, {"a", "y"}}, {{"a", "x"}, {"", "y"}}, {{"a", "x"}, {"b", "\xed\xa0\x80"}}};
     for (size_t i = 0; i < COUNT(bad_meta); i++) {
-        CHECK(pf_safetensors_write(path, 2, bad_meta[i], 1, small, NULL, &error) ==
+        CHECK(pf__safetensors_write(path, 2, bad_meta[i], 1, small, NULL, &error) ==
               PF_ERR_ARGUMENT);
     }
-    CHECK(pf_safetensors_write(path, 0, NULL, PF_TENSORS_MAX + 1, small, NULL, &error) ==
+    CHECK(pf__safetensors_write(path, 0, NULL, PF_TENSORS_MAX + 1, small, NULL, &error) ==
           PF_ERR_ARGUMENT);
-    CHECK(pf_file_read(path, 4096, &data, &n, &error) == PF_ERR_FILE);
+    CHECK(pf__file_read(path, 4096, &data, &n, &error) == PF_ERR_FILE);
     PF_CASE("a folder that is not there is refused with the path");
-    CHECK(pf_safetensors_write("/nowhere/m.st", 0, NULL, 2, small, NULL, &error) == PF_ERR_FILE);
+    CHECK(pf__safetensors_write("/nowhere/m.st", 0, NULL, 2, small, NULL, &error) == PF_ERR_FILE);
     CHECK_CONTAINS(error.text, "/nowhere/m.st: ");
 }
 
@@ -205,11 +205,11 @@ static void python_check(const pf_safetensors *file)
 {
     static const float a[3] = {.1f, 1e-40f, 3}, b[4] = {1, 2, 3, -.5f};
     CHECK(file->n_meta == 2 && file->n_tensors == 2);
-    CHECK_STR(pf_safetensors_meta(file, "note"), "caf\xc3\xa9 \"x\"\n");
-    CHECK_STR(pf_safetensors_meta(file, "k"), "v");
-    const pf_tensor *t = pf_safetensors_find(file, "a");
+    CHECK_STR(pf__safetensors_meta(file, "note"), "caf\xc3\xa9 \"x\"\n");
+    CHECK_STR(pf__safetensors_meta(file, "k"), "v");
+    const pf_tensor *t = pf__safetensors_find(file, "a");
     CHECK(t && t->n_dims == 1 && t->dims[0] == 3 && memcmp(t->data, a, sizeof a) == 0);
-    t = pf_safetensors_find(file, "b.weight");
+    t = pf__safetensors_find(file, "b.weight");
     CHECK(t && t->n_dims == 2 && t->dims[0] == 2 && t->dims[1] == 2);
     CHECK(t && memcmp(t->data, b, sizeof b) == 0 && (uintptr_t)t->data % sizeof(float) == 0);
 }
@@ -224,7 +224,7 @@ static void test_python(void)
         python_check(&file);
         // sha256sum of that file
         CHECK_STR(file.sha256, "3bf9b8a74979f63635b9430647769ead9fb8c2c26d742031c0ea3d177eca63ce");
-        pf_safetensors_free(&file);
+        pf__safetensors_free(&file);
     }
     PF_CASE("a header of any length reads, with aligned numbers");
     char header[176];
@@ -235,15 +235,15 @@ static void test_python(void)
         uint8_t *bytes = by_hand(header, 167 + pad, python + 176, 28);
         if (CHECK(parse(&file, bytes, 8 + 167 + pad + 28, &error) == PF_OK)) {
             python_check(&file);
-            pf_safetensors_free(&file);
+            pf__safetensors_free(&file);
         }
         free(bytes);
     }
     PF_CASE("a file without tensors reads");
     CHECK(parse(&file, "\x02\0\0\0\0\0\0\0{}", 10, &error) == PF_OK);
-    CHECK(file.n_tensors == 0 && !pf_safetensors_find(&file, "a") && file.n_meta == 0);
-    CHECK(!pf_safetensors_meta(&file, "a"));
-    pf_safetensors_free(&file);
+    CHECK(file.n_tensors == 0 && !pf__safetensors_find(&file, "a") && file.n_meta == 0);
+    CHECK(!pf__safetensors_meta(&file, "a"));
+    pf__safetensors_free(&file);
 }
 
 // --- refusals
@@ -355,26 +355,26 @@ static void test_limits_refused(void)
     free(bytes);
     PF_CASE("more metadata than a file may have");
     pf_text many = {0};
-    pf_text_add(&many, "{\"__metadata__\":{");
+    pf__text_add(&many, "{\"__metadata__\":{");
     for (int i = 0; i <= PF_META_MOST; i++) {
-        pf_text_addf(&many, "%s\"k%d\":\"\"", i ? "," : "", i);
+        pf__text_addf(&many, "%s\"k%d\":\"\"", i ? "," : "", i);
     }
-    pf_text_add(&many, "}}");
+    pf__text_add(&many, "}}");
     bytes = by_hand(many.data, many.size, numbers8, 0);
     refused(bytes, 8 + many.size, PF_ERR_FORMAT, "257 entries of metadata, more than 256");
     free(bytes);
-    pf_text_free(&many);
+    pf__text_free(&many);
     for (int more = 0; more < 2; more++) {
         PF_CASE(more ? "a tensor too many" : "as many tensors as there may be");
         pf_text text = {0};
-        pf_text_add(&text, "{");
+        pf__text_add(&text, "{");
         int count = PF_TENSORS_MAX + more;
         float *zeros = calloc((size_t)count, sizeof *zeros);
         for (int i = 0; i < count; i++) {
-            pf_text_addf(&text, "%s\"t%d\":" ENTRY("1", "%d,%d"), i ? "," : "", i, 4 * i,
-                         4 * i + 4);
+            pf__text_addf(&text, "%s\"t%d\":" ENTRY("1", "%d,%d"), i ? "," : "", i, 4 * i,
+                          4 * i + 4);
         }
-        pf_text_add(&text, "}");
+        pf__text_add(&text, "}");
         bytes = by_hand(text.data, text.size, zeros, (size_t)count * sizeof *zeros);
         n = 8 + text.size + (size_t)count * sizeof *zeros;
         pf_safetensors file;
@@ -382,12 +382,12 @@ static void test_limits_refused(void)
         if (more) {
             refused(bytes, n, PF_ERR_FORMAT, "4097 tensors; at most 4096");
         } else if (CHECK(parse(&file, bytes, n, &error) == PF_OK)) {
-            CHECK(file.n_tensors == PF_TENSORS_MAX && pf_safetensors_find(&file, "t4095"));
-            pf_safetensors_free(&file);
+            CHECK(file.n_tensors == PF_TENSORS_MAX && pf__safetensors_find(&file, "t4095"));
+            pf__safetensors_free(&file);
         }
         free(bytes);
         free(zeros);
-        pf_text_free(&text);
+        pf__text_free(&text);
     }
     for (size_t length = PF_TENSOR_NAME; length <= PF_TENSOR_NAME + 1; length++) {
         PF_CASE(length == PF_TENSOR_NAME ? "the longest name" : "a name too long");
@@ -402,7 +402,7 @@ static void test_limits_refused(void)
             refused(bytes, n, PF_ERR_FORMAT, "1 to 200 bytes");
         } else if (CHECK(parse(&file, bytes, n, &error) == PF_OK)) {
             CHECK_STR(file.tensors[0].name, name);
-            pf_safetensors_free(&file);
+            pf__safetensors_free(&file);
         }
         free(bytes);
     }
@@ -448,7 +448,7 @@ static void test_damaged(void)
             CHECK(strcmp(file.sha256, digest) != 0 && file.n_tensors == 2);
             // nothing in the length may be accepted
             CHECK(bit >= 64);
-            pf_safetensors_free(&file);
+            pf__safetensors_free(&file);
         } else {
             CHECK(error.code != PF_OK && strncmp(error.text, "m.st: ", 6) == 0);
             CHECK(!strchr(error.text, '\n') && !file.memory);

@@ -250,13 +250,13 @@ static void test_equal(const void *bytes, size_t n, int weak)
         pf_joint x = pf_session_joint(s), y = pf_session_joint(a.session);
         CHECK(memcmp(x.mass, y.mass, sizeof(double) * (size_t)(x.m * x.n_grid)) == 0);
         pf_text direct = {0};
-        pf_text_add(&direct, "{\"ok\":true");
+        pf__text_add(&direct, "{\"ok\":true");
         pf_session_certify(s);
-        pf_reply_readiness(&direct, s);
-        pf_text_add(&direct, "}");
+        pf__reply_readiness(&direct, s);
+        pf__text_add(&direct, "}");
         CHECK_STR(say(&a, "{\"op\":\"readiness\"}"), direct.data);
         CHECK_STR(say(&b, "{\"op\":\"readiness\"}"), direct.data);
-        pf_text_free(&direct);
+        pf__text_free(&direct);
         steps++;
         recoveries += ask.stage == 2;
         if (pf_session_get_state(s).stage == 1 && pf_session_get_state(s).alarm) {
@@ -298,12 +298,12 @@ static bool send_all(int fd, const char *data, size_t n)
 // The next line without its newline, or NULL at the end or after 30 s of silence.
 static const char *next_reply(server *s, pf_text *line)
 {
-    pf_text_clear(line);
+    pf__text_clear(line);
     for (;;) {
         char *end = s->used > 0 ? memchr(s->buffer, '\n', s->used) : NULL;
         if (end) {
             size_t n = (size_t)(end - s->buffer);
-            pf_text_add_n(line, s->buffer, n);
+            pf__text_add_n(line, s->buffer, n);
             memmove(s->buffer, end + 1, s->used - n - 1);
             s->used -= n + 1;
             return line->data;
@@ -365,7 +365,7 @@ static void both(server *s, talk *t, const char *line, const char *ending)
     send_all(s->in, ending, strlen(ending));
     const char *expected = say(t, line);
     CHECK_STR(next_reply(s, &reply), expected);
-    pf_text_free(&reply);
+    pf__text_free(&reply);
 }
 
 // One probe of a session; false when it is done.
@@ -417,7 +417,7 @@ static void test_pipes(const char *kit)
     CHECK(wait_for(s.pid) == 0);
     close(s.out);
     free(s.buffer);
-    pf_text_free(&reply);
+    pf__text_free(&reply);
     close_talk(&t);
 }
 
@@ -468,7 +468,7 @@ static void test_many(const char *path, pid_t pid)
         free(s.buffer);
     }
     CHECK(mappings(pid) - before < 100);
-    pf_text_free(&reply);
+    pf__text_free(&reply);
 }
 
 // As many connections as there may be, and one more.
@@ -489,7 +489,7 @@ static void test_crowd(const char *path)
         close(s[i].in);
         free(s[i].buffer);
     }
-    pf_text_free(&reply);
+    pf__text_free(&reply);
 }
 
 // A journal of an earlier run is in the way of the first connection.
@@ -500,12 +500,12 @@ static void test_numbers(const char *journal)
     size_t n = 0;
     pf_error error = {PF_OK, ""};
     snprintf(path, sizeof path, "%s.1", journal);
-    CHECK(pf_file_read(path, 1 << 20, &data, &n, &error) == PF_OK);
+    CHECK(pf__file_read(path, 1 << 20, &data, &n, &error) == PF_OK);
     CHECK_STR(data, "evidence\n");
     free(data);
     for (int i = 2; i <= 3; i++) {
         snprintf(path, sizeof path, "%s.%d", journal, i);
-        CHECK(pf_file_read(path, 1 << 28, &data, &n, &error) == PF_OK);
+        CHECK(pf__file_read(path, 1 << 28, &data, &n, &error) == PF_OK);
         CHECK_CONTAINS(data, "\"op\":\"tell\"");
         free(data);
     }
@@ -524,7 +524,7 @@ static void test_socket(const char *kit)
     snprintf(path, sizeof path, "%s/socket", pf_scratch_dir());
     snprintf(journal, sizeof journal, "%s/talk", pf_scratch_dir());
     snprintf(first, sizeof first, "%s.1", journal);
-    CHECK(pf_file_write(first, "evidence\n", 9, &error) == PF_OK);
+    CHECK(pf__file_write(first, "evidence\n", 9, &error) == PF_OK);
     const char *const arguments[] = {"preflight", "serve",     kit,     "--socket",
                                      path,        "--journal", journal, NULL};
     pid_t pid = start_program(arguments, 0, 1);
@@ -559,7 +559,7 @@ static void test_socket(const char *kit)
     CHECK(access(path, F_OK) != 0);
     free(a.buffer);
     free(b.buffer);
-    pf_text_free(&reply);
+    pf__text_free(&reply);
     close_talk(&t);
     close_talk(&u);
 }
@@ -585,7 +585,7 @@ void test_serve(void)
     signal(SIGPIPE, SIG_IGN);
     snprintf(kit, sizeof kit, "%s/serve.kit", pf_scratch_dir());
     PF_CASE("serve: a kit file");
-    CHECK(pf_file_write(kit, bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(kit, bytes, n, &error) == PF_OK);
     test_pipes(kit);
     test_socket(kit);
 }

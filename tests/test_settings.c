@@ -20,11 +20,11 @@ static bool open_suite(const char *more, pf_suite *suite, pf_experiment *e, pf_e
              "trials: 2\nepisodes: 12\nalarm_trials: 20\n%s",
              more);
     *error = (pf_error){PF_OK, ""};
-    if (pf_suite_read(suite, "short", text, strlen(text), NULL, 0, error) != PF_OK) {
+    if (pf__suite_read(suite, "short", text, strlen(text), NULL, 0, error) != PF_OK) {
         return false;
     }
-    if (pf_experiment_init(e, suite, pf_profile_find("paper"), error) != PF_OK) {
-        pf_suite_free(suite);
+    if (pf__experiment_init(e, suite, pf__profile_find("paper"), error) != PF_OK) {
+        pf__suite_free(suite);
         return false;
     }
     return true;
@@ -50,8 +50,8 @@ static void test_named(void)
         CHECK_STR(c[2].text, "profile=rare-critical");
         PF_CASE("settings: cells that calibrate alike share their kits");
         CHECK(e.n_calibrations == 4 && c[3].calibration != c[2].calibration);
-        pf_experiment_free(&e);
-        pf_suite_free(&suite);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
     static const char *const bad[] = {"Z=1", "g=1.5", "g",   "B2=x", "profile=odd", "K=2.5",
                                       "A=",  "B2=9",  "K=1", "N=0",  "P=31"};
@@ -76,9 +76,9 @@ static void test_axes(void)
         for (int i = 0; i < e.n_cells; i++) {
             CHECK(e.cells[i].settings.g_cal == e.cells[i].gain);
         }
-        CHECK(pf_experiment_cell(&e, "B2=1;P=6;g=0.50") != NULL);
-        pf_experiment_free(&e);
-        pf_suite_free(&suite);
+        CHECK(pf__experiment_cell(&e, "B2=1;P=6;g=0.50") != NULL);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
     PF_CASE("settings: what the hash holds; what came later only where it is not the default");
     if (CHECK(open_suite("alpha: .2\n", &suite, &e, &error))) {
@@ -86,13 +86,13 @@ static void test_axes(void)
         CHECK_CONTAINS(e.settings, "\"grid\":17");
         CHECK_CONTAINS(e.settings, "\"stop\":\"break\"");
         CHECK(!strstr(e.settings, "sensor_noise") && !strstr(e.settings, "weighting"));
-        pf_experiment_free(&e);
-        pf_suite_free(&suite);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
     if (CHECK(open_suite("sensor_noise: .5\n", &suite, &e, &error))) {
         CHECK_CONTAINS(e.settings, "\"sensor_noise\":0.5");
-        pf_experiment_free(&e);
-        pf_suite_free(&suite);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
     PF_CASE("settings: other settings, another hash; a predictor that there is");
     char first[PF_HASH_TEXT] = "";
@@ -101,10 +101,10 @@ static void test_axes(void)
     for (int i = 0; i < 4; i++) {
         if (CHECK(open_suite(variants[i], &suite, &e, &error))) {
             CHECK(i == 0 || strcmp(first, e.hash) != 0);
-            CHECK(pf_experiment_learned(&e) == (i == 3));
+            CHECK(pf__experiment_learned(&e) == (i == 3));
             memcpy(first, i == 0 ? e.hash : first, sizeof first);
-            pf_experiment_free(&e);
-            pf_suite_free(&suite);
+            pf__experiment_free(&e);
+            pf__suite_free(&suite);
         }
     }
     CHECK(!open_suite("predictor: oracle\n", &suite, &e, &error));
@@ -117,14 +117,14 @@ static void test_law(void)
     for (int p = 1; p <= 6; p++) {
         const double gain = .35;
         pf_schedule_settings settings = {50, .2, 7, p, 1, 1, &gain};
-        pf_schedule schedule = pf_schedule_draw(1, "ant", 3, &settings);
+        pf_schedule schedule = pf__schedule_draw(1, "ant", 3, &settings);
         int after = 0;
         for (int round = PF_SCHEDULE_PERIOD; round < schedule.reveal; round += PF_SCHEDULE_PERIOD) {
             after += round >= schedule.tau;
         }
         CHECK(schedule.tau == 10 && after == p);
         settings.opportunities = 0;
-        CHECK(schedule.mechanism[0] == pf_schedule_draw(1, "ant", 3, &settings).mechanism[0]);
+        CHECK(schedule.mechanism[0] == pf__schedule_draw(1, "ant", 3, &settings).mechanism[0]);
     }
 }
 
@@ -133,7 +133,7 @@ static void test_law(void)
 static pf_kits_request request_for(pf_settings *settings, pf_plant *plant, const char *fingerprint,
                                    int n_methods, const char *const *methods)
 {
-    *settings = pf_settings_default(PF_SETTINGS_SUITE);
+    *settings = pf__settings_default(PF_SETTINGS_SUITE);
     settings->sigma = .06;
     settings->grid.otherwise = 9;
     settings->episodes = 20;
@@ -150,7 +150,7 @@ static pf_kits_request request_for(pf_settings *settings, pf_plant *plant, const
 static bool kit_of(pf_kits_request *request, pf_trial_kits *kits)
 {
     pf_error error = {PF_OK, ""};
-    bool good = pf_kits_calibrate(kits, request, &error) == PF_OK;
+    bool good = pf__kits_calibrate(kits, request, &error) == PF_OK;
     CHECK_STR(error.text, "");
     return good;
 }
@@ -162,17 +162,17 @@ static void test_kits(void)
     pf_plant *plant = NULL;
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    CHECK(pf__plant_fingerprint(plant, print, &error) == PF_OK);
     pf_settings s;
     pf_kits_request r = request_for(&s, plant, print, 1, methods);
     s.sigma = NAN;
     pf_trial_kits own, other;
     PF_CASE("kits: the amplitude of the probes alone, and the rare and critical last task");
-    pf_kits_key(&r, keys[0]);
+    pf__kits_key(&r, keys[0]);
     bool good = kit_of(&r, &own);
     r.amplitude = .5;
     r.risk = PF_RISK_RARE_CRITICAL;
-    pf_kits_key(&r, keys[1]);
+    pf__kits_key(&r, keys[1]);
     good = kit_of(&r, &other) && good;
     CHECK(strcmp(keys[0], keys[1]) != 0);
     if (good) {
@@ -187,8 +187,8 @@ static void test_kits(void)
         CHECK_NEAR(b->task_reveal[2], 1 / 6., 1e-15);
         CHECK(b->task_importance[0] == 1 && b->task_importance[2] == 8);
     }
-    pf_kits_free(&own);
-    pf_kits_free(&other);
+    pf__kits_free(&own);
+    pf__kits_free(&other);
     pf_plant_destroy(plant);
 }
 
@@ -203,16 +203,16 @@ static void test_groups(void)
     if (CHECK(open_suite("gains: [.20, .50]\nn_faults: [1, 3]\nstage2: [0, 2]\n", &suite, &e,
                          &error))) {
         CHECK(e.n_cells == 4 && e.n_calibrations == 1);
-        const pf_cell *c = pf_experiment_cell(&e, "B2=2;F=3");
+        const pf_cell *c = pf__experiment_cell(&e, "B2=2;F=3");
         CHECK(c && c->n_faults == 3 && isnan(c->gain));
-        CHECK(pf_experiment_setup(&e, c).blame);
-        CHECK(pf_experiment_select(&e, 1, (const char *const[]){"F=3"}, &error) == PF_OK);
+        CHECK(pf__experiment_setup(&e, c).blame);
+        CHECK(pf__experiment_select(&e, 1, (const char *const[]){"F=3"}, &error) == PF_OK);
         for (size_t u = 0; u < e.n_units; u++) {
-            CHECK(pf_experiment_wants(&e, &e.units[u]) ==
+            CHECK(pf__experiment_wants(&e, &e.units[u]) ==
                   (strstr(e.units[u].setting, "F=3") != NULL));
         }
-        pf_experiment_free(&e);
-        pf_suite_free(&suite);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
     static const struct {
         const char *text, *expect;
@@ -236,20 +236,20 @@ static void test_fault_law(void)
     const double gains[] = {.2, .35, .5};
     for (int trial = 0; trial < 200; trial++) {
         pf_schedule_settings one = {200, .2, 4, 0, 1, 1, gains}, s = {200, .2, 4, 0, 3, 3, gains};
-        pf_schedule a = pf_schedule_draw(4, "battery", trial, &one),
-                    b = pf_schedule_draw(4, "battery", trial, &s);
+        pf_schedule a = pf__schedule_draw(4, "battery", trial, &one),
+                    b = pf__schedule_draw(4, "battery", trial, &s);
         CHECK(a.nominal == b.nominal && a.tau == b.tau && a.reveal == b.reveal);
         CHECK(b.n_changed == (b.nominal ? 0 : 3));
         CHECK(a.nominal || (a.n_changed == 1 && a.mechanism[0] == b.mechanism[0]));
         CHECK(a.nominal || a.gain[0] == .2);
         for (int i = 0; i < b.n_changed; i++) {
-            CHECK(pf_schedule_fault(&b, b.mechanism[i]) == i && b.mechanism[i] >= 1);
+            CHECK(pf__schedule_fault(&b, b.mechanism[i]) == i && b.mechanism[i] >= 1);
             for (int k = 0; k < i; k++) {
                 CHECK(b.gain[i] != b.gain[k]);
             }
         }
         s.n_faults = 8; // more than there are candidates
-        CHECK(pf_schedule_draw(4, "battery", trial, &s).n_changed == (b.nominal ? 0 : 4));
+        CHECK(pf__schedule_draw(4, "battery", trial, &s).n_changed == (b.nominal ? 0 : 4));
     }
 }
 
@@ -269,7 +269,7 @@ static void test_group_kits(void)
     pf_plant *plant = NULL;
     char print[65], keys[2][65];
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
-    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    CHECK(pf__plant_fingerprint(plant, print, &error) == PF_OK);
     pf_settings s;
     pf_kits_request r = request_for(&s, plant, print, 3, methods);
     s.episodes = 30;
@@ -279,7 +279,7 @@ static void test_group_kits(void)
     s.weighting = PF_WEIGHTING_SHRUNK;
     PF_CASE("kits: group methods have their own probes, channel, belief and weights");
     pf_trial_kits kits, none;
-    pf_kits_key(&r, keys[0]);
+    pf__kits_key(&r, keys[0]);
     if (kit_of(&r, &kits)) {
         const pf_kit *paper = kits.kit[0], *norm = kits.kit[1], *group = kits.kit[2];
         CHECK(paper->n_probes == 3 && norm->n_probes == 3 && group->n_probes == 2);
@@ -290,15 +290,15 @@ static void test_group_kits(void)
                      sizeof(double) * (size_t)(paper->n_task_rows * paper->n_mech)) == 0);
         CHECK(paper->sigma[0] == .06 && group->sigma[0] != .06);
         CHECK(strcmp(pf_kit_method_id(group, 0), "group") == 0 && group->threshold[0] < 1);
-        CHECK(pf_kits_library(&kits, true) == group && pf_kits_library(&kits, false) == paper);
-        pf_kits_free(&kits);
+        CHECK(pf__kits_library(&kits, true) == group && pf__kits_library(&kits, false) == paper);
+        pf__kits_free(&kits);
     }
     s.weighting = PF_WEIGHTING_NONE;
-    pf_kits_key(&r, keys[1]);
+    pf__kits_key(&r, keys[1]);
     CHECK(strcmp(keys[0], keys[1]) != 0);
     PF_CASE("kits: a library that cannot be read names its place");
     r.group.library = "probes: [{name: a}]\n";
-    CHECK(pf_kits_calibrate(&none, &r, &error) != PF_OK);
+    CHECK(pf__kits_calibrate(&none, &r, &error) != PF_OK);
     CHECK_CONTAINS(error.text, "lib.yaml:1:10");
     pf_plant_destroy(plant);
 }
@@ -354,7 +354,7 @@ static void test_ledger(void)
     pf_plant *plant = NULL;
     char print[65];
     CHECK(pf_plant_create(&plant, "dc_servo", &error) == PF_OK);
-    CHECK(pf_plant_fingerprint(plant, print, &error) == PF_OK);
+    CHECK(pf__plant_fingerprint(plant, print, &error) == PF_OK);
     pf_settings s;
     pf_kits_request r = request_for(&s, plant, print, 3, methods);
     r.seed = 5;
@@ -379,8 +379,8 @@ static void test_ledger(void)
             CHECK(same_kits(&with, &without));
             CHECK(i == 0 || (strcmp(key, d.key) == 0) == (i == 1));
             CHECK(i == 1 || d.puts == puts + 1);
-            pf_kits_free(&with);
-            pf_kits_free(&without);
+            pf__kits_free(&with);
+            pf__kits_free(&without);
         }
     }
     CHECK(d.gets == 4);

@@ -96,8 +96,8 @@ static void check_names(void)
     }
     pf_store *store = NULL;
     pf_error error = {PF_OK, ""};
-    CHECK(pf_store_open(&store, "", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
-    CHECK(pf_store_open(&store, ":memory:", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__store_open(&store, "", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
+    CHECK(pf__store_open(&store, ":memory:", PF_STORE_WRITE, &error) == PF_ERR_ARGUMENT);
     CHECK(access(in_folder("x", path), F_OK) != 0);
 }
 
@@ -107,9 +107,9 @@ static void check_same(const char *db, const char *verb, const char *part)
     void *before = NULL, *after = NULL;
     size_t n = 0, m = 0;
     in_folder(db, path);
-    CHECK(pf_file_read(path, (size_t)1 << 26, &before, &n, NULL) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 26, &before, &n, NULL) == PF_OK);
     CHECK(bench(verb, db, "", 3, part));
-    CHECK(pf_file_read(path, (size_t)1 << 26, &after, &m, NULL) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 26, &after, &m, NULL) == PF_OK);
     CHECK(n == m && before && after && memcmp(before, after, n) == 0);
     free(before);
     free(after);
@@ -135,7 +135,7 @@ static void check_empty(void)
 {
     char path[256];
     PF_CASE("a file without anything in it has no results; a run fills it");
-    CHECK(pf_file_write(in_folder("empty.db", path), "", 0, NULL) == PF_OK);
+    CHECK(pf__file_write(in_folder("empty.db", path), "", 0, NULL) == PF_OK);
     check_same("empty.db", "table", "there are no results in it; `preflight bench run`");
     check_same("empty.db", "status", "there are no results in it");
     CHECK(bench("run", "empty.db", "", 0, "4 of 4 trials"));
@@ -149,11 +149,11 @@ static void check_damaged(void)
     char path[256];
     PF_CASE("a damaged database is named so");
     CHECK(bench("run", "damaged.db", "", 0, "4 of 4 trials"));
-    CHECK(pf_file_read(in_folder("damaged.db", path), (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    CHECK(pf__file_read(in_folder("damaged.db", path), (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
     if (CHECK(n > 8192)) {
         // the schema, but not the header
         memset((char *)bytes + 100, 0xa5, 3000);
-        CHECK(pf_file_write(path, bytes, n, NULL) == PF_OK);
+        CHECK(pf__file_write(path, bytes, n, NULL) == PF_OK);
         check_same("damaged.db", "table", "the database is damaged");
         check_same("damaged.db", "run", "restore a copy of it, or delete it");
     }
@@ -227,7 +227,7 @@ static void check_incomplete(void)
     CHECK(bench("table", "part.db", "--format csv", 0, "2 of 4 trials are done, 1 failed; "));
     snprintf(more, sizeof more, "--format csv >'%s'", in_folder("part.csv", path));
     CHECK(bench("table", "part.db", more, 0, ""));
-    CHECK(pf_file_read(path, (size_t)1 << 20, &csv, &n, NULL) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 20, &csv, &n, NULL) == PF_OK);
     CHECK(csv && strstr(csv, "suite,environment,") == csv && !strstr(csv, "trials are done"));
     free(csv);
 }
@@ -245,14 +245,14 @@ static void check_claims(void)
     CHECK(sql("claims.db", "DELETE FROM result; UPDATE unit SET state = 0;"
                            "UPDATE unit SET state = 1, owner = '4194000-1' WHERE trial = 3;"
                            "UPDATE unit SET state = 1, owner = NULL WHERE trial = 2") == 0);
-    CHECK(pf_store_open(&store, in_folder("claims.db", path), PF_STORE_WRITE, &error) == PF_OK);
-    CHECK(pf_store_claim(store, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_open(&store, in_folder("claims.db", path), PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf__store_claim(store, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 1 running"));
-    CHECK(pf_store_unclaim(store, &unit[0], &error) == PF_OK);
+    CHECK(pf__store_unclaim(store, &unit[0], &error) == PF_OK);
     // a claim that is gone can be neither finished nor failed
-    CHECK(pf_store_fail(store, &unit[0], "late", &error) == PF_ERR_INTERNAL);
+    CHECK(pf__store_fail(store, &unit[0], "late", &error) == PF_ERR_INTERNAL);
     CHECK_CONTAINS(error.text, "is not this process's");
-    pf_store_close(store);
+    pf__store_close(store);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 0 running"));
     CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));
 }
@@ -274,9 +274,9 @@ static int read_as_other(const char *db, char *text, size_t n)
         if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) {
             _exit(99);
         }
-        pf_status status = pf_store_open(&store, in_folder(db, path), PF_STORE_READ, &error);
-        status = status ? status : pf_store_count(store, "none", &counts, &error);
-        pf_store_close(store);
+        pf_status status = pf__store_open(&store, in_folder(db, path), PF_STORE_READ, &error);
+        status = status ? status : pf__store_count(store, "none", &counts, &error);
+        pf__store_close(store);
         ssize_t written = write(ends[1], error.text, strlen(error.text));
         _exit(written < 0 ? 98 : (int)status);
     }
@@ -319,8 +319,8 @@ static void check_reading(void)
     }
     PF_CASE("a log that cannot be read along is not passed over");
     CHECK(chmod(folder, 0755) == 0 && chmod(path, 0644) == 0);
-    CHECK(pf_file_read(path, (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
-    CHECK(pf_file_write(in_folder("read?%41#.db-wal", log), bytes, n, NULL) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 26, &bytes, &n, NULL) == PF_OK);
+    CHECK(pf__file_write(in_folder("read?%41#.db-wal", log), bytes, n, NULL) == PF_OK);
     free(bytes);
     CHECK(chmod(log, 0444) == 0 && chmod(path, 0444) == 0 && chmod(folder, 0555) == 0);
     CHECK(read_as_other(db, text, sizeof text) == PF_ERR_FILE);
@@ -344,31 +344,31 @@ static void check_binding(void)
     sql_text("models.db", "SELECT hash FROM experiment", hash);
     CHECK(sql("models.db", "DELETE FROM result; UPDATE unit SET state = 0") == 0);
     in_folder("models.db", path);
-    CHECK(pf_store_open(&one, path, PF_STORE_WRITE, &error) == PF_OK);
-    CHECK(pf_store_open(&two, path, PF_STORE_WRITE, &error) == PF_OK);
-    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK(pf__store_open(&one, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf__store_open(&two, path, PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf__store_bind(one, hash, plant, a, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
-    CHECK(pf_store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
-    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK(pf__store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_bind(two, hash, plant, b, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
-    CHECK(pf_store_fail(one, &unit[0], "no good", &error) == PF_OK);
-    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK(pf__store_fail(one, &unit[0], "no good", &error) == PF_OK);
+    CHECK(pf__store_bind(two, hash, plant, b, bound, &error) == PF_OK);
     CHECK_STR(bound, b);
     // the first is late: it had not claimed anything when the second came
-    CHECK(pf_store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
-    CHECK(pf_store_finish(one, &unit[0], 1, methods, results, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_finish(one, &unit[0], 1, methods, results, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "with another model");
-    CHECK(pf_store_unclaim(one, &unit[0], &error) == PF_OK);
-    CHECK(pf_store_claim(two, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
-    CHECK(pf_store_finish(two, &unit[0], 1, methods, results, &error) == PF_OK);
-    CHECK(pf_store_bind(one, hash, "another", a, bound, &error) == PF_OK);
+    CHECK(pf__store_unclaim(one, &unit[0], &error) == PF_OK);
+    CHECK(pf__store_claim(two, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_finish(two, &unit[0], 1, methods, results, &error) == PF_OK);
+    CHECK(pf__store_bind(one, hash, "another", a, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
-    CHECK(pf_store_bind(one, hash, plant, a, bound, &error) == PF_OK);
+    CHECK(pf__store_bind(one, hash, plant, a, bound, &error) == PF_OK);
     CHECK_STR(bound, b);
-    CHECK(pf_store_bind(two, hash, plant, b, bound, &error) == PF_OK);
+    CHECK(pf__store_bind(two, hash, plant, b, bound, &error) == PF_OK);
     CHECK_STR(bound, b);
-    pf_store_close(one);
-    pf_store_close(two);
+    pf__store_close(one);
+    pf__store_close(two);
 }
 
 void test_store(void)
@@ -376,7 +376,7 @@ void test_store(void)
     char path[256];
     PF_CASE("a suite of four trials");
     CHECK(program_folder(folder, sizeof folder, "store"));
-    CHECK(pf_file_write(in_folder("tiny.yaml", path), suite_text, sizeof suite_text - 1, NULL) ==
+    CHECK(pf__file_write(in_folder("tiny.yaml", path), suite_text, sizeof suite_text - 1, NULL) ==
           PF_OK);
     check_names();
     check_foreign();

@@ -52,8 +52,8 @@ bool train_same_bytes(const char *one, const char *other)
     void *a = NULL, *b = NULL;
     size_t n = 0, m = 1;
     pf_error error;
-    bool same = pf_file_read(one, 1 << 26, &a, &n, &error) == PF_OK &&
-                pf_file_read(other, 1 << 26, &b, &m, &error) == PF_OK && n == m && n > 1000 &&
+    bool same = pf__file_read(one, 1 << 26, &a, &n, &error) == PF_OK &&
+                pf__file_read(other, 1 << 26, &b, &m, &error) == PF_OK && n == m && n > 1000 &&
                 memcmp(a, b, n) == 0;
     free(a);
     free(b);
@@ -272,12 +272,12 @@ static bool patch(const char *path, const char *from, const char *to)
     size_t n = 0, length = strlen(from);
     pf_error error;
     bool done = false;
-    if (pf_file_read(path, 1 << 26, &data, &n, &error) == PF_OK) {
+    if (pf__file_read(path, 1 << 26, &data, &n, &error) == PF_OK) {
         char *bytes = data;
         for (size_t i = 0; i + length <= n && !done; i++) {
             if (memcmp(bytes + i, from, length) == 0) {
                 memcpy(bytes + i, to, length);
-                done = pf_file_write(path, bytes, n, &error) == PF_OK;
+                done = pf__file_write(path, bytes, n, &error) == PF_OK;
             }
         }
     }
@@ -321,9 +321,9 @@ static void test_damaged(const pf_train_settings *s, const pf_transitions *data,
     PF_CASE("train: damaged checkpoints are refused");
     train_path(kept, "kept");
     snprintf(first, sizeof first, "%s.member-00", path);
-    CHECK(pf_file_read(first, 1 << 26, &data_bytes, &n, &error) == PF_OK);
+    CHECK(pf__file_read(first, 1 << 26, &data_bytes, &n, &error) == PF_OK);
     for (size_t k = 0; k < sizeof patches / sizeof patches[0]; k++) {
-        CHECK(pf_file_write(first, data_bytes, n, &error) == PF_OK);
+        CHECK(pf__file_write(first, data_bytes, n, &error) == PF_OK);
         CHECK(patch(first, patches[k][0], patches[k][1]));
         bool bad = train(s, data, path, 1, NULL, &error) != PF_OK;
         if (!CHECK(bad)) {
@@ -333,13 +333,13 @@ static void test_damaged(const pf_train_settings *s, const pf_transitions *data,
         CHECK_CONTAINS(error.text, "member-00");
     }
     for (size_t cut = 0; cut < n; cut += n / 5) {
-        CHECK(pf_file_write(first, data_bytes, cut, &error) == PF_OK);
+        CHECK(pf__file_write(first, data_bytes, cut, &error) == PF_OK);
         CHECK(train(s, data, path, 1, NULL, &error) != PF_OK);
         CHECK_CONTAINS(error.text, "member-00");
     }
     float bad = NAN;
     memcpy((char *)data_bytes + n - 40, &bad, 4);
-    CHECK(pf_file_write(first, data_bytes, n, &error) == PF_OK);
+    CHECK(pf__file_write(first, data_bytes, n, &error) == PF_OK);
     CHECK(train(s, data, path, 1, NULL, &error) == PF_ERR_NONFINITE);
     free(data_bytes);
 }
@@ -406,16 +406,16 @@ static void test_steps(void)
     pf_member member = {
         .theta = theta, .first = first, .second = second, .kept = kept, .history = history};
     pf_epoch_space space = {order, bx, by, gradient, work};
-    CHECK(pf_net_parameters(&net) == N && pf_net_gradient_work(&net, BATCH) <= 100);
-    pf_member_init(&member, &s, &net);
+    CHECK(pf__net_parameters(&net) == N && pf__net_gradient_work(&net, BATCH) <= 100);
+    pf__member_init(&member, &s, &net);
     memcpy(expected, theta, sizeof theta);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         double rate = s.learning_rate * (1 + cos(acos(-1.) * epoch / EPOCHS)) / 2;
         const pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, .1f};
-        CHECK(pf_member_epoch(&member, &s, &net, &set, &space, NULL, &error) == PF_OK);
+        CHECK(pf__member_epoch(&member, &s, &net, &set, &space, NULL, &error) == PF_OK);
         for (int b = 1; b <= 2; b++) {
-            pf_net_gradient(&net, expected, BATCH, x, y, work, gradient);
-            pf_adam_step(&adam, 2 * epoch + b, N, gradient, m, v, expected);
+            pf__net_gradient(&net, expected, BATCH, x, y, work, gradient);
+            pf__adam_step(&adam, 2 * epoch + b, N, gradient, m, v, expected);
         }
         for (int i = 0; i < N; i++) {
             CHECK_NEAR((double)theta[i], (double)expected[i], 1e-7);

@@ -142,7 +142,7 @@ static bytes read_bytes(const char *path)
     pf_error error;
     void *data = NULL;
     bytes b = {NULL, 0};
-    CHECK(pf_file_read(path, (size_t)1 << 28, &data, &b.size, &error) == PF_OK);
+    CHECK(pf__file_read(path, (size_t)1 << 28, &data, &b.size, &error) == PF_OK);
     b.data = data;
     return b;
 }

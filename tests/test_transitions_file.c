@@ -24,7 +24,7 @@ typedef struct victim {
     size_t size;
 } victim;
 
-// Without waiting for the disk, which pf_file_write does.
+// Without waiting for the disk, which pf__file_write does.
 static bool put(const char *path, const void *bytes, size_t n)
 {
     FILE *f = fopen(path, "wb");
@@ -408,7 +408,7 @@ void check_transitions_file(const char *folder)
     snprintf(v.bad, sizeof v.bad, "%s/bad", folder);
     PF_CASE("open: a file to damage");
     CHECK(transitions_make(&c, &s, v.good, 2, &error) == PF_OK);
-    CHECK(pf_file_read(v.good, (size_t)1 << 24, &bytes, &v.size, &error) == PF_OK);
+    CHECK(pf__file_read(v.good, (size_t)1 << 24, &bytes, &v.size, &error) == PF_OK);
     v.bytes = bytes;
     v.copy = calloc(1, v.size + 1);
     test_damage(&v);

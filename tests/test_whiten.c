@@ -50,7 +50,7 @@ static void test_factor(void)
     static double x[RUNS * N], scratch[N * N], factor[N * (N + 1) / 2];
     PF_CASE("whiten: F^T F is the inverse of the shrunk second moments over their mean");
     draw(.9, RUNS, x);
-    double lambda = pf_fit_whiten(N, RUNS, x, scratch, factor), mu = 0, worst = 0;
+    double lambda = pf__fit_whiten(N, RUNS, x, scratch, factor), mu = 0, worst = 0;
     CHECK(lambda > 0 && lambda < .2);
     for (int i = 0; i < RUNS * N; i++) {
         mu += x[i] * x[i] / (RUNS * N);
@@ -81,7 +81,7 @@ static void test_plain(void)
     PF_CASE("whiten: in place it is the same product");
     double r[N], h[N];
     draw(.9, RUNS, x);
-    double lambda = pf_fit_whiten(N, RUNS, x, scratch, factor);
+    double lambda = pf__fit_whiten(N, RUNS, x, scratch, factor);
     for (int i = 0; i < N; i++) {
         r[i] = pf_rng_normal(&rng);
         h[i] = pf_rng_normal(&rng);
@@ -93,10 +93,10 @@ static void test_plain(void)
     PF_CASE("whiten: white noise is left alone, and so is a predictor without error");
     CHECK(lambda < .2);
     draw(0, RUNS, x);
-    lambda = pf_fit_whiten(N, RUNS, x, scratch, factor);
+    lambda = pf__fit_whiten(N, RUNS, x, scratch, factor);
     CHECK(lambda > .9);
     memset(x, 0, sizeof x);
-    CHECK(pf_fit_whiten(N, RUNS, x, scratch, factor) == 1);
+    CHECK(pf__fit_whiten(N, RUNS, x, scratch, factor) == 1);
     for (int i = 0; i < N; i++) {
         CHECK(factor[i * (i + 1) / 2 + i] == 1);
         for (int j = 0; j < i; j++) {
@@ -107,7 +107,7 @@ static void test_plain(void)
     for (int i = 0; i < RUNS * N; i++) {
         x[i] = 1 + i % N;
     }
-    pf_fit_whiten(N, RUNS, x, scratch, factor);
+    pf__fit_whiten(N, RUNS, x, scratch, factor);
     for (int i = 0; i < N * (N + 1) / 2; i++) {
         CHECK(isfinite(factor[i]));
     }
@@ -144,7 +144,7 @@ static void test_worth(void)
         signature[i] = i >= 8 && i < 12; // slow noise looks like it, to plain eyes
     }
     draw(.9, RUNS, x);
-    pf_fit_whiten(N, RUNS, x, scratch, factor);
+    pf__fit_whiten(N, RUNS, x, scratch, factor);
     double plain = separation(NULL, signature), better = separation(factor, signature);
     printf("    separation %.2f plain, %.2f weighted\n", plain, better);
     CHECK(better > 1.5 * plain);
@@ -202,7 +202,7 @@ static void test_calibrated(void)
     PF_CASE("whiten: a kit with weights, the same for any number of threads");
     CHECK(pf_plant_create(&plant, "pump_tank", &error) == PF_OK);
     const pf_plant_info *info = pf_plant_get_info(plant);
-    CHECK(pf_plan_from_config(&plan, info, "--set", NULL, 0, set, 2, &error) == PF_OK);
+    CHECK(pf__plan_from_config(&plan, info, "--set", NULL, 0, set, 2, &error) == PF_OK);
     plan.settings.alarm_trials = 100;
     for (int i = 0; i < 2; i++) {
         pf_effort effort = {.threads = 1 + i};
@@ -224,7 +224,7 @@ static void test_calibrated(void)
     CHECK_CONTAINS(error.text, "weighting");
     free(bytes[0]);
     free(bytes[1]);
-    pf_plan_free(&plan);
+    pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }
 

@@ -402,7 +402,7 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
         status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
-        if (pf_environment_missing(names->text[i], status)) {
+        if (pf__environment_missing(names->text[i], status)) {
             // what is run without it is another experiment
             snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
             status = PF_OK;
@@ -412,10 +412,10 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
             *error = e->missing[i];
         }
         if (status == PF_OK) {
-            status = pf_environment_usable(plant, names->text[i], e->suite->id, error);
+            status = pf__environment_usable(plant, names->text[i], e->suite->id, error);
         }
         if (status == PF_OK) {
-            status = pf_plant_fingerprint(plant, e->fingerprint[i], error);
+            status = pf__plant_fingerprint(plant, e->fingerprint[i], error);
         }
         pf_plant_destroy(plant);
     }
@@ -426,9 +426,9 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
 static void library_path(const char *name, const char *environment, pf_text *out)
 {
     const char *hole = strstr(name, "{}");
-    pf_text_add_n(out, name, hole ? (size_t)(hole - name) : strlen(name));
-    pf_text_add(out, hole ? environment : "");
-    pf_text_add(out, hole ? hole + 2 : "");
+    pf__text_add_n(out, name, hole ? (size_t)(hole - name) : strlen(name));
+    pf__text_add(out, hole ? environment : "");
+    pf__text_add(out, hole ? hole + 2 : "");
 }
 
 // Files of group probes, where the suite names them.
@@ -446,7 +446,7 @@ static pf_status take_libraries(pf_experiment *e, pf_error *error)
         size_t n = 0;
         library_path(s->probes, s->environments.text[i], &path);
         status = path.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment")
-                             : pf_file_read(path.data, (size_t)16 << 20, &data, &n, error);
+                             : pf__file_read(path.data, (size_t)16 << 20, &data, &n, error);
         e->library[i] = status == PF_OK ? calloc(n + 1, 1) : NULL;
         if (e->library[i]) {
             memcpy(e->library[i], data, n);
@@ -454,13 +454,13 @@ static pf_status take_libraries(pf_experiment *e, pf_error *error)
             status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
         }
         free(data);
-        pf_text_free(&path);
+        pf__text_free(&path);
     }
     return e->library ? status : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
 }
 
-pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                                pf_error *error)
+pf_status pf__experiment_outline(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                                 pf_error *error)
 {
     memset(e, 0, sizeof *e);
     e->suite = suite;
@@ -474,42 +474,42 @@ pf_status pf_experiment_outline(pf_experiment *e, const pf_suite *suite, const p
     status = status ? status : number_calibrations(e, error);
     status = status ? status : make_units(e, error);
     if (status != PF_OK) {
-        pf_experiment_free(e);
+        pf__experiment_free(e);
     }
     return status;
 }
 
-pf_status pf_experiment_complete(pf_experiment *e, pf_error *error)
+pf_status pf__experiment_complete(pf_experiment *e, pf_error *error)
 {
     pf_status status = take_fingerprints(e, error);
     status = status ? status : take_libraries(e, error);
     status = status ? status : pf__experiment_settings(e, error);
     if (status != PF_OK) {
-        pf_experiment_free(e);
+        pf__experiment_free(e);
     }
     return status;
 }
 
-pf_status pf_experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                             pf_error *error)
+pf_status pf__experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
+                              pf_error *error)
 {
-    pf_status status = pf_experiment_outline(e, suite, profile, error);
-    return status ? status : pf_experiment_complete(e, error);
+    pf_status status = pf__experiment_outline(e, suite, profile, error);
+    return status ? status : pf__experiment_complete(e, error);
 }
 
-pf_status pf_experiment_describe(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
-                                 pf_error *error)
+pf_status pf__experiment_describe(pf_experiment *e, const pf_suite *suite,
+                                  const pf_profile *profile, pf_error *error)
 {
-    pf_status status = pf_experiment_outline(e, suite, profile, error);
+    pf_status status = pf__experiment_outline(e, suite, profile, error);
     status = status ? status : take_libraries(e, error);
     status = status ? status : pf__experiment_settings(e, error);
     if (status != PF_OK) {
-        pf_experiment_free(e);
+        pf__experiment_free(e);
     }
     return status;
 }
 
-void pf_experiment_free(pf_experiment *e)
+void pf__experiment_free(pf_experiment *e)
 {
     free(e->episodes);
     for (int i = 0; e->models && i < e->suite->environments.n; i++) {
@@ -532,7 +532,7 @@ void pf_experiment_free(pf_experiment *e)
 
 // --- from stored names back
 
-const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
+const pf_cell *pf__experiment_cell(const pf_experiment *e, const char *setting)
 {
     for (int i = 0; i < e->n_cells; i++) {
         if (strcmp(e->cells[i].text, setting) == 0) {
@@ -542,10 +542,10 @@ const pf_cell *pf_experiment_cell(const pf_experiment *e, const char *setting)
     return NULL;
 }
 
-int64_t pf_experiment_find(const pf_experiment *e, pf_unit *unit)
+int64_t pf__experiment_find(const pf_experiment *e, pf_unit *unit)
 {
     const pf_config_refs *names = &e->suite->environments;
-    const pf_cell *cell = pf_experiment_cell(e, unit->setting);
+    const pf_cell *cell = pf__experiment_cell(e, unit->setting);
     unit->place = names->n - 1;
     while (unit->place >= 0 && strcmp(names->text[unit->place], unit->environment) != 0) {
         unit->place--;
@@ -558,7 +558,7 @@ int64_t pf_experiment_find(const pf_experiment *e, pf_unit *unit)
     return unit_at(e, unit->place, unit->seed, unit->trial, cell);
 }
 
-pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
+pf_group_settings pf__experiment_group(const pf_experiment *e, int environment)
 {
     const pf_suite *s = e->suite;
     bool field = s->settings.verdict == PF_VERDICT_FIELD; // `calibrate` chooses by the method
@@ -568,14 +568,14 @@ pf_group_settings pf_experiment_group(const pf_experiment *e, int environment)
                                .library = e->library ? e->library[environment] : NULL};
 }
 
-const char *pf_experiment_missing(const pf_experiment *e, int place)
+const char *pf__experiment_missing(const pf_experiment *e, int place)
 {
     return e->missing && e->missing[place].code != PF_OK ? e->missing[place].text : NULL;
 }
 
-pf_trial_setup pf_experiment_setup(const pf_experiment *e, const pf_cell *cell)
+pf_trial_setup pf__experiment_setup(const pf_experiment *e, const pf_cell *cell)
 {
-    return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf_suite_groups(e->suite),
+    return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf__suite_groups(e->suite),
                             .budget2 = cell->settings.budget2,
                             .stop = (pf_stop)cell->settings.stop,
                             .alpha = cell->settings.alpha,
@@ -667,7 +667,8 @@ static pf_status mark_clause(const pf_experiment *e, const char *clause, int key
     return PF_OK;
 }
 
-pf_status pf_experiment_select(pf_experiment *e, int n, const char *const *clauses, pf_error *error)
+pf_status pf__experiment_select(pf_experiment *e, int n, const char *const *clauses,
+                                pf_error *error)
 {
     size_t items = (size_t)e->suite->environments.n + (size_t)e->seeds + (size_t)e->n_cells;
     bool named[CLAUSE_KEYS] = {false};
@@ -704,10 +705,10 @@ pf_status pf_experiment_select(pf_experiment *e, int n, const char *const *claus
     return status;
 }
 
-bool pf_experiment_wants(const pf_experiment *e, const pf_unit *unit)
+bool pf__experiment_wants(const pf_experiment *e, const pf_unit *unit)
 {
     int environments = e->suite->environments.n;
-    return !pf_experiment_missing(e, unit->place) &&
+    return !pf__experiment_missing(e, unit->place) &&
            (!e->wanted || (e->wanted[unit->place] && e->wanted[environments + unit->seed] &&
                            e->wanted[environments + e->seeds + unit->cell]));
 }
@@ -726,16 +727,16 @@ static bool wants_any(const pf_experiment *e, int place)
     return seed && cell && (!e->wanted || e->wanted[place]);
 }
 
-bool pf_experiment_wants_missing(const pf_experiment *e, int place)
+bool pf__experiment_wants_missing(const pf_experiment *e, int place)
 {
-    return pf_experiment_missing(e, place) && wants_any(e, place);
+    return pf__experiment_missing(e, place) && wants_any(e, place);
 }
 
-pf_status pf_experiment_runnable(const pf_experiment *e, pf_error *error)
+pf_status pf__experiment_runnable(const pf_experiment *e, pf_error *error)
 {
     const char *why = NULL;
     for (int i = 0; i < e->suite->environments.n; i++) {
-        const char *missing = pf_experiment_missing(e, i);
+        const char *missing = pf__experiment_missing(e, i);
         if (!missing && wants_any(e, i)) {
             return PF_OK;
         }
@@ -762,13 +763,13 @@ static pf_status another_model(const char *environment, const char *bound, const
                    environment, before, now);
 }
 
-pf_status pf_experiment_bound(const pf_experiment *e, pf_store *store, pf_error *error)
+pf_status pf__experiment_bound(const pf_experiment *e, pf_store *store, pf_error *error)
 {
     pf_status status = PF_OK;
     for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
         const char *name = e->suite->environments.text[i];
         char bound[65];
-        status = pf_store_bound(store, e->hash, name, bound, error);
+        status = pf__store_bound(store, e->hash, name, bound, error);
         if (status != PF_OK || !bound[0]) {
             continue;
         }
@@ -785,7 +786,7 @@ pf_status pf_experiment_bound(const pf_experiment *e, pf_store *store, pf_error 
     return status;
 }
 
-pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
+pf_status pf__experiment_bind(const pf_experiment *e, pf_store *store, pf_error *error)
 {
     pf_status status = PF_OK;
     for (int i = 0; e->models && i < e->suite->environments.n && status == PF_OK; i++) {
@@ -795,7 +796,7 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
         const char *name = e->suite->environments.text[i];
         const char *sha = pf_model_get_info(e->models[i])->sha256;
         char bound[65];
-        status = pf_store_bind(store, e->hash, name, sha, bound, error);
+        status = pf__store_bind(store, e->hash, name, sha, bound, error);
         if (status == PF_OK && strcmp(bound, sha) != 0) {
             status = another_model(name, bound, sha, error);
         }
@@ -803,7 +804,7 @@ pf_status pf_experiment_bind(const pf_experiment *e, pf_store *store, pf_error *
     return status;
 }
 
-bool pf_experiment_learned(const pf_experiment *e)
+bool pf__experiment_learned(const pf_experiment *e)
 {
     return e->suite->predictor && strcmp(e->suite->predictor, "ensemble") == 0;
 }
@@ -879,7 +880,7 @@ static pf_status rest(const pf_effort *effort, pf_error *error)
 {
     struct timespec moment = {0, 200000000};
     nanosleep(&moment, NULL);
-    return effort && pf_stopped(effort->stop)
+    return effort && pf__stopped(effort->stop)
                ? pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on")
                : PF_OK;
 }
@@ -914,10 +915,10 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     return status;
 }
 
-pf_status pf_experiment_learn(pf_experiment *e, const char *folder, bool train,
-                              const pf_effort *effort, pf_error *error)
+pf_status pf__experiment_learn(pf_experiment *e, const char *folder, bool train,
+                               const pf_effort *effort, pf_error *error)
 {
-    if (!pf_experiment_learned(e)) {
+    if (!pf__experiment_learned(e)) {
         return PF_OK;
     }
     if (train && mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -928,7 +929,7 @@ pf_status pf_experiment_learn(pf_experiment *e, const char *folder, bool train,
     pf_status status =
         e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
     for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
-        if (!pf_experiment_missing(e, i) && wants_any(e, i)) {
+        if (!pf__experiment_missing(e, i) && wants_any(e, i)) {
             status = learn_one(e, i, folder, train, effort, error);
         }
     }

@@ -42,68 +42,68 @@ typedef struct pf_experiment {
     pf_cell *cells;
     int n_calibrations;
     int *calibration_cell; // one cell of each
-    pf_model **models;     // by environment, of an ensemble suite once pf_experiment_learn was run
+    pf_model **models;     // by environment, of an ensemble suite once pf__experiment_learn was run
     size_t n_units;
     pf_unit *units;          // by environment, seed, cell, trial
     char (*fingerprint)[65]; // of each environment's plant
     char **library;          // of each environment: text of the file of group probes. NULL: none
     pf_error *missing;       // by environment: why its backend is not here; PF_OK: it is
-    bool *wanted;            // environments, seeds, cells: of pf_experiment_select. NULL: all
+    bool *wanted;            // environments, seeds, cells: of pf__experiment_select. NULL: all
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
 } pf_experiment;
 
 // The suite must outlive it and run units of its own (no `from`).
-pf_status pf_experiment_init(pf_experiment *experiment, const pf_suite *suite,
-                             const pf_profile *profile, pf_error *error);
+pf_status pf__experiment_init(pf_experiment *experiment, const pf_suite *suite,
+                              const pf_profile *profile, pf_error *error);
 // The same in two steps: what would be run, with no plant started; then fingerprints and hash.
-pf_status pf_experiment_outline(pf_experiment *experiment, const pf_suite *suite,
-                                const pf_profile *profile, pf_error *error);
-pf_status pf_experiment_complete(pf_experiment *experiment, pf_error *error);
-// An outline with settings, but without the plants' fingerprints in them and without a hash.
-pf_status pf_experiment_describe(pf_experiment *experiment, const pf_suite *suite,
+pf_status pf__experiment_outline(pf_experiment *experiment, const pf_suite *suite,
                                  const pf_profile *profile, pf_error *error);
-void pf_experiment_free(pf_experiment *experiment);
+pf_status pf__experiment_complete(pf_experiment *experiment, pf_error *error);
+// An outline with settings, but without the plants' fingerprints in them and without a hash.
+pf_status pf__experiment_describe(pf_experiment *experiment, const pf_suite *suite,
+                                  const pf_profile *profile, pf_error *error);
+void pf__experiment_free(pf_experiment *experiment);
 
 // The cell of a setting; NULL if it has none such.
-const pf_cell *pf_experiment_cell(const pf_experiment *experiment, const char *setting);
+const pf_cell *pf__experiment_cell(const pf_experiment *experiment, const char *setting);
 // Notes the place and cell of a unit by its names. Its index in `units`, -1 if it is none of them.
-int64_t pf_experiment_find(const pf_experiment *experiment, pf_unit *unit);
+int64_t pf__experiment_find(const pf_experiment *experiment, pf_unit *unit);
 
 // What the group methods have in an environment.
-pf_group_settings pf_experiment_group(const pf_experiment *experiment, int environment);
+pf_group_settings pf__experiment_group(const pf_experiment *experiment, int environment);
 
 // Why the plant of an environment cannot be had here; NULL: it can.
-const char *pf_experiment_missing(const pf_experiment *experiment, int place);
+const char *pf__experiment_missing(const pf_experiment *experiment, int place);
 
 // What a cell sets for a trial.
-pf_trial_setup pf_experiment_setup(const pf_experiment *experiment, const pf_cell *cell);
+pf_trial_setup pf__experiment_setup(const pf_experiment *experiment, const pf_cell *cell);
 
 // Selects a part of the units by clauses "key=a,b" with keys environment, seed, g, B2, F, K, N, P,
 // A and profile; clauses of one key add up, different keys narrow. Unknown keys and values that
 // select nothing are refused.
-pf_status pf_experiment_select(pf_experiment *experiment, int n, const char *const *clauses,
-                               pf_error *error);
+pf_status pf__experiment_select(pf_experiment *experiment, int n, const char *const *clauses,
+                                pf_error *error);
 // Whether a unit with its place and cell is selected and its environment is here.
-bool pf_experiment_wants(const pf_experiment *experiment, const pf_unit *unit);
+bool pf__experiment_wants(const pf_experiment *experiment, const pf_unit *unit);
 // Whether something of an environment is selected and it is not here.
-bool pf_experiment_wants_missing(const pf_experiment *experiment, int place);
+bool pf__experiment_wants_missing(const pf_experiment *experiment, int place);
 // Refuses where nothing is selected but environments whose backend is missing.
-pf_status pf_experiment_runnable(const pf_experiment *experiment, pf_error *error);
+pf_status pf__experiment_runnable(const pf_experiment *experiment, pf_error *error);
 
 // Whether a learned ensemble predicts. Then, before any trial, the models of the environments that
 // are selected are loaded from a folder; those that are not there are trained
 // with the profile's settings, or with `train` false left out.
-bool pf_experiment_learned(const pf_experiment *experiment);
+bool pf__experiment_learned(const pf_experiment *experiment);
 // Ties the trials of this experiment in a store to the models that it has loaded; others than those
 // of earlier trials are refused, so that no table mixes two.
-pf_status pf_experiment_bind(const pf_experiment *experiment, struct pf_store *store,
-                             pf_error *error);
-// Whether the models that made the trials in a store are loaded.
-pf_status pf_experiment_bound(const pf_experiment *experiment, struct pf_store *store,
+pf_status pf__experiment_bind(const pf_experiment *experiment, struct pf_store *store,
                               pf_error *error);
-pf_status pf_experiment_learn(pf_experiment *experiment, const char *folder, bool train,
-                              const pf_effort *effort, pf_error *error);
+// Whether the models that made the trials in a store are loaded.
+pf_status pf__experiment_bound(const pf_experiment *experiment, struct pf_store *store,
+                               pf_error *error);
+pf_status pf__experiment_learn(pf_experiment *experiment, const char *folder, bool train,
+                               const pf_effort *effort, pf_error *error);
 
 // The canonical settings, and their hash where the fingerprints are known.
 pf_status pf__experiment_settings(pf_experiment *experiment, pf_error *error);

@@ -11,37 +11,37 @@
 
 static void add_names(pf_text *out, const char *key, const pf_config_refs *names)
 {
-    pf_json_key(out, key);
-    pf_text_add(out, "[");
+    pf__json_key(out, key);
+    pf__text_add(out, "[");
     for (int i = 0; i < names->n; i++) {
-        pf_json_comma(out);
-        pf_json_string(out, names->text[i]);
+        pf__json_comma(out);
+        pf__json_string(out, names->text[i]);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static void add_number(pf_text *out, const char *key, double value)
 {
-    pf_json_key(out, key);
-    pf_json_number(out, value);
+    pf__json_key(out, key);
+    pf__json_number(out, value);
 }
 
 static void add_list(pf_text *out, const char *key, int n, const double *values)
 {
-    pf_json_key(out, key);
-    pf_json_numbers(out, n, values);
+    pf__json_key(out, key);
+    pf__json_numbers(out, n, values);
 }
 
 static void add_string(pf_text *out, const char *key, const char *value)
 {
-    pf_json_key(out, key);
-    pf_json_string(out, value);
+    pf__json_key(out, key);
+    pf__json_string(out, value);
 }
 
 static void add_group(const pf_experiment *e, pf_text *out)
 {
     const pf_suite *s = e->suite;
-    const char *probes = e->library ? s->probes : pf_experiment_group(e, 0).probes;
+    const char *probes = e->library ? s->probes : pf__experiment_group(e, 0).probes;
     add_string(out, "probes", probes ? probes : "by the method");
     for (int i = 0; e->library && i < s->environments.n; i++) {
         add_string(out, "library", e->library[i]);
@@ -50,13 +50,13 @@ static void add_group(const pf_experiment *e, pf_text *out)
 
 static void add_fingerprints(const pf_experiment *e, pf_text *out)
 {
-    pf_json_key(out, "fingerprints");
-    pf_text_add(out, "[");
+    pf__json_key(out, "fingerprints");
+    pf__text_add(out, "[");
     for (int i = 0; i < e->suite->environments.n; i++) {
-        pf_json_comma(out);
-        pf_json_string(out, e->fingerprint[i]);
+        pf__json_comma(out);
+        pf__json_string(out, e->fingerprint[i]);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 // What older suites did not have stays out where it is not used, so that their hashes hold.
@@ -73,18 +73,18 @@ static void add_later(const pf_experiment *e, pf_text *out)
         add_string(out, "recalibrate", "g");
     }
     if (s->settings.verdict == PF_VERDICT_FIELD) {
-        pf_json_key(out, "kit");
-        pf_text_add(out, "{");
-        pf_settings_json(out, &s->settings, PF_SETTINGS_ALL);
-        pf_text_add(out, "}");
+        pf__json_key(out, "kit");
+        pf__text_add(out, "{");
+        pf__settings_json(out, &s->settings, PF_SETTINGS_ALL);
+        pf__text_add(out, "}");
     }
     if (s->n_faults.n > 0) {
         add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
     }
-    if (pf_suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
+    if (pf__suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
         add_group(e, out);
     }
-    if (pf_experiment_learned(e)) {
+    if (pf__experiment_learned(e)) {
         // a model follows from the plant, the profile and the numeric library, its seed aside: the
         // database notes which one it was
         add_string(out, "predictor", "ensemble");
@@ -96,7 +96,7 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
     pf_text out = {0};
-    pf_text_add(&out, "{");
+    pf__text_add(&out, "{");
     add_string(&out, "suite", s->id);
     add_string(&out, "profile", e->profile->name);
     add_string(&out, "preflight", PF_VERSION);
@@ -118,12 +118,12 @@ pf_status pf__experiment_settings(pf_experiment *e, pf_error *error)
     add_number(&out, "nominal", s->nominal);
     pf_settings settings = s->settings;
     settings.alarm_trials = e->alarm_trials;
-    pf_settings_json(&out, &settings,
-                     pf_suite_groups(s) ? PF_SETTINGS_HASH_GROUPS : PF_SETTINGS_HASH);
+    pf__settings_json(&out, &settings,
+                      pf__suite_groups(s) ? PF_SETTINGS_HASH_GROUPS : PF_SETTINGS_HASH);
     add_later(e, &out);
-    pf_text_add(&out, "}");
+    pf__text_add(&out, "}");
     if (out.failed) {
-        pf_text_free(&out);
+        pf__text_free(&out);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings of a suite");
     }
     if (e->fingerprint) {

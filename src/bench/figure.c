@@ -20,30 +20,30 @@
 
 static void add_name(pf_text *out, const char *what, const char *id, const char *label)
 {
-    pf_gnuplot_string(out, what);
-    pf_text_add(out, " ");
-    pf_gnuplot_string(out, id);
-    pf_text_add(out, " ");
-    pf_gnuplot_string(out, label);
-    pf_text_add(out, "\n");
+    pf__gnuplot_string(out, what);
+    pf__text_add(out, " ");
+    pf__gnuplot_string(out, id);
+    pf__text_add(out, " ");
+    pf__gnuplot_string(out, label);
+    pf__text_add(out, "\n");
 }
 
 static void add_names(pf_text *out, const pf_report *r)
 {
     const pf_entries *all = r->entries;
     char g_cal[32];
-    pf_number_text(r->g_cal, g_cal);
-    pf_text_add(out, "# what id label\n");
+    pf__number_text(r->g_cal, g_cal);
+    pf__text_add(out, "# what id label\n");
     add_name(out, "suite", r->suite, r->title);
     add_name(out, "profile", r->profile, r->hash);
     add_name(out, "g_cal", g_cal, "calibration gain");
-    add_name(out, "at", pf_report_setting(r), "the setting shown");
+    add_name(out, "at", pf__report_setting(r), "the setting shown");
     for (int i = 0; i < all->n_methods; i++) {
-        add_name(out, "method", all->method[i], pf_label_method(all->method[i]));
+        add_name(out, "method", all->method[i], pf__label_method(all->method[i]));
     }
     for (int i = 0; i < all->n_environments; i++) {
         add_name(out, "environment", all->environment[i],
-                 pf_label_environment(all->environment[i]));
+                 pf__label_environment(all->environment[i]));
     }
     for (size_t i = 0; i < all->n; i++) {
         if (strcmp(all->entry[i].environment, PF_MACRO_SHOWN) == 0) {
@@ -63,25 +63,25 @@ static void add_value(pf_text *out, double value)
 {
     char text[32] = "NaN";
     if (!isnan(value)) {
-        pf_number_text(value, text);
+        pf__number_text(value, text);
     }
-    pf_text_addf(out, " %s", text);
+    pf__text_addf(out, " %s", text);
 }
 
 static void add_entry(pf_text *out, const pf_report *r, const pf_entry *e)
 {
     const pf_paper_row *paper =
-        pf_paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
+        pf__paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
     const double values[] = {e->mean, e->sd, e->lo, e->hi, paper ? paper->mean : NAN};
-    pf_gnuplot_string(out, e->environment);
-    pf_text_add(out, " ");
-    pf_gnuplot_string(out, e->setting);
-    pf_text_add(out, " ");
-    pf_gnuplot_string(out, e->method);
+    pf__gnuplot_string(out, e->environment);
+    pf__text_add(out, " ");
+    pf__gnuplot_string(out, e->setting);
+    pf__text_add(out, " ");
+    pf__gnuplot_string(out, e->method);
     for (int k = 0; k < 5; k++) {
         add_value(out, values[k]);
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
 }
 
 // Whether it is the first entry of its metric; names are kept once.
@@ -106,20 +106,20 @@ static void add_data(pf_text *out, const pf_report *r)
         }
         char label[64];
         const char *metric = all->entry[i].metric;
-        pf_label_metric(metric, label);
+        pf__label_metric(metric, label);
         add_name(out, "metric", metric, label);
-        pf_text_add(&blocks, "\n\n# environment setting method mean sd lo hi paper: ");
-        pf_gnuplot_string(&blocks, metric);
-        pf_text_add(&blocks, "\n");
+        pf__text_add(&blocks, "\n\n# environment setting method mean sd lo hi paper: ");
+        pf__gnuplot_string(&blocks, metric);
+        pf__text_add(&blocks, "\n");
         for (size_t k = i; k < all->n; k++) {
             if (all->entry[k].metric == metric) {
                 add_entry(&blocks, r, &all->entry[k]);
             }
         }
     }
-    pf_text_add_n(out, blocks.data ? blocks.data : "", blocks.size);
+    pf__text_add_n(out, blocks.data ? blocks.data : "", blocks.size);
     out->failed = out->failed || blocks.failed;
-    pf_text_free(&blocks);
+    pf__text_free(&blocks);
 }
 
 // --- the script
@@ -137,14 +137,15 @@ static pf_status add_script(pf_text *out, const pf_report *r, const pf_figure *f
     if (!folder) {
         return pf_fail(error, PF_ERR_FILE, "%s: %s", f->templates, strerror(errno));
     }
-    pf_text_add(out, "# draws the pictures below from the data; run it in this folder\nFIGURES = ");
-    pf_gnuplot_string(out, folder);
-    pf_text_add(out, "\nPICTURE = './'.");
-    pf_gnuplot_string(out, r->suite);
-    pf_text_addf(out,
-                 "\nDATA = PICTURE.'.dat'\n"
-                 "do for [ENDING in 'svg png'] { load FIGURES.'/%s.gp' }\n",
-                 f->name);
+    pf__text_add(out,
+                 "# draws the pictures below from the data; run it in this folder\nFIGURES = ");
+    pf__gnuplot_string(out, folder);
+    pf__text_add(out, "\nPICTURE = './'.");
+    pf__gnuplot_string(out, r->suite);
+    pf__text_addf(out,
+                  "\nDATA = PICTURE.'.dat'\n"
+                  "do for [ENDING in 'svg png'] { load FIGURES.'/%s.gp' }\n",
+                  f->name);
     free(folder);
     return PF_OK;
 }
@@ -159,11 +160,11 @@ static pf_status write_file(const char *folder, const char *suite, const char *e
     if (text->failed || n >= (int)sizeof path) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a figure");
     }
-    return pf_file_write(path, text->data ? text->data : "", text->size, error);
+    return pf__file_write(path, text->data ? text->data : "", text->size, error);
 }
 
-pf_status pf_figure_write(const pf_report *r, const pf_figure *figure, const char *folder,
-                          pf_error *error)
+pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const char *folder,
+                           pf_error *error)
 {
     pf_text data = {0}, script = {0};
     if (strchr(r->suite, '/')) {
@@ -181,9 +182,9 @@ pf_status pf_figure_write(const pf_report *r, const pf_figure *figure, const cha
     if (status == PF_OK) {
         char name[128];
         snprintf(name, sizeof name, "%s.gp", r->suite);
-        status = pf_gnuplot(folder, name, error);
+        status = pf__gnuplot(folder, name, error);
     }
-    pf_text_free(&data);
-    pf_text_free(&script);
+    pf__text_free(&data);
+    pf__text_free(&script);
     return status;
 }

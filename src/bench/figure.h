@@ -14,7 +14,7 @@ typedef struct pf_figure {
 // Writes SUITE.dat (names and numbers), SUITE.gp (which loads the template) and, through gnuplot,
 // SUITE.svg and SUITE.png into a folder, which is made if it is not there. Without gnuplot the
 // first two are written and PF_ERR_UNSUPPORTED says what to install.
-pf_status pf_figure_write(const pf_report *report, const pf_figure *figure, const char *folder,
-                          pf_error *error);
+pf_status pf__figure_write(const pf_report *report, const pf_figure *figure, const char *folder,
+                           pf_error *error);
 
 #endif

@@ -15,19 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pf_family_of(const char *method)
+int pf__family_of(const char *method)
 {
     const pf_method *m = pf_method_find(method);
     return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
 }
 
-int pf_kits_place(const pf_suite *suite, int method)
+int pf__kits_place(const pf_suite *suite, int method)
 {
     return suite->settings.verdict == PF_VERDICT_FIELD ? method
-                                                       : pf_family_of(suite->methods.text[method]);
+                                                       : pf__family_of(suite->methods.text[method]);
 }
 
-size_t pf_kits_session_size(const pf_trial_kits *kits)
+size_t pf__kits_session_size(const pf_trial_kits *kits)
 {
     size_t most = 0;
     for (int i = 0; i < PF_KITS_MAX; i++) {
@@ -37,7 +37,7 @@ size_t pf_kits_session_size(const pf_trial_kits *kits)
     return most;
 }
 
-const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group)
+const pf_kit *pf__kits_library(const pf_trial_kits *kits, bool group)
 {
     int family = group ? PF_FAMILY_GROUP : kits->bytes[0] ? 0 : 1;
     return kits->bytes[family] ? kits->kit[family] : NULL;
@@ -128,7 +128,7 @@ static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
     return status;
 }
 
-pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
+pf_status pf__plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     size_t m = (size_t)info->n_mech - 1;
@@ -189,33 +189,33 @@ static pf_settings kit_settings(const pf_kits_request *r)
     return s;
 }
 
-void pf_kits_key(const pf_kits_request *r, char key[65])
+void pf__kits_key(const pf_kits_request *r, char key[65])
 {
     pf_text text = {0};
     pf_settings settings = kit_settings(r);
-    pf_text_addf(&text, "%s|%s|", PF_VERSION, pf_plant_get_info(r->plant)->name);
-    pf_settings_json(&text, &settings, PF_SETTINGS_ALL);
-    pf_text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
+    pf__text_addf(&text, "%s|%s|", PF_VERSION, pf_plant_get_info(r->plant)->name);
+    pf__settings_json(&text, &settings, PF_SETTINGS_ALL);
+    pf__text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     for (int i = 0; i < r->n_methods; i++) {
-        pf_text_addf(&text, "|%s", r->methods[i]);
+        pf__text_addf(&text, "|%s", r->methods[i]);
     }
     if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
-        pf_text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
+        pf__text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
     }
     if (r->model || r->opportunities > 0) {
-        pf_text_addf(&text, "|%s|%s|%d", r->model ? pf_model_get_info(r->model)->sha256 : "",
-                     r->model ? pf__numeric_library() : "", r->opportunities);
+        pf__text_addf(&text, "|%s|%s|%d", r->model ? pf_model_get_info(r->model)->sha256 : "",
+                      r->model ? pf__numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf_family_of(r->methods[i]) == PF_FAMILY_GROUP ||
+        if (pf__family_of(r->methods[i]) == PF_FAMILY_GROUP ||
             r->settings->verdict == PF_VERDICT_FIELD) {
-            pf_text_addf(&text, "|%s|%s", r->group.probes ? r->group.probes : "",
-                         r->group.library ? r->group.library : "");
+            pf__text_addf(&text, "|%s|%s", r->group.probes ? r->group.probes : "",
+                          r->group.library ? r->group.library : "");
             break;
         }
     }
     pf__sha256_of(text.data ? text.data : "", text.size, key);
-    pf_text_free(&text);
+    pf__text_free(&text);
 }
 
 // The paper's reveal profiles over m candidate tasks in the order of their mechanisms.
@@ -260,13 +260,13 @@ static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_re
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
     const pf_group_settings *g = &r->group;
-    pf_status status = pf_plan_default(plan, info, error);
+    pf_status status = pf__plan_default(plan, info, error);
     if (status != PF_OK || family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
         return status;
     }
     if (g->library) {
-        status = pf_plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
-                                     0, error);
+        status = pf__plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
+                                      0, error);
         plan->n_probes = source->n_probes;
         plan->probes = source->probes;
         return status;
@@ -299,7 +299,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
     if (status != PF_OK) {
         return status;
     }
-    pf_policy_tasks(plan, pf_plant_get_info(r->plant));
+    pf__policy_tasks(plan, pf_plant_get_info(r->plant));
     if (pf_plant_get_info(r->plant)->n_metrics > 0) {
         set_candidates(plan);
     }
@@ -317,7 +317,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_plan plan = {0}, probes = {0};
     int n = 0;
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf_family_of(r->methods[i]) == family) {
+        if (pf__family_of(r->methods[i]) == family) {
             methods[n++] = r->methods[i];
         }
     }
@@ -328,7 +328,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_plant_source c = {.plan = &plan, .model = r->model, .effort = &one};
     pf_status status = make_plan(&plan, &probes, r, family, error);
     if (status == PF_OK) {
-        status = pf_contract_check(&plan, r->plant, error);
+        status = pf__contract_check(&plan, r->plant, error);
     }
     if (status == PF_OK) {
         pf_kit_kind kind =
@@ -345,8 +345,8 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     *out = c.build;
     c.build = (pf_kit_build){.arena = {0}};
     pf__plant_free(&c);
-    pf_plan_free(&plan);
-    pf_plan_free(&probes);
+    pf__plan_free(&plan);
+    pf__plan_free(&probes);
     return status;
 }
 
@@ -376,9 +376,9 @@ static void begin_trial(void *self, uint64_t trial)
     alarm_work *w = self;
     for (int b = 0; b < 2; b++) {
         if (w->responses[b].kit) {
-            pf_responses_start(&w->responses[b], w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0,
-                               NULL, NULL);
-            pf_nominal_give(&w->nominal[b], (int)trial, &w->responses[b]);
+            pf__responses_start(&w->responses[b], w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0,
+                                NULL, NULL);
+            pf__nominal_give(&w->nominal[b], (int)trial, &w->responses[b]);
         }
     }
 }
@@ -388,7 +388,7 @@ static void end_trial(void *self, uint64_t trial)
     alarm_work *w = self;
     for (int b = 0; b < 2; b++) {
         if (w->responses[b].kit) {
-            pf_nominal_take(&w->nominal[b], (int)trial, &w->responses[b]);
+            pf__nominal_take(&w->nominal[b], (int)trial, &w->responses[b]);
         }
     }
 }
@@ -396,13 +396,13 @@ static void end_trial(void *self, uint64_t trial)
 static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
 {
     alarm_work *w = self;
-    int family = pf_family_of(w->request->methods[t->method]);
+    int family = pf__family_of(w->request->methods[t->method]);
     pf_responses *responses = &w->responses[family == PF_FAMILY_GROUP];
     pf_status status = PF_OK;
     for (int i = 0; i < t->most && status == PF_OK; i++) {
         pf_ask ask = pf_session_ask(t->session);
         const pf_stage1_answer *e = NULL;
-        status = pf_responses_stage1(responses, i, ask.probe, false, &e, error);
+        status = pf__responses_stage1(responses, i, ask.probe, false, &e, error);
         if (status == PF_OK) {
             bool norm = family == (int)PF_STATISTIC_NORM;
             pf_match match = pf__match_norm(e->norm);
@@ -420,17 +420,17 @@ static pf_status open_responses(alarm_work *w, int b, const pf_kit *kit, pf_erro
     pf_nominal_cache *cache = &w->nominal[b];
     void *bytes = NULL;
     size_t n = 0;
-    pf_status status = pf_responses_init(&w->responses[b], r->plant, kit, r->model, error);
+    pf_status status = pf__responses_init(&w->responses[b], r->plant, kit, r->model, error);
     if (status == PF_OK) {
-        status = pf_nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
-                                 r->fingerprint, error);
+        status = pf__nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
+                                  r->fingerprint, error);
     }
     if (status == PF_OK && r->nominal.get &&
         r->nominal.get(r->nominal.self, cache->key, &bytes, &n) && bytes) {
-        pf_nominal_read(cache, bytes, n);
+        pf__nominal_read(cache, bytes, n);
     }
     free(bytes);
-    return status == PF_OK && is_pooled(r) ? pf_responses_pool(&w->responses[b], error) : status;
+    return status == PF_OK && is_pooled(r) ? pf__responses_pool(&w->responses[b], error) : status;
 }
 
 static void keep_nominal(const alarm_work *w, int b)
@@ -480,7 +480,7 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
     int next[PF_FAMILIES] = {0};
     pf_status status = PF_OK;
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        int family = pf_family_of(r->methods[i]), b = family == PF_FAMILY_GROUP;
+        int family = pf__family_of(r->methods[i]), b = family == PF_FAMILY_GROUP;
         kits[i] = &builds[family].kit;
         // families of the paper's library share the responses of the first one
         bool shared = family == 1 && builds[0].kit.n_probes > 0;
@@ -495,11 +495,11 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
         if (status == PF_OK) {
             keep_nominal(&w, b);
         }
-        pf_nominal_free(&w.nominal[b]);
-        pf_responses_free(&w.responses[b]);
+        pf__nominal_free(&w.nominal[b]);
+        pf__responses_free(&w.responses[b]);
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        int family = pf_family_of(r->methods[i]);
+        int family = pf__family_of(r->methods[i]);
         builds[family].threshold[next[family]++] = thresholds[i];
     }
     return status;
@@ -515,14 +515,14 @@ static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, 
     const pf_group_settings *g = &r->group;
     pf_settings settings = kit_settings(r);
     pf_plan plan = {0}, source = {0};
-    pf_status status = pf_plan_default(&plan, info, error);
+    pf_status status = pf__plan_default(&plan, info, error);
     if (status == PF_OK) {
         plan.method = r->methods[method];
         status = pf__plan_take_settings(&plan, &settings, error);
     }
     if (status == PF_OK && g->library) {
-        status = pf_plan_from_config(&source, info, g->probes, g->library, strlen(g->library), NULL,
-                                     0, error);
+        status = pf__plan_from_config(&source, info, g->probes, g->library, strlen(g->library),
+                                      NULL, 0, error);
         plan.n_probes = source.n_probes;
         plan.probes = source.probes;
     } else if (status == PF_OK) {
@@ -532,8 +532,8 @@ static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, 
         status = pf_calibrate(&plan, r->plant, r->model, &one, &kits->bytes[method],
                               &kits->n[method], error);
     }
-    pf_plan_free(&plan);
-    pf_plan_free(&source);
+    pf__plan_free(&plan);
+    pf__plan_free(&source);
     return status;
 }
 
@@ -544,14 +544,14 @@ static pf_status calibrate_fields(pf_trial_kits *kits, const pf_kits_request *r,
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
         status = calibrate_field(kits, r, i, error);
     }
-    status = status ? status : pf_kits_load(kits, error);
+    status = status ? status : pf__kits_load(kits, error);
     if (status != PF_OK) {
-        pf_kits_free(kits);
+        pf__kits_free(kits);
     }
     return status;
 }
 
-pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+pf_status pf__kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
     pf_kit_build builds[PF_FAMILIES] = {{.arena = {0}}};
     if (r->settings->verdict == PF_VERDICT_FIELD && r->n_methods <= PF_KITS_MAX) {
@@ -570,20 +570,20 @@ pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_er
     }
     for (int f = 0; f < PF_FAMILIES; f++) {
         if (status == PF_OK && builds[f].kit.n_probes > 0) {
-            status = pf_kit_build_save(&builds[f], &kits->bytes[f], &kits->n[f], error);
+            status = pf__kit_build_save(&builds[f], &kits->bytes[f], &kits->n[f], error);
         }
-        pf_kit_build_free(&builds[f]);
+        pf__kit_build_free(&builds[f]);
     }
     if (status == PF_OK) {
-        status = pf_kits_load(kits, error);
+        status = pf__kits_load(kits, error);
     }
     if (status != PF_OK) {
-        pf_kits_free(kits);
+        pf__kits_free(kits);
     }
     return status;
 }
 
-pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
+pf_status pf__kits_load(pf_trial_kits *kits, pf_error *error)
 {
     for (int s = 0; s < PF_KITS_MAX; s++) {
         if (!kits->bytes[s]) {
@@ -601,7 +601,7 @@ pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error)
     return PF_OK;
 }
 
-void pf_kits_free(pf_trial_kits *kits)
+void pf__kits_free(pf_trial_kits *kits)
 {
     for (int family = 0; family < PF_KITS_MAX; family++) {
         free(kits->bytes[family]);

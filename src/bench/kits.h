@@ -10,7 +10,7 @@
 // Methods of one family share a kit: those of the paper's library by their statistic, which number
 // the first two, and the group methods with the suite's library of group probes.
 enum { PF_FAMILY_GROUP = 2, PF_FAMILIES = 3, PF_KITS_MAX = 32 };
-int pf_family_of(const char *method);
+int pf__family_of(const char *method);
 
 // The kits of one (environment, seed, calibration setting): one per family that the methods need,
 // with the alarm threshold of every method; with the field's verdict one per method.
@@ -21,14 +21,14 @@ typedef struct pf_trial_kits {
 } pf_trial_kits;
 
 // Which of them a method has.
-int pf_kits_place(const pf_suite *suite, int method);
+int pf__kits_place(const pf_suite *suite, int method);
 
 // A kit whose probes the methods of a family run, for a responses: families of the paper's library
 // share theirs. NULL: no method needs it.
-const pf_kit *pf_kits_library(const pf_trial_kits *kits, bool group);
+const pf_kit *pf__kits_library(const pf_trial_kits *kits, bool group);
 
 // Bytes of a session on the largest of them.
-size_t pf_kits_session_size(const pf_trial_kits *kits);
+size_t pf__kits_session_size(const pf_trial_kits *kits);
 
 // What the group methods get instead of the paper's library.
 typedef struct pf_group_settings {
@@ -70,15 +70,15 @@ typedef struct pf_kits_request {
 
 // A checksum of what a plant does: its numbers and its probe and task responses, healthy and weak,
 // disturbed and noisy, so that a changed plant is another plant whatever its name.
-pf_status pf_plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error);
+pf_status pf__plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error *error);
 
 // Names everything that the kits depend on, for caches.
-void pf_kits_key(const pf_kits_request *request, char key[65]);
+void pf__kits_key(const pf_kits_request *request, char key[65]);
 
-pf_status pf_kits_calibrate(pf_trial_kits *kits, const pf_kits_request *request, pf_error *error);
+pf_status pf__kits_calibrate(pf_trial_kits *kits, const pf_kits_request *request, pf_error *error);
 
 // Points the views into bytes that were stored before.
-pf_status pf_kits_load(pf_trial_kits *kits, pf_error *error);
-void pf_kits_free(pf_trial_kits *kits);
+pf_status pf__kits_load(pf_trial_kits *kits, pf_error *error);
+void pf__kits_free(pf_trial_kits *kits);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct source {
 
 static void source_close(source *s)
 {
-    pf_csv_close(&s->csv);
+    pf__csv_close(&s->csv);
     free(s->text);
 }
 
@@ -34,15 +34,15 @@ static pf_status source_open(source *s, const char *folder, const char *file,
     size_t n = 0;
     snprintf(s->file, sizeof s->file, "%s", file);
     snprintf(s->path, sizeof s->path, "%s/%s", folder, file);
-    pf_status status = pf_file_read(s->path, PAPER_BYTES, &s->text, &n, error);
+    pf_status status = pf__file_read(s->path, PAPER_BYTES, &s->text, &n, error);
     if (status == PF_OK) {
-        status = pf_csv_open(&s->csv, s->file, s->text, n, error);
+        status = pf__csv_open(&s->csv, s->file, s->text, n, error);
         if (status != PF_OK) {
             memset(&s->csv, 0, sizeof s->csv);
         }
     }
     for (int i = 0; i < n_columns && status == PF_OK; i++) {
-        if (s->csv.n_columns != n_columns || !pf_csv_is(s->csv.header[i], columns[i])) {
+        if (s->csv.n_columns != n_columns || !pf__csv_is(s->csv.header[i], columns[i])) {
             status = pf_fail(error, PF_ERR_FORMAT, "%s: column %d must be '%s'", file, i + 1,
                              columns[i]);
         }
@@ -54,8 +54,8 @@ static pf_status copy_word(const pf_csv *csv, int column, char out[PF_PAPER_WORD
 {
     pf_csv_field field = csv->field[column];
     if (field.n == 0 || field.n >= PF_PAPER_WORD) {
-        return pf_csv_refuse(csv, column, PF_ERR_FORMAT, "must be a name of 1 to 47 characters",
-                             error);
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, "must be a name of 1 to 47 characters",
+                              error);
     }
     memcpy(out, field.text, field.n);
     out[field.n] = 0;
@@ -103,12 +103,12 @@ static pf_status take_number(numbers *list, const pf_csv *csv, pf_error *error)
     number n = {.sd = NAN, .line = csv->line};
     char *const words[] = {n.experiment, n.setting, n.metric, n.method};
     pf_status status = copy_words(csv, 0, 4, words, error);
-    status = status ? status : pf_csv_number(csv, 4, &n.mean, error);
+    status = status ? status : pf__csv_number(csv, 4, &n.mean, error);
     if (status == PF_OK && csv->field[5].n > 0) {
-        status = pf_csv_number(csv, 5, &n.sd, error);
+        status = pf__csv_number(csv, 5, &n.sd, error);
     }
     if (status == PF_OK && find_number(list, &n)) {
-        status = pf_csv_refuse(csv, -1, PF_ERR_FORMAT, "is there twice", error);
+        status = pf__csv_refuse(csv, -1, PF_ERR_FORMAT, "is there twice", error);
     }
     if (status == PF_OK && list->n == list->capacity) {
         int capacity = list->capacity ? 2 * list->capacity : 1024;
@@ -133,7 +133,7 @@ static pf_status load_numbers(numbers *list, const char *folder, pf_error *error
     source s = {.text = NULL};
     bool more = true;
     pf_status status = source_open(&s, folder, "paper_numbers.csv", columns, 6, error);
-    while (status == PF_OK && (status = pf_csv_next(&s.csv, &more, error)) == PF_OK && more) {
+    while (status == PF_OK && (status = pf__csv_next(&s.csv, &more, error)) == PF_OK && more) {
         status = take_number(list, &s.csv, error);
     }
     source_close(&s);
@@ -152,17 +152,17 @@ static pf_status take_mapping(pf_paper *paper, const numbers *list, const pf_csv
     char *const ours[] = {row.suite, row.environment, row.setting, row.metric, row.method};
     pf_status status = copy_words(csv, 0, 4, theirs, error);
     status = status ? status : copy_words(csv, 4, 5, ours, error);
-    status = status ? status : pf_csv_number(csv, 9, &factor, error);
+    status = status ? status : pf__csv_number(csv, 9, &factor, error);
     if (status != PF_OK) {
         return status;
     }
     number *n = find_number(list, &key);
     if (!n) {
-        return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, "is no row of paper_numbers.csv", error);
+        return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, "is no row of paper_numbers.csv", error);
     }
-    if (pf_paper_find(paper, row.suite, row.environment, row.setting, row.metric, row.method)) {
-        return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, "maps to the same entry as another row",
-                             error);
+    if (pf__paper_find(paper, row.suite, row.environment, row.setting, row.metric, row.method)) {
+        return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, "maps to the same entry as another row",
+                              error);
     }
     pf_paper_row *grown = realloc(paper->row, (size_t)(paper->n + 1) * sizeof *grown);
     if (!grown) {
@@ -184,7 +184,7 @@ static pf_status load_map(pf_paper *paper, const numbers *list, const char *fold
     source s = {.text = NULL};
     bool more = true;
     pf_status status = source_open(&s, folder, "paper_map.csv", columns, 10, error);
-    while (status == PF_OK && (status = pf_csv_next(&s.csv, &more, error)) == PF_OK && more) {
+    while (status == PF_OK && (status = pf__csv_next(&s.csv, &more, error)) == PF_OK && more) {
         status = take_mapping(paper, list, &s.csv, error);
     }
     source_close(&s);
@@ -198,7 +198,7 @@ static pf_status load_map(pf_paper *paper, const numbers *list, const char *fold
     return status;
 }
 
-pf_status pf_paper_load(pf_paper *paper, const char *folder, pf_error *error)
+pf_status pf__paper_load(pf_paper *paper, const char *folder, pf_error *error)
 {
     numbers list = {0};
     *paper = (pf_paper){0};
@@ -209,19 +209,20 @@ pf_status pf_paper_load(pf_paper *paper, const char *folder, pf_error *error)
     paper->n_numbers = list.n;
     free(list.row);
     if (status != PF_OK) {
-        pf_paper_free(paper);
+        pf__paper_free(paper);
     }
     return status;
 }
 
-void pf_paper_free(pf_paper *paper)
+void pf__paper_free(pf_paper *paper)
 {
     free(paper->row);
     *paper = (pf_paper){0};
 }
 
-const pf_paper_row *pf_paper_find(const pf_paper *paper, const char *suite, const char *environment,
-                                  const char *setting, const char *metric, const char *method)
+const pf_paper_row *pf__paper_find(const pf_paper *paper, const char *suite,
+                                   const char *environment, const char *setting, const char *metric,
+                                   const char *method)
 {
     for (int i = 0; i < paper->n; i++) {
         const pf_paper_row *r = &paper->row[i];
@@ -234,7 +235,7 @@ const pf_paper_row *pf_paper_find(const pf_paper *paper, const char *suite, cons
     return NULL;
 }
 
-int pf_paper_shown(const pf_paper *paper, const char *suite, const char **names, int most)
+int pf__paper_shown(const pf_paper *paper, const char *suite, const char **names, int most)
 {
     int n = 0;
     for (int i = 0; i < paper->n && n < most; i++) {

@@ -25,14 +25,15 @@ typedef struct pf_paper {
 
 // Reads both files of a folder. A number without a mapping, a mapping without a number, a row
 // twice: refused with file and line.
-pf_status pf_paper_load(pf_paper *paper, const char *folder, pf_error *error);
-void pf_paper_free(pf_paper *paper);
+pf_status pf__paper_load(pf_paper *paper, const char *folder, pf_error *error);
+void pf__paper_free(pf_paper *paper);
 
 // NULL: the paper does not have it.
-const pf_paper_row *pf_paper_find(const pf_paper *paper, const char *suite, const char *environment,
-                                  const char *setting, const char *metric, const char *method);
+const pf_paper_row *pf__paper_find(const pf_paper *paper, const char *suite,
+                                   const char *environment, const char *setting, const char *metric,
+                                   const char *method);
 
 // Environments that the paper shows of a suite, averages left out; how many there are.
-int pf_paper_shown(const pf_paper *paper, const char *suite, const char **names, int most);
+int pf__paper_shown(const pf_paper *paper, const char *suite, const char **names, int most);
 
 #endif

@@ -20,17 +20,17 @@
 
 enum { PLACES = 4096, BYTES = 16 << 20 };
 
-pf_status pf_predictions_init(pf_predictions *m, pf_arena *arena, int n_state, size_t window,
-                              pf_error *error)
+pf_status pf__predictions_init(pf_predictions *m, pf_arena *arena, int n_state, size_t window,
+                               pf_error *error)
 {
     m->n_state = (size_t)n_state;
     m->window = window;
     m->places = BYTES / ((m->n_state + 1 + window) * sizeof(double)) + 1;
     m->places = m->places < PLACES ? m->places : PLACES;
-    m->start = pf_arena_take(arena, m->places * (m->n_state + 1), sizeof(double));
-    m->response = pf_arena_take(arena, m->places * window, sizeof(double));
-    m->hypothesis = pf_arena_take(arena, m->places, sizeof *m->hypothesis);
-    m->known = pf_arena_take(arena, m->places, sizeof *m->known);
+    m->start = pf__arena_take(arena, m->places * (m->n_state + 1), sizeof(double));
+    m->response = pf__arena_take(arena, m->places * window, sizeof(double));
+    m->hypothesis = pf__arena_take(arena, m->places, sizeof *m->hypothesis);
+    m->known = pf__arena_take(arena, m->places, sizeof *m->known);
     return arena->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for predictions") : PF_OK;
 }
 
@@ -51,8 +51,8 @@ static size_t place_of(const pf_predictions *m, const double *start, const pf_hy
     return (size_t)(hash % m->places);
 }
 
-const double *pf_predictions_find(const pf_predictions *m, const double *start,
-                                  const pf_hypothesis *h)
+const double *pf__predictions_find(const pf_predictions *m, const double *start,
+                                   const pf_hypothesis *h)
 {
     size_t at = place_of(m, start, h);
     const pf_hypothesis *kept = &m->hypothesis[at];
@@ -62,8 +62,8 @@ const double *pf_predictions_find(const pf_predictions *m, const double *start,
     return same ? m->response + at * m->window : NULL;
 }
 
-void pf_predictions_keep(pf_predictions *m, const double *start, const pf_hypothesis *h,
-                         const double *response, size_t n)
+void pf__predictions_keep(pf_predictions *m, const double *start, const pf_hypothesis *h,
+                          const double *response, size_t n)
 {
     size_t at = place_of(m, start, h);
     m->hypothesis[at] = *h;
@@ -90,20 +90,20 @@ static pf_status take_model(pf_responses *r, const pf_model *model, pf_error *er
         size_t own = (size_t)pf_kit_task_rows(kit, t);
         rows = own > rows ? own : rows;
     }
-    r->table = pf_arena_take(&r->arena,
-                             PF_RESPONSES_NODES * rows * (size_t)k.n_chan +
-                                 pf__model_scratch(model, PF_RESPONSES_NODES),
-                             sizeof(double));
+    r->table = pf__arena_take(&r->arena,
+                              PF_RESPONSES_NODES * rows * (size_t)k.n_chan +
+                                  pf__model_scratch(model, PF_RESPONSES_NODES),
+                              sizeof(double));
     r->table_gains =
-        pf_arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k.n_mech, sizeof(double));
+        pf__arena_take(&r->arena, PF_RESPONSES_NODES * (size_t)k.n_mech, sizeof(double));
     if (r->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a model");
     }
     return PF_OK;
 }
 
-pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit,
-                            const pf_model *model, pf_error *error)
+pf_status pf__responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit,
+                             const pf_model *model, pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(kit);
     memset(r, 0, sizeof *r);
@@ -113,35 +113,36 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit,
     size_t probes = (size_t)k.n_probes, tasks = (size_t)k.n_tasks, d = sizeof(double);
     size_t window = (size_t)k.most_rows * (size_t)k.n_chan;
     r->evidence =
-        pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
+        pf__arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes, sizeof *r->evidence);
     r->recovery =
-        pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes, sizeof *r->recovery);
+        pf__arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes, sizeof *r->recovery);
     size_t most = (size_t)k.most_targets, row = most * (size_t)k.n_grid;
-    double *discrepancies = pf_arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes * row, d);
+    double *discrepancies =
+        pf__arena_take(&r->arena, 2 * PF_RESPONSES_RECOVERIES * probes * row, d);
     pf_match *matches =
-        pf_arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
-    r->nte = pf_arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
-    r->fallback = pf_arena_take(&r->arena, tasks, sizeof *r->fallback);
-    r->gains = pf_arena_take(&r->arena, (size_t)k.n_mech, d);
-    r->truth = pf_arena_take(&r->arena, (size_t)k.n_mech, d);
-    r->signatures = pf_arena_take(&r->arena, most * window, d);
-    r->scratch = pf_arena_take(&r->arena, pf__match_scratch((int)most), d);
-    r->begin = pf_arena_take(&r->arena, (size_t)k.n_state + 1, d);
+        pf__arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
+    r->nte = pf__arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
+    r->fallback = pf__arena_take(&r->arena, tasks, sizeof *r->fallback);
+    r->gains = pf__arena_take(&r->arena, (size_t)k.n_mech, d);
+    r->truth = pf__arena_take(&r->arena, (size_t)k.n_mech, d);
+    r->signatures = pf__arena_take(&r->arena, most * window, d);
+    r->scratch = pf__arena_take(&r->arena, pf__match_scratch((int)most), d);
+    r->begin = pf__arena_take(&r->arena, (size_t)k.n_state + 1, d);
     pf_status status = take_model(r, model, error);
     status = status ? status : pf_predictor_create(&r->predictor, kit, plant, model, error);
     status = status ? status : pf_flight_create(&r->flight, plant, kit, error);
-    r->response = pf_arena_take(&r->arena, window, d);
-    r->nominal = pf_arena_take(&r->arena, window, d);
-    r->predicted = pf_arena_take(&r->arena, window, d);
-    r->residual = pf_arena_take(&r->arena, window, d);
+    r->response = pf__arena_take(&r->arena, window, d);
+    r->nominal = pf__arena_take(&r->arena, window, d);
+    r->predicted = pf__arena_take(&r->arena, window, d);
+    r->residual = pf__arena_take(&r->arena, window, d);
     if (status == PF_OK && pf__plant_is_process(pf_plant_get_info(plant)->name)) {
-        status = pf_predictions_init(&r->predictions, &r->arena, k.n_state, window, error);
+        status = pf__predictions_init(&r->predictions, &r->arena, k.n_state, window, error);
     }
     if (status == PF_OK && r->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
     }
     if (status != PF_OK) {
-        pf_responses_free(r);
+        pf__responses_free(r);
         return status;
     }
     for (size_t i = 0; i < 2 * PF_RESPONSES_RECOVERIES * probes; i++) {
@@ -153,25 +154,25 @@ pf_status pf_responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit,
     return PF_OK;
 }
 
-pf_status pf_responses_pool(pf_responses *r, pf_error *error)
+pf_status pf__responses_pool(pf_responses *r, pf_error *error)
 {
-    r->pool =
-        pf_arena_take(&r->arena, PF_RESPONSES_POOL * ((size_t)r->info.n_state + 1), sizeof(double));
-    r->pool_known = pf_arena_take(&r->arena, PF_RESPONSES_POOL, sizeof *r->pool_known);
+    r->pool = pf__arena_take(&r->arena, PF_RESPONSES_POOL * ((size_t)r->info.n_state + 1),
+                             sizeof(double));
+    r->pool_known = pf__arena_take(&r->arena, PF_RESPONSES_POOL, sizeof *r->pool_known);
     return r->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for alarm trials")
                            : PF_OK;
 }
 
-void pf_responses_free(pf_responses *r)
+void pf__responses_free(pf_responses *r)
 {
     pf_predictor_destroy(&r->predictor);
     pf_flight_destroy(r->flight);
     r->flight = NULL;
-    pf_arena_free(&r->arena);
+    pf__arena_free(&r->arena);
 }
 
-void pf_responses_start(pf_responses *r, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
-                        const int *mechanisms, const double *gains)
+void pf__responses_start(pf_responses *r, uint64_t seed, uint64_t trial, pf_purpose purpose, int n,
+                         const int *mechanisms, const double *gains)
 {
     pf_kit_info k = r->info;
     for (int j = 0; j < k.n_mech; j++) {
@@ -208,7 +209,7 @@ static const double *set_gains(pf_responses *r, int mechanism, double gain)
     return r->gains;
 }
 
-pf_key pf_responses_stream(const pf_responses *r, pf_purpose purpose, int index)
+pf_key pf__responses_stream(const pf_responses *r, pf_purpose purpose, int index)
 {
     return pf_key_stream(r->seed, pf_plant_get_info(r->plant)->name, r->trial, purpose,
                          (uint64_t)index);
@@ -233,7 +234,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     pf_responses *r = self;
     size_t n = (size_t)pf_kit_probe_rows(r->kit, h->probe) * (size_t)r->info.n_chan;
     const double *kept =
-        r->predictions.known ? pf_predictions_find(&r->predictions, start, h) : NULL;
+        r->predictions.known ? pf__predictions_find(&r->predictions, start, h) : NULL;
     if (kept) {
         memcpy(out, kept, n * sizeof *out);
         return PF_OK;
@@ -241,7 +242,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     r->rolls += !r->model;
     pf_status status = r->predictor.predict(r->predictor.self, h, start, n_start, out, error);
     if (status == PF_OK && r->predictions.known) {
-        pf_predictions_keep(&r->predictions, start, h, out, n);
+        pf__predictions_keep(&r->predictions, start, h, out, n);
     }
     return status;
 }
@@ -287,8 +288,8 @@ static pf_status observe_pooled(pf_responses *r, int probe, pf_key key, pf_error
     return status;
 }
 
-pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool faulty,
-                              const pf_stage1_answer **out, pf_error *error)
+pf_status pf__responses_stage1(pf_responses *r, int opportunity, int probe, bool faulty,
+                               const pf_stage1_answer **out, pf_error *error)
 {
     pf_kit_info k = r->info;
     if (opportunity >= PF_RESPONSES_OPPORTUNITIES) {
@@ -299,7 +300,7 @@ pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool 
     if (e->known) {
         return PF_OK;
     }
-    pf_key key = pf_responses_stream(r, r->purpose, opportunity);
+    pf_key key = pf__responses_stream(r, r->purpose, opportunity);
     pf__evidence seen = evidence(r, probe);
     pf_status status =
         r->pool ? observe_pooled(r, probe, key, error) : observe(r, probe, key, faulty, error);
@@ -317,15 +318,15 @@ pf_status pf_responses_stage1(pf_responses *r, int opportunity, int probe, bool 
     return PF_OK;
 }
 
-pf_status pf_responses_recovery(pf_responses *r, int index, int probe, bool faulty,
-                                pf_recovery_response *out, pf_error *error)
+pf_status pf__responses_recovery(pf_responses *r, int index, int probe, bool faulty,
+                                 pf_recovery_response *out, pf_error *error)
 {
     *out = (pf_recovery_response){r->begin, r->response, r->predictor};
-    return observe(r, probe, pf_responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
+    return observe(r, probe, pf__responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
 }
 
-pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty,
-                              const pf_stage2_answer **out, pf_error *error)
+pf_status pf__responses_stage2(pf_responses *r, int index, int probe, bool faulty,
+                               const pf_stage2_answer **out, pf_error *error)
 {
     pf_kit_info k = r->info;
     if (index >= PF_RESPONSES_RECOVERIES) {
@@ -338,7 +339,7 @@ pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty
     }
     pf__evidence seen = evidence(r, probe);
     pf_status status =
-        observe(r, probe, pf_responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
+        observe(r, probe, pf__responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
     if (status == PF_OK) {
         status = pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
     }
@@ -352,7 +353,7 @@ pf_status pf_responses_stage2(pf_responses *r, int index, int probe, bool faulty
 
 // --- tasks
 
-pf_status pf_responses_start_tasks(pf_responses *r, pf_error *error)
+pf_status pf__responses_start_tasks(pf_responses *r, pf_error *error)
 {
     if (r->started) {
         return PF_OK;
@@ -365,15 +366,15 @@ pf_status pf_responses_start_tasks(pf_responses *r, pf_error *error)
     }
     r->rolls++;
     pf_status status =
-        pf_flight_start(r->flight, pf_responses_stream(r, PF_PURPOSE_TASK, 0), error);
+        pf_flight_start(r->flight, pf__responses_stream(r, PF_PURPOSE_TASK, 0), error);
     r->started = status == PF_OK;
     return status;
 }
 
-pf_status pf_responses_fly(pf_responses *r, const pf_attempt *attempt, pf_flown *flown,
-                           pf_error *error)
+pf_status pf__responses_fly(pf_responses *r, const pf_attempt *attempt, pf_flown *flown,
+                            pf_error *error)
 {
-    pf_status status = pf_responses_start_tasks(r, error);
+    pf_status status = pf__responses_start_tasks(r, error);
     r->rolls++;
     return status ? status : pf_flight_fly(r->flight, attempt, flown, error);
 }
@@ -396,20 +397,20 @@ static pf_status node(pf_responses *r, int task, int member, int n, double *valu
                                    r->table_gains, r->table, nodes, error);
     } else if (isnan(nodes[n])) {
         pf_attempt attempt = {.task = task,
-                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member),
+                              .key = pf__responses_stream(r, PF_PURPOSE_MEMBER, member),
                               .gains = set_gains(r, j, n / 8.0)};
         pf_flown flown;
-        status = pf_responses_fly(r, &attempt, &flown, error);
+        status = pf__responses_fly(r, &attempt, &flown, error);
         nodes[n] = status == PF_OK ? flown.nte : NAN;
     }
     *value = nodes[n];
     return status;
 }
 
-pf_status pf_responses_nte(pf_responses *r, int task, int member, double share, double *nte,
-                           pf_error *error)
+pf_status pf__responses_nte(pf_responses *r, int task, int member, double share, double *nte,
+                            pf_error *error)
 {
-    pf_status status = pf_responses_start_tasks(r, error);
+    pf_status status = pf__responses_start_tasks(r, error);
     if (status != PF_OK) {
         return status;
     }
@@ -435,19 +436,19 @@ pf_status pf_responses_nte(pf_responses *r, int task, int member, double share, 
     return PF_OK;
 }
 
-pf_status pf_responses_realise(pf_responses *r, int task, const double *corrections,
-                               pf_flown *flown, pf_error *error)
+pf_status pf__responses_realise(pf_responses *r, int task, const double *corrections,
+                                pf_flown *flown, pf_error *error)
 {
     pf_attempt attempt = {.task = task,
-                          .key = pf_responses_stream(r, PF_PURPOSE_TASK, 1),
+                          .key = pf__responses_stream(r, PF_PURPOSE_TASK, 1),
                           .gains = r->truth,
                           .corrections = corrections};
-    pf_status status = pf_responses_start_tasks(r, error);
+    pf_status status = pf__responses_start_tasks(r, error);
     if (status == PF_OK && !corrections && !isnan(r->fallback[task].ret)) {
         *flown = r->fallback[task];
         return PF_OK;
     }
-    status = status ? status : pf_responses_fly(r, &attempt, flown, error);
+    status = status ? status : pf__responses_fly(r, &attempt, flown, error);
     if (status == PF_OK && !corrections) {
         r->fallback[task] = *flown;
     }
@@ -515,8 +516,8 @@ static void name_key(pf_nominal_cache *c, const pf_responses *r, uint64_t seed,
     pf__sha256_text(digest, c->key);
 }
 
-pf_status pf_nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t seed, int trials,
-                          const char *fingerprint, pf_error *error)
+pf_status pf__nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t seed, int trials,
+                           const char *fingerprint, pf_error *error)
 {
     *c = (pf_nominal_cache){
         .trials = trials, .probes = r->info.n_probes, .most = r->info.most_targets};
@@ -533,13 +534,13 @@ pf_status pf_nominal_init(pf_nominal_cache *c, const pf_responses *r, uint64_t s
     return PF_OK;
 }
 
-void pf_nominal_free(pf_nominal_cache *c)
+void pf__nominal_free(pf_nominal_cache *c)
 {
     free(c->number);
     *c = (pf_nominal_cache){.number = NULL};
 }
 
-bool pf_nominal_read(pf_nominal_cache *c, const void *bytes, size_t n)
+bool pf__nominal_read(pf_nominal_cache *c, const void *bytes, size_t n)
 {
     if (n != c->n * sizeof *c->number) {
         return false;
@@ -548,7 +549,7 @@ bool pf_nominal_read(pf_nominal_cache *c, const void *bytes, size_t n)
     return true;
 }
 
-void pf_nominal_give(const pf_nominal_cache *c, int trial, pf_responses *r)
+void pf__nominal_give(const pf_nominal_cache *c, int trial, pf_responses *r)
 {
     for (int i = 0; i < PF_NOMINAL_OPPORTUNITIES * c->probes; i++) {
         const double *from = answer(c, trial, i / c->probes, i % c->probes);
@@ -569,7 +570,7 @@ void pf_nominal_give(const pf_nominal_cache *c, int trial, pf_responses *r)
     }
 }
 
-void pf_nominal_take(pf_nominal_cache *c, int trial, const pf_responses *r)
+void pf__nominal_take(pf_nominal_cache *c, int trial, const pf_responses *r)
 {
     for (int i = 0; i < PF_NOMINAL_OPPORTUNITIES * c->probes; i++) {
         double *to = answer(c, trial, i / c->probes, i % c->probes);

@@ -25,15 +25,15 @@ typedef struct pf_predictions {
 } pf_predictions;
 
 // Memory comes from the arena and goes with it. window: the longest response in numbers.
-pf_status pf_predictions_init(pf_predictions *predictions, pf_arena *arena, int n_state,
-                              size_t window, pf_error *error);
+pf_status pf__predictions_init(pf_predictions *predictions, pf_arena *arena, int n_state,
+                               size_t window, pf_error *error);
 
 // NULL: not there.
-const double *pf_predictions_find(const pf_predictions *predictions, const double *start,
-                                  const pf_hypothesis *h);
+const double *pf__predictions_find(const pf_predictions *predictions, const double *start,
+                                   const pf_hypothesis *h);
 
-void pf_predictions_keep(pf_predictions *predictions, const double *start, const pf_hypothesis *h,
-                         const double *response, size_t n);
+void pf__predictions_keep(pf_predictions *predictions, const double *start, const pf_hypothesis *h,
+                          const double *response, size_t n);
 
 // Physical responses of one trial, each computed when first asked for and then shared by all
 // methods, and by the settings of a suite that ask in turn for the same trial: what a response says
@@ -103,45 +103,45 @@ typedef struct pf_responses {
 
 // Memory for trials of a plant and kit, with a model where the kit is one of a learned model; all
 // must outlive it.
-pf_status pf_responses_init(pf_responses *responses, pf_plant *plant, const pf_kit *kit,
-                            const pf_model *model, pf_error *error);
-void pf_responses_free(pf_responses *responses);
+pf_status pf__responses_init(pf_responses *responses, pf_plant *plant, const pf_kit *kit,
+                             const pf_model *model, pf_error *error);
+void pf__responses_free(pf_responses *responses);
 
 // Healthy trials of a deterministic plant start at one of a few states from now on, for its nominal
 // residual is the sensors' noise and each start costs a message.
-pf_status pf_responses_pool(pf_responses *responses, pf_error *error);
+pf_status pf__responses_pool(pf_responses *responses, pf_error *error);
 
 // Starts a trial, in which n mechanisms change to these gains, and forgets any other.
-void pf_responses_start(pf_responses *responses, uint64_t seed, uint64_t trial, pf_purpose purpose,
-                        int n, const int *mechanisms, const double *gains);
+void pf__responses_start(pf_responses *responses, uint64_t seed, uint64_t trial, pf_purpose purpose,
+                         int n, const int *mechanisms, const double *gains);
 
 // The randomness of the trial at hand for a purpose, the same for all methods.
-pf_key pf_responses_stream(const pf_responses *responses, pf_purpose purpose, int index);
+pf_key pf__responses_stream(const pf_responses *responses, pf_purpose purpose, int index);
 
 // What the response to a probe at an opportunity says; faulty: the fault is present.
-pf_status pf_responses_stage1(pf_responses *responses, int opportunity, int probe, bool faulty,
-                              const pf_stage1_answer **out, pf_error *error);
+pf_status pf__responses_stage1(pf_responses *responses, int opportunity, int probe, bool faulty,
+                               const pf_stage1_answer **out, pf_error *error);
 // The response to the recovery probe number `index`, valid until the next call.
-pf_status pf_responses_recovery(pf_responses *responses, int index, int probe, bool faulty,
-                                pf_recovery_response *out, pf_error *error);
+pf_status pf__responses_recovery(pf_responses *responses, int index, int probe, bool faulty,
+                                 pf_recovery_response *out, pf_error *error);
 // Its discrepancies, one change at a time.
-pf_status pf_responses_stage2(pf_responses *responses, int index, int probe, bool faulty,
-                              const pf_stage2_answer **out, pf_error *error);
+pf_status pf__responses_stage2(pf_responses *responses, int index, int probe, bool faulty,
+                               const pf_stage2_answer **out, pf_error *error);
 
 // Predicted NTE of a task when its mechanism delivers the share, for a member: local parabola
 // through the nearest nodes.
-pf_status pf_responses_nte(pf_responses *responses, int task, int member, double share, double *nte,
-                           pf_error *error);
+pf_status pf__responses_nte(pf_responses *responses, int task, int member, double share,
+                            double *nte, pf_error *error);
 
 // One start for all tasks of the trial.
-pf_status pf_responses_start_tasks(pf_responses *responses, pf_error *error);
+pf_status pf__responses_start_tasks(pf_responses *responses, pf_error *error);
 // Flies a task from there.
-pf_status pf_responses_fly(pf_responses *responses, const pf_attempt *attempt, pf_flown *flown,
-                           pf_error *error);
+pf_status pf__responses_fly(pf_responses *responses, const pf_attempt *attempt, pf_flown *flown,
+                            pf_error *error);
 // The same on the trial's own machine, once the change has happened; corrections are Nullable:
 // none.
-pf_status pf_responses_realise(pf_responses *responses, int task, const double *corrections,
-                               pf_flown *flown, pf_error *error);
+pf_status pf__responses_realise(pf_responses *responses, int task, const double *corrections,
+                                pf_flown *flown, pf_error *error);
 
 // What the nominal trials of an alarm calibration said, by trial, opportunity and probe. Kits that
 // differ in bins, episodes, methods or what tasks are worth put the same questions to the same
@@ -159,16 +159,16 @@ typedef struct pf_nominal_cache {
 } pf_nominal_cache;
 
 // An empty one for trials of this responses's kit; fingerprint: of the plant.
-pf_status pf_nominal_init(pf_nominal_cache *cache, const pf_responses *responses, uint64_t seed,
-                          int trials, const char *fingerprint, pf_error *error);
-void pf_nominal_free(pf_nominal_cache *cache);
+pf_status pf__nominal_init(pf_nominal_cache *cache, const pf_responses *responses, uint64_t seed,
+                           int trials, const char *fingerprint, pf_error *error);
+void pf__nominal_free(pf_nominal_cache *cache);
 
 // Takes over what was kept under the same key. False, and it stays as it was: these are none.
-bool pf_nominal_read(pf_nominal_cache *cache, const void *bytes, size_t n);
+bool pf__nominal_read(pf_nominal_cache *cache, const void *bytes, size_t n);
 
 // Gives the responses, started for a nominal trial, the answers that are there; takes those it
 // found.
-void pf_nominal_give(const pf_nominal_cache *cache, int trial, pf_responses *responses);
-void pf_nominal_take(pf_nominal_cache *cache, int trial, const pf_responses *responses);
+void pf__nominal_give(const pf_nominal_cache *cache, int trial, pf_responses *responses);
+void pf__nominal_take(pf_nominal_cache *cache, int trial, const pf_responses *responses);
 
 #endif

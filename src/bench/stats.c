@@ -40,7 +40,7 @@ static double beta_fraction(double a, double b, double x)
     return h;
 }
 
-double pf_beta_share(double a, double b, double x)
+double pf__beta_share(double a, double b, double x)
 {
     if (!(x > 0) || !(x < 1)) {
         return x >= 1 ? 1 : 0;
@@ -56,7 +56,7 @@ static double beta_quantile(double a, double b, double p)
     double lo = 0, hi = 1;
     for (int i = 0; i < 60; i++) {
         double middle = (lo + hi) / 2;
-        if (pf_beta_share(a, b, middle) < p) {
+        if (pf__beta_share(a, b, middle) < p) {
             lo = middle;
         } else {
             hi = middle;
@@ -65,7 +65,7 @@ static double beta_quantile(double a, double b, double p)
     return (lo + hi) / 2;
 }
 
-pf_interval pf_clopper_pearson(double k, double n, double alpha)
+pf_interval pf__clopper_pearson(double k, double n, double alpha)
 {
     pf_interval out = {NAN, NAN};
     if (n > 0) {
@@ -122,7 +122,7 @@ static double quantile(double *v, int n, double p)
     return low + (place - k) * (next - low);
 }
 
-pf_interval pf_percentiles(double *values, int n, double alpha)
+pf_interval pf__percentiles(double *values, int n, double alpha)
 {
     int kept = 0;
     for (int i = 0; i < n; i++) {
@@ -137,7 +137,7 @@ pf_interval pf_percentiles(double *values, int n, double alpha)
     return (pf_interval){lo, quantile(values, kept, 1 - alpha / 2)};
 }
 
-void pf_mean_sd(const double *values, int n, double *mean, double *sd)
+void pf__mean_sd(const double *values, int n, double *mean, double *sd)
 {
     double sum = 0, squares = 0;
     int kept = 0;
@@ -176,12 +176,12 @@ static const struct {
 #undef X
 };
 
-const char *pf_statistic_id(int i)
+const char *pf__statistic_id(int i)
 {
-    return i < PF_METRIC_COUNT ? pf_metric_name(i) : shares[i - PF_METRIC_COUNT].name;
+    return i < PF_METRIC_COUNT ? pf__metric_name(i) : shares[i - PF_METRIC_COUNT].name;
 }
 
-const char *pf_rank_id(int rank)
+const char *pf__rank_id(int rank)
 {
     return ranks[rank].name;
 }
@@ -341,13 +341,13 @@ static pf_status sample_alloc(pf_sample *s, int n_methods, int n_seeds, pf_error
     s->rank_resampled = calloc((size_t)PF_RANK_COUNT * PF_RESAMPLES, sizeof *s->rank_resampled);
     if (!s->seed_mean || !s->sum || !s->count || !s->resampled || !s->paired ||
         !s->rank_resampled) {
-        pf_sample_free(s);
+        pf__sample_free(s);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
     }
     return PF_OK;
 }
 
-void pf_sample_free(pf_sample *s)
+void pf__sample_free(pf_sample *s)
 {
     free(s->seed_mean);
     free(s->sum);
@@ -519,7 +519,7 @@ static void rank_all(pf_sample *s, int reference, const bool *ranked)
                                                PF_STATISTIC_COUNT +
                                            metric];
             }
-            pf_mean_sd(means, n, &values[m], &unused);
+            pf__mean_sd(means, n, &values[m], &unused);
         }
         s->rank[k] = rank_of(values, ranked, s->n_methods, reference, ranks[k].direction);
         for (size_t r = 0; r < PF_RESAMPLES; r++) {
@@ -533,9 +533,9 @@ static void rank_all(pf_sample *s, int reference, const bool *ranked)
     }
 }
 
-pf_status pf_sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int n_methods,
-                         int n_seeds, int reference, const bool *ranked, pf_key key,
-                         pf_error *error)
+pf_status pf__sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int n_methods,
+                          int n_seeds, int reference, const bool *ranked, pf_key key,
+                          pf_error *error)
 {
     sums_table t = {0};
     *s = (pf_sample){0};
@@ -551,7 +551,7 @@ pf_status pf_sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int 
     if (status == PF_OK) {
         rank_all(s, reference, ranked);
     } else {
-        pf_sample_free(s);
+        pf__sample_free(s);
     }
     table_free(&t);
     return status;
@@ -575,7 +575,8 @@ static double mean_at(const double *const *arrays, int n, size_t at)
 
 enum { MOST_PARTS = 128 };
 
-pf_status pf_sample_macro(pf_sample *s, const pf_sample *const *parts, int n_parts, pf_error *error)
+pf_status pf__sample_macro(pf_sample *s, const pf_sample *const *parts, int n_parts,
+                           pf_error *error)
 {
     const double *arrays[MOST_PARTS];
     if (n_parts < 1 || n_parts > MOST_PARTS) {
@@ -663,7 +664,7 @@ static bool is_in(const char *word, const char *const *list, size_t n)
 }
 #define IS_IN(word, list) is_in((word), (list), sizeof(list) / sizeof(list)[0])
 
-int pf_metric_direction(const char *metric)
+int pf__metric_direction(const char *metric)
 {
     return IS_IN(metric, neutral) ? 0 : IS_IN(metric, higher) ? 1 : -1;
 }
@@ -674,7 +675,7 @@ static bool method_of_paper(const char *method)
     return IS_IN(method, compared);
 }
 
-bool pf_entry_metric_known(const char *metric)
+bool pf__entry_metric_known(const char *metric)
 {
     size_t n = strlen(metric), tail = strlen(PF_DIFFERENCE);
     char base[64];
@@ -683,12 +684,12 @@ bool pf_entry_metric_known(const char *metric)
     }
     snprintf(base, sizeof base, "%.*s", (int)n, metric);
     for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
-        if (strcmp(base, pf_statistic_id(i)) == 0) {
+        if (strcmp(base, pf__statistic_id(i)) == 0) {
             return true;
         }
     }
     for (int i = 0; i < PF_RANK_COUNT; i++) {
-        if (strcmp(metric, pf_rank_id(i)) == 0) {
+        if (strcmp(metric, pf__rank_id(i)) == 0) {
             return true;
         }
     }
@@ -722,7 +723,7 @@ static const char *const labels[][2] = {
     {PF_MACRO_SHOWN, "Mean of these"},
 };
 
-const char *pf_label_environment(const char *environment)
+const char *pf__label_environment(const char *environment)
 {
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         if (strcmp(labels[i][0], environment) == 0) {
@@ -732,13 +733,13 @@ const char *pf_label_environment(const char *environment)
     return environment;
 }
 
-const char *pf_label_method(const char *method)
+const char *pf__label_method(const char *method)
 {
     const pf_method *m = pf_method_find(method);
     return m ? m->label : method;
 }
 
-void pf_label_metric(const char *metric, char out[64])
+void pf__label_metric(const char *metric, char out[64])
 {
     snprintf(out, 64, "%s", metric);
     for (char *at = out; *at; at++) {
@@ -746,7 +747,7 @@ void pf_label_metric(const char *metric, char out[64])
     }
 }
 
-void pf_setting_without(const char *setting, const char *key, char out[96])
+void pf__setting_without(const char *setting, const char *key, char out[96])
 {
     size_t length = strlen(key), used = 0;
     out[0] = 0;
@@ -766,7 +767,7 @@ void pf_setting_without(const char *setting, const char *key, char out[96])
 
 // --- names
 
-char *pf_entries_intern(pf_entries *c, const char *name)
+char *pf__entries_intern(pf_entries *c, const char *name)
 {
     for (int i = 0; i < c->n_names; i++) {
         if (strcmp(c->name[i], name) == 0) {
@@ -791,14 +792,14 @@ char *pf_entries_intern(pf_entries *c, const char *name)
 }
 
 // Index of a name in a list that grows; -1: out of memory.
-int pf_entries_index(pf_entries *c, char ***list, int *n, const char *name)
+int pf__entries_index(pf_entries *c, char ***list, int *n, const char *name)
 {
     for (int i = 0; i < *n; i++) {
         if (strcmp((*list)[i], name) == 0) {
             return i;
         }
     }
-    char *own = pf_entries_intern(c, name);
+    char *own = pf__entries_intern(c, name);
     char **grown = own ? realloc(*list, (size_t)(*n + 1) * sizeof *grown) : NULL;
     if (!grown) {
         return -1;
@@ -808,7 +809,7 @@ int pf_entries_index(pf_entries *c, char ***list, int *n, const char *name)
     return (*n)++;
 }
 
-void pf_entries_free(pf_entries *c)
+void pf__entries_free(pf_entries *c)
 {
     for (int i = 0; i < c->n_names; i++) {
         free(c->name[i]);
@@ -849,8 +850,8 @@ static bool same_names(const pf_entry *a, const pf_entry *b)
            a->environment == b->environment;
 }
 
-const pf_entry *pf_entries_find(const pf_entries *c, const char *environment, const char *setting,
-                                const char *metric, const char *method)
+const pf_entry *pf__entries_find(const pf_entries *c, const char *environment, const char *setting,
+                                 const char *metric, const char *method)
 {
     pf_entry key = {.environment = known_name(c, environment),
                     .setting = known_name(c, setting),
@@ -868,7 +869,7 @@ const pf_entry *pf_entries_find(const pf_entries *c, const char *environment, co
     return NULL;
 }
 
-pf_entry *pf_entries_add(pf_entries *c, const pf_entry *entry)
+pf_entry *pf__entries_add(pf_entries *c, const pf_entry *entry)
 {
     if (c->n == c->capacity) {
         size_t capacity = c->capacity ? 2 * c->capacity : 4096;
@@ -894,7 +895,7 @@ static int compare_entries(const void *a, const void *b)
     return 0;
 }
 
-bool pf_entries_sort(pf_entries *c)
+bool pf__entries_sort(pf_entries *c)
 {
     free(c->slot);
     c->n_slots = 16;
@@ -926,7 +927,7 @@ static const char *const rates[] = {"detection", "early",   "false_alarm", "loca
 
 static bool is_rate(int statistic)
 {
-    return statistic >= PF_METRIC_COUNT || IS_IN(pf_statistic_id(statistic), rates);
+    return statistic >= PF_METRIC_COUNT || IS_IN(pf__statistic_id(statistic), rates);
 }
 
 // --- the rows of an experiment
@@ -968,9 +969,9 @@ static pf_status take_row(void *self, const pf_unit *unit, const char *method,
         r->capacity = capacity;
     }
     pf_row *row = &r->row[r->n];
-    row->environment = pf_entries_index(c, &c->environment, &c->n_environments, unit->environment);
-    row->setting = pf_entries_index(c, &c->setting, &c->n_settings, unit->setting);
-    row->method = pf_entries_index(c, &c->method, &c->n_methods, method);
+    row->environment = pf__entries_index(c, &c->environment, &c->n_environments, unit->environment);
+    row->setting = pf__entries_index(c, &c->setting, &c->n_settings, unit->setting);
+    row->method = pf__entries_index(c, &c->method, &c->n_methods, method);
     row->seed = seed_index(r, unit->seed);
     row->trial = unit->trial;
     if (row->environment < 0 || row->setting < 0 || row->method < 0 || row->seed < 0) {
@@ -1014,9 +1015,9 @@ static bool key_varies(const pf_entries *c, const char *key)
 {
     char a[96], b[96];
     for (int i = 0; i < c->n_raw_settings; i++) {
-        pf_setting_without(c->setting[i], key, a);
+        pf__setting_without(c->setting[i], key, a);
         for (int k = 0; k < i; k++) {
-            pf_setting_without(c->setting[k], key, b);
+            pf__setting_without(c->setting[k], key, b);
             if (strcmp(a, b) == 0) {
                 return true;
             }
@@ -1032,12 +1033,12 @@ static void pooled_name(const char *setting, int mask, char out[96])
 {
     char rest[96];
     if (mask & POOL_G) {
-        pf_setting_without(setting, "g", rest);
+        pf__setting_without(setting, "g", rest);
     } else {
         snprintf(rest, sizeof rest, "%s", setting);
     }
     if ((mask & POOL_B2) && strcmp(rest, PF_SETTING_ALL) != 0) {
-        pf_setting_without(rest, "B2", out);
+        pf__setting_without(rest, "B2", out);
     } else {
         memcpy(out, rest, sizeof rest);
     }
@@ -1068,7 +1069,7 @@ static pf_status add_pooled(pf_entries *c, int *masks, pf_error *error)
             char name[96];
             int before = c->n_settings;
             pooled_name(c->setting[i], mask, name);
-            int at = pf_entries_index(c, &c->setting, &c->n_settings, name);
+            int at = pf__entries_index(c, &c->setting, &c->n_settings, name);
             if (at < 0 || at - c->n_raw_settings >= MOST_POOLED) {
                 return pf_fail(error, PF_ERR_MEMORY, "too many settings for a table");
             }
@@ -1099,9 +1100,9 @@ static pf_status add_entry(pf_entries *c, const int order[4], const char *metric
     pf_entry entry = *value;
     memcpy(entry.order, order, sizeof entry.order);
     entry.setting = c->setting[order[1]];
-    entry.metric = pf_entries_intern(c, metric);
+    entry.metric = pf__entries_intern(c, metric);
     entry.method = c->method[order[3]];
-    bool added = entry.metric && entry.environment && pf_entries_add(c, &entry);
+    bool added = entry.metric && entry.environment && pf__entries_add(c, &entry);
     return added ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
 }
 
@@ -1135,12 +1136,12 @@ static pf_entry make_entry(const pf_sample *s, int method, int statistic, int re
             draws[r] -= base[r];
         }
     }
-    pf_mean_sd(seeds, s->n_seeds, &entry.mean, &entry.sd);
+    pf__mean_sd(seeds, s->n_seeds, &entry.mean, &entry.sd);
     double share = s->count[at] > 0 ? s->sum[at] / s->count[at] : NAN;
     // a mean over environments is no pooled share, unless it is nothing or all
     bool exact = reference < 0 && is_rate(statistic) && (!macro || share == 0 || share == 1);
-    pf_interval interval = exact ? pf_clopper_pearson(s->sum[at], s->count[at], .05)
-                                 : pf_percentiles(draws, PF_RESAMPLES, .05);
+    pf_interval interval = exact ? pf__clopper_pearson(s->sum[at], s->count[at], .05)
+                                 : pf__percentiles(draws, PF_RESAMPLES, .05);
     entry.lo = interval.lo;
     entry.hi = interval.hi;
     return entry;
@@ -1155,7 +1156,7 @@ static pf_status add_ranks(work *w, pf_sample *s, const char *environment, int o
             continue;
         }
         pf_interval interval =
-            pf_percentiles(s->rank_resampled + (size_t)k * PF_RESAMPLES, PF_RESAMPLES, .05);
+            pf__percentiles(s->rank_resampled + (size_t)k * PF_RESAMPLES, PF_RESAMPLES, .05);
         pf_entry entry = {.environment = environment,
                           .mean = s->rank[k],
                           .sd = NAN,
@@ -1164,7 +1165,7 @@ static pf_status add_ranks(work *w, pf_sample *s, const char *environment, int o
                           .n = s->count[statistic_at(w->reference, PF_METRIC_probes)]};
         order[2] = 2 * PF_STATISTIC_COUNT + k;
         order[3] = w->reference;
-        status = add_entry(w->entries, order, pf_rank_id(k), &entry, error);
+        status = add_entry(w->entries, order, pf__rank_id(k), &entry, error);
     }
     return status;
 }
@@ -1184,12 +1185,12 @@ static pf_status add_sample(work *w, pf_sample *s, const char *environment, int 
             if (isnan(entry.mean)) {
                 continue;
             }
-            status = add_entry(w->entries, order, pf_statistic_id(i), &entry, error);
+            status = add_entry(w->entries, order, pf__statistic_id(i), &entry, error);
             if (status != PF_OK || m == w->reference || w->reference < 0 ||
                 !s->paired[statistic_at(m, i)]) {
                 continue;
             }
-            snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, pf_statistic_id(i));
+            snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, pf__statistic_id(i));
             order[2] = PF_STATISTIC_COUNT + i;
             entry = make_entry(s, m, i, w->reference, macro);
             entry.environment = environment;
@@ -1228,8 +1229,8 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
         }
     }
     pf_key key = pf__key_text(pf__key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
-    pf_status status = pf_sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
-                                      w->reference, w->ranked, key, error);
+    pf_status status = pf__sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
+                                       w->reference, w->ranked, key, error);
     free(mine);
     return status;
 }
@@ -1250,11 +1251,11 @@ static pf_status add_macro(work *w, const char *name, int place, const char *con
         return PF_OK;
     }
     pf_sample macro = {0};
-    pf_status status = pf_sample_macro(&macro, parts, n, error);
+    pf_status status = pf__sample_macro(&macro, parts, n, error);
     if (status == PF_OK) {
-        status = add_sample(w, &macro, pf_entries_intern(c, name), place, true, error);
+        status = add_sample(w, &macro, pf__entries_intern(c, name), place, true, error);
     }
-    pf_sample_free(&macro);
+    pf__sample_free(&macro);
     return status;
 }
 
@@ -1262,8 +1263,8 @@ static pf_status aggregate_setting(work *w, const pf_aggregate_options *options,
 {
     pf_entries *c = w->entries;
     pf_status status =
-        pf_parallel(options->effort, pf_threads(options->effort), (size_t)c->n_environments,
-                    sample_environment, w, "table", error);
+        pf__parallel(options->effort, pf__threads(options->effort), (size_t)c->n_environments,
+                     sample_environment, w, "table", error);
     if (status == PF_OK && options->n_shown > 0) {
         status = add_macro(w, PF_MACRO_SHOWN, c->n_environments, options->shown, options->n_shown,
                            error);
@@ -1275,7 +1276,7 @@ static pf_status aggregate_setting(work *w, const pf_aggregate_options *options,
         if (status == PF_OK) {
             status = add_sample(w, &w->samples[e], c->environment[e], e, false, error);
         }
-        pf_sample_free(&w->samples[e]);
+        pf__sample_free(&w->samples[e]);
     }
     return status;
 }
@@ -1335,14 +1336,14 @@ static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf
     free(w.sorted);
     free(w.first);
     free(w.samples);
-    if (status == PF_OK && !pf_entries_sort(c)) {
+    if (status == PF_OK && !pf__entries_sort(c)) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
     }
     return status;
 }
 
-pf_status pf_aggregate(pf_entries *entries, pf_store *store, const char *hash,
-                       const pf_aggregate_options *options, pf_error *error)
+pf_status pf__aggregate(pf_entries *entries, pf_store *store, const char *hash,
+                        const pf_aggregate_options *options, pf_error *error)
 {
     *entries = (pf_entries){0};
     rows *r = calloc(1, sizeof *r);
@@ -1352,13 +1353,13 @@ pf_status pf_aggregate(pf_entries *entries, pf_store *store, const char *hash,
     r->entries = entries;
     pf_status status = PF_OK;
     for (int e = 0; e < options->n_environments; e++) {
-        if (pf_entries_index(entries, &entries->environment, &entries->n_environments,
-                             options->environments[e]) < 0) {
+        if (pf__entries_index(entries, &entries->environment, &entries->n_environments,
+                              options->environments[e]) < 0) {
             status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
         }
     }
     if (status == PF_OK) {
-        status = pf_store_rows(store, hash, take_row, r, error);
+        status = pf__store_rows(store, hash, take_row, r, error);
     }
     if (status == PF_OK) {
         status = aggregate_rows(r, options, error);
@@ -1366,7 +1367,7 @@ pf_status pf_aggregate(pf_entries *entries, pf_store *store, const char *hash,
     free(r->row);
     free(r);
     if (status != PF_OK) {
-        pf_entries_free(entries);
+        pf__entries_free(entries);
     }
     return status;
 }

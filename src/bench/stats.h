@@ -14,17 +14,17 @@ typedef struct pf_interval {
 } pf_interval;
 
 // Regularised incomplete beta function I_x(a, b), a and b > 0, x in [0, 1].
-double pf_beta_share(double a, double b, double x);
+double pf__beta_share(double a, double b, double x);
 
 // Exact interval of a proportion after Clopper and Pearson: k successes of n, two-sided level
 // 1 - alpha. Undefined with n = 0.
-pf_interval pf_clopper_pearson(double k, double n, double alpha);
+pf_interval pf__clopper_pearson(double k, double n, double alpha);
 
 // Central 1 - alpha interval of n values, linear between order statistics. Reorders the values.
-pf_interval pf_percentiles(double *values, int n, double alpha);
+pf_interval pf__percentiles(double *values, int n, double alpha);
 
 // Mean and sample standard deviation of the values that are defined; sd is NaN for fewer than two.
-void pf_mean_sd(const double *values, int n, double *mean, double *sd);
+void pf__mean_sd(const double *values, int n, double *mean, double *sd);
 
 // The trials of one environment and one (pooled) setting, all methods: statistics by seed, and the
 // same statistics on resampled trials. Every statistic is a sum over a sum, so means of a metric
@@ -67,8 +67,8 @@ enum {
         PF_RANK_COUNT
 };
 
-const char *pf_statistic_id(int statistic); // "crps" or "violation"
-const char *pf_rank_id(int rank);           // "rank_crps"
+const char *pf__statistic_id(int statistic); // "crps" or "violation"
+const char *pf__rank_id(int rank);           // "rank_crps"
 
 // One stored trial of one method; names are indices into lists of the caller's.
 typedef struct pf_row {
@@ -90,14 +90,14 @@ typedef struct pf_sample {
 // Rows of one environment (any order) whose settings are pooled; trials of a seed are resampled
 // together with all methods and settings of theirs. reference: index of the method to pair with and
 // to rank, -1 for none; ranked: which methods take part in ranks.
-pf_status pf_sample_init(pf_sample *sample, const pf_row *const *rows, size_t n, int n_methods,
-                         int n_seeds, int reference, const bool *ranked, pf_key key,
-                         pf_error *error);
-void pf_sample_free(pf_sample *sample);
+pf_status pf__sample_init(pf_sample *sample, const pf_row *const *rows, size_t n, int n_methods,
+                          int n_seeds, int reference, const bool *ranked, pf_key key,
+                          pf_error *error);
+void pf__sample_free(pf_sample *sample);
 
 // Mean over environments, seed by seed and resample by resample.
-pf_status pf_sample_macro(pf_sample *sample, const pf_sample *const *parts, int n_parts,
-                          pf_error *error);
+pf_status pf__sample_macro(pf_sample *sample, const pf_sample *const *parts, int n_parts,
+                           pf_error *error);
 
 // The numbers of a table, by environment, setting, metric and method.
 
@@ -122,7 +122,7 @@ typedef struct pf_entry {
 typedef struct pf_entries {
     pf_entry *entry; // by environment, setting, metric, method
     size_t n, capacity;
-    uint32_t *slot; // hash of names to entry + 1, made by pf_entries_sort
+    uint32_t *slot; // hash of names to entry + 1, made by pf__entries_sort
     size_t n_slots;
     char **name;
     int n_names, names_capacity;
@@ -131,34 +131,34 @@ typedef struct pf_entries {
     int n_raw_settings; // settings as they were run
 } pf_entries;
 
-void pf_entries_free(pf_entries *entries);
+void pf__entries_free(pf_entries *entries);
 
 // NULL: out of memory. The copy is kept once.
-char *pf_entries_intern(pf_entries *entries, const char *name);
+char *pf__entries_intern(pf_entries *entries, const char *name);
 // Index of a name in one of the lists, added if it is new; -1: out of memory.
-int pf_entries_index(pf_entries *entries, char ***list, int *n, const char *name);
+int pf__entries_index(pf_entries *entries, char ***list, int *n, const char *name);
 // Appends an entry with interned names; NULL: out of memory.
-pf_entry *pf_entries_add(pf_entries *entries, const pf_entry *entry);
+pf_entry *pf__entries_add(pf_entries *entries, const pf_entry *entry);
 // Sorts by `order` and makes entries findable; false: out of memory.
-bool pf_entries_sort(pf_entries *entries);
+bool pf__entries_sort(pf_entries *entries);
 
-// NULL: no such entry. After pf_entries_sort.
-const pf_entry *pf_entries_find(const pf_entries *entries, const char *environment,
-                                const char *setting, const char *metric, const char *method);
+// NULL: no such entry. After pf__entries_sort.
+const pf_entry *pf__entries_find(const pf_entries *entries, const char *environment,
+                                 const char *setting, const char *metric, const char *method);
 
 // 1: higher is better, -1: lower, 0: neither.
-int pf_metric_direction(const char *metric);
-// Whether pf_aggregate can give entries of that metric.
-bool pf_entry_metric_known(const char *metric);
+int pf__metric_direction(const char *metric);
+// Whether pf__aggregate can give entries of that metric.
+bool pf__entry_metric_known(const char *metric);
 
 // Names as the paper writes them; anything else is its own label.
-const char *pf_label_environment(const char *environment);
-const char *pf_label_method(const char *method);
+const char *pf__label_environment(const char *environment);
+const char *pf__label_method(const char *method);
 // A metric in words ("compensation error").
-void pf_label_metric(const char *metric, char out[64]);
+void pf__label_metric(const char *metric, char out[64]);
 
 // A setting without one of its keys; PF_SETTING_ALL if nothing is left.
-void pf_setting_without(const char *setting, const char *key, char out[96]);
+void pf__setting_without(const char *setting, const char *key, char out[96]);
 
 // From stored trials to the numbers of a table: as the paper does (mean over the trials of a seed,
 // then mean and sample sd of seed means), with a 95 % interval beside it.
@@ -173,7 +173,7 @@ typedef struct pf_aggregate_options {
 
 // Aggregates one config_hash. Settings are also pooled over g, over B2 and over both where these
 // vary: the key is left out. The same bits for any number of threads.
-pf_status pf_aggregate(pf_entries *entries, pf_store *store, const char *hash,
-                       const pf_aggregate_options *options, pf_error *error);
+pf_status pf__aggregate(pf_entries *entries, pf_store *store, const char *hash,
+                        const pf_aggregate_options *options, pf_error *error);
 
 #endif

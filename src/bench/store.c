@@ -190,7 +190,7 @@ static bool owner_alive(const char *owner)
 
 static void create_sql(pf_text *sql)
 {
-    pf_text_add(
+    pf__text_add(
         sql, "CREATE TABLE IF NOT EXISTS experiment(ordinal INTEGER PRIMARY KEY, hash TEXT UNIQUE"
              " NOT NULL, suite TEXT NOT NULL, profile TEXT NOT NULL, preflight TEXT NOT NULL,"
              " settings TEXT NOT NULL, last_run INTEGER);"
@@ -203,24 +203,24 @@ static void create_sql(pf_text *sql)
              " bytes BLOB NOT NULL, PRIMARY KEY(key, statistic));"
              "CREATE TABLE IF NOT EXISTS result(unit INTEGER NOT NULL, method TEXT NOT NULL");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(sql, ", %s REAL", pf_metric_name(i));
+        pf__text_addf(sql, ", %s REAL", pf__metric_name(i));
     }
-    pf_text_add(sql, ", PRIMARY KEY(unit, method)) WITHOUT ROWID;");
+    pf__text_add(sql, ", PRIMARY KEY(unit, method)) WITHOUT ROWID;");
 }
 
 static void view_sql(pf_text *sql)
 {
-    pf_text_add(sql, "CREATE VIEW IF NOT EXISTS trial_metric(suite, environment, setting, method,"
-                     " seed, trial, metric, value, profile, config_hash) AS ");
+    pf__text_add(sql, "CREATE VIEW IF NOT EXISTS trial_metric(suite, environment, setting, method,"
+                      " seed, trial, metric, value, profile, config_hash) AS ");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(sql,
-                     "%sSELECT e.suite, u.environment, u.setting, r.method, u.seed, u.trial, '%s',"
-                     " r.%s, e.profile, e.hash FROM result r JOIN unit u ON u.id = r.unit JOIN"
-                     " experiment e ON e.hash = u.hash WHERE u.state = 2 AND r.%s IS NOT NULL",
-                     i ? " UNION ALL " : "", pf_metric_name(i), pf_metric_name(i),
-                     pf_metric_name(i));
+        pf__text_addf(sql,
+                      "%sSELECT e.suite, u.environment, u.setting, r.method, u.seed, u.trial, '%s',"
+                      " r.%s, e.profile, e.hash FROM result r JOIN unit u ON u.id = r.unit JOIN"
+                      " experiment e ON e.hash = u.hash WHERE u.state = 2 AND r.%s IS NOT NULL",
+                      i ? " UNION ALL " : "", pf__metric_name(i), pf__metric_name(i),
+                      pf__metric_name(i));
     }
-    pf_text_add(sql, ";");
+    pf__text_add(sql, ";");
 }
 
 // sqlite3_exec that also waits where SQLite does not do so by itself: while another process turns a
@@ -247,7 +247,7 @@ static void note_columns(pf_store *s)
     memset(s->has, 0, sizeof s->has);
     if (query(s, "PRAGMA table_info(result)", 0, NULL, &statement, NULL) == PF_OK) {
         while (sqlite3_step(statement) == SQLITE_ROW) {
-            int metric = pf_metric_find((const char *)sqlite3_column_text(statement, 1));
+            int metric = pf__metric_find((const char *)sqlite3_column_text(statement, 1));
             if (metric >= 0) {
                 s->has[metric] = true;
             }
@@ -264,14 +264,14 @@ static void note_columns(pf_store *s)
 static void add_missing(const pf_store *s, pf_text *sql)
 {
     bool any = false;
-    pf_text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
+    pf__text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         if (!s->has[i]) {
-            pf_text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf_metric_name(i));
+            pf__text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf__metric_name(i));
             any = true;
         }
     }
-    pf_text_add(sql, any ? "DROP VIEW IF EXISTS trial_metric;" : "");
+    pf__text_add(sql, any ? "DROP VIEW IF EXISTS trial_metric;" : "");
 }
 
 // Tables and view, as far as they are missing; columns that came later are added.
@@ -297,14 +297,14 @@ static pf_status create_tables(pf_store *s, pf_error *error)
         }
         sqlite3_exec(s->db, status == PF_OK ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
     }
-    pf_text_free(&sql);
-    pf_text_free(&later);
+    pf__text_free(&sql);
+    pf__text_free(&later);
     return status;
 }
 
 // --- opening
 
-pf_status pf_store_check_name(const char *path, pf_error *error)
+pf_status pf__store_check_name(const char *path, pf_error *error)
 {
     if (!*path || strcmp(path, ":memory:") == 0) {
         return pf_fail(error, PF_ERR_ARGUMENT,
@@ -384,21 +384,21 @@ static bool can_write(const char *path)
 static int open_unchanging(pf_store *s, const char *path)
 {
     pf_text address = {0};
-    pf_text_add(&address, "file:");
+    pf__text_add(&address, "file:");
     for (const char *p = path; *p; p++) {
         if (strchr("%?#", *p)) {
-            pf_text_addf(&address, "%%%02X", (unsigned)(unsigned char)*p);
+            pf__text_addf(&address, "%%%02X", (unsigned)(unsigned char)*p);
         } else {
-            pf_text_add_n(&address, p, 1);
+            pf__text_add_n(&address, p, 1);
         }
     }
-    pf_text_add(&address, "?immutable=1");
+    pf__text_add(&address, "?immutable=1");
     int code =
         address.failed
             ? SQLITE_NOMEM
             : sqlite3_open_v2(address.data, &s->db,
                               SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, NULL);
-    pf_text_free(&address);
+    pf__text_free(&address);
     return code;
 }
 
@@ -433,10 +433,10 @@ static pf_status open_to_read(pf_store *s, pf_error *error)
     return code == SQLITE_OK ? PF_OK : refuse(s, "cannot open", error);
 }
 
-pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
+pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
 {
     *store = NULL;
-    pf_status status = pf_store_check_name(path, error);
+    pf_status status = pf__store_check_name(path, error);
     if (status != PF_OK) {
         return status;
     }
@@ -475,14 +475,14 @@ pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, 
         note_columns(s);
     }
     if (status != PF_OK) {
-        pf_store_close(s);
+        pf__store_close(s);
         return status;
     }
     *store = s;
     return PF_OK;
 }
 
-void pf_store_close(pf_store *s)
+void pf__store_close(pf_store *s)
 {
     if (s) {
         sqlite3_close(s->db);
@@ -493,7 +493,7 @@ void pf_store_close(pf_store *s)
     }
 }
 
-pf_status pf_store_limit(pf_store *s, int pages, pf_error *error)
+pf_status pf__store_limit(pf_store *s, int pages, pf_error *error)
 {
     char sql[64];
     snprintf(sql, sizeof sql, "PRAGMA max_page_count=%d", pages);
@@ -543,8 +543,8 @@ static pf_status put_blob(pf_store *s, pf_blob kind, const char *key, const void
     return status;
 }
 
-pf_status pf_store_get(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
-                       pf_error *error)
+pf_status pf__store_get(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
+                        pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
     pf_status status = get_blob(s, kind, key, bytes, n, error);
@@ -552,8 +552,8 @@ pf_status pf_store_get(pf_store *s, pf_blob kind, const char *key, void **bytes,
     return status;
 }
 
-pf_status pf_store_put(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
-                       pf_error *error)
+pf_status pf__store_put(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
+                        pf_error *error)
 {
     pf_status status = begin(s, error);
     return status ? status : end(s, put_blob(s, kind, key, bytes, n, error), error);
@@ -650,8 +650,8 @@ static pf_status still_bound(pf_store *s, const pf_unit *unit, pf_error *error)
 }
 
 // One transaction, so that of two processes with two models the second sees the first.
-pf_status pf_store_bind(pf_store *s, const char *hash, const char *environment, const char *model,
-                        char bound[65], pf_error *error)
+pf_status pf__store_bind(pf_store *s, const char *hash, const char *environment, const char *model,
+                         char bound[65], pf_error *error)
 {
     char key[96];
     bool held = false;
@@ -674,8 +674,8 @@ pf_status pf_store_bind(pf_store *s, const char *hash, const char *environment, 
     return end(s, status, error);
 }
 
-pf_status pf_store_bound(pf_store *s, const char *hash, const char *environment, char bound[65],
-                         pf_error *error)
+pf_status pf__store_bound(pf_store *s, const char *hash, const char *environment, char bound[65],
+                          pf_error *error)
 {
     char key[96];
     snprintf(key, sizeof key, "%s|%s", hash, environment);
@@ -684,8 +684,8 @@ pf_status pf_store_bound(pf_store *s, const char *hash, const char *environment,
 
 // --- units
 
-pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
-                         const char *settings, const pf_unit *units, size_t n, pf_error *error)
+pf_status pf__store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
+                          const char *settings, const pf_unit *units, size_t n, pf_error *error)
 {
     pf_status status = begin(s, error);
     if (status != PF_OK) {
@@ -723,7 +723,7 @@ pf_status pf_store_begin(pf_store *s, const char *hash, const char *suite, const
     return end(s, status, error);
 }
 
-pf_status pf_store_recover(pf_store *s, const char *hash, pf_error *error)
+pf_status pf__store_recover(pf_store *s, const char *hash, pf_error *error)
 {
     char dead[64][64];
     int n = 0;
@@ -761,7 +761,7 @@ static pf_status run_alone(pf_store *s, const char *sql, int n, const sql_value 
     return status ? status : end(s, run_bound(s, sql, n, values, error), error);
 }
 
-pf_status pf_store_retry(pf_store *s, const char *hash, pf_error *error)
+pf_status pf__store_retry(pf_store *s, const char *hash, pf_error *error)
 {
     return run_alone(s,
                      "UPDATE unit SET state = 0, owner = NULL, reason = NULL WHERE hash = ? AND"
@@ -804,9 +804,9 @@ static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
     return status;
 }
 
-pf_status pf_store_claim(pf_store *s, const char *hash,
-                         bool (*wanted)(const void *self, pf_unit *unit), const void *self,
-                         pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
+pf_status pf__store_claim(pf_store *s, const char *hash,
+                          bool (*wanted)(const void *self, pf_unit *unit), const void *self,
+                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
     *n = 0;
     sqlite3_stmt *statement = NULL;
@@ -828,7 +828,7 @@ pf_status pf_store_claim(pf_store *s, const char *hash,
     return end(s, status, error);
 }
 
-pf_status pf_store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
+pf_status pf__store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
 {
     const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
     return run_alone(s,
@@ -843,15 +843,15 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
 {
     pf_text sql = {0};
     sqlite3_stmt *statement = NULL;
-    pf_text_add(&sql, "INSERT INTO result(unit, method");
+    pf__text_add(&sql, "INSERT INTO result(unit, method");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_addf(&sql, ", %s", pf_metric_name(i));
+        pf__text_addf(&sql, ", %s", pf__metric_name(i));
     }
-    pf_text_add(&sql, ") VALUES(?, ?");
+    pf__text_add(&sql, ") VALUES(?, ?");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf_text_add(&sql, ", ?");
+        pf__text_add(&sql, ", ?");
     }
-    pf_text_add(&sql, ")");
+    pf__text_add(&sql, ")");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                                   : query(s, sql.data, 0, NULL, &statement, error);
     for (int m = 0; m < n_methods && status == PF_OK; m++) {
@@ -868,7 +868,7 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
-    pf_text_free(&sql);
+    pf__text_free(&sql);
     return status;
 }
 
@@ -881,9 +881,9 @@ static pf_status check_ended(pf_store *s, const pf_unit *unit, pf_error *error)
                          (int)unit->id);
 }
 
-pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
-                          const char *const *methods, const pf_trial_result *results,
-                          pf_error *error)
+pf_status pf__store_finish(pf_store *s, const pf_unit *unit, int n_methods,
+                           const char *const *methods, const pf_trial_result *results,
+                           pf_error *error)
 {
     pf_status status = begin(s, error);
     if (status != PF_OK) {
@@ -904,7 +904,7 @@ pf_status pf_store_finish(pf_store *s, const pf_unit *unit, int n_methods,
     return end(s, status, error);
 }
 
-pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
+pf_status pf__store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
     pf_status status = begin(s, error);
     if (status != PF_OK) {
@@ -920,7 +920,7 @@ pf_status pf_store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf
     return end(s, status, error);
 }
 
-pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
+pf_status pf__store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     bool more = true;
@@ -939,7 +939,7 @@ pf_status pf_store_count(pf_store *s, const char *hash, pf_store_counts *counts,
     return status;
 }
 
-pf_status pf_store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
+pf_status pf__store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     bool more = true;
@@ -976,31 +976,32 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
     return status;
 }
 
-pf_status pf_store_failures(pf_store *s, const char *hash,
-                            void (*each)(void *self, const pf_unit *unit, const char *reason),
-                            void *self, pf_error *error)
+pf_status pf__store_failures(pf_store *s, const char *hash,
+                             void (*each)(void *self, const pf_unit *unit, const char *reason),
+                             void *self, pf_error *error)
 {
     return walk_units(s, hash, FAILED, each, self, error);
 }
 
-pf_status pf_store_done(pf_store *s, const char *hash,
-                        void (*each)(void *self, const pf_unit *unit, const char *reason),
-                        void *self, pf_error *error)
+pf_status pf__store_done(pf_store *s, const char *hash,
+                         void (*each)(void *self, const pf_unit *unit, const char *reason),
+                         void *self, pf_error *error)
 {
     return walk_units(s, hash, DONE, each, self, error);
 }
 
-pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
+pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
 {
     pf_text sql = {0};
     sqlite3_stmt *statement = NULL;
-    pf_text_add(&sql, "SELECT u.id, u.environment, u.setting, u.seed, u.trial, r.method");
+    pf__text_add(&sql, "SELECT u.id, u.environment, u.setting, u.seed, u.trial, r.method");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         // a store that nobody wrote to since lacks the newest metrics
-        pf_text_addf(&sql, s->has[i] ? ", r.%s" : ", NULL", pf_metric_name(i));
+        pf__text_addf(&sql, s->has[i] ? ", r.%s" : ", NULL", pf__metric_name(i));
     }
-    pf_text_add(&sql, " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
-                      " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
+    pf__text_add(&sql,
+                 " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
+                 " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                                   : query(s, sql.data, 1, &(sql_value){hash, 0}, &statement, error);
     bool more = true;
@@ -1016,14 +1017,14 @@ pf_status pf_store_rows(pf_store *s, const char *hash, pf_row_fn each, void *sel
         status = each(self, &unit, (const char *)sqlite3_column_text(statement, 5), &result, error);
     }
     sqlite3_finalize(statement);
-    pf_text_free(&sql);
+    pf__text_free(&sql);
     return status;
 }
 
 // --- experiments
 
-pf_status pf_store_configs(pf_store *s, const char *suite, const char *profile, int most,
-                           char (*hashes)[65], int *n, pf_error *error)
+pf_status pf__store_configs(pf_store *s, const char *suite, const char *profile, int most,
+                            char (*hashes)[65], int *n, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     bool more = true;
@@ -1046,14 +1047,14 @@ pf_status pf_store_configs(pf_store *s, const char *suite, const char *profile, 
     return status;
 }
 
-pf_status pf_store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
+pf_status pf__store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     bool more = false;
     pf_status status = query(s, "SELECT settings FROM experiment WHERE hash = ?", 1,
                              &(sql_value){hash, 0}, &statement, error);
     status = status ? status : next_row(s, statement, &more, error);
-    pf_text_add(out, more ? (const char *)sqlite3_column_text(statement, 0) : "");
+    pf__text_add(out, more ? (const char *)sqlite3_column_text(statement, 0) : "");
     sqlite3_finalize(statement);
     return status;
 }
@@ -1068,12 +1069,12 @@ static void add_difference(pf_text *out, const char *key, const char *value)
         value = "twin";
     }
     bool cut = value && strlen(value) > SHOWN;
-    pf_text_addf(out, "%s%s=%.*s%s", out->size > 0 ? ", " : "", key, SHOWN, value ? value : "none",
-                 cut ? "..." : "");
+    pf__text_addf(out, "%s%s=%.*s%s", out->size > 0 ? ", " : "", key, SHOWN, value ? value : "none",
+                  cut ? "..." : "");
 }
 
-pf_status pf_store_differences(pf_store *s, const char *hash, const char *settings, pf_text *out,
-                               pf_error *error)
+pf_status pf__store_differences(pf_store *s, const char *hash, const char *settings, pf_text *out,
+                                pf_error *error)
 {
     static const char sql[] =
         "WITH a AS (SELECT key, value FROM json_each((SELECT settings FROM experiment WHERE"
@@ -1091,13 +1092,13 @@ pf_status pf_store_differences(pf_store *s, const char *hash, const char *settin
                        (const char *)sqlite3_column_text(statement, 1));
     }
     sqlite3_finalize(statement);
-    pf_text_add(out, found.data ? found.data : "");
-    pf_text_free(&found);
+    pf__text_add(out, found.data ? found.data : "");
+    pf__text_free(&found);
     return status;
 }
 
-pf_status pf_store_number(pf_store *s, const char *hash, const char *key, double *value,
-                          pf_error *error)
+pf_status pf__store_number(pf_store *s, const char *hash, const char *key, double *value,
+                           pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     bool more = false;

@@ -22,89 +22,89 @@ typedef struct pf_unit {
 } pf_unit;
 
 // Refuses names that SQLite takes for no file: empty, ":memory:", "file:...".
-pf_status pf_store_check_name(const char *path, pf_error *error);
+pf_status pf__store_check_name(const char *path, pf_error *error);
 // Opens or creates; waits up to 30 s for other writers. Reading never creates, leaves nothing
 // behind and needs no right to write. A database of something else is refused and stays as it is.
-pf_status pf_store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error);
-void pf_store_close(pf_store *store); // Nullable.
+pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error);
+void pf__store_close(pf_store *store); // Nullable.
 // For tests: refuse to grow beyond so many pages.
-pf_status pf_store_limit(pf_store *store, int pages, pf_error *error);
+pf_status pf__store_limit(pf_store *store, int pages, pf_error *error);
 
 // Registers an experiment and its units; a second time it is only noted as the one run last.
-pf_status pf_store_begin(pf_store *store, const char *hash, const char *suite, const char *profile,
-                         const char *settings, const pf_unit *units, size_t n, pf_error *error);
+pf_status pf__store_begin(pf_store *store, const char *hash, const char *suite, const char *profile,
+                          const char *settings, const pf_unit *units, size_t n, pf_error *error);
 
 // Experiments of a suite and profile, the one run last first: the hashes of up to `most`, and how
 // many there are.
-pf_status pf_store_configs(pf_store *store, const char *suite, const char *profile, int most,
-                           char (*hashes)[65], int *n, pf_error *error);
+pf_status pf__store_configs(pf_store *store, const char *suite, const char *profile, int most,
+                            char (*hashes)[65], int *n, pf_error *error);
 // The settings of an experiment as JSON; nothing is added if it is not there.
-pf_status pf_store_settings(pf_store *store, const char *hash, pf_text *out, pf_error *error);
+pf_status pf__store_settings(pf_store *store, const char *hash, pf_text *out, pf_error *error);
 // What an experiment has set otherwise than those settings (JSON), as "alpha=0.2, gains=[0.5]";
 // long values are cut. Fingerprints count only where the settings have them.
-pf_status pf_store_differences(pf_store *store, const char *hash, const char *settings,
-                               pf_text *out, pf_error *error);
+pf_status pf__store_differences(pf_store *store, const char *hash, const char *settings,
+                                pf_text *out, pf_error *error);
 // A number among the settings of an experiment; *value stays where it has none such.
-pf_status pf_store_number(pf_store *store, const char *hash, const char *key, double *value,
-                          pf_error *error);
+pf_status pf__store_number(pf_store *store, const char *hash, const char *key, double *value,
+                           pf_error *error);
 
 // Gives back what dead processes had claimed.
-pf_status pf_store_recover(pf_store *store, const char *hash, pf_error *error);
+pf_status pf__store_recover(pf_store *store, const char *hash, pf_error *error);
 
 // Makes failed units pending again.
-pf_status pf_store_retry(pf_store *store, const char *hash, pf_error *error);
+pf_status pf__store_retry(pf_store *store, const char *hash, pf_error *error);
 
 // Claims the next pending unit that `wanted` (Nullable; it may note where the unit belongs)
 // accepts, and with it those right behind it that are the same trial in another setting: they share
 // responses. *n is 0 when none is left.
 enum { PF_STORE_CLAIM = 16 };
-pf_status pf_store_claim(pf_store *store, const char *hash,
-                         bool (*wanted)(const void *self, pf_unit *unit), const void *self,
-                         pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error);
+pf_status pf__store_claim(pf_store *store, const char *hash,
+                          bool (*wanted)(const void *self, pf_unit *unit), const void *self,
+                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error);
 // Gives a claimed unit back (interrupted).
-pf_status pf_store_unclaim(pf_store *store, const pf_unit *unit, pf_error *error);
+pf_status pf__store_unclaim(pf_store *store, const pf_unit *unit, pf_error *error);
 
 // Writes a unit's results and marks it done, in one transaction.
-pf_status pf_store_finish(pf_store *store, const pf_unit *unit, int n_methods,
-                          const char *const *methods, const pf_trial_result *results,
-                          pf_error *error);
+pf_status pf__store_finish(pf_store *store, const pf_unit *unit, int n_methods,
+                           const char *const *methods, const pf_trial_result *results,
+                           pf_error *error);
 // Marks a unit failed with a reason.
-pf_status pf_store_fail(pf_store *store, const pf_unit *unit, const char *reason, pf_error *error);
+pf_status pf__store_fail(pf_store *store, const pf_unit *unit, const char *reason, pf_error *error);
 
 typedef struct pf_store_counts {
     int64_t total, done, failed, running;
 } pf_store_counts;
-// `running` is what is claimed, by dead processes too until pf_store_recover.
-pf_status pf_store_count(pf_store *store, const char *hash, pf_store_counts *counts,
-                         pf_error *error);
+// `running` is what is claimed, by dead processes too until pf__store_recover.
+pf_status pf__store_count(pf_store *store, const char *hash, pf_store_counts *counts,
+                          pf_error *error);
 // Units that living processes have claimed.
-pf_status pf_store_running(pf_store *store, const char *hash, int64_t *n, pf_error *error);
+pf_status pf__store_running(pf_store *store, const char *hash, int64_t *n, pf_error *error);
 
 // Calls back for every unit that is marked done, whether its rows are there or not.
-pf_status pf_store_done(pf_store *store, const char *hash,
-                        void (*each)(void *self, const pf_unit *unit, const char *reason),
-                        void *self, pf_error *error);
+pf_status pf__store_done(pf_store *store, const char *hash,
+                         void (*each)(void *self, const pf_unit *unit, const char *reason),
+                         void *self, pf_error *error);
 
 // Calls back for every failed unit.
-pf_status pf_store_failures(pf_store *store, const char *hash,
-                            void (*each)(void *self, const pf_unit *unit, const char *reason),
-                            void *self, pf_error *error);
+pf_status pf__store_failures(pf_store *store, const char *hash,
+                             void (*each)(void *self, const pf_unit *unit, const char *reason),
+                             void *self, pf_error *error);
 
 // Calls back for every done (unit, method), ordered by environment, setting, method, seed, trial.
 typedef pf_status (*pf_row_fn)(void *self, const pf_unit *unit, const char *method,
                                const pf_trial_result *result, pf_error *error);
-pf_status pf_store_rows(pf_store *store, const char *hash, pf_row_fn each, void *self,
-                        pf_error *error);
+pf_status pf__store_rows(pf_store *store, const char *hash, pf_row_fn each, void *self,
+                         pf_error *error);
 
 // Ties the trials of an experiment in an environment to a model, by its sha256. A tie to another
 // one holds while a trial is done or a living process has claimed one; what was only tried and
 // failed does not hold it. Who was tied before cannot finish a trial then. bound: the model that
 // they are tied to now.
-pf_status pf_store_bind(pf_store *store, const char *hash, const char *environment,
-                        const char *model, char bound[65], pf_error *error);
+pf_status pf__store_bind(pf_store *store, const char *hash, const char *environment,
+                         const char *model, char bound[65], pf_error *error);
 // The model that they are tied to, empty: none.
-pf_status pf_store_bound(pf_store *store, const char *hash, const char *environment, char bound[65],
-                         pf_error *error);
+pf_status pf__store_bound(pf_store *store, const char *hash, const char *environment,
+                          char bound[65], pf_error *error);
 
 // What is kept to save work, by kind: the numbers stand in databases. Kits have the number of their
 // family.
@@ -118,9 +118,9 @@ typedef enum pf_blob {
 } pf_blob;
 
 // *bytes (free with free()) is NULL where there is none.
-pf_status pf_store_get(pf_store *store, pf_blob kind, const char *key, void **bytes, size_t *n,
-                       pf_error *error);
-pf_status pf_store_put(pf_store *store, pf_blob kind, const char *key, const void *bytes, size_t n,
-                       pf_error *error);
+pf_status pf__store_get(pf_store *store, pf_blob kind, const char *key, void **bytes, size_t *n,
+                        pf_error *error);
+pf_status pf__store_put(pf_store *store, pf_blob kind, const char *key, const void *bytes, size_t n,
+                        pf_error *error);
 
 #endif

@@ -186,13 +186,13 @@ static pf_status fit_channel(study *s, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    s->centre_nominal = s->recentre ? pf_fit_median(CENTRES, b0, scratch) : 0;
-    s->centre_changed = s->recentre ? pf_fit_median(CENTRES, b1, scratch) : 1;
-    pf_fit_edges(CENTRES, nominal, CENTRES, fault, BINS, s->edges, scratch);
+    s->centre_nominal = s->recentre ? pf__fit_median(CENTRES, b0, scratch) : 0;
+    s->centre_changed = s->recentre ? pf__fit_median(CENTRES, b1, scratch) : 1;
+    pf__fit_edges(CENTRES, nominal, CENTRES, fault, BINS, s->edges, scratch);
     for (int k = 0; k < GRID && status == PF_OK; k++) {
         double score[CHANNEL_EPISODES], b[CHANNEL_EPISODES];
         status = collect(s, s->grid[k], CHANNEL_EPISODES, 1000, score, b, error);
-        pf_fit_row(CHANNEL_EPISODES, score, BINS, s->edges, s->channel[k]);
+        pf__fit_row(CHANNEL_EPISODES, score, BINS, s->edges, s->channel[k]);
     }
     return status;
 }
@@ -336,8 +336,8 @@ static pf_status score_gain(study *s, int truth, int responses, pf_trial_result 
     return PF_OK;
 }
 
-pf_status pf_mechanism_run(const char *setting, uint64_t seed, int responses,
-                           pf_trial_result results[PF_ARMS], pf_error *error)
+pf_status pf__mechanism_run(const char *setting, uint64_t seed, int responses,
+                            pf_trial_result results[PF_ARMS], pf_error *error)
 {
     static const int used[] = {PF_METRIC_gain_mae, PF_METRIC_crps, PF_METRIC_coverage,
                                PF_METRIC_log_score};
@@ -394,9 +394,9 @@ static pf_status measure(pf_responses *responses, const pf_kit *kit, uint64_t se
     double sum = 0, square = 0;
     for (int i = 0; i < episodes; i++) {
         const pf_stage1_answer *e = NULL;
-        pf_responses_start(responses, seed, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, &mechanism,
-                           &gain);
-        pf_status status = pf_responses_stage1(responses, 0, probe, true, &e, error);
+        pf__responses_start(responses, seed, (uint64_t)i, PF_PURPOSE_EVALUATION, 1, &mechanism,
+                            &gain);
+        pf_status status = pf__responses_stage1(responses, 0, probe, true, &e, error);
         if (status != PF_OK) {
             return status;
         }
@@ -418,9 +418,9 @@ static void put_spread(pf_trial_result *result, double mean, double sd, double i
     result->value[PF_METRIC_noise_to_signal] = sd / ideal;
 }
 
-pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
-                            int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
-                            pf_error *error)
+pf_status pf__coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
+                             int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
+                             pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(kit);
     double mean = 0, variance = 0, ideal = pf__severity_line(gain, k.g_cal);

@@ -16,8 +16,8 @@ const char *const *pf_mechanism_arms(void);
 // One cell, all gains of the grid: setting is "knob=NAME;value=X" with NAME one of none, dead_band,
 // saturation, coupling, mismatch, mismatch_recentred, noise. `responses` per gain. Results are
 // means over responses and gains (gain_mae, crps, coverage, log_score).
-pf_status pf_mechanism_run(const char *setting, uint64_t seed, int responses,
-                           pf_trial_result results[PF_ARMS], pf_error *error);
+pf_status pf__mechanism_run(const char *setting, uint64_t seed, int responses,
+                            pf_trial_result results[PF_ARMS], pf_error *error);
 
 // The calibration of the transported coordinate: z of responses at one true gain against the ideal
 // (1 - g)/(1 - g_cal), for every mechanism and over all of them.
@@ -27,8 +27,8 @@ enum { PF_COORDINATE_ARMS = 9 };
 const char *const *pf_coordinate_arms(void);
 
 // So many episodes per mechanism. responses and kit: of the matched statistic, centres calibrated.
-pf_status pf_coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
-                            int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
-                            pf_error *error);
+pf_status pf__coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_t seed, double gain,
+                             int episodes, pf_trial_result results[PF_COORDINATE_ARMS],
+                             pf_error *error);
 
 #endif

@@ -16,7 +16,7 @@ static const pf_profile profiles[] = {
     {"paper", 0, 0, 0, 0},
 };
 
-const pf_profile *pf_profile_find(const char *name)
+const pf_profile *pf__profile_find(const char *name)
 {
     for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++) {
         if (strcmp(profiles[i].name, name) == 0) {
@@ -101,7 +101,7 @@ static pf_status check_settings(const pf__yaml_node *node, const void *base, con
                                 pf_error *error)
 {
     (void)path;
-    return pf_settings_check(node, &((const pf_suite *)base)->settings, error);
+    return pf__settings_check(node, &((const pf_suite *)base)->settings, error);
 }
 
 static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, check_settings};
@@ -125,8 +125,8 @@ static pf_status set_numbers(pf_config_numbers *list, double value, pf_error *er
 static pf_status set_defaults(pf_suite *s, pf_error *error)
 {
     pf_settings *settings = &s->settings;
-    pf_settings_complete(settings, s->settings.verdict == PF_VERDICT_FIELD ? PF_SETTINGS_FIELD
-                                                                           : PF_SETTINGS_SUITE);
+    pf__settings_complete(settings, s->settings.verdict == PF_VERDICT_FIELD ? PF_SETTINGS_FIELD
+                                                                            : PF_SETTINGS_SUITE);
     pf_status status = set_numbers(&s->gains, .35, error);
     status = status ? status : set_numbers(&s->stage2, settings->budget2, error);
     status = status ? status : set_numbers(&s->bins, settings->bins, error);
@@ -186,14 +186,14 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
     return PF_OK;
 }
 
-bool pf_environment_missing(const char *name, pf_status status)
+bool pf__environment_missing(const char *name, pf_status status)
 {
     return status == PF_ERR_UNSUPPORTED ||
            (status == PF_ERR_PLANT && pf__plant_is_process(name) && strncmp(name, "exec:", 5) != 0);
 }
 
-pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
-                                pf_error *error)
+pf_status pf__environment_usable(const pf_plant *plant, const char *name, const char *file,
+                                 pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     return info->probe && (info->task || info->n_metrics > 0)
@@ -212,13 +212,13 @@ static pf_status check_plants(const pf_suite *s, const char *file, pf_error *err
         const char *name = s->environments.text[i];
         pf_status status =
             pf__plant_is_process(name) ? PF_ERR_UNSUPPORTED : pf_plant_create(&plant, name, &why);
-        if (pf_environment_missing(name, status)) {
+        if (pf__environment_missing(name, status)) {
             continue;
         }
         if (status != PF_OK) {
             return pf_fail(error, PF_ERR_FORMAT, "%s: environments: %s", file, why.text);
         }
-        status = pf_environment_usable(plant, name, file, error);
+        status = pf__environment_usable(plant, name, file, error);
         pf_plant_destroy(plant);
         if (status != PF_OK) {
             return status;
@@ -257,10 +257,10 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
 // What only group methods use must not be given in vain.
 static pf_status check_group(const pf_suite *s, const char *file, pf_error *error)
 {
-    if (pf_suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
+    if (pf__suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
         return PF_OK;
     }
-    const char *idle = s->probes ? "probes" : pf_settings_given_group(&s->settings);
+    const char *idle = s->probes ? "probes" : pf__settings_given_group(&s->settings);
     return !idle ? PF_OK
                  : pf_fail(error, PF_ERR_FORMAT,
                            "%s: %s: is for the methods group and group:random; list one or leave "
@@ -268,7 +268,7 @@ static pf_status check_group(const pf_suite *s, const char *file, pf_error *erro
                            file, idle);
 }
 
-bool pf_suite_groups(const pf_suite *s)
+bool pf__suite_groups(const pf_suite *s)
 {
     for (int i = 0; i < s->methods.n; i++) {
         const pf_method *method = pf_method_find(s->methods.text[i]);
@@ -279,13 +279,13 @@ bool pf_suite_groups(const pf_suite *s)
     return false;
 }
 
-pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
-                        const char *const *overrides, int n_overrides, pf_error *error)
+pf_status pf__suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
+                         const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(suite, 0, sizeof *suite);
-    pf_settings_clear(&suite->settings);
+    pf__settings_clear(&suite->settings);
     pf_status status =
-        pf_schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
+        pf__schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
     if (status == PF_OK) {
         status = check_group(suite, file, error);
     }
@@ -296,13 +296,13 @@ pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, siz
         status = check_names(suite, file, error);
     }
     if (status != PF_OK) {
-        pf_suite_free(suite);
+        pf__suite_free(suite);
     }
     return status;
 }
 
-void pf_suite_free(pf_suite *suite)
+void pf__suite_free(pf_suite *suite)
 {
-    pf_schema_free(&schema, suite);
+    pf__schema_free(&schema, suite);
     memset(suite, 0, sizeof *suite);
 }

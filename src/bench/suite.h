@@ -39,12 +39,12 @@ typedef struct pf_suite {
     char *probes;
 } pf_suite;
 
-// Reads and checks; overrides as in pf_config_read, but not of a suite that shows the units of
+// Reads and checks; overrides as in pf__config_read, but not of a suite that shows the units of
 // another (`from`), where they act on that one. Methods and plants must exist, numbers must
 // make sense, or it is refused before any work.
-pf_status pf_suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
-                        const char *const *overrides, int n_overrides, pf_error *error);
-void pf_suite_free(pf_suite *suite);
+pf_status pf__suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
+                         const char *const *overrides, int n_overrides, pf_error *error);
+void pf__suite_free(pf_suite *suite);
 
 // Ranges of the axes, and of the keys of named settings.
 enum {
@@ -57,14 +57,14 @@ enum {
 
 // Whether a plant that could not be made, with this status, is one whose backend is not here: it is
 // left out, the rest runs. Of plants in a Python worker any failure to start is, for it says why.
-bool pf_environment_missing(const char *name, pf_status status);
+bool pf__environment_missing(const char *name, pf_status status);
 
 // Refuses a plant that suites cannot use; file: who named it.
-pf_status pf_environment_usable(const pf_plant *plant, const char *name, const char *file,
-                                pf_error *error);
+pf_status pf__environment_usable(const pf_plant *plant, const char *name, const char *file,
+                                 pf_error *error);
 
 // Whether a group method is among its methods.
-bool pf_suite_groups(const pf_suite *suite);
+bool pf__suite_groups(const pf_suite *suite);
 
 // How much of a suite is run.
 typedef struct pf_profile {
@@ -74,6 +74,6 @@ typedef struct pf_profile {
 } pf_profile;
 
 // NULL if there is none of that name (quick, standard, paper).
-const pf_profile *pf_profile_find(const char *name);
+const pf_profile *pf__profile_find(const char *name);
 
 #endif

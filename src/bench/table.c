@@ -79,7 +79,7 @@ static void md_word(const text_table *g, int row, int column, char out[WORD + 8]
 static void write_md(const text_table *g, pf_text *out)
 {
     char word[WORD + 8];
-    pf_text_addf(out, "%s\n\n", g->caption);
+    pf__text_addf(out, "%s\n\n", g->caption);
     for (int row = 0; row <= g->rows; row++) {
         for (int column = 0; column <= g->columns; column++) {
             int width = 3;
@@ -88,15 +88,15 @@ static void write_md(const text_table *g, pf_text *out)
                 width = (int)strlen(word) > width ? (int)strlen(word) : width;
             }
             md_word(g, row, column, word);
-            pf_text_addf(out, "| %-*s ", width, word);
+            pf__text_addf(out, "| %-*s ", width, word);
         }
-        pf_text_add(out, "|\n");
+        pf__text_add(out, "|\n");
         for (int column = 0; row == 0 && column <= g->columns; column++) {
-            pf_text_add(out, column ? "|---:" : "|---");
+            pf__text_add(out, column ? "|---:" : "|---");
         }
-        pf_text_add(out, row == 0 ? "|\n" : "");
+        pf__text_add(out, row == 0 ? "|\n" : "");
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
 }
 
 // LaTeX
@@ -105,9 +105,9 @@ static void add_tex(pf_text *out, const char *s, size_t n)
 {
     for (size_t i = 0; i < n && s[i]; i++) {
         if (strchr("_%&#$", s[i])) {
-            pf_text_addf(out, "\\%c", s[i]);
+            pf__text_addf(out, "\\%c", s[i]);
         } else {
-            pf_text_add_n(out, s + i, 1);
+            pf__text_add_n(out, s + i, 1);
         }
     }
 }
@@ -117,29 +117,29 @@ static void tex_word(const text_table *g, int row, int column, pf_text *out)
     const char *word = g->word[place(g, row, column)];
     size_t head = strcspn(word, column ? " " : "");
     bool bold = g->bold[place(g, row, column)];
-    pf_text_add(out, bold ? "\\textbf{" : "");
+    pf__text_add(out, bold ? "\\textbf{" : "");
     add_tex(out, word, head);
-    pf_text_add(out, bold ? "}" : "");
+    pf__text_add(out, bold ? "}" : "");
     add_tex(out, word + head, strlen(word + head));
 }
 
 static void write_tex(const text_table *g, pf_text *out)
 {
-    pf_text_add(out, "\\begin{table}[ht]\n\\centering\n\\caption{");
+    pf__text_add(out, "\\begin{table}[ht]\n\\centering\n\\caption{");
     add_tex(out, g->caption, strlen(g->caption));
-    pf_text_add(out, "}\n\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}{l");
+    pf__text_add(out, "}\n\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}{l");
     for (int column = 0; column < g->columns; column++) {
-        pf_text_add(out, "r");
+        pf__text_add(out, "r");
     }
-    pf_text_add(out, "}\n\\hline\n");
+    pf__text_add(out, "}\n\\hline\n");
     for (int row = 0; row <= g->rows; row++) {
         for (int column = 0; column <= g->columns; column++) {
-            pf_text_add(out, column ? " & " : "");
+            pf__text_add(out, column ? " & " : "");
             tex_word(g, row, column, out);
         }
-        pf_text_addf(out, " \\\\\n%s", row == 0 || row == g->rows ? "\\hline\n" : "");
+        pf__text_addf(out, " \\\\\n%s", row == 0 || row == g->rows ? "\\hline\n" : "");
     }
-    pf_text_add(out, "\\end{tabular}}\n\\end{table}\n\n");
+    pf__text_add(out, "\\end{tabular}}\n\\end{table}\n\n");
 }
 
 static void text_table_write(const text_table *g, table_format format, pf_text *out)
@@ -155,11 +155,11 @@ static void text_table_write(const text_table *g, table_format format, pf_text *
 static void write_heading(const char *text, table_format format, pf_text *out)
 {
     if (format == FORMAT_TEX) {
-        pf_text_add(out, "\\subsection*{");
+        pf__text_add(out, "\\subsection*{");
         add_tex(out, text, strlen(text));
-        pf_text_add(out, "}\n\n");
+        pf__text_add(out, "}\n\n");
     } else {
-        pf_text_addf(out, "## %s\n\n", text);
+        pf__text_addf(out, "## %s\n\n", text);
     }
 }
 
@@ -168,9 +168,9 @@ static void write_paragraph(const char *text, table_format format, pf_text *out)
     if (format == FORMAT_TEX) {
         add_tex(out, text, strlen(text));
     } else {
-        pf_text_add(out, text);
+        pf__text_add(out, text);
     }
-    pf_text_add(out, "\n\n");
+    pf__text_add(out, "\n\n");
 }
 
 // --- csv
@@ -179,28 +179,28 @@ static void add_number(pf_text *out, double value)
 {
     char text[32] = "";
     if (!isnan(value)) {
-        pf_number_text(value, text);
+        pf__number_text(value, text);
     }
-    pf_text_addf(out, ",%s", text);
+    pf__text_addf(out, ",%s", text);
 }
 
-void pf_table_csv(const pf_report *r, pf_text *out)
+void pf__table_csv(const pf_report *r, pf_text *out)
 {
-    pf_text_add(out,
-                "suite,environment,setting,metric,method,mean,sd,lo,hi,n,paper_mean,paper_sd\n");
+    pf__text_add(out,
+                 "suite,environment,setting,metric,method,mean,sd,lo,hi,n,paper_mean,paper_sd\n");
     for (size_t i = 0; i < r->entries->n; i++) {
         const pf_entry *e = &r->entries->entry[i];
         const pf_paper_row *p =
-            pf_paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
-        pf_text_addf(out, "%s,%s,%s,%s,%s", r->suite, e->environment, e->setting, e->metric,
-                     e->method);
+            pf__paper_find(r->paper, r->suite, e->environment, e->setting, e->metric, e->method);
+        pf__text_addf(out, "%s,%s,%s,%s,%s", r->suite, e->environment, e->setting, e->metric,
+                      e->method);
         const double values[] = {e->mean, e->sd, e->lo, e->hi, e->n};
         for (int k = 0; k < 5; k++) {
             add_number(out, values[k]);
         }
         add_number(out, p ? p->mean : NAN);
         add_number(out, p ? p->sd : NAN);
-        pf_text_add(out, "\n");
+        pf__text_add(out, "\n");
     }
 }
 
@@ -231,7 +231,7 @@ static bool paper_has_metric(const pf_report *r, const char *setting, const char
     return false;
 }
 
-const char *pf_report_setting(const pf_report *r)
+const char *pf__report_setting(const pf_report *r)
 {
     const pf_entries *e = r->entries;
     for (int i = 0; i < e->n_settings; i++) {
@@ -256,7 +256,7 @@ static int list_environments(const pf_report *r, const char **out)
 {
     const char *shown[64];
     const pf_entries *e = r->entries;
-    int n = 0, n_shown = pf_paper_shown(r->paper, r->suite, shown, 64);
+    int n = 0, n_shown = pf__paper_shown(r->paper, r->suite, shown, 64);
     bool part = n_shown > 0 && n_shown < e->n_environments;
     for (int i = 0; part && i < n_shown; i++) {
         out[n++] = shown[i];
@@ -318,10 +318,10 @@ static void put_entry(text_table *g, int row, int at, bool bold, const pf_entry 
 
 static bool is_best(const pf_entries *all, const column *c, const char *metric, const pf_entry *e)
 {
-    int direction = pf_metric_direction(metric);
+    int direction = pf__metric_direction(metric);
     for (int m = 0; e && direction && m < all->n_methods; m++) {
         const pf_entry *other =
-            pf_entries_find(all, c->environment, c->setting, metric, all->method[m]);
+            pf__entries_find(all, c->environment, c->setting, metric, all->method[m]);
         if (other && direction * (other->mean - e->mean) > 1e-12) {
             return false;
         }
@@ -340,9 +340,9 @@ static const pf_paper_row *paper_beside(const pf_report *r, const column *c, con
                                         const char *method)
 {
     bool other = strcmp(c->environment, PF_MACRO) == 0 &&
-                 pf_entries_find(r->entries, PF_MACRO_SHOWN, c->setting, metric, method);
+                 pf__entries_find(r->entries, PF_MACRO_SHOWN, c->setting, metric, method);
     return other ? NULL
-                 : pf_paper_find(r->paper, r->suite, c->environment, c->setting, metric, method);
+                 : pf__paper_find(r->paper, r->suite, c->environment, c->setting, metric, method);
 }
 
 static pf_status write_methods(const sheet *s, const char *metric, const column *columns, int n,
@@ -362,10 +362,10 @@ static pf_status write_methods(const sheet *s, const char *metric, const column 
         if (difference && strcmp(method, PF_REFERENCE) == 0) {
             continue;
         }
-        text_table_set(&g, ++row, 0, false, "%s", pf_label_method(method));
+        text_table_set(&g, ++row, 0, false, "%s", pf__label_method(method));
         for (int c = 0; c < n; c++) {
             const column *k = &columns[c];
-            const pf_entry *e = pf_entries_find(all, k->environment, k->setting, metric, method);
+            const pf_entry *e = pf__entries_find(all, k->environment, k->setting, metric, method);
             const pf_paper_row *p = paper_beside(s->report, k, metric, method);
             text_table_set(&g, 0, c + 1, false, "%s", k->label);
             put_entry(&g, row, c + 1, difference ? is_resolved(e) : is_best(all, k, metric, e), e,
@@ -393,7 +393,7 @@ static pf_status write_metric(const sheet *s, const char *metric, const char *se
 {
     pf_status status = PF_OK;
     char name[64], caption[256];
-    pf_label_metric(metric, name);
+    pf__label_metric(metric, name);
     if (difference) {
         name[strlen(name) - strlen(PF_DIFFERENCE)] = 0;
     }
@@ -402,7 +402,7 @@ static pf_status write_metric(const sheet *s, const char *metric, const char *se
         int n = 0;
         for (; n < CHUNK && first + n < s->n_environments; n++) {
             const char *e = s->environment[first + n];
-            columns[n] = (column){e, setting, pf_label_environment(e)};
+            columns[n] = (column){e, setting, pf__label_environment(e)};
         }
         snprintf(caption, sizeof caption, "%s%s, %s", name, note, setting);
         status = write_methods(s, metric, columns, n, caption, difference, error);
@@ -434,7 +434,7 @@ static pf_status write_settings(const sheet *s, const char *metric, const char *
     const char *pooled[CHUNK];
     int n_pooled = pooled_settings(s->report, pooled, CHUNK);
     int total = all->n_raw_settings + n_pooled;
-    pf_label_metric(metric, name);
+    pf__label_metric(metric, name);
     for (int first = 0; first < total && status == PF_OK; first += CHUNK) {
         column columns[CHUNK];
         int n = 0;
@@ -444,7 +444,7 @@ static pf_status write_settings(const sheet *s, const char *metric, const char *
             columns[n] = (column){environment, setting, setting};
         }
         snprintf(caption, sizeof caption, "%s%s, %s, by setting", name, note,
-                 pf_label_environment(environment));
+                 pf__label_environment(environment));
         status = write_methods(s, metric, columns, n, caption, difference, error);
     }
     return status;
@@ -452,7 +452,7 @@ static pf_status write_settings(const sheet *s, const char *metric, const char *
 
 static const char *direction_note(const char *metric)
 {
-    int direction = pf_metric_direction(metric);
+    int direction = pf__metric_direction(metric);
     return direction > 0 ? " (higher is better)" : direction < 0 ? " (lower is better)" : "";
 }
 
@@ -496,7 +496,7 @@ static pf_status write_differences(const sheet *s, const char *setting, pf_error
                             s->format, s->out);
             headed = true;
         }
-        int direction = pf_metric_direction(r->metrics[i]);
+        int direction = pf__metric_direction(r->metrics[i]);
         snprintf(note, sizeof note, ": method minus EG-MPT%s",
                  direction < 0   ? " (above zero EG-MPT is better)"
                  : direction > 0 ? " (below zero EG-MPT is better)"
@@ -551,19 +551,19 @@ static pf_status write_ranks(const sheet *s, const char *setting, pf_error *erro
     text_table_set(&g, 0, 0, false, "Plant");
     for (int k = 0; k < 5; k++) {
         char name[64];
-        pf_label_metric(metrics[k] + strlen("rank_"), name);
+        pf__label_metric(metrics[k] + strlen("rank_"), name);
         text_table_set(&g, 0, k + 1, false, "%s", name);
         for (int i = 0; i < s->n_environments; i++) {
             const char *environment = s->environment[i];
             const pf_entry *e =
-                pf_entries_find(r->entries, environment, setting, metrics[k], PF_REFERENCE);
+                pf__entries_find(r->entries, environment, setting, metrics[k], PF_REFERENCE);
             const pf_paper_row *p =
-                pf_paper_find(r->paper, r->suite, environment, setting, metrics[k], PF_REFERENCE);
+                pf__paper_find(r->paper, r->suite, environment, setting, metrics[k], PF_REFERENCE);
             char beside[24] = "";
             if (p) {
                 snprintf(beside, sizeof beside, " (%.0f)", p->mean);
             }
-            text_table_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+            text_table_set(&g, i + 1, 0, false, "%s", pf__label_environment(environment));
             bool mean = strcmp(environment, PF_MACRO) == 0;
             if (e) {
                 text_table_set(&g, i + 1, k + 1, e->mean == 1, "%.*f [%.*f, %.*f]%s", mean ? 1 : 0,
@@ -590,26 +590,26 @@ static pf_status write_removal(const sheet *s, const char *metric, const char *s
     if (status != PF_OK) {
         return status;
     }
-    pf_label_metric(metric, name);
+    pf__label_metric(metric, name);
     snprintf(difference, sizeof difference, "%s" PF_DIFFERENCE, metric);
     snprintf(g.caption, sizeof g.caption, "Removal cost, %s, %s: rung minus full; %s", name,
              setting,
-             pf_metric_direction(metric) > 0 ? "below zero the removed part helps"
-                                             : "above zero the removed part helps");
+             pf__metric_direction(metric) > 0 ? "below zero the removed part helps"
+                                              : "above zero the removed part helps");
     text_table_set(&g, 0, 0, false, "Plant");
     for (int m = 0; m < all->n_methods; m++) {
         if (strcmp(all->method[m], PF_REFERENCE) == 0) {
             continue;
         }
-        const char *label = pf_label_method(all->method[m]), *comma = strstr(label, ", ");
+        const char *label = pf__label_method(all->method[m]), *comma = strstr(label, ", ");
         text_table_set(&g, 0, ++at, false, "%s", comma ? comma + 2 : label);
         for (int i = 0; i < s->n_environments; i++) {
             // the overall row first
             const char *environment =
                 s->environment[(i + s->n_environments - 1) % s->n_environments];
             const pf_entry *e =
-                pf_entries_find(all, environment, setting, difference, all->method[m]);
-            text_table_set(&g, i + 1, 0, false, "%s", pf_label_environment(environment));
+                pf__entries_find(all, environment, setting, difference, all->method[m]);
+            text_table_set(&g, i + 1, 0, false, "%s", pf__label_environment(environment));
             put_entry(&g, i + 1, at, is_resolved(e), e, NULL);
         }
     }
@@ -641,17 +641,17 @@ static void write_head(const sheet *s)
         "is best.%s",
         r->profile, r->hash,
         has_metric(r->entries, "compensation_error") && s->n_environments > 2 &&
-                pf_entries_find(r->entries, PF_MACRO_SHOWN, pf_report_setting(r),
-                                "compensation_error", PF_REFERENCE)
+                pf__entries_find(r->entries, PF_MACRO_SHOWN, pf__report_setting(r),
+                                 "compensation_error", PF_REFERENCE)
             ? " The paper's mean is over the plants it shows: compare it with 'Mean of "
               "these'."
             : "");
     write_paragraph(text, s->format, s->out);
     if (r->settings) {
         pf_text set = {0};
-        pf_text_addf(&set, "Settings other than the suite's: %s.", r->settings);
+        pf__text_addf(&set, "Settings other than the suite's: %s.", r->settings);
         write_paragraph(set.data ? set.data : "", s->format, s->out);
-        pf_text_free(&set);
+        pf__text_free(&set);
     }
 }
 
@@ -670,7 +670,7 @@ static void write_foot(const sheet *s)
 
 static pf_status write_grids(const sheet *s, pf_error *error)
 {
-    const char *setting = pf_report_setting(s->report);
+    const char *setting = pf__report_setting(s->report);
     if (strcmp(s->report->table, "ranks") == 0) {
         return write_ranks(s, setting, error);
     }
@@ -688,7 +688,7 @@ static pf_status write_grids(const sheet *s, pf_error *error)
     return status;
 }
 
-pf_status pf_table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)
+pf_status pf__table_text(const pf_report *r, const char *format, pf_text *out, pf_error *error)
 {
     sheet s = {.report = r, .out = out};
     s.format = strcmp(format, "tex") == 0 ? FORMAT_TEX : FORMAT_MD;

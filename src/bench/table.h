@@ -23,12 +23,13 @@ typedef struct pf_report {
 
 // suite,environment,setting,metric,method,mean,sd,lo,hi,n,paper_mean,paper_sd; every entry; a value
 // that is not defined is empty.
-void pf_table_csv(const pf_report *report, pf_text *out);
+void pf__table_csv(const pf_report *report, pf_text *out);
 
 // For reading: format is "md" or "tex".
-pf_status pf_table_text(const pf_report *report, const char *format, pf_text *out, pf_error *error);
+pf_status pf__table_text(const pf_report *report, const char *format, pf_text *out,
+                         pf_error *error);
 
 // The setting a table or figure shows first: the one that the paper prints, else the most pooled.
-const char *pf_report_setting(const pf_report *report);
+const char *pf__report_setting(const pf_report *report);
 
 #endif

@@ -21,12 +21,12 @@ static const char *const metric_names[] = {
 #undef X
 };
 
-const char *pf_metric_name(int metric)
+const char *pf__metric_name(int metric)
 {
     return metric >= 0 && metric < PF_METRIC_COUNT ? metric_names[metric] : NULL;
 }
 
-int pf_metric_find(const char *name)
+int pf__metric_find(const char *name)
 {
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         if (strcmp(metric_names[i], name) == 0) {
@@ -57,7 +57,7 @@ static int shuffled_rank(uint64_t seed, const char *environment, int trial, int 
     return rank;
 }
 
-int pf_schedule_fault(const pf_schedule *schedule, int mechanism)
+int pf__schedule_fault(const pf_schedule *schedule, int mechanism)
 {
     for (int i = 0; i < schedule->n_changed; i++) {
         if (schedule->mechanism[i] == mechanism) {
@@ -72,7 +72,7 @@ static void draw_mechanisms(pf_schedule *schedule, pf_rng *rng, int n, int candi
 {
     while (schedule->n_changed < n) {
         int mechanism = 1 + (int)pf_rng_below(rng, (uint32_t)candidates);
-        if (pf_schedule_fault(schedule, mechanism) < 0) {
+        if (pf__schedule_fault(schedule, mechanism) < 0) {
             schedule->mechanism[schedule->n_changed++] = mechanism;
         }
     }
@@ -100,8 +100,8 @@ static void draw_gains(pf_schedule *schedule, pf_rng *rng, int n_gains, const do
     }
 }
 
-pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
-                             const pf_schedule_settings *s)
+pf_schedule pf__schedule_draw(uint64_t seed, const char *environment, int trial,
+                              const pf_schedule_settings *s)
 {
     pf_rng rng;
     pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 0));
@@ -130,7 +130,7 @@ pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
 
 // --- closed loops as tasks
 
-void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info)
+void pf__policy_tasks(pf_plan *plan, const pf_plant_info *info)
 {
     for (int t = 0; t < plan->n_tasks; t++) {
         // the plan is ours: its memory is writable
@@ -147,7 +147,7 @@ void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info)
     }
 }
 
-const pf_policy *pf_policy_of_task(const pf_responses *r, int task)
+const pf_policy *pf__policy_of_task(const pf_responses *r, int task)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
     const char *name = pf_kit_task_policy(r->kit, task);
@@ -197,18 +197,18 @@ static pf_status loop_returns(void *self, int member, int use, int n, const doub
     for (int g = 0; g < n && status == PF_OK; g++) {
         pf_flown flown;
         pf_attempt attempt = {.task = l->task,
-                              .key = pf_responses_stream(r, PF_PURPOSE_MEMBER, member),
+                              .key = pf__responses_stream(r, PF_PURPOSE_MEMBER, member),
                               .gains = all,
                               .corrections = l->corrections};
         all[use + 1] = use >= 0 ? gains[g] : 1;
-        status = pf_responses_fly(r, &attempt, &flown, error);
+        status = pf__responses_fly(r, &attempt, &flown, error);
         returns[g] = flown.ret;
     }
     return status;
 }
 
-pf_status pf_policy_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
-                            pf_prediction *out, pf_error *error)
+pf_status pf__policy_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
+                             pf_prediction *out, pf_error *error)
 {
     int32_t uses[PF_MECH_MAX];
     size_t n = 1 + (size_t)joint->m * (size_t)(1 + joint->n_grid);
@@ -288,18 +288,18 @@ static pf_status domain_fly(deployment *d, int task, const double *correction, d
 {
     pf_attempt attempt = {.task = task,
                           .variant = d->setup->variant,
-                          .key = pf_responses_stream(d->responses, PF_PURPOSE_TASK, 1),
+                          .key = pf__responses_stream(d->responses, PF_PURPOSE_TASK, 1),
                           .gains = d->responses->truth,
                           .corrections = correction,
                           .metrics = metrics};
     pf_flown flown;
-    return pf_responses_fly(d->responses, &attempt, &flown, error);
+    return pf__responses_fly(d->responses, &attempt, &flown, error);
 }
 
 static void tell_metrics(deployment *d, const double *metrics)
 {
     for (int i = 1; i < d->info->n_metrics; i++) {
-        int metric = pf_metric_find(d->info->metrics[i]);
+        int metric = pf__metric_find(d->info->metrics[i]);
         if (metric >= 0) {
             d->value[metric] = metrics[i];
         }
@@ -386,7 +386,7 @@ static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf
 static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
 {
     double metrics[PF_METRICS_MAX];
-    pf_forecast f = {.key = pf_responses_stream(d->responses, PF_PURPOSE_MEMBER, 0),
+    pf_forecast f = {.key = pf__responses_stream(d->responses, PF_PURPOSE_MEMBER, 0),
                      .start = pf__flight_state(d->responses->flight),
                      .policy = policy_of(d, task),
                      .correction = d->correction,
@@ -414,7 +414,7 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     if (status != PF_OK) {
         return status;
     }
-    bool changed = pf_schedule_fault(d->schedule, task + 1) >= 0;
+    bool changed = pf__schedule_fault(d->schedule, task + 1) >= 0;
     count_decision(d, changed, *go, *ret < p.lower, *ret >= d->setup->j_min);
     if (changed) {
         d->value[PF_METRIC_clipped_recovered] =
@@ -433,7 +433,7 @@ static pf_status deploy_all(deployment *d, pf_error *error)
     pf_kit_info k = pf_kit_get_info(kit);
     double selective = 0, changed_return = 1;
     int abstained = 0;
-    pf_status status = pf_responses_start_tasks(d->responses, error);
+    pf_status status = pf__responses_start_tasks(d->responses, error);
     d->value[PF_METRIC_contracts] = d->value[PF_METRIC_safe_ready] = 0;
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         double ret = 0;
@@ -441,7 +441,7 @@ static pf_status deploy_all(deployment *d, pf_error *error)
         status = decide_task(d, t, &ret, &go, error);
         abstained += !go;
         selective += pf_kit_task_reveal(kit, t) * ret;
-        if (pf_schedule_fault(d->schedule, t + 1) >= 0) {
+        if (pf__schedule_fault(d->schedule, t + 1) >= 0) {
             changed_return = ret;
         }
     }
@@ -452,9 +452,9 @@ static pf_status deploy_all(deployment *d, pf_error *error)
     return status;
 }
 
-pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
-                           const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
-                           pf_error *error)
+pf_status pf__domain_deploy(pf_responses *responses, const pf_joint *joint,
+                            const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
+                            pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(responses->plant);
     deployment d = {.responses = responses,
@@ -474,23 +474,23 @@ pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
     }
     // nominal trials are measured on a drawn task
     pf_rng rng;
-    pf_rng_init(&rng, pf_responses_stream(responses, PF_PURPOSE_LAW, 3));
+    pf_rng_init(&rng, pf__responses_stream(responses, PF_PURPOSE_LAW, 3));
     d.measured =
         schedule->nominal ? (int)pf_rng_below(&rng, (uint32_t)m) : schedule->mechanism[0] - 1;
     d.n = 2 + m * joint->n_grid;
     size_t n = (size_t)d.n, mech = (size_t)info->n_mech, draws = (size_t)info->draws;
     pf_arena arena = {0};
-    d.work = pf_arena_take(&arena, n * (1 + draws), sizeof(double));
-    d.gains = pf_arena_take(&arena, n * mech, sizeof(double));
-    d.returns = pf_arena_take(&arena, n * draws, sizeof(double));
-    d.beyond = pf_arena_take(&arena, n, sizeof(double));
+    d.work = pf__arena_take(&arena, n * (1 + draws), sizeof(double));
+    d.gains = pf__arena_take(&arena, n * mech, sizeof(double));
+    d.returns = pf__arena_take(&arena, n * draws, sizeof(double));
+    d.beyond = pf__arena_take(&arena, n, sizeof(double));
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a forecast") : PF_OK;
     if (status == PF_OK) {
         set_hypotheses(&d);
         status = deploy_all(&d, error);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }
 
@@ -516,7 +516,7 @@ static void count_look(play *p, int round)
     int n = 0;
     const pf_reading *r = pf_session_readings(p->session, &n);
     for (int t = 0; t < n && present(p, round); t++) {
-        bool changed = pf_schedule_fault(p->schedule, r[t].mechanism) >= 0;
+        bool changed = pf__schedule_fault(p->schedule, r[t].mechanism) >= 0;
         p->value[PF_METRIC_fault_looks] += changed;
         p->value[PF_METRIC_mute_looks] += changed && r[t].ratio == 1;
         p->value[PF_METRIC_gate_openings] += changed && r[t].gate;
@@ -533,8 +533,8 @@ static pf_status diagnose(play *p, pf_error *error)
          round += PF_SCHEDULE_PERIOD) {
         pf_ask ask = pf_session_ask(s);
         const pf_stage1_answer *e = NULL;
-        pf_status status = pf_responses_stage1(p->responses, round / PF_SCHEDULE_PERIOD - 1,
-                                               ask.probe, present(p, round), &e, error);
+        pf_status status = pf__responses_stage1(p->responses, round / PF_SCHEDULE_PERIOD - 1,
+                                                ask.probe, present(p, round), &e, error);
         if (status != PF_OK) {
             return status;
         }
@@ -564,12 +564,12 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
     if (k.faults == PF_FAULTS_MANY) {
         pf_recovery_response r;
         pf_status status =
-            pf_responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
+            pf__responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
         pf_tell tell = {ask->probe, r.response, ask->rows, k.n_chan, r.start, k.n_state};
         return status ? status : pf_session_tell(p->session, &tell, &r.predictor, error);
     }
     const pf_stage2_answer *e = NULL;
-    pf_status status = pf_responses_stage2(p->responses, index, ask->probe, faulty, &e, error);
+    pf_status status = pf__responses_stage2(p->responses, index, ask->probe, faulty, &e, error);
     pf_evidence evidence = {.d_nominal = e->d_nominal, .d = e->d};
     return status ? status : pf_session_tell_evidence(p->session, &evidence, error);
 }
@@ -611,7 +611,7 @@ static pf_status open_returns(void *self, int member, int use, int n, const doub
     pf_status status = PF_OK;
     for (int g = 0; g < n && status == PF_OK; g++) {
         double nte = 0;
-        status = pf_responses_nte(t->responses, t->task, member, gains[g] * t->share, &nte, error);
+        status = pf__responses_nte(t->responses, t->task, member, gains[g] * t->share, &nte, error);
         returns[g] = pf__return(nte);
     }
     return status;
@@ -621,8 +621,8 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
                               pf_prediction *out, pf_error *error)
 {
     const pf_kit *kit = p->responses->kit;
-    if (pf_policy_of_task(p->responses, task)) {
-        return pf_policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
+    if (pf__policy_of_task(p->responses, task)) {
+        return pf__policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
     }
     const int32_t *use = NULL;
     pf_kit_task_mechanisms(kit, task, &use);
@@ -651,7 +651,7 @@ static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double c
 {
     const pf_kit *kit = p->responses->kit;
     pf_kit_info k = pf_kit_get_info(kit);
-    const pf_policy *policy = pf_policy_of_task(p->responses, task);
+    const pf_policy *policy = pf__policy_of_task(p->responses, task);
     double corrections[PF_MECH_MAX];
     pf_flown flown;
     if (policy) {
@@ -664,11 +664,11 @@ static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double c
         }
     }
     pf_status status =
-        pf_responses_realise(p->responses, task, go ? corrections : NULL, &flown, error);
+        pf__responses_realise(p->responses, task, go ? corrections : NULL, &flown, error);
     *ret = flown.ret;
-    int metric = policy && policy->regret ? pf_metric_find(policy->regret) : -1;
+    int metric = policy && policy->regret ? pf__metric_find(policy->regret) : -1;
     if (metric >= 0) {
-        bool changed = pf_schedule_fault(p->schedule, policy->owner) >= 0;
+        bool changed = pf__schedule_fault(p->schedule, policy->owner) >= 0;
         if (changed || p->schedule->nominal) {
             p->value[metric] = changed ? flown.regret : 0;
         }
@@ -687,7 +687,7 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
         const int32_t *uses = NULL;
         pf_kit_task_mechanisms(kit, t, &uses);
         int j = uses[0];
-        bool changed = pf_schedule_fault(p->schedule, j) >= 0;
+        bool changed = pf__schedule_fault(p->schedule, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
         double correction = pf__correction(&moments), ret = 0;
         pf_prediction prediction;
@@ -740,7 +740,7 @@ static void score_names(play *p, const pf_joint *joint)
     int healthy = joint->m - schedule->n_changed, blamed = 0;
     for (int j = 1; j <= joint->m; j++) {
         double changed = pf_joint_moments(joint, j).changed;
-        bool fault = pf_schedule_fault(schedule, j) >= 0;
+        bool fault = pf__schedule_fault(schedule, j) >= 0;
         least = fault ? fmin(least, changed) : least;
         other = fault ? other : fmax(other, changed);
         blamed += !fault && changed > .5;
@@ -779,7 +779,7 @@ static void score_posterior(play *p, const pf_joint *joint)
     const pf_schedule *schedule = p->schedule;
     double worst = 0;
     for (int j = 1; j <= joint->m; j++) {
-        int fault = pf_schedule_fault(schedule, j);
+        int fault = pf__schedule_fault(schedule, j);
         double truth = fault >= 0 ? schedule->gain[fault] : 1;
         worst = fmax(worst, fabs(pf_joint_moments(joint, j).mean - truth));
     }
@@ -817,9 +817,9 @@ static void clear(const pf_schedule *schedule, double *value)
     }
 }
 
-pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
-                       const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
-                       size_t bytes, pf_trial_result *result, pf_error *error)
+pf_status pf__trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
+                        const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
+                        size_t bytes, pf_trial_result *result, pf_error *error)
 {
     play p = {responses, schedule, setup, NULL, result->value, 0};
     clear(schedule, result->value);
@@ -831,7 +831,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     rules.stop = setup->stop;
     rules.field = false;
     pf_session_config config = {.method = method,
-                                .seed = pf_responses_stream(responses, PF_PURPOSE_METHOD, 0),
+                                .seed = pf__responses_stream(responses, PF_PURPOSE_METHOD, 0),
                                 .rules = &rules};
     pf_status status = pf_session_init(&p.session, kit, &config, memory, bytes, error);
     if (status == PF_OK) {
@@ -846,7 +846,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
     pf_joint joint = pf_session_joint(p.session);
     score_posterior(&p, &joint);
     status = pf_plant_get_info(responses->plant)->n_metrics > 0
-                 ? pf_domain_deploy(responses, &joint, schedule, setup, p.value, error)
+                 ? pf__domain_deploy(responses, &joint, schedule, setup, p.value, error)
                  : deploy(&p, &joint, error);
     add_cost(&p);
     return status;
@@ -854,7 +854,7 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
 
 // --- the shipped verdict
 
-uint64_t pf_field_seed(int seed, int trial)
+uint64_t pf__field_seed(int seed, int trial)
 {
     enum { SEEDS = 1000 }; // a suite has no more
     return (uint64_t)seed + (uint64_t)SEEDS * (uint64_t)trial;
@@ -865,7 +865,7 @@ static bool uses_changed(const pf_kit *kit, int task, const pf_schedule *schedul
     const int32_t *uses = NULL;
     int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
     for (int u = 0; u < n_uses; u++) {
-        if (pf_schedule_fault(schedule, uses[u]) >= 0) {
+        if (pf__schedule_fault(schedule, uses[u]) >= 0) {
             return true;
         }
     }
@@ -928,9 +928,9 @@ static void forget_rounds(double *value)
     }
 }
 
-pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *kit, const char *method,
-                         const pf_schedule *schedule, const pf_trial_setup *setup,
-                         pf_trial_result *result, pf_error *error)
+pf_status pf__trial_field(const pf_field_trial *t, const pf_kit *kit, const char *method,
+                          const pf_schedule *schedule, const pf_trial_setup *setup,
+                          pf_trial_result *result, pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(kit);
     double gains[PF_MECH_MAX];
@@ -938,7 +938,7 @@ pf_status pf_trial_field(const pf_field_trial *t, const pf_kit *kit, const char 
     pf_check *check = NULL;
     pf_flight *flight = NULL;
     for (int j = 0; j < k.n_mech; j++) {
-        int fault = pf_schedule_fault(schedule, j);
+        int fault = pf__schedule_fault(schedule, j);
         gains[j] = fault >= 0 ? schedule->gain[fault] : 1;
     }
     pf_check_config config = {

@@ -38,11 +38,11 @@ typedef struct pf_schedule_settings {
 } pf_schedule_settings;
 
 // The first changed mechanism, tau and R are the same for any number of faults.
-pf_schedule pf_schedule_draw(uint64_t seed, const char *environment, int trial,
-                             const pf_schedule_settings *settings);
+pf_schedule pf__schedule_draw(uint64_t seed, const char *environment, int trial,
+                              const pf_schedule_settings *settings);
 
 // Which of the changed ones a mechanism is, -1: it is healthy.
-int pf_schedule_fault(const pf_schedule *schedule, int mechanism);
+int pf__schedule_fault(const pf_schedule *schedule, int mechanism);
 
 // One trial of the paper's protocol: a change at round tau, opportunities every five rounds, a
 // reveal at round R, run with several methods on the same draws.
@@ -118,8 +118,8 @@ typedef enum pf_metric {
         PF_METRIC_COUNT
 } pf_metric;
 
-const char *pf_metric_name(int metric);
-int pf_metric_find(const char *name); // -1: none
+const char *pf__metric_name(int metric);
+int pf__metric_find(const char *name); // -1: none
 
 typedef struct pf_trial_result {
     double value[PF_METRIC_COUNT]; // NaN: not defined on this trial
@@ -135,9 +135,9 @@ typedef struct pf_trial_setup {
 } pf_trial_setup;
 
 // Runs one method. kit: of the method's statistic; memory: of a session on it.
-pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
-                       const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
-                       size_t bytes, pf_trial_result *result, pf_error *error);
+pf_status pf__trial_run(pf_responses *responses, const pf_kit *kit, const char *method,
+                        const pf_schedule *schedule, const pf_trial_setup *setup, void *memory,
+                        size_t bytes, pf_trial_result *result, pf_error *error);
 
 // Future tasks that are closed loops with a score of their own (classic control): one episode from
 // a known start, return exp(-max(regret, 0)/norm) with regret = nominal score - score. A loop may
@@ -145,13 +145,13 @@ pf_status pf_trial_run(pf_responses *responses, const pf_kit *kit, const char *m
 
 // Makes the owned, scored policies of a plant the tasks of the suites' plan: the task of mechanism
 // j is the policy that j owns.
-void pf_policy_tasks(pf_plan *plan, const pf_plant_info *info);
+void pf__policy_tasks(pf_plan *plan, const pf_plant_info *info);
 
 // The policy of a task that is one; NULL: an open loop.
-const pf_policy *pf_policy_of_task(const pf_responses *responses, int task);
+const pf_policy *pf__policy_of_task(const pf_responses *responses, int task);
 
 // A trial by the shipped verdict: the check of a machine that has its change from the start. It is
-// `preflight check --seed N` on the kit, N = pf_field_seed; then every task is flown, with its
+// `preflight check --seed N` on the kit, N = pf__field_seed; then every task is flown, with its
 // corrections where it is go.
 typedef struct pf_field_trial {
     pf_plant *plant;
@@ -159,21 +159,21 @@ typedef struct pf_field_trial {
     uint64_t seed;
 } pf_field_trial;
 
-uint64_t pf_field_seed(int seed, int trial);
-pf_status pf_trial_field(const pf_field_trial *trial, const pf_kit *kit, const char *method,
-                         const pf_schedule *schedule, const pf_trial_setup *setup,
-                         pf_trial_result *result, pf_error *error);
+uint64_t pf__field_seed(int seed, int trial);
+pf_status pf__trial_field(const pf_field_trial *trial, const pf_kit *kit, const char *method,
+                          const pf_schedule *schedule, const pf_trial_setup *setup,
+                          pf_trial_result *result, pf_error *error);
 
 // Predicted return under the posterior's corrections: hypotheses "nothing changed" and each
 // mechanism at each grid gain.
-pf_status pf_policy_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
-                            pf_prediction *out, pf_error *error);
+pf_status pf__policy_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
+                             pf_prediction *out, pf_error *error);
 
 // The end of a trial on a plant with measures of its own: every task is forecast by the plant's
 // twin under every hypothesis with all corrections in the policy, decided, and flown in the
 // simulator. Fills what a trial tells of returns, decisions and the domain's measures.
-pf_status pf_domain_deploy(pf_responses *responses, const pf_joint *joint,
-                           const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
-                           pf_error *error);
+pf_status pf__domain_deploy(pf_responses *responses, const pf_joint *joint,
+                            const pf_schedule *schedule, const pf_trial_setup *setup, double *value,
+                            pf_error *error);
 
 #endif

@@ -63,7 +63,7 @@ static void clear_responses(worker *w)
 {
     for (int b = 0; b < 2; b++) {
         w->rolls += w->responses[b].rolls;
-        pf_responses_free(&w->responses[b]);
+        pf__responses_free(&w->responses[b]);
         w->responses[b] = (pf_responses){0};
     }
     free(w->memory);
@@ -130,7 +130,7 @@ static void cache_free(kit_cache *c)
 {
     workers_free(c->workers, c->n_workers);
     for (size_t i = 0; c->kits && i < c->n; i++) {
-        pf_kits_free(&c->kits[i].kits);
+        pf__kits_free(&c->kits[i].kits);
     }
     free(c->kits);
     free(c->needed);
@@ -141,7 +141,7 @@ static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *stor
                             const pf_effort *effort, pf_error *error)
 {
     memset(c, 0, sizeof *c);
-    c->n_workers = pf_threads(effort);
+    c->n_workers = pf__threads(effort);
     pf_status status = workers_create(&c->workers, c->n_workers, e, error);
     if (status != PF_OK) {
         return status;
@@ -175,7 +175,7 @@ static cached_kits *cache_find(const kit_cache *c, const pf_unit *unit)
 static bool uses_place(const pf_suite *suite, int place)
 {
     for (int i = 0; i < suite->methods.n; i++) {
-        if (pf_kits_place(suite, i) == place) {
+        if (pf__kits_place(suite, i) == place) {
             return true;
         }
     }
@@ -203,15 +203,15 @@ static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *f
         }
         pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
         pf_status status =
-            pf_store_get(c->store, blob, own, &kits->kits.bytes[i], &kits->kits.n[i], error);
+            pf__store_get(c->store, blob, own, &kits->kits.bytes[i], &kits->kits.n[i], error);
         if (status != PF_OK) {
             return status;
         }
         *found = kits->kits.bytes[i] != NULL;
     }
-    *found = *found && pf_kits_load(&kits->kits, NULL) == PF_OK;
+    *found = *found && pf__kits_load(&kits->kits, NULL) == PF_OK;
     if (!*found) {
-        pf_kits_free(&kits->kits);
+        pf__kits_free(&kits->kits);
     }
     return PF_OK;
 }
@@ -223,7 +223,8 @@ static pf_status keep(kit_cache *c, const cached_kits *kits, const char *key, pf
         if (kits->kits.bytes[i]) {
             char own[192];
             pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
-            status = pf_store_put(c->store, blob, own, kits->kits.bytes[i], kits->kits.n[i], error);
+            status =
+                pf__store_put(c->store, blob, own, kits->kits.bytes[i], kits->kits.n[i], error);
         }
     }
     return status;
@@ -240,7 +241,7 @@ typedef struct blob_place {
 static bool get_nominal(void *self, const char *key, void **bytes, size_t *n)
 {
     blob_place *d = self;
-    d->status = pf_store_get(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+    d->status = pf__store_get(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
     return d->status == PF_OK;
 }
 
@@ -248,7 +249,7 @@ static bool put_nominal(void *self, const char *key, const void *bytes, size_t n
 {
     blob_place *d = self;
     if (d->status == PF_OK) {
-        d->status = pf_store_put(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+        d->status = pf__store_put(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
     }
     return d->status == PF_OK;
 }
@@ -263,7 +264,7 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     cached_kits *kits = &c->kits[c->needed[item]];
     pf_plant *plant = NULL;
     kits->status = worker_plant(&c->workers[index], kits->environment, &plant, &kits->error);
-    if (kits->status == PF_OK && pf_experiment_learned(e) &&
+    if (kits->status == PF_OK && pf__experiment_learned(e) &&
         !(e->models && e->models[kits->environment])) {
         kits->status =
             pf_fail(&kits->error, PF_ERR_FILE, "the model of %s is not in the folder of models",
@@ -282,10 +283,10 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
                                .n_methods = suite->methods.n,
                                .methods = (const char *const *)suite->methods.text,
                                .fingerprint = e->fingerprint[kits->environment],
-                               .group = pf_experiment_group(e, kits->environment)};
+                               .group = pf__experiment_group(e, kits->environment)};
     char key[65];
     bool found = false;
-    pf_kits_key(&request, key);
+    pf__kits_key(&request, key);
     blob_place nominal = {c->store, PF_OK, error};
     if (c->keep) {
         request.nominal = (pf_blob_store){&nominal, get_nominal, put_nominal};
@@ -293,7 +294,7 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     // who does not keep kits does not trust kept ones either: verification calibrates anew
     pf_status status = c->keep ? fetch(c, kits, key, &found, error) : PF_OK;
     if (status == PF_OK && !found) {
-        kits->status = pf_kits_calibrate(&kits->kits, &request, &kits->error);
+        kits->status = pf__kits_calibrate(&kits->kits, &request, &kits->error);
         kits->made = kits->status == PF_OK;
         status = nominal.status;
         if (status == PF_OK && kits->made && c->keep) {
@@ -312,7 +313,7 @@ static pf_status cache_fill(kit_cache *c, const pf_effort *effort, pf_error *err
             c->needed[c->n_needed++] = i;
         }
     }
-    return pf_parallel(effort, c->n_workers, c->n_needed, fill_one, c, "calibrating", error);
+    return pf__parallel(effort, c->n_workers, c->n_needed, fill_one, c, "calibrating", error);
 }
 
 // --- one unit
@@ -328,14 +329,14 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    w->bytes = (pf_kits_session_size(&kits->kits) + 15) & ~(size_t)15;
+    w->bytes = (pf__kits_session_size(&kits->kits) + 15) & ~(size_t)15;
     w->memory = aligned_alloc(16, w->bytes);
     const pf_model *model = model_of(w->experiment, kits->environment);
     status = w->memory ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     bool shared = w->experiment->suite->settings.verdict == PF_VERDICT_PAPER;
     for (int b = 0; b < 2 && status == PF_OK && shared; b++) {
-        const pf_kit *kit = pf_kits_library(&kits->kits, b == 1);
-        status = kit ? pf_responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
+        const pf_kit *kit = pf__kits_library(&kits->kits, b == 1);
+        status = kit ? pf__responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
     }
     if (status != PF_OK) {
         clear_responses(w);
@@ -351,8 +352,8 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
 {
     const pf_suite *suite = w->experiment->suite;
     if (w->experiment->responses > 0 && !w->experiment->coordinate) {
-        return pf_mechanism_run(unit->setting, (uint64_t)unit->seed, w->experiment->responses,
-                                w->results, error);
+        return pf__mechanism_run(unit->setting, (uint64_t)unit->seed, w->experiment->responses,
+                                 w->results, error);
     }
     if (kits->status != PF_OK) {
         return pf_fail(error, kits->status, "calibration: %s", kits->error.text);
@@ -364,11 +365,11 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     pf_plant *plant = w->plants[kits->environment];
     const pf_plant_info *info = pf_plant_get_info(plant);
     const pf_cell *cell = &w->experiment->cells[unit->cell];
-    pf_trial_setup setup = pf_experiment_setup(w->experiment, cell);
+    pf_trial_setup setup = pf__experiment_setup(w->experiment, cell);
     uint64_t seed = (uint64_t)unit->seed;
     if (w->experiment->coordinate) {
-        return pf_coordinate_run(&w->responses[0], kits->kits.kit[0], seed, cell->gain,
-                                 w->experiment->responses, w->results, error);
+        return pf__coordinate_run(&w->responses[0], kits->kits.kit[0], seed, cell->gain,
+                                  w->experiment->responses, w->results, error);
     }
     bool drawn = cell->n_faults > 0;
     pf_schedule_settings settings = {.trials = w->experiment->trials,
@@ -378,24 +379,25 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
                                      .n_faults = drawn ? cell->n_faults : 1,
                                      .n_gains = drawn ? suite->gains.n : 1,
                                      .gains = drawn ? suite->gains.value : &cell->gain};
-    pf_schedule schedule = pf_schedule_draw(seed, info->name, unit->trial, &settings);
+    pf_schedule schedule = pf__schedule_draw(seed, info->name, unit->trial, &settings);
     for (int b = 0; b < 2; b++) {
         if (w->responses[b].kit) {
-            pf_responses_start(&w->responses[b], seed, (uint64_t)unit->trial, PF_PURPOSE_EVALUATION,
-                               schedule.n_changed, schedule.mechanism, schedule.gain);
+            pf__responses_start(&w->responses[b], seed, (uint64_t)unit->trial,
+                                PF_PURPOSE_EVALUATION, schedule.n_changed, schedule.mechanism,
+                                schedule.gain);
         }
     }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
-        const pf_kit *kit = kits->kits.kit[pf_kits_place(suite, i)];
-        pf_responses *responses = &w->responses[pf_family_of(method) == PF_FAMILY_GROUP];
+        const pf_kit *kit = kits->kits.kit[pf__kits_place(suite, i)];
+        pf_responses *responses = &w->responses[pf__family_of(method) == PF_FAMILY_GROUP];
         pf_field_trial field = {plant, model_of(w->experiment, kits->environment),
-                                pf_field_seed(unit->seed, unit->trial)};
+                                pf__field_seed(unit->seed, unit->trial)};
         pf_error why = {PF_OK, ""};
         status = suite->settings.verdict == PF_VERDICT_FIELD
-                     ? pf_trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
-                     : pf_trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
-                                    &w->results[i], &why);
+                     ? pf__trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
+                     : pf__trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
+                                     &w->results[i], &why);
         if (status != PF_OK) {
             pf_fail(error, status, "%s: %s", method, why.text);
         }
@@ -420,7 +422,7 @@ typedef struct run {
 static bool stopped(run *r)
 {
     pthread_mutex_lock(&r->lock);
-    bool stop = r->broken || (r->effort && pf_stopped(r->effort->stop));
+    bool stop = r->broken || (r->effort && pf__stopped(r->effort->stop));
     pthread_mutex_unlock(&r->lock);
     return stop;
 }
@@ -429,7 +431,8 @@ static bool stopped(run *r)
 static bool wants(const void *self, pf_unit *unit)
 {
     const run *r = self;
-    return pf_experiment_find(r->experiment, unit) < 0 || pf_experiment_wants(r->experiment, unit);
+    return pf__experiment_find(r->experiment, unit) < 0 ||
+           pf__experiment_wants(r->experiment, unit);
 }
 
 // Other processes finish units too, so the store is asked now and then.
@@ -441,7 +444,7 @@ static void show(run *r, bool failed)
     r->report->failed += failed;
     if (++r->since_count >= COUNT_EVERY) {
         pf_store_counts counts;
-        if (pf_store_count(r->store, r->experiment->hash, &counts, NULL) == PF_OK) {
+        if (pf__store_count(r->store, r->experiment->hash, &counts, NULL) == PF_OK) {
             r->counts = counts;
             r->since_count = 0;
         }
@@ -462,13 +465,13 @@ static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *er
     }
     pf_error why = {PF_OK, ""};
     bool failed = worker_run(own, cache_find(&r->cache, unit), unit, &why) != PF_OK;
-    pf_status status = failed ? pf_store_fail(r->store, unit, why.text, error)
-                              : pf_store_finish(r->store, unit, r->experiment->n_methods,
-                                                r->experiment->methods, own->results, error);
+    pf_status status = failed ? pf__store_fail(r->store, unit, why.text, error)
+                              : pf__store_finish(r->store, unit, r->experiment->n_methods,
+                                                 r->experiment->methods, own->results, error);
     if (status == PF_OK) {
         show(r, failed);
     } else {
-        pf_store_unclaim(r->store, unit, NULL); // if it can still be written
+        pf__store_unclaim(r->store, unit, NULL); // if it can still be written
     }
     return status;
 }
@@ -482,12 +485,12 @@ static pf_status work(void *self, int index, size_t item, pf_error *error)
     int n = 1;
     while (status == PF_OK && n > 0 && !stopped(r)) {
         pf_unit units[PF_STORE_CLAIM];
-        status = pf_store_claim(r->store, r->experiment->hash, wants, r, units, &n, error);
+        status = pf__store_claim(r->store, r->experiment->hash, wants, r, units, &n, error);
         for (int i = 0; i < n; i++) {
             if (status == PF_OK && !stopped(r)) {
                 status = run_unit(r, own, &units[i], error);
             } else {
-                pf_store_unclaim(r->store, &units[i], NULL); // if it can still be written
+                pf__store_unclaim(r->store, &units[i], NULL); // if it can still be written
             }
         }
     }
@@ -515,16 +518,16 @@ static pf_status run_passes(run *r, pf_error *error)
     pf_store_counts before, after;
     for (;;) {
         int workers = r->cache.n_workers;
-        pf_status status = pf_parallel(&team, workers, (size_t)workers, work, r, "trials", error);
+        pf_status status = pf__parallel(&team, workers, (size_t)workers, work, r, "trials", error);
         if (status == PF_OK && stopped(r)) {
             status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
         }
-        status = status ? status : pf_store_count(r->store, hash, &before, error);
+        status = status ? status : pf__store_count(r->store, hash, &before, error);
         if (status == PF_OK && before.running == 0) {
             return PF_OK;
         }
-        status = status ? status : pf_store_recover(r->store, hash, error);
-        status = status ? status : pf_store_count(r->store, hash, &after, error);
+        status = status ? status : pf__store_recover(r->store, hash, error);
+        status = status ? status : pf__store_count(r->store, hash, &after, error);
         if (status != PF_OK) {
             return status;
         }
@@ -544,7 +547,7 @@ static bool mark_needed(run *r)
     bool any = false;
     const pf_experiment *e = r->experiment;
     for (size_t i = 0; i < e->n_units; i++) {
-        if (pf_experiment_wants(e, &e->units[i])) {
+        if (pf__experiment_wants(e, &e->units[i])) {
             cache_find(&r->cache, &e->units[i])->needed = e->responses == 0 || e->coordinate;
             any = true;
         }
@@ -555,10 +558,10 @@ static bool mark_needed(run *r)
 static pf_status prepare(run *r, pf_error *error)
 {
     const pf_experiment *e = r->experiment;
-    pf_status status = pf_store_begin(r->store, e->hash, e->suite->id, e->profile->name,
-                                      e->settings, e->units, e->n_units, error);
-    status = status ? status : pf_store_recover(r->store, e->hash, error);
-    status = status ? status : pf_store_count(r->store, e->hash, &r->counts, error);
+    pf_status status = pf__store_begin(r->store, e->hash, e->suite->id, e->profile->name,
+                                       e->settings, e->units, e->n_units, error);
+    status = status ? status : pf__store_recover(r->store, e->hash, error);
+    status = status ? status : pf__store_count(r->store, e->hash, &r->counts, error);
     return status;
 }
 
@@ -577,8 +580,8 @@ static pf_status run_all(run *r, pf_error *error)
     return status ? status : run_passes(r, error);
 }
 
-pf_status pf_experiment_run(const pf_experiment *e, pf_store *store, const pf_effort *effort,
-                            pf_run_report *report, pf_error *error)
+pf_status pf__experiment_run(const pf_experiment *e, pf_store *store, const pf_effort *effort,
+                             pf_run_report *report, pf_error *error)
 {
     memset(report, 0, sizeof *report);
     run r = {.experiment = e, .store = store, .effort = effort, .report = report};
@@ -623,7 +626,7 @@ static void note_done(void *self, const pf_unit *unit, const char *reason)
     (void)reason;
     check *c = self;
     pf_unit own = *unit;
-    int64_t at = pf_experiment_find(c->experiment, &own);
+    int64_t at = pf__experiment_find(c->experiment, &own);
     if (at >= 0) {
         c->done[at] = true;
     }
@@ -635,7 +638,7 @@ static pf_status note_values(void *self, const pf_unit *unit, const char *method
     (void)error;
     check *c = self;
     pf_unit own = *unit;
-    int64_t at = pf_experiment_find(c->experiment, &own);
+    int64_t at = pf__experiment_find(c->experiment, &own);
     int m = find_method(c->experiment, method);
     if (at >= 0 && m >= 0 && c->place[at] >= 0) {
         size_t slot = (size_t)c->place[at] * (size_t)c->experiment->n_methods + (size_t)m;
@@ -687,14 +690,14 @@ static void compare(const check *c, size_t item, const pf_trial_result *now, cha
             if (!same(stored, computed)) {
                 char a[32] = "none", b[32] = "none";
                 if (!isnan(stored)) {
-                    pf_number_text(stored, a);
+                    pf__number_text(stored, a);
                 }
                 if (!isnan(computed)) {
-                    pf_number_text(computed, b);
+                    pf__number_text(computed, b);
                 }
                 snprintf(out, 320, "%s %s seed %d trial %d, %s, %s: stored %s, recomputed %s",
                          u->environment, u->setting, u->seed, u->trial, e->methods[m],
-                         pf_metric_name(i), a, b);
+                         pf__metric_name(i), a, b);
                 return;
             }
         }
@@ -724,7 +727,7 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
     c->done = calloc(e->n_units, sizeof *c->done);
     c->place = calloc(e->n_units, sizeof *c->place);
     pf_status status = c->done && c->place
-                           ? pf_store_done(store, e->hash, note_done, c, error)
+                           ? pf__store_done(store, e->hash, note_done, c, error)
                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
     if (status != PF_OK) {
         return status;
@@ -742,7 +745,7 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
     }
     choose(c, report->available);
-    return pf_store_rows(store, e->hash, note_values, c, error);
+    return pf__store_rows(store, e->hash, note_values, c, error);
 }
 
 static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error)
@@ -752,8 +755,9 @@ static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error
         cache_find(&c->cache, unit)->needed = true;
     }
     pf_status status = cache_fill(&c->cache, effort, error);
-    return status ? status
-                  : pf_parallel(effort, c->cache.n_workers, c->n, recompute, c, "verifying", error);
+    return status
+               ? status
+               : pf__parallel(effort, c->cache.n_workers, c->n, recompute, c, "verifying", error);
 }
 
 static void free_check(check *c)
@@ -767,8 +771,8 @@ static void free_check(check *c)
     free(c->difference);
 }
 
-pf_status pf_experiment_verify(const pf_experiment *e, pf_store *store, size_t sample,
-                               const pf_effort *effort, pf_verify_report *report, pf_error *error)
+pf_status pf__experiment_verify(const pf_experiment *e, pf_store *store, size_t sample,
+                                const pf_effort *effort, pf_verify_report *report, pf_error *error)
 {
     memset(report, 0, sizeof *report);
     check c = {.experiment = e};

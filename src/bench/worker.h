@@ -17,8 +17,8 @@ typedef struct pf_run_report {
 
 // All units that are selected. A failing trial is noted and the run goes on; a failing store ends
 // it. With effort->stop the trials in progress are finished, then PF_ERR_INTERRUPTED.
-pf_status pf_experiment_run(const pf_experiment *experiment, pf_store *store,
-                            const pf_effort *effort, pf_run_report *report, pf_error *error);
+pf_status pf__experiment_run(const pf_experiment *experiment, pf_store *store,
+                             const pf_effort *effort, pf_run_report *report, pf_error *error);
 
 typedef struct pf_verify_report {
     size_t available, checked;
@@ -28,7 +28,7 @@ typedef struct pf_verify_report {
 
 // Recomputes a sample of the stored units, the same for the same hash and size, and compares every
 // value to the last bit. Kits are calibrated anew, never taken from the store; nothing is written.
-pf_status pf_experiment_verify(const pf_experiment *experiment, pf_store *store, size_t sample,
-                               const pf_effort *effort, pf_verify_report *report, pf_error *error);
+pf_status pf__experiment_verify(const pf_experiment *experiment, pf_store *store, size_t sample,
+                                const pf_effort *effort, pf_verify_report *report, pf_error *error);
 
 #endif

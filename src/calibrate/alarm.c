@@ -72,10 +72,10 @@ static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *er
 {
     const pf_alarm *a = w->alarm;
     size_t methods = (size_t)a->n_methods, all = methods * (size_t)n_workers;
-    w->bytes = pf_arena_take(arena, methods, sizeof *w->bytes);
-    w->memory = pf_arena_take(arena, all, sizeof *w->memory);
-    w->sessions = pf_arena_take(arena, all, sizeof *w->sessions);
-    w->peaks = pf_arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
+    w->bytes = pf__arena_take(arena, methods, sizeof *w->bytes);
+    w->memory = pf__arena_take(arena, all, sizeof *w->memory);
+    w->sessions = pf__arena_take(arena, all, sizeof *w->sessions);
+    w->peaks = pf__arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
     for (size_t i = 0; !arena->failed && i < methods; i++) {
         // a kit that is not valid is reported as such, not as a session of no size
         pf_status status = pf_kit_check(a->kits[i], error);
@@ -85,7 +85,7 @@ static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *er
         w->bytes[i] = pf_session_size(a->kits[i]);
     }
     for (size_t i = 0; !arena->failed && i < all; i++) {
-        w->memory[i] = pf_arena_take(arena, w->bytes[i % methods], 1);
+        w->memory[i] = pf__arena_take(arena, w->bytes[i % methods], 1);
     }
     return arena->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials", a->trials)
@@ -100,14 +100,14 @@ pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_worker
     n_workers = n_workers < a->trials ? n_workers : a->trials;
     pf_status status = make_room(&w, &arena, n_workers, error);
     if (status == PF_OK) {
-        status =
-            pf_parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials", error);
+        status = pf__parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials",
+                              error);
     }
     for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
         double *peaks = w.peaks + (size_t)i * (size_t)a->trials;
-        thresholds[i] = fmin(1, pf_fit_threshold(a->trials, peaks, a->rate));
+        thresholds[i] = fmin(1, pf__fit_threshold(a->trials, peaks, a->rate));
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }
 
@@ -143,7 +143,7 @@ pf_status pf__calibrate_alarm(pf_source *source, pf_error *error)
 {
     const pf_plan *plan = source->plan;
     pf_arena arena = {0};
-    int *opportunities = pf_arena_take(&arena, (size_t)plan->settings.alarm_trials, sizeof(int));
+    int *opportunities = pf__arena_take(&arena, (size_t)plan->settings.alarm_trials, sizeof(int));
     if (!opportunities) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d alarm trials",
                        plan->settings.alarm_trials);
@@ -164,6 +164,6 @@ pf_status pf__calibrate_alarm(pf_source *source, pf_error *error)
                       .run_trial = drive_trial};
     pf_status status =
         pf__fit_alarm(&alarm, source->effort, source->n_workers, source->build->threshold, error);
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }

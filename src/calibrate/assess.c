@@ -216,8 +216,8 @@ static double separation(const assess *a, int probe, pf_assess_scale scale)
         b[0][s] = hh > 0 ? rh[0] / hh : 0;
         b[1][s] = hh > 0 ? rh[1] / hh : 0;
     }
-    double apart = pf_fit_median(STARTS, b[1], buffer) - pf_fit_median(STARTS, b[0], buffer);
-    return apart / pf_fit_dispersion(STARTS, b[0], buffer);
+    double apart = pf__fit_median(STARTS, b[1], buffer) - pf__fit_median(STARTS, b[0], buffer);
+    return apart / pf__fit_dispersion(STARTS, b[0], buffer);
 }
 
 static double spread(const assess *a, int probe)
@@ -261,20 +261,20 @@ static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error
 {
     size_t chan = (size_t)a->info->n_chan, mech = (size_t)a->info->n_mech, d = sizeof(double);
     size_t rows = (size_t)a->rows, probes = (size_t)a->plan->n_probes, size = rows * chan;
-    a->command = pf_arena_take(&a->arena, probes * rows * mech, d);
-    a->still = pf_arena_take(&a->arena, rows * mech, d);
-    a->data = pf_arena_take(&a->arena, ALL_STARTS * probes * N_RESPONSES * size, d);
-    a->free = pf_arena_take(&a->arena, ALL_STARTS * size, d);
-    a->pulse = pf_arena_take(&a->arena, chan, d);
-    a->residual = pf_arena_take(&a->arena, size, d);
-    a->linear.change_scale = pf_arena_take(&a->arena, chan, sizeof(float));
-    a->workers = pf_arena_take(&a->arena, (size_t)n_workers, sizeof *a->workers);
+    a->command = pf__arena_take(&a->arena, probes * rows * mech, d);
+    a->still = pf__arena_take(&a->arena, rows * mech, d);
+    a->data = pf__arena_take(&a->arena, ALL_STARTS * probes * N_RESPONSES * size, d);
+    a->free = pf__arena_take(&a->arena, ALL_STARTS * size, d);
+    a->pulse = pf__arena_take(&a->arena, chan, d);
+    a->residual = pf__arena_take(&a->arena, size, d);
+    a->linear.change_scale = pf__arena_take(&a->arena, chan, sizeof(float));
+    a->workers = pf__arena_take(&a->arena, (size_t)n_workers, sizeof *a->workers);
     for (int i = 0; i < n_workers && a->workers; i++) {
         assess_worker *w = &a->workers[i];
-        w->start = pf_arena_take(&a->arena, chan, d);
-        w->gains = pf_arena_take(&a->arena, 2 * mech, d);
-        w->members = pf_arena_take(&a->arena, 2 * size, d);
-        w->scratch = pf_arena_take(&a->arena, pf__model_scratch(a->model, 2), d);
+        w->start = pf__arena_take(&a->arena, chan, d);
+        w->gains = pf__arena_take(&a->arena, 2 * mech, d);
+        w->members = pf__arena_take(&a->arena, 2 * size, d);
+        w->scratch = pf__arena_take(&a->arena, pf__model_scratch(a->model, 2), d);
         pf_status status = pf_plant_clone(plant, &w->plant, error);
         if (status != PF_OK) {
             return status;
@@ -291,12 +291,12 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
     pf_plan plan;
     pf_status status = pf__model_fits(model, info, error);
     if (status == PF_OK) {
-        status = pf_plan_default(&plan, info, error);
+        status = pf__plan_default(&plan, info, error);
     }
     if (status != PF_OK) {
         return status;
     }
-    int n_workers = pf_threads(effort);
+    int n_workers = pf__threads(effort);
     assess a = {.model = model,
                 .linear = *model,
                 .plan = &plan,
@@ -307,7 +307,7 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
     status = take_memory(&a, n_workers, plant, error);
     if (status == PF_OK) {
         fill_commands(&a);
-        status = pf_parallel(effort, n_workers, ALL_STARTS, run_start, &a, "assessment", error);
+        status = pf__parallel(effort, n_workers, ALL_STARTS, run_start, &a, "assessment", error);
     }
     if (status == PF_OK) {
         find_scales(&a);
@@ -318,7 +318,7 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
     for (int i = 0; a.workers && i < n_workers; i++) {
         pf_plant_destroy(a.workers[i].plant);
     }
-    pf_arena_free(&a.arena);
-    pf_plan_free(&plan);
+    pf__arena_free(&a.arena);
+    pf__plan_free(&plan);
     return status;
 }

@@ -73,7 +73,7 @@ pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_err
     if (status == PF_OK) {
         status = pf__calibrate_alarm(source, error);
     }
-    return status == PF_OK ? pf_kit_build_save(source->build, bytes, n_bytes, error) : status;
+    return status == PF_OK ? pf__kit_build_save(source->build, bytes, n_bytes, error) : status;
 }
 
 pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *model,
@@ -97,7 +97,7 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     }
     pf_plant_source c = {.plan = plan, .model = model, .effort = effort};
     pf_kit_kind kind = pf__plant_kind(&c, info, method->statistic);
-    status = pf_contract_check(plan, plant, error);
+    status = pf__contract_check(plan, plant, error);
     if (status == PF_OK) {
         status = pf__plant_open(&c, plant, &kind, error);
     }

@@ -82,7 +82,7 @@ static double median_size(const fitter *f, const pf_samples *s, int target)
         const pf_match *m = s->match + (size_t)i * (size_t)s->stride + target;
         f->values[i] = m->usable ? m->size : 0;
     }
-    return pf_fit_median(s->n, f->values, f->scratch);
+    return pf__fit_median(s->n, f->values, f->scratch);
 }
 
 static bool is_collinear(const fitter *f, const pf_samples *s, int target)
@@ -90,7 +90,7 @@ static bool is_collinear(const fitter *f, const pf_samples *s, int target)
     for (int i = 0; i < s->n; i++) {
         f->values[i] = s->match[(size_t)i * (size_t)s->stride + (size_t)target].remaining;
     }
-    return pf_fit_median(s->n, f->values, f->scratch) < PF_REMAINING_CALIBRATION;
+    return pf__fit_median(s->n, f->values, f->scratch) < PF_REMAINING_CALIBRATION;
 }
 
 // Names the other targets that the signature of `target` cannot be told from.
@@ -155,11 +155,11 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     if (status != PF_OK) {
         return status;
     }
-    b->centre_nominal[at] = pf_fit_median(*n0, f->coefficient[0], f->scratch);
-    b->centre_changed[at] = pf_fit_median(n1, f->coefficient[1], f->scratch);
+    b->centre_nominal[at] = pf__fit_median(*n0, f->coefficient[0], f->scratch);
+    b->centre_changed[at] = pf__fit_median(n1, f->coefficient[1], f->scratch);
     double apart = fabs(b->centre_changed[at] - b->centre_nominal[at]);
-    double dispersion = pf_fit_dispersion(n1, f->coefficient[1], f->scratch);
-    double worst = fmax(dispersion, pf_fit_dispersion(*n0, f->coefficient[0], f->scratch));
+    double dispersion = pf__fit_dispersion(n1, f->coefficient[1], f->scratch);
+    double worst = fmax(dispersion, pf__fit_dispersion(*n0, f->coefficient[0], f->scratch));
     char why[200] = "";
     if (!(apart > PF_APART_MIN)) {
         snprintf(why, sizeof why, "the responses at gain 1 and g_cal coincide; use %s",
@@ -211,11 +211,11 @@ static pf_status fit_curve(const fitter *f, int probe, int target)
         z[k] = count > 0 ? source->centre(count, f->values, f->scratch)
                          : pf__severity_line(s->gain, plan->settings.g_cal);
         z[k] = k + 1 < n ? fmax(z[k], z[k + 1]) : z[k];
-        spread = fmax(spread, pf_fit_spread(count, f->values, z[k]));
+        spread = fmax(spread, pf__fit_spread(count, f->values, z[k]));
     }
     for (int g = 0; g < plan->n_grid; g++) {
         int k = 0;
-        double weight = pf_fit_between(n, f->gains, plan->grid[g], source->same_gain, &k);
+        double weight = pf__fit_between(n, f->gains, plan->grid[g], source->same_gain, &k);
         curve[g] = z[k] + weight * (z[k + 1] - z[k]);
         if (!isfinite(curve[g])) {
             return refuse(f, probe, target, "a coordinate is not finite; check the units");
@@ -310,12 +310,12 @@ static pf_status fit_rows(const fitter *f, int probe, int target, int n0)
     }
     int nominal = f->source->even ? pooled : n0;
     spread_values(n0, f->score[0], nominal, f->pooled[0]);
-    (f->plan->settings.every_severity ? pf_fit_edges_information : pf_fit_edges)(
+    (f->plan->settings.every_severity ? pf__fit_edges_information : pf__fit_edges)(
         nominal, f->pooled[0], pooled, f->pooled[1], bins, edges, f->scratch);
-    pf_fit_row(n0, f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
+    pf__fit_row(n0, f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
     // rows are smoothed set by set: moved episodes are no more episodes than recorded
     for (int s = 0; s < f->n_sets; s++) {
-        pf_fit_row(n[s], f->score[1] + (size_t)s * (size_t)f->most, bins, edges, f->row);
+        pf__fit_row(n[s], f->score[1] + (size_t)s * (size_t)f->most, bins, edges, f->row);
         for (int k = 0; k < bins; k++) {
             b->changed[(size_t)at * (size_t)bins + (size_t)k] += f->row[k] / f->n_sets;
         }
@@ -338,7 +338,7 @@ static double fit_cross(const fitter *f, int probe, double *cross)
             if (n < 0) {
                 return NAN;
             }
-            pf_fit_row(n, f->score[0], bins, b->edges + (size_t)at * (size_t)(bins - 1), cross);
+            pf__fit_row(n, f->score[0], bins, b->edges + (size_t)at * (size_t)(bins - 1), cross);
             for (int k = 0; k < bins && other != t; k++) {
                 double ratio = cross[k] / b->nominal[(size_t)at * (size_t)bins + (size_t)k];
                 worst = fmax(worst, fmax(ratio, 1 / ratio));
@@ -391,19 +391,19 @@ static void make_room(fitter *f, pf_arena *arena)
         cross += t > 1 ? t * t * (size_t)f->plan->settings.bins : 0;
     }
     for (int i = 0; i < 2; i++) {
-        f->score[i] = pf_arena_take(arena, sets * most, d);
-        f->pooled[i] = pf_arena_take(arena, sets * most, d);
-        f->coefficient[i] = pf_arena_take(arena, most, d);
+        f->score[i] = pf__arena_take(arena, sets * most, d);
+        f->pooled[i] = pf__arena_take(arena, sets * most, d);
+        f->coefficient[i] = pf__arena_take(arena, most, d);
     }
     int pooled = f->n_sets * f->most;
-    f->values = pf_arena_take(arena, most, d);
-    f->scratch =
-        pf_arena_take(arena, pf_fit_information_scratch(pooled, pooled, f->plan->settings.bins), d);
-    f->points = pf_arena_take(arena, (size_t)f->source->most_points, sizeof *f->points);
-    f->gains = pf_arena_take(arena, (size_t)f->source->most_points, d);
-    f->row = pf_arena_take(arena, (size_t)f->plan->settings.bins, d);
-    f->z = pf_arena_take(arena, (size_t)f->source->most_points, d);
-    f->cross = pf_arena_take(arena, cross, d);
+    f->values = pf__arena_take(arena, most, d);
+    f->scratch = pf__arena_take(
+        arena, pf__fit_information_scratch(pooled, pooled, f->plan->settings.bins), d);
+    f->points = pf__arena_take(arena, (size_t)f->source->most_points, sizeof *f->points);
+    f->gains = pf__arena_take(arena, (size_t)f->source->most_points, d);
+    f->row = pf__arena_take(arena, (size_t)f->plan->settings.bins, d);
+    f->z = pf__arena_take(arena, (size_t)f->source->most_points, d);
+    f->cross = pf__arena_take(arena, cross, d);
 }
 
 pf_status pf__calibrate_channels(pf_source *source, pf_error *error)
@@ -429,8 +429,8 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error)
         status = fit_probe(&f, q, &used);
     }
     if (status == PF_OK && used > 0) {
-        status = pf_kit_build_cross(f.build, used, f.cross, error);
+        status = pf__kit_build_cross(f.build, used, f.cross, error);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }

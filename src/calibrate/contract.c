@@ -105,16 +105,16 @@ static pf_status check_task(checker *c, const pf_plan_task *task)
                            task->name, c->plan->mechanisms[j].name, weak);
 }
 
-pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error)
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error)
 {
     pf_arena arena = {0};
     int rows = pf__plan_most_rows(plan);
     rows = plan->passive_rows > rows ? plan->passive_rows : rows;
     size_t n = (size_t)rows * (size_t)plan->n_chan;
     checker c = {plan, plant, NULL, NULL, NULL, error};
-    c.gains = pf_arena_take(&arena, (size_t)plan->n_mech, sizeof(double));
-    c.one = pf_arena_take(&arena, n, sizeof(double));
-    c.other = pf_arena_take(&arena, n, sizeof(double));
+    c.gains = pf__arena_take(&arena, (size_t)plan->n_mech, sizeof(double));
+    c.one = pf__arena_take(&arena, n, sizeof(double));
+    c.other = pf__arena_take(&arena, n, sizeof(double));
     pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
     if (status == PF_OK) {
         status = check_dormancy(&c);
@@ -125,6 +125,6 @@ pf_status pf_contract_check(const pf_plan *plan, pf_plant *plant, pf_error *erro
     for (int t = 0; t < plan->n_tasks && status == PF_OK; t++) {
         status = check_task(&c, &plan->tasks[t]);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }

@@ -20,8 +20,8 @@ static void sort(int n, double *values)
     qsort(values, (size_t)n, sizeof *values, by_value);
 }
 
-void pf_fit_edges(int n0, const double *nominal, int n1, const double *fault, int n_bins,
-                  double *edges, double *scratch)
+void pf__fit_edges(int n0, const double *nominal, int n1, const double *fault, int n_bins,
+                   double *edges, double *scratch)
 {
     int n = n0 + n1;
     memcpy(scratch, nominal, sizeof(double) * (size_t)n0);
@@ -39,7 +39,7 @@ void pf_fit_edges(int n0, const double *nominal, int n1, const double *fault, in
 // Cuts that the search considers at most; between them lie equally many scores.
 enum { CUTS_MAX = 256 };
 
-size_t pf_fit_information_scratch(int n0, int n1, int n_bins)
+size_t pf__fit_information_scratch(int n0, int n1, int n_bins)
 {
     // sorted scores with their class, then per cut: position, counts below, best value and origin
     size_t cuts = CUTS_MAX + 2;
@@ -86,8 +86,8 @@ static int find_cuts(const labelled *sorted, int n, double *cut, double *below0,
     return m;
 }
 
-void pf_fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
-                              int n_bins, double *edges, double *scratch)
+void pf__fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
+                               int n_bins, double *edges, double *scratch)
 {
     int n = n0 + n1, width = CUTS_MAX + 2;
     labelled *sorted = (labelled *)scratch;
@@ -126,7 +126,7 @@ void pf_fit_edges_information(int n0, const double *nominal, int n1, const doubl
     }
 }
 
-void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, double *row)
+void pf__fit_row(int n, const double *scores, int n_bins, const double *edges, double *row)
 {
     pf_channel_row channel = {n_bins, edges, row, row};
     for (int c = 0; c < n_bins; c++) {
@@ -140,14 +140,14 @@ void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, do
     }
 }
 
-double pf_fit_median(int n, const double *values, double *scratch)
+double pf__fit_median(int n, const double *values, double *scratch)
 {
     memmove(scratch, values, sizeof(double) * (size_t)n);
     sort(n, scratch);
     return n % 2 ? scratch[n / 2] : .5 * (scratch[n / 2 - 1] + scratch[n / 2]);
 }
 
-double pf_fit_mean(int n, const double *values, double *scratch)
+double pf__fit_mean(int n, const double *values, double *scratch)
 {
     double sum = 0;
     (void)scratch;
@@ -157,16 +157,16 @@ double pf_fit_mean(int n, const double *values, double *scratch)
     return n > 0 ? sum / n : NAN;
 }
 
-double pf_fit_dispersion(int n, const double *values, double *scratch)
+double pf__fit_dispersion(int n, const double *values, double *scratch)
 {
-    double centre = pf_fit_median(n, values, scratch);
+    double centre = pf__fit_median(n, values, scratch);
     for (int i = 0; i < n; i++) {
         scratch[i] = fabs(values[i] - centre);
     }
-    return 1.4826 * pf_fit_median(n, scratch, scratch);
+    return 1.4826 * pf__fit_median(n, scratch, scratch);
 }
 
-double pf_fit_spread(int n, const double *values, double centre)
+double pf__fit_spread(int n, const double *values, double centre)
 {
     double sum = 0;
     for (int i = 0; i < n; i++) {
@@ -175,7 +175,7 @@ double pf_fit_spread(int n, const double *values, double centre)
     return n > 1 ? sqrt(sum / (n - 1)) : 0;
 }
 
-double pf_fit_between(int n, const double *gains, double gain, double same, int *lower)
+double pf__fit_between(int n, const double *gains, double gain, double same, int *lower)
 {
     int k = 0;
     while (k + 2 < n && gain > gains[k + 1] - same) {
@@ -187,7 +187,7 @@ double pf_fit_between(int n, const double *gains, double gain, double same, int 
     return fabs(gain - gains[k]) < same ? 0 : weight;
 }
 
-double pf_fit_threshold(int n, double *maxima, double rate)
+double pf__fit_threshold(int n, double *maxima, double rate)
 {
     sort(n, maxima);
     int allowed = (int)floor(rate * n + 1e-9);
@@ -256,7 +256,7 @@ static void invert_factor(int n, double *s, double *factor)
     }
 }
 
-double pf_fit_whiten(int n, int count, const double *residuals, double *scratch, double *factor)
+double pf__fit_whiten(int n, int count, const double *residuals, double *scratch, double *factor)
 {
     double mu = 0;
     second_moments(n, count, residuals, scratch);

@@ -9,37 +9,38 @@
 
 // K - 1 interior quantiles (k/K, linear interpolation) of both classes pooled 1:1. scratch needs
 // n0 + n1 doubles.
-void pf_fit_edges(int n0, const double *nominal, int n1, const double *fault, int n_bins,
-                  double *edges, double *scratch);
+void pf__fit_edges(int n0, const double *nominal, int n1, const double *fault, int n_bins,
+                   double *edges, double *scratch);
 
 // K - 1 edges that maximise the mutual information of class (equally likely) and category on these
-// scores, with the rows smoothed as pf_fit_row smooths them; by dynamic programming over contiguous
-// bins. Bins may be empty: equal edges. scratch needs pf_fit_information_scratch doubles.
-void pf_fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
-                              int n_bins, double *edges, double *scratch);
-size_t pf_fit_information_scratch(int n0, int n1, int n_bins);
+// scores, with the rows smoothed as pf__fit_row smooths them; by dynamic programming over
+// contiguous bins. Bins may be empty: equal edges. scratch needs pf__fit_information_scratch
+// doubles.
+void pf__fit_edges_information(int n0, const double *nominal, int n1, const double *changed,
+                               int n_bins, double *edges, double *scratch);
+size_t pf__fit_information_scratch(int n0, int n1, int n_bins);
 
 // Smoothed category frequencies, (count + 1)/(n + K).
-void pf_fit_row(int n, const double *scores, int n_bins, const double *edges, double *row);
+void pf__fit_row(int n, const double *scores, int n_bins, const double *edges, double *row);
 
 // Median; scratch needs n doubles.
-double pf_fit_median(int n, const double *values, double *scratch);
+double pf__fit_median(int n, const double *values, double *scratch);
 
-double pf_fit_mean(int n, const double *values, double *scratch); // the same call; NaN for none
+double pf__fit_mean(int n, const double *values, double *scratch); // the same call; NaN for none
 
 // 1.4826 times the median absolute deviation, without floor; scratch needs n doubles.
-double pf_fit_dispersion(int n, const double *values, double *scratch);
+double pf__fit_dispersion(int n, const double *values, double *scratch);
 
 // Root mean square distance from a centre, by n - 1; 0 for fewer than two values. Unlike the
 // dispersion it counts every outlier.
-double pf_fit_spread(int n, const double *values, double centre);
+double pf__fit_spread(int n, const double *values, double centre);
 
 // Of n >= 2 ascending gains the lower one of the pair that a gain lies between (below the first:
 // the first two), and the weight of the upper one: 0 for a gain within `same` of the lower.
-double pf_fit_between(int n, const double *gains, double gain, double same, int *lower);
+double pf__fit_between(int n, const double *gains, double gain, double same, int *lower);
 
 // Smallest value that at most `rate` of the running maxima exceed. Sorts maxima.
-double pf_fit_threshold(int n, double *maxima, double rate);
+double pf__fit_threshold(int n, double *maxima, double rate);
 
 // Longest window (rows x channels) that is weighted: its factor has half the square of it.
 enum { PF_WHITEN_MAX = 1024 };
@@ -50,6 +51,6 @@ enum { PF_WHITEN_MAX = 1024 };
 // scores keep their size and equal variances without correlation give the identity. Second moments
 // about zero, not about the mean: what the predictor always gets wrong is no news either. scratch
 // needs n x n doubles. Gives lambda.
-double pf_fit_whiten(int n, int count, const double *residuals, double *scratch, double *factor);
+double pf__fit_whiten(int n, int count, const double *residuals, double *scratch, double *factor);
 
 #endif

@@ -148,8 +148,8 @@ static void fill_tasks(pf_kit_build *b, const pf_plan *plan)
     }
 }
 
-pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_kind *kind,
-                            pf_error *error)
+pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_kind *kind,
+                             pf_error *error)
 {
     memset(b, 0, sizeof *b);
     pf_kit *k = &b->kit;
@@ -165,11 +165,11 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
                        (int)k->n_rows, (int)k->n_task_rows, (int)k->n_targets);
     }
 #define X(id, type, field, count)                                                                  \
-    k->field = b->field = pf_arena_take(&b->arena, count, sizeof(type));
+    k->field = b->field = pf__arena_take(&b->arena, count, sizeof(type));
     PF_KIT_ARRAYS(X)
 #undef X
     if (b->arena.failed) {
-        pf_kit_build_free(b);
+        pf__kit_build_free(b);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit of %z bytes",
                        pf__kit_image_size(k));
     }
@@ -195,10 +195,10 @@ pf_status pf_kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_k
     return PF_OK;
 }
 
-pf_status pf_kit_build_cross(pf_kit_build *b, int n, const double *cross, pf_error *error)
+pf_status pf__kit_build_cross(pf_kit_build *b, int n, const double *cross, pf_error *error)
 {
     b->kit.n_cross = n;
-    b->kit.cross = b->cross = pf_arena_take(&b->arena, (size_t)n, sizeof(double));
+    b->kit.cross = b->cross = pf__arena_take(&b->arena, (size_t)n, sizeof(double));
     if (!b->cross) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for full rows");
     }
@@ -206,7 +206,7 @@ pf_status pf_kit_build_cross(pf_kit_build *b, int n, const double *cross, pf_err
     return PF_OK;
 }
 
-pf_status pf_kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes, pf_error *error)
+pf_status pf__kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes, pf_error *error)
 {
     *bytes = NULL;
     pf_status status = pf_kit_check(&b->kit, error);
@@ -227,7 +227,7 @@ pf_status pf_kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes
     return PF_OK;
 }
 
-void pf_kit_build_free(pf_kit_build *b)
+void pf__kit_build_free(pf_kit_build *b)
 {
-    pf_arena_free(&b->arena);
+    pf__arena_free(&b->arena);
 }

@@ -34,17 +34,17 @@ typedef struct pf_kit_kind {
 
 // Allocates all arrays and fills in everything that comes from the plan. Thresholds start at 1 (no
 // alarm), channels and tables at 0.
-pf_status pf_kit_build_init(pf_kit_build *build, const pf_plan *plan, const pf_kit_kind *kind,
-                            pf_error *error);
+pf_status pf__kit_build_init(pf_kit_build *build, const pf_plan *plan, const pf_kit_kind *kind,
+                             pf_error *error);
 
 // Replaces the full rows: n doubles, probe_cross as given.
-pf_status pf_kit_build_cross(pf_kit_build *build, int n, const double *cross, pf_error *error);
+pf_status pf__kit_build_cross(pf_kit_build *build, int n, const double *cross, pf_error *error);
 
 // The file image; free with free().
-pf_status pf_kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_bytes,
-                            pf_error *error);
+pf_status pf__kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_bytes,
+                             pf_error *error);
 
-void pf_kit_build_free(pf_kit_build *build);
+void pf__kit_build_free(pf_kit_build *build);
 
 // Points of the return table: 0, .05, ..., 2.
 enum { PF_RETURN_SHARES = 41 };

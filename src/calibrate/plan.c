@@ -25,7 +25,7 @@ static pf_status complain(const pf_plan_builder *b, pf_place place, const char *
 
 static char *text(const pf_plan_builder *b, const char *s)
 {
-    return pf_arena_text(b->arena, s);
+    return pf__arena_text(b->arena, s);
 }
 
 double pf__plan_quarter_range(const pf_mechanism *mechanism)
@@ -38,7 +38,7 @@ static double *pulse_command(const pf_plan_builder *b, int mechanism, double amp
                              int rows, bool doublet)
 {
     int n_mech = b->plan->n_mech;
-    double *command = pf_arena_take(b->arena, (size_t)rows * (size_t)n_mech, sizeof *command);
+    double *command = pf__arena_take(b->arena, (size_t)rows * (size_t)n_mech, sizeof *command);
     for (int r = 0; command && r < steps; r++) {
         command[r * n_mech + mechanism] = doublet && r >= steps / 2 ? -amplitude : amplitude;
     }
@@ -85,7 +85,7 @@ static pf_status build_mechanisms(pf_plan_builder *b)
                        "%s: `mechanisms` needs the current one and at least one candidate",
                        c->file);
     }
-    pf_mechanism *list = pf_arena_take(b->arena, (size_t)plan->n_mech, sizeof *list);
+    pf_mechanism *list = pf__arena_take(b->arena, (size_t)plan->n_mech, sizeof *list);
     for (int j = 0; list && j < plan->n_mech; j++) {
         list[j] = b->info ? b->info->mechanisms[j] : (pf_mechanism){"", -INFINITY, INFINITY};
         if (c->n_mechanisms > 0) {
@@ -118,7 +118,7 @@ static pf_status build_channels(pf_plan_builder *b)
                        c->file, c->n_channels, b->info->name, b->info->n_chan);
     }
     plan->n_chan = c->n_channels > 0 ? c->n_channels : b->info->n_chan;
-    pf_channel *list = pf_arena_take(b->arena, (size_t)plan->n_chan, sizeof *list);
+    pf_channel *list = pf__arena_take(b->arena, (size_t)plan->n_chan, sizeof *list);
     for (int i = 0; list && i < plan->n_chan; i++) {
         list[i] = b->info ? b->info->channels[i] : (pf_channel){"", 0, 0};
         if (c->n_channels > 0) {
@@ -150,9 +150,9 @@ void pf__plan_set_grid(pf_plan *plan, pf_arena *arena, int n, const double *poin
     const pf_settings *s = &plan->settings;
     double g_cal = s->g_cal;
     if (!points) {
-        n = s->grid.n > 1 ? s->grid.n : (int)pf_settings_number(&s->grid);
+        n = s->grid.n > 1 ? s->grid.n : (int)pf__settings_number(&s->grid);
     }
-    double *grid = pf_arena_take(arena, (size_t)n + 1, sizeof *grid);
+    double *grid = pf__arena_take(arena, (size_t)n + 1, sizeof *grid);
     bool has_g_cal = false;
     for (int k = 0; grid && k < n; k++) {
         grid[k] = points ? points[k] : grid_point(s, n, k);
@@ -173,13 +173,13 @@ static pf_status build_prior(pf_plan *plan, pf_arena *arena, pf_error *error)
 {
     const pf_config_numbers *given = &plan->settings.prior;
     int n = plan->n_mech;
-    double *prior = pf_arena_take(arena, (size_t)n, sizeof *prior);
+    double *prior = pf__arena_take(arena, (size_t)n, sizeof *prior);
     if (given->n > 1 && given->n != n) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s: prior: %d probabilities for %d hypotheses (0 is \"nothing changed\")",
                        plan->config->file, given->n, n);
     }
-    double change = pf_settings_number(given);
+    double change = pf__settings_number(given);
     for (int i = 0; prior && i < n; i++) {
         prior[i] = given->n > 1 ? given->value[i] : i == 0 ? 1 - change : change / (n - 1);
     }
@@ -190,7 +190,7 @@ static pf_status build_prior(pf_plan *plan, pf_arena *arena, pf_error *error)
 pf_status pf__plan_take_settings(pf_plan *plan, const pf_settings *given, pf_error *error)
 {
     pf_arena *arena = plan->memory;
-    pf_settings_take(&plan->settings, given, arena);
+    pf__settings_take(&plan->settings, given, arena);
     pf__plan_set_grid(plan, arena, 0, NULL);
     pf_status status = build_prior(plan, arena, error);
     return status == PF_OK && arena->failed
@@ -207,7 +207,7 @@ static pf_status build_settings(pf_plan_builder *b)
     p->environment = b->info ? text(b, pf_plant_environment(b->info)) : p->plant;
     p->n_state = b->info ? b->info->n_state : 0;
     p->method = "eg-mpt";
-    p->settings = pf_settings_default(PF_SETTINGS_FIELD);
+    p->settings = pf__settings_default(PF_SETTINGS_FIELD);
     p->settings.budget1 = 2 * m > 8 ? 2 * m : 8;
     bool own_noise = b->info && b->info->channels[0].noise_sd > 0;
     p->settings.sensor_noise = own_noise ? 1 : b->info ? b->info->sensor_noise : 0;
@@ -246,7 +246,7 @@ static pf_status default_probes(pf_plan_builder *b)
     pf_plan *plan = b->plan;
     const pf_pulse *given = b->info ? b->info->probe : NULL;
     int m = plan->n_mech - 1;
-    pf_plan_probe *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(b->arena, (size_t)m, sizeof *list);
     for (int q = 0; list && q < m; q++) {
         const pf_mechanism *mechanism = &plan->mechanisms[q + 1];
         double amplitude = given ? given->amplitude[q + 1] : pf__plan_quarter_range(mechanism);
@@ -256,7 +256,7 @@ static pf_status default_probes(pf_plan_builder *b)
                             "list `probes`");
         }
         int steps = given ? given->steps : 8, rows = given ? given->rows : 8;
-        int *target = pf_arena_take(b->arena, 1, sizeof *target);
+        int *target = pf__arena_take(b->arena, 1, sizeof *target);
         if (target) {
             *target = q + 1;
         }
@@ -315,7 +315,7 @@ static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
                                pf_plan_probe *probe)
 {
     pf_plan *plan = b->plan;
-    int *targets = pf_arena_take(b->arena, (size_t)plan->n_mech, sizeof *targets);
+    int *targets = pf__arena_take(b->arena, (size_t)plan->n_mech, sizeof *targets);
     if (!targets) {
         return PF_OK; // reported once at the end
     }
@@ -361,7 +361,7 @@ pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
             return complain(b, given->place, "probe", given->name, rest);
         }
         size_t n = (size_t)given->command.rows * (size_t)plan->n_mech;
-        double *command = pf_arena_take(b->arena, n, sizeof *command);
+        double *command = pf__arena_take(b->arena, n, sizeof *command);
         if (command) {
             memcpy(command, given->command.value, n * sizeof *command);
         }
@@ -392,7 +392,7 @@ static pf_status build_probes(pf_plan_builder *b)
     if (c->n_probes == 0) {
         return default_probes(b);
     }
-    pf_plan_probe *list = pf_arena_take(b->arena, (size_t)c->n_probes, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(b->arena, (size_t)c->n_probes, sizeof *list);
     for (int q = 0; list && q < c->n_probes; q++) {
         pf_status status = pf__plan_given_probe(b, &c->probes[q], &list[q]);
         if (status != PF_OK) {
@@ -427,7 +427,7 @@ static double *one_column(const pf_plan_builder *b, const pf_plan_probe *probe, 
 {
     int n_mech = b->plan->n_mech;
     double *command =
-        pf_arena_take(b->arena, (size_t)probe->rows * (size_t)n_mech, sizeof *command);
+        pf__arena_take(b->arena, (size_t)probe->rows * (size_t)n_mech, sizeof *command);
     for (int r = 0; command && r < probe->rows; r++) {
         command[r * n_mech + mechanism] = probe->command[r * n_mech + mechanism];
     }
@@ -440,10 +440,10 @@ static pf_status policy_tasks(pf_plan_builder *b)
 {
     pf_plan *plan = b->plan;
     int m = plan->n_mech - 1;
-    pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    pf_plan_task *list = pf__arena_take(b->arena, (size_t)m, sizeof *list);
     for (int t = 0; list && t < m; t++) {
         const pf_policy *policy = &b->info->policies[t];
-        int *uses = pf_arena_take(b->arena, (size_t)policy->n_mechanisms, sizeof *uses);
+        int *uses = pf__arena_take(b->arena, (size_t)policy->n_mechanisms, sizeof *uses);
         for (int u = 0; uses && u < policy->n_mechanisms; u++) {
             uses[u] = policy->mechanisms[u];
         }
@@ -470,14 +470,14 @@ static pf_status default_tasks(pf_plan_builder *b)
     }
     const pf_pulse *given = b->info && b->config->n_probes == 0 ? b->info->task : NULL;
     int m = plan->n_mech - 1, n = 0;
-    pf_plan_task *list = pf_arena_take(b->arena, (size_t)m, sizeof *list);
+    pf_plan_task *list = pf__arena_take(b->arena, (size_t)m, sizeof *list);
     for (int j = 1; list && j <= m; j++) {
         const pf_plan_probe *probe = probe_of(plan, j);
         if (!given && !probe) {
             return complain(b, (pf_place){0, 0}, "mechanism", plan->mechanisms[j].name,
                             "has no probe: add one, or list `tasks`");
         }
-        int *use = pf_arena_take(b->arena, 1, sizeof *use);
+        int *use = pf__arena_take(b->arena, 1, sizeof *use);
         if (use) {
             *use = j;
         }
@@ -526,7 +526,7 @@ static pf_status task_command(pf_plan_builder *b, const pf_config_task *given, p
                             "has another number of command columns than there are mechanisms");
         }
         size_t n = (size_t)given->command.rows * (size_t)plan->n_mech;
-        double *command = pf_arena_take(b->arena, n, sizeof *command);
+        double *command = pf__arena_take(b->arena, n, sizeof *command);
         if (command) {
             memcpy(command, given->command.value, n * sizeof *command);
         }
@@ -562,7 +562,7 @@ static bool commands_mechanism(const pf_plan *plan, const pf_plan_task *task, in
 static pf_status task_uses(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)
 {
     pf_plan *plan = b->plan;
-    int *uses = pf_arena_take(b->arena, (size_t)plan->n_mech, sizeof *uses);
+    int *uses = pf__arena_take(b->arena, (size_t)plan->n_mech, sizeof *uses);
     if (!uses || (!task->command && task->policy_index < 0)) {
         return PF_OK; // out of memory
     }
@@ -618,7 +618,7 @@ static pf_status build_tasks(pf_plan_builder *b)
     if (c->n_tasks == 0) {
         return default_tasks(b);
     }
-    pf_plan_task *list = pf_arena_take(b->arena, (size_t)c->n_tasks, sizeof *list);
+    pf_plan_task *list = pf__arena_take(b->arena, (size_t)c->n_tasks, sizeof *list);
     for (int t = 0; list && t < c->n_tasks; t++) {
         const pf_config_task *given = &c->tasks[t];
         list[t] = (pf_plan_task){.name = text(b, given->name),
@@ -672,23 +672,23 @@ static pf_status build(pf_plan_builder *b)
     return status;
 }
 
-pf_status pf_plan_from_config(pf_plan *plan, const pf_plant_info *info, const char *file,
-                              const char *yaml, size_t n, const char *const *overrides,
-                              int n_overrides, pf_error *error)
+pf_status pf__plan_from_config(pf_plan *plan, const pf_plant_info *info, const char *file,
+                               const char *yaml, size_t n, const char *const *overrides,
+                               int n_overrides, pf_error *error)
 {
     memset(plan, 0, sizeof *plan);
     pf_arena *arena = calloc(1, sizeof *arena);
     plan->memory = arena;
-    plan->config = arena ? pf_arena_take(arena, 1, sizeof *plan->config) : NULL;
+    plan->config = arena ? pf__arena_take(arena, 1, sizeof *plan->config) : NULL;
     pf_status status =
-        plan->config ? pf_config_read(plan->config, file, yaml, n, overrides, n_overrides, error)
+        plan->config ? pf__config_read(plan->config, file, yaml, n, overrides, n_overrides, error)
                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan");
     if (status == PF_OK) {
         pf_plan_builder b = {plan, arena, info, plan->config, error};
         status = build(&b);
     }
     if (status != PF_OK) {
-        pf_plan_free(plan);
+        pf__plan_free(plan);
     }
     return status;
 }
@@ -699,7 +699,7 @@ pf_status pf_plan_create(pf_plan **plan, const pf_plant_info *info, const char *
 {
     *plan = calloc(1, sizeof **plan);
     pf_status status =
-        *plan ? pf_plan_from_config(*plan, info, file, yaml, n, overrides, n_overrides, error)
+        *plan ? pf__plan_from_config(*plan, info, file, yaml, n, overrides, n_overrides, error)
               : pf_fail(error, PF_ERR_MEMORY, "out of memory for the plan");
     if (status != PF_OK) {
         free(*plan);
@@ -726,9 +726,9 @@ pf_status pf_plan_set(pf_plan *plan, const char *assignment, pf_error *error)
         return set_method(plan, assignment + sizeof method - 1, error);
     }
     pf_config config;
-    pf_status status = pf_settings_known(assignment, error);
+    pf_status status = pf__settings_known(assignment, error);
     if (status == PF_OK) {
-        status = pf_config_read(&config, NULL, NULL, 0, &assignment, 1, error);
+        status = pf__config_read(&config, NULL, NULL, 0, &assignment, 1, error);
     }
     if (status != PF_OK) {
         return status;
@@ -738,28 +738,28 @@ pf_status pf_plan_set(pf_plan *plan, const char *assignment, pf_error *error)
     if (status != PF_OK) {
         *plan = before;
     }
-    pf_config_free(&config);
+    pf__config_free(&config);
     return status;
 }
 
 void pf_plan_destroy(pf_plan *plan)
 {
     if (plan) {
-        pf_plan_free(plan);
+        pf__plan_free(plan);
         free(plan);
     }
 }
 
-pf_status pf_plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *error)
+pf_status pf__plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *error)
 {
-    return pf_plan_from_config(plan, info, "defaults", NULL, 0, NULL, 0, error);
+    return pf__plan_from_config(plan, info, "defaults", NULL, 0, NULL, 0, error);
 }
 
-void pf_plan_free(pf_plan *plan)
+void pf__plan_free(pf_plan *plan)
 {
-    pf_config_free(plan->config);
+    pf__config_free(plan->config);
     if (plan->memory) {
-        pf_arena_free(plan->memory);
+        pf__arena_free(plan->memory);
         free(plan->memory);
     }
     memset(plan, 0, sizeof *plan);

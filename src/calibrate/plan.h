@@ -43,12 +43,12 @@ struct pf_plan {
 
 // The defaults for a plant: one pulse per candidate, one task per candidate, settings of a kit for
 // use.
-pf_status pf_plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *error);
+pf_status pf__plan_default(pf_plan *plan, const pf_plant_info *info, pf_error *error);
 // Fills the caller's struct as pf_plan_create does.
-pf_status pf_plan_from_config(pf_plan *plan, const pf_plant_info *info, const char *file,
-                              const char *text, size_t n, const char *const *overrides,
-                              int n_overrides, pf_error *error);
-void pf_plan_free(pf_plan *plan);
+pf_status pf__plan_from_config(pf_plan *plan, const pf_plant_info *info, const char *file,
+                               const char *text, size_t n, const char *const *overrides,
+                               int n_overrides, pf_error *error);
+void pf__plan_free(pf_plan *plan);
 
 // Takes over what is given of these settings, and what follows from them.
 pf_status pf__plan_take_settings(pf_plan *plan, const pf_settings *given, pf_error *error);

@@ -30,7 +30,7 @@ typedef struct reader {
 
 static pf_status refuse(const reader *r, int column, const char *what)
 {
-    return pf_csv_refuse(&r->csv, column, PF_ERR_FORMAT, what, r->error);
+    return pf__csv_refuse(&r->csv, column, PF_ERR_FORMAT, what, r->error);
 }
 
 static pf_status no_memory(const reader *r)
@@ -46,7 +46,7 @@ static void *grow(pf_arena *arena, void *items, int n, int *room, size_t size)
         return items;
     }
     *room = *room > 0 ? 2 * *room : 16;
-    void *bigger = pf_arena_take(arena, (size_t)*room, size);
+    void *bigger = pf__arena_take(arena, (size_t)*room, size);
     if (bigger && n > 0) {
         memcpy(bigger, items, (size_t)n * size);
     }
@@ -55,7 +55,7 @@ static void *grow(pf_arena *arena, void *items, int n, int *room, size_t size)
 
 static char *terminated(pf_arena *arena, pf_csv_field field)
 {
-    char *text = pf_arena_take(arena, field.n + 1, 1);
+    char *text = pf__arena_take(arena, field.n + 1, 1);
     if (text) {
         memcpy(text, field.text, field.n);
     }
@@ -71,11 +71,11 @@ static pf_status count_columns(reader *r)
     int first_u = csv->n_columns;
     for (int i = CHANNELS; i < csv->n_columns; i++) {
         char name[16];
-        if (first_u == csv->n_columns && pf_csv_is(csv->header[i], "u0")) {
+        if (first_u == csv->n_columns && pf__csv_is(csv->header[i], "u0")) {
             first_u = i;
         }
         snprintf(name, sizeof name, "u%d", i - first_u);
-        if (i >= first_u && !pf_csv_is(csv->header[i], name)) {
+        if (i >= first_u && !pf__csv_is(csv->header[i], name)) {
             char what[112];
             snprintf(what, sizeof what, "'%s' is expected here; u columns come last, u0, u1, ...",
                      name);
@@ -97,7 +97,7 @@ static pf_status read_header(reader *r)
     const pf_csv *csv = &r->csv;
     pf_recordings *rec = r->rec;
     for (int i = 0; i < CHANNELS; i++) {
-        if (i >= csv->n_columns || !pf_csv_is(csv->header[i], columns[i])) {
+        if (i >= csv->n_columns || !pf__csv_is(csv->header[i], columns[i])) {
             char what[160];
             snprintf(what, sizeof what,
                      "column %d must be '%s'; the header is "
@@ -110,7 +110,7 @@ static pf_status read_header(reader *r)
     if (status != PF_OK) {
         return status;
     }
-    rec->channels = pf_arena_take(&rec->arena, (size_t)rec->n_chan, sizeof *rec->channels);
+    rec->channels = pf__arena_take(&rec->arena, (size_t)rec->n_chan, sizeof *rec->channels);
     for (int c = 0; c < rec->n_chan && rec->channels; c++) {
         rec->channels[c] = terminated(&rec->arena, csv->header[CHANNELS + c]);
     }
@@ -137,7 +137,7 @@ static pf_status find_probe(reader *r, int *probe)
     pf_recordings *rec = r->rec;
     pf_csv_field field = r->csv.field[PROBE];
     for (*probe = 0; *probe < rec->n_probes; ++*probe) {
-        if (pf_csv_is(field, rec->probes[*probe].name)) {
+        if (pf__csv_is(field, rec->probes[*probe].name)) {
             return PF_OK;
         }
     }
@@ -170,7 +170,7 @@ static int mechanism_index(const pf_recordings *rec, pf_csv_field field)
     for (int j = 0; j < rec->n_mech; j++) {
         char name[16];
         snprintf(name, sizeof name, "u%d", j);
-        if (pf_csv_is(field, rec->plan ? rec->plan->mechanisms[j].name : name)) {
+        if (pf__csv_is(field, rec->plan ? rec->plan->mechanisms[j].name : name)) {
             return j;
         }
     }
@@ -206,7 +206,7 @@ static pf_status find_mechanism(reader *r, double gain, int *mechanism)
 
 static pf_status read_gain(reader *r, double *gain)
 {
-    pf_status status = pf_csv_number(&r->csv, GAIN, gain, r->error);
+    pf_status status = pf__csv_number(&r->csv, GAIN, gain, r->error);
     if (status == PF_OK && !(*gain >= 0 && *gain <= 1)) {
         return refuse(r, GAIN, "out of range; 1 is nominal, a weakened one is from 0 to below 1");
     }
@@ -231,7 +231,7 @@ static size_t hash(pf_csv_field id)
 static size_t table_slot(const reader *r, pf_csv_field id)
 {
     size_t at = hash(id) & (r->n_table - 1);
-    while (r->table[at] > 0 && !pf_csv_same(r->rec->episodes[r->table[at] - 1].id, id)) {
+    while (r->table[at] > 0 && !pf__csv_same(r->rec->episodes[r->table[at] - 1].id, id)) {
         at = (at + 1) & (r->n_table - 1);
     }
     return at;
@@ -256,7 +256,7 @@ static bool grow_table(reader *r)
 static int find_episode(const reader *r)
 {
     pf_csv_field id = r->csv.field[EPISODE];
-    if (r->last >= 0 && pf_csv_same(r->rec->episodes[r->last].id, id)) {
+    if (r->last >= 0 && pf__csv_same(r->rec->episodes[r->last].id, id)) {
         return r->last;
     }
     return r->table[table_slot(r, id)] - 1;
@@ -276,7 +276,7 @@ static pf_status find_group(reader *r, int *group)
     if (status != PF_OK) {
         return status;
     }
-    const pf_group *known = pf_recordings_find(rec, new.probe, new.mechanism, new.gain);
+    const pf_group *known = pf__recordings_find(rec, new.probe, new.mechanism, new.gain);
     if (known) {
         *group = (int)(known - rec->groups);
         return PF_OK;
@@ -332,8 +332,8 @@ static pf_status same_episode(reader *r)
 {
     const pf_episode *e = &r->rec->episodes[r->last];
     const pf_csv_field *field = r->csv.field;
-    if (pf_csv_same(e->probe, field[PROBE]) && pf_csv_same(e->mechanism, field[MECHANISM]) &&
-        pf_csv_same(e->gain, field[GAIN])) {
+    if (pf__csv_same(e->probe, field[PROBE]) && pf__csv_same(e->mechanism, field[MECHANISM]) &&
+        pf__csv_same(e->gain, field[GAIN])) {
         return PF_OK;
     }
     int group = -1;
@@ -342,7 +342,7 @@ static pf_status same_episode(reader *r)
         char what[192], shown[PF_CSV_SHOWN];
         snprintf(what, sizeof what,
                  "'%s' has another probe, mechanism or gain on line %d; an id may be used once",
-                 pf_csv_shown(e->id, shown), e->line);
+                 pf__csv_shown(e->id, shown), e->line);
         return refuse(r, EPISODE, what);
     }
     return status;
@@ -356,7 +356,7 @@ static pf_status walk_episodes(reader *r)
         return no_memory(r);
     }
     for (;;) {
-        pf_status status = pf_csv_next(&r->csv, &more, r->error);
+        pf_status status = pf__csv_next(&r->csv, &more, r->error);
         if (status != PF_OK || !more) {
             return status;
         }
@@ -364,7 +364,7 @@ static pf_status walk_episodes(reader *r)
         r->last = known >= 0 ? known : r->last;
         status = known < 0 ? new_episode(r) : same_episode(r);
         if (status == PF_OK) {
-            status = pf_csv_integer(&r->csv, STEP, 1, STEPS_MAX, &step, r->error);
+            status = pf__csv_integer(&r->csv, STEP, 1, STEPS_MAX, &step, r->error);
         }
         if (status != PF_OK) {
             return status;
@@ -389,20 +389,20 @@ static pf_status make_room(reader *r)
         pf_recorded_probe *probe = &rec->probes[rec->groups[rec->episodes[e].group].probe];
         probe->rows = probe->rows > 0 ? probe->rows : rec->episodes[e].rows;
     }
-    r->data = pf_arena_take(arena, rows, sizeof(double) * (size_t)rec->n_chan);
-    r->slot_line = pf_arena_take(arena, rows, sizeof(int));
+    r->data = pf__arena_take(arena, rows, sizeof(double) * (size_t)rec->n_chan);
+    r->slot_line = pf__arena_take(arena, rows, sizeof(int));
     for (int q = 0; q < rec->n_probes; q++) {
         pf_recorded_probe *probe = &rec->probes[q];
         size_t n = (size_t)probe->rows;
-        probe->command_line = pf_arena_take(arena, n, sizeof(int));
-        probe->command = pf_arena_take(arena, n, sizeof(double) * (size_t)rec->n_mech);
+        probe->command_line = pf__arena_take(arena, n, sizeof(int));
+        probe->command = pf__arena_take(arena, n, sizeof(double) * (size_t)rec->n_mech);
         if (rec->plan && probe->command) {
             memcpy(probe->command, rec->plan->probes[q].command,
                    n * sizeof(double) * (size_t)rec->n_mech);
         }
     }
     for (int g = 0; g < rec->n_groups; g++) {
-        rec->groups[g].episodes = pf_arena_take(arena, (size_t)rec->groups[g].n, sizeof(int));
+        rec->groups[g].episodes = pf__arena_take(arena, (size_t)rec->groups[g].n, sizeof(int));
         rec->groups[g].n = 0;
     }
     if (arena->failed) {
@@ -418,7 +418,7 @@ static pf_status make_room(reader *r)
 
 static pf_status read_value(reader *r, int column, double *value)
 {
-    pf_status status = pf_csv_number(&r->csv, column, value, r->error);
+    pf_status status = pf__csv_number(&r->csv, column, value, r->error);
     if (status == PF_OK && fabs(*value) > PF_RECORDED_MAX) {
         return refuse(r, column, "larger than 1e100; check the units");
     }
@@ -454,8 +454,8 @@ static pf_status read_command(reader *r, pf_recorded_probe *probe, int step)
                      "%.9g, but %.9g %s for step %d of probe '%.48s'; nominal rows must agree "
                      "(log the command, not a measurement)",
                      u, command[j], where, step, probe->name);
-            return pf_csv_refuse(&r->csv, column, rec->plan ? PF_ERR_MISMATCH : PF_ERR_FORMAT, what,
-                                 r->error);
+            return pf__csv_refuse(&r->csv, column, rec->plan ? PF_ERR_MISMATCH : PF_ERR_FORMAT,
+                                  what, r->error);
         }
     }
     if (first) {
@@ -469,14 +469,14 @@ static pf_status read_row(reader *r)
     pf_recordings *rec = r->rec;
     pf_episode *e = &rec->episodes[r->last];
     int step = 0;
-    pf_status status = pf_csv_integer(&r->csv, STEP, 1, STEPS_MAX, &step, r->error);
+    pf_status status = pf__csv_integer(&r->csv, STEP, 1, STEPS_MAX, &step, r->error);
     // a step beyond the number of rows leaves another one out, which is reported after the walk
     bool inside = status == PF_OK && step <= e->rows;
     size_t slot = inside ? e->first + (size_t)(step - 1) : 0;
     if (inside && r->slot_line[slot] > 0) {
         char what[144], shown[PF_CSV_SHOWN];
         snprintf(what, sizeof what, "step %d of episode '%s' stands on line %d already", step,
-                 pf_csv_shown(e->id, shown), r->slot_line[slot]);
+                 pf__csv_shown(e->id, shown), r->slot_line[slot]);
         return refuse(r, STEP, what);
     }
     for (int c = 0; c < rec->n_chan && status == PF_OK; c++) {
@@ -501,9 +501,9 @@ static pf_status read_row(reader *r)
 static pf_status walk_numbers(reader *r)
 {
     bool more = true;
-    pf_csv_rewind(&r->csv);
+    pf__csv_rewind(&r->csv);
     for (;;) {
-        pf_status status = pf_csv_next(&r->csv, &more, r->error);
+        pf_status status = pf__csv_next(&r->csv, &more, r->error);
         if (status != PF_OK || !more) {
             return status;
         }
@@ -522,7 +522,7 @@ static pf_status check_steps(reader *r)
         const pf_episode *episode = &rec->episodes[e];
         const pf_recorded_probe *probe = &rec->probes[rec->groups[episode->group].probe];
         char shown[PF_CSV_SHOWN];
-        pf_csv_shown(episode->id, shown);
+        pf__csv_shown(episode->id, shown);
         for (int i = 0; i < episode->rows; i++) {
             if (r->slot_line[episode->first + (size_t)i] == 0) {
                 return pf_fail(r->error, PF_ERR_FORMAT,
@@ -560,7 +560,7 @@ static bool plan_probes(reader *r)
 {
     pf_recordings *rec = r->rec;
     int n = rec->plan ? rec->plan->n_probes : 0;
-    rec->probes = pf_arena_take(&rec->arena, (size_t)n, sizeof *rec->probes);
+    rec->probes = pf__arena_take(&rec->arena, (size_t)n, sizeof *rec->probes);
     for (int q = 0; q < n && rec->probes; q++) {
         rec->probes[q] = (pf_recorded_probe){.name = rec->plan->probes[q].name,
                                              .rows = rec->plan->probes[q].rows};
@@ -569,26 +569,26 @@ static bool plan_probes(reader *r)
     return rec->probes != NULL;
 }
 
-pf_status pf_recordings_read(pf_recordings *rec, const pf_plan *plan, const char *file,
-                             const char *text, size_t n, pf_error *error)
+pf_status pf__recordings_read(pf_recordings *rec, const pf_plan *plan, const char *file,
+                              const char *text, size_t n, pf_error *error)
 {
     *rec = (pf_recordings){.plan = plan, .file = file ? file : "recordings"};
     reader r = {.rec = rec, .last = -1, .error = error};
-    pf_status status = pf_csv_open(&r.csv, rec->file, text, n, error);
+    pf_status status = pf__csv_open(&r.csv, rec->file, text, n, error);
     if (status != PF_OK) {
         return status;
     }
     status = plan_probes(&r) ? read_all(&r) : no_memory(&r);
     free(r.table);
-    pf_csv_close(&r.csv);
+    pf__csv_close(&r.csv);
     if (status != PF_OK) {
-        pf_recordings_free(rec);
+        pf__recordings_free(rec);
     }
     return status;
 }
 
-void pf_recordings_free(pf_recordings *rec)
+void pf__recordings_free(pf_recordings *rec)
 {
-    pf_arena_free(&rec->arena);
+    pf__arena_free(&rec->arena);
     *rec = (pf_recordings){0};
 }

@@ -61,15 +61,16 @@ typedef struct pf_recordings {
 
 // Reads text (n bytes, called `file` in messages; both must outlive *rec). On failure nothing is
 // left to free.
-pf_status pf_recordings_read(pf_recordings *rec, const pf_plan *plan, const char *file,
-                             const char *text, size_t n, pf_error *error);
-void pf_recordings_free(pf_recordings *rec);
+pf_status pf__recordings_read(pf_recordings *rec, const pf_plan *plan, const char *file,
+                              const char *text, size_t n, pf_error *error);
+void pf__recordings_free(pf_recordings *rec);
 
 // The group, NULL where nothing of the kind was recorded.
-const pf_group *pf_recordings_find(const pf_recordings *rec, int probe, int mechanism, double gain);
+const pf_group *pf__recordings_find(const pf_recordings *rec, int probe, int mechanism,
+                                    double gain);
 
 // Response of the episode of this rank.
-const double *pf_recordings_response(const pf_recordings *rec, const pf_group *group, int rank);
+const double *pf__recordings_response(const pf_recordings *rec, const pf_group *group, int rank);
 
 // Compares the header with the plan and sets n_mech; without a plan the u columns are the machine.
 pf_status pf__recordings_match(pf_recordings *rec, pf_error *error);

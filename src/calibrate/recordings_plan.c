@@ -51,7 +51,7 @@ pf_status pf__recordings_match(pf_recordings *rec, pf_error *error)
 
 // --- groups
 
-const pf_group *pf_recordings_find(const pf_recordings *rec, int probe, int mechanism, double gain)
+const pf_group *pf__recordings_find(const pf_recordings *rec, int probe, int mechanism, double gain)
 {
     for (int i = 0; i < rec->n_groups; i++) {
         const pf_group *g = &rec->groups[i];
@@ -62,7 +62,7 @@ const pf_group *pf_recordings_find(const pf_recordings *rec, int probe, int mech
     return NULL;
 }
 
-const double *pf_recordings_response(const pf_recordings *rec, const pf_group *group, int rank)
+const double *pf__recordings_response(const pf_recordings *rec, const pf_group *group, int rank)
 {
     return rec->episodes[group->episodes[rank]].response;
 }
@@ -137,7 +137,7 @@ static bool in_all(const pf_recordings *rec, const pf_plan *plan, double gain)
 {
     for (int q = 0; q < plan->n_probes; q++) {
         for (int t = 0; t < plan->probes[q].n_targets; t++) {
-            if (!pf_recordings_find(rec, q, plan->probes[q].targets[t], gain)) {
+            if (!pf__recordings_find(rec, q, plan->probes[q].targets[t], gain)) {
                 return false;
             }
         }
@@ -195,8 +195,8 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
             }
             for (int class = 0; class < 2; class ++) {
                 const pf_group *group =
-                    class == 0 ? pf_recordings_find(rec, q, 0, 1)
-                               : pf_recordings_find(rec, q, p->targets[t], plan->settings.g_cal);
+                    class == 0 ? pf__recordings_find(rec, q, 0, 1)
+                               : pf__recordings_find(rec, q, p->targets[t], plan->settings.g_cal);
                 int n = group ? group->n : 0;
                 if (n < PF_LEAST_EPISODES) {
                     return pf_fail(error, PF_ERR_DEGENERATE,
@@ -220,13 +220,13 @@ static void make_machine(const pf_recordings *rec, pf_arena *arena, pf_plan *pla
     plan->plant = "recordings";
     plan->n_mech = rec->n_mech;
     plan->n_chan = rec->n_chan;
-    pf_mechanism *mechanisms = pf_arena_take(arena, (size_t)rec->n_mech, sizeof *mechanisms);
+    pf_mechanism *mechanisms = pf__arena_take(arena, (size_t)rec->n_mech, sizeof *mechanisms);
     for (int j = 0; mechanisms && j < rec->n_mech; j++) {
         char name[16];
         snprintf(name, sizeof name, "u%d", j);
-        mechanisms[j] = (pf_mechanism){pf_arena_text(arena, name), -INFINITY, INFINITY};
+        mechanisms[j] = (pf_mechanism){pf__arena_text(arena, name), -INFINITY, INFINITY};
     }
-    pf_channel *channels = pf_arena_take(arena, (size_t)rec->n_chan, sizeof *channels);
+    pf_channel *channels = pf__arena_take(arena, (size_t)rec->n_chan, sizeof *channels);
     for (int c = 0; channels && c < rec->n_chan; c++) {
         channels[c] = (pf_channel){rec->channels[c], 0, 0};
     }
@@ -238,12 +238,12 @@ static void make_machine(const pf_recordings *rec, pf_arena *arena, pf_plan *pla
 static int make_probes(const pf_recordings *rec, pf_arena *arena, pf_plan *plan, bool *candidate)
 {
     size_t n = (size_t)rec->n_probes;
-    pf_plan_probe *probes = pf_arena_take(arena, n, sizeof *probes);
-    pf_plan_task *tasks = pf_arena_take(arena, n, sizeof *tasks);
+    pf_plan_probe *probes = pf__arena_take(arena, n, sizeof *probes);
+    pf_plan_task *tasks = pf__arena_take(arena, n, sizeof *tasks);
     int m = 0;
     for (int q = 0; probes && tasks && q < rec->n_probes; q++) {
         const pf_recorded_probe *r = &rec->probes[q];
-        int *targets = pf_arena_take(arena, (size_t)rec->n_mech, sizeof *targets);
+        int *targets = pf__arena_take(arena, (size_t)rec->n_mech, sizeof *targets);
         if (!targets) {
             return 0;
         }
@@ -279,7 +279,7 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
     *plan = (pf_plan){0};
     make_machine(rec, arena, plan);
     int m = make_probes(rec, arena, plan, candidate);
-    double *prior = pf_arena_take(arena, (size_t)rec->n_mech, sizeof *prior);
+    double *prior = pf__arena_take(arena, (size_t)rec->n_mech, sizeof *prior);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", rec->file);
     }
@@ -298,7 +298,7 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
     }
     plan->prior = prior;
     plan->method = "eg-mpt";
-    plan->settings = pf_settings_default(PF_SETTINGS_FIELD);
+    plan->settings = pf__settings_default(PF_SETTINGS_FIELD);
     plan->settings.budget1 = 2 * m > 8 ? 2 * m : 8;
     plan->settings.sensor_noise = 0;
     return PF_OK;

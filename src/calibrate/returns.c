@@ -403,7 +403,7 @@ pf_status pf__plant_returns(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     size_t uses = (size_t)c->build.kit.n_uses;
-    return_work work = {c, pf_arena_take(&c->arena, uses, sizeof(int))};
+    return_work work = {c, pf__arena_take(&c->arena, uses, sizeof(int))};
     if (!work.task_of) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
     }
@@ -423,10 +423,10 @@ pf_status pf__plant_returns(pf_plant_source *c, pf_error *error)
     }
     size_t items = uses * (size_t)c->build.kit.n_members;
     pf_status status =
-        pf_parallel(c->effort, c->n_workers, items, run_member, &work, "returns", error);
+        pf__parallel(c->effort, c->n_workers, items, run_member, &work, "returns", error);
     if (status == PF_OK) {
-        status = pf_parallel(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use, &work,
-                             "limits", error);
+        status = pf__parallel(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use, &work,
+                              "limits", error);
     }
     return status == PF_OK && !c->model ? check_shares(&work, error) : status;
 }

@@ -78,7 +78,7 @@ static pf_status pulse_scale(pf_plant_source *c, double *scale, pf_error *error)
     if (all_given) {
         return PF_OK;
     }
-    double *energy = pf_arena_take(&c->arena, 2 * (size_t)plan->n_chan, sizeof *energy);
+    double *energy = pf__arena_take(&c->arena, 2 * (size_t)plan->n_chan, sizeof *energy);
     if (!energy) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the scales");
     }
@@ -195,8 +195,8 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
         return PF_OK;
     }
     size_t window = (size_t)pf__kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;
-    work.residuals = pf_arena_take(&c->arena, WEIGHT_RUNS * window, sizeof(double));
-    double *scratch = pf_arena_take(&c->arena, window * window, sizeof(double));
+    work.residuals = pf__arena_take(&c->arena, WEIGHT_RUNS * window, sizeof(double));
+    double *scratch = pf__arena_take(&c->arena, window * window, sizeof(double));
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the weights of the probes");
     }
@@ -206,9 +206,9 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
         int n = plan->probes[q].rows * plan->n_chan;
         work.probe = q;
         status =
-            pf_parallel(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, &work, "weights", error);
+            pf__parallel(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, &work, "weights", error);
         if (status == PF_OK) {
-            pf_fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
+            pf__fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
             factor += (size_t)n * (size_t)(n + 1) / 2;
         }
     }

@@ -32,9 +32,9 @@ static pf_status make_predictor(pf_plant_source *c, pf_worker *w, size_t window,
         return status;
     }
     size_t d = sizeof(double);
-    w->table = pf_arena_take(&c->arena, PF_RETURN_SHARES * window, d);
-    w->table_gains = pf_arena_take(&c->arena, PF_RETURN_SHARES * (size_t)k->n_mech, d);
-    w->table_scratch = pf_arena_take(&c->arena, pf__model_scratch(c->model, PF_RETURN_SHARES), d);
+    w->table = pf__arena_take(&c->arena, PF_RETURN_SHARES * window, d);
+    w->table_gains = pf__arena_take(&c->arena, PF_RETURN_SHARES * (size_t)k->n_mech, d);
+    w->table_scratch = pf__arena_take(&c->arena, pf__model_scratch(c->model, PF_RETURN_SHARES), d);
     return PF_OK;
 }
 
@@ -45,19 +45,19 @@ static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *err
            d = sizeof(double);
     int targets = pf__kit_most_targets(&c->build.kit);
     int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
-    c->n_workers = pf_threads(c->effort);
-    c->workers = pf_arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
+    c->n_workers = pf__threads(c->effort);
+    c->workers = pf__arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
     for (int i = 0; c->workers && i < c->n_workers; i++) {
         pf_worker *w = &c->workers[i];
-        w->start = pf_arena_take(&c->arena, (size_t)start + 1, d);
-        w->response = pf_arena_take(&c->arena, window, d);
-        w->nominal = pf_arena_take(&c->arena, window, d);
-        w->predicted = pf_arena_take(&c->arena, window, d);
-        w->signatures = pf_arena_take(&c->arena, window * (size_t)targets, d);
-        w->scratch = pf_arena_take(&c->arena, pf__match_scratch(targets), d);
-        w->gains = pf_arena_take(&c->arena, (size_t)plan->n_mech, d);
-        w->matches = pf_arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
-        w->still = pf_arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
+        w->start = pf__arena_take(&c->arena, (size_t)start + 1, d);
+        w->response = pf__arena_take(&c->arena, window, d);
+        w->nominal = pf__arena_take(&c->arena, window, d);
+        w->predicted = pf__arena_take(&c->arena, window, d);
+        w->signatures = pf__arena_take(&c->arena, window * (size_t)targets, d);
+        w->scratch = pf__arena_take(&c->arena, pf__match_scratch(targets), d);
+        w->gains = pf__arena_take(&c->arena, (size_t)plan->n_mech, d);
+        w->matches = pf__arena_take(&c->arena, (size_t)targets, sizeof *w->matches);
+        w->still = pf__arena_take(&c->arena, rows * (size_t)plan->n_mech, d);
         if (c->arena.failed) {
             break;
         }
@@ -82,14 +82,14 @@ void pf__plant_free(pf_plant_source *c)
         pf_plant_destroy(i == 0 ? NULL : c->workers[i].plant);
         pf_predictor_destroy(&c->workers[i].predictor);
     }
-    pf_arena_free(&c->arena);
-    pf_kit_build_free(&c->build);
+    pf__arena_free(&c->arena);
+    pf__kit_build_free(&c->build);
 }
 
 pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind *kind,
                          pf_error *error)
 {
-    pf_status status = pf_kit_build_init(&c->build, c->plan, kind, error);
+    pf_status status = pf__kit_build_init(&c->build, c->plan, kind, error);
     return status == PF_OK ? make_workers(c, plant, error) : status;
 }
 
@@ -228,22 +228,22 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     size_t units = 0, slots = 0;
-    c->first = pf_arena_take(&c->arena, (size_t)plan->n_probes, sizeof *c->first);
+    c->first = pf__arena_take(&c->arena, (size_t)plan->n_probes, sizeof *c->first);
     for (int q = 0; q < plan->n_probes && c->first; q++) {
         c->first[q] = slots;
         units += (size_t)n_classes(c, q);
         slots = slot(c, q, n_classes(c, q), 0);
     }
-    c->matches = pf_arena_take(&c->arena, slots, sizeof *c->matches);
+    c->matches = pf__arena_take(&c->arena, slots, sizeof *c->matches);
     if (c->build.kit.n_whiten > 0) {
-        c->plain = pf_arena_take(&c->arena, slots, sizeof *c->plain);
+        c->plain = pf__arena_take(&c->arena, slots, sizeof *c->plain);
     }
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
                        plan->settings.episodes);
     }
-    return pf_parallel(c->effort, c->n_workers, units * (size_t)plan->settings.episodes,
-                       run_episode, c, "episodes", error);
+    return pf__parallel(c->effort, c->n_workers, units * (size_t)plan->settings.episodes,
+                        run_episode, c, "episodes", error);
 }
 
 // --- the source
@@ -313,7 +313,7 @@ pf_source pf__plant_source(pf_plant_source *c)
         .build = &c->build,
         .effort = c->effort,
         .n_workers = c->n_workers,
-        .centre = pf_fit_median,
+        .centre = pf__fit_median,
         .no_effect = "the model predicts no effect of a loss",
         .no_noise = "nominal responses equal the prediction to the last bit: there is no noise to "
                     "calibrate against; set sensor_noise (for example .25)",

@@ -44,7 +44,7 @@ static void mean_response(const pf_recordings *rec, const pf_group *group, doubl
     size_t n = window(rec, group->probe);
     memset(out, 0, n * sizeof *out);
     for (int rank = 0; rank < group->n; rank += 2) {
-        const double *response = pf_recordings_response(rec, group, rank);
+        const double *response = pf__recordings_response(rec, group, rank);
         for (size_t i = 0; i < n; i++) {
             out[i] += response[i];
         }
@@ -72,7 +72,7 @@ static int find_points(const pf_recordings *rec, int probe, int mechanism, int l
         }
     }
     qsort(out, (size_t)n, sizeof *out, by_gain);
-    out[n++] = pf_recordings_find(rec, probe, 0, 1);
+    out[n++] = pf__recordings_find(rec, probe, 0, 1);
     return n;
 }
 
@@ -84,7 +84,7 @@ static void response_at(recorded *r, int probe, int mechanism, double gain, doub
     for (int i = 0; i < n; i++) {
         r->gains[i] = r->points[i]->gain;
     }
-    double weight = pf_fit_between(n, r->gains, gain, PF_SAME_GAIN, &k);
+    double weight = pf__fit_between(n, r->gains, gain, PF_SAME_GAIN, &k);
     mean_response(r->rec, r->points[k], out);
     mean_response(r->rec, r->points[k + 1], upper);
     for (size_t i = 0; i < window(r->rec, probe); i++) {
@@ -98,7 +98,7 @@ static void fill_responses(recorded *r)
     double *nominal = r->build.response, *variant = r->build.variant;
     for (int q = 0; q < plan->n_probes; q++) {
         const pf_plan_probe *probe = &plan->probes[q];
-        mean_response(r->rec, pf_recordings_find(r->rec, q, 0, 1), nominal);
+        mean_response(r->rec, pf__recordings_find(r->rec, q, 0, 1), nominal);
         nominal += window(r->rec, q);
         for (int t = 0; t < probe->n_targets; t++) {
             for (int g = 0; g < plan->n_grid; g++, variant += window(r->rec, q)) {
@@ -116,10 +116,10 @@ static double residual_energy(const pf_recordings *rec, const pf_kit *k, int cha
     size_t n_chan = (size_t)k->n_chan;
     *largest = 0;
     for (int q = 0; q < k->n_probes; q++) {
-        const pf_group *group = pf_recordings_find(rec, q, 0, 1);
+        const pf_group *group = pf__recordings_find(rec, q, 0, 1);
         const double *mean = k->response + (size_t)k->probe_row[q] * n_chan;
         for (int rank = 0; rank < group->n; rank += 2) {
-            const double *response = pf_recordings_response(rec, group, rank);
+            const double *response = pf__recordings_response(rec, group, rank);
             for (size_t i = (size_t)channel; i < window(rec, q); i += n_chan) {
                 energy += (response[i] - mean[i]) * (response[i] - mean[i]);
                 *largest = fmax(*largest, fabs(response[i]));
@@ -135,7 +135,7 @@ static pf_status fit_scale(recorded *r, pf_error *error)
     const pf_recordings *rec = r->rec;
     double rows = 0;
     for (int q = 0; q < rec->n_probes; q++) {
-        rows += (double)((pf_recordings_find(rec, q, 0, 1)->n + 1) / 2) * rec->probes[q].rows;
+        rows += (double)((pf__recordings_find(rec, q, 0, 1)->n + 1) / 2) * rec->probes[q].rows;
     }
     for (int c = 0; c < rec->n_chan; c++) {
         double largest = 0, given = r->plan.channels[c].scale;
@@ -178,7 +178,7 @@ static pf_status read_recordings(void *self, pf_error *error)
         for (int g = 0; g < r->rec->n_groups && status == PF_OK; g++) {
             const pf_group *group = &r->rec->groups[g];
             for (int i = 0; i < group->n / 2 && group->probe == q; i++) {
-                match(r, pf_recordings_response(r->rec, group, 2 * i + 1),
+                match(r, pf__recordings_response(r->rec, group, 2 * i + 1),
                       r->matches[g] + i * r->evidence.n_targets);
             }
         }
@@ -201,7 +201,7 @@ static int n_classes(const void *self, int probe)
 static const pf_group *class_group(const recorded *r, int probe, int class)
 {
     int mechanism = class > 0 ? r->plan.probes[probe].targets[class - 1] : 0;
-    return pf_recordings_find(r->rec, probe, mechanism, class > 0 ? r->plan.settings.g_cal : 1);
+    return pf__recordings_find(r->rec, probe, mechanism, class > 0 ? r->plan.settings.g_cal : 1);
 }
 
 static pf_samples class_samples(const void *self, int probe, int class)
@@ -291,8 +291,8 @@ static int probe_of(const pf_plan *plan, int mechanism)
 static pf_status error_share(const pf_recordings *rec, const pf_kit *k, int probe, int member,
                              double *share, pf_error *error)
 {
-    const pf_group *group = pf_recordings_find(rec, probe, 0, 1);
-    const double *response = pf_recordings_response(rec, group, 2 * member + 1);
+    const pf_group *group = pf__recordings_find(rec, probe, 0, 1);
+    const double *response = pf__recordings_response(rec, group, 2 * member + 1);
     size_t n_chan = (size_t)k->n_chan, n = (size_t)pf_kit_probe_rows(k, probe) * n_chan;
     const double *mean = k->response + (size_t)k->probe_row[probe] * n_chan;
     double missed = 0, energy = 0;
@@ -354,12 +354,12 @@ static pf_status fill_returns(void *self, pf_error *error)
 static pf_status draw_answer(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error)
 {
     const recorded *r = self;
-    const pf_group *group = pf_recordings_find(r->rec, probe, 0, 1);
+    const pf_group *group = pf__recordings_find(r->rec, probe, 0, 1);
     pf_rng rng;
     (void)error;
     pf_rng_init(&rng, key);
     int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
-    *answer = (pf_answer){.response = pf_recordings_response(r->rec, group, rank)};
+    *answer = (pf_answer){.response = pf__recordings_response(r->rec, group, rank)};
     return PF_OK;
 }
 
@@ -381,7 +381,7 @@ static void set_sizes(const recorded *r, pf_kit_kind *kind)
     kind->curves = true;
     for (int q = 0; q < r->plan.n_probes; q++) {
         const pf_plan_probe *p = &r->plan.probes[q];
-        int nominal = pf_recordings_find(r->rec, q, 0, 1)->n / 2;
+        int nominal = pf__recordings_find(r->rec, q, 0, 1)->n / 2;
         kind->n_members = nominal < kind->n_members ? nominal : kind->n_members;
         for (int t = 0; t < p->n_targets; t++) {
             int points = find_points(r->rec, q, p->targets[t], 2, r->points);
@@ -397,21 +397,21 @@ static pf_status make_room(recorded *r, pf_error *error)
     size_t targets = (size_t)pf__kit_most_targets(k), groups = (size_t)r->rec->n_groups;
     r->evidence =
         (pf__evidence){.predictor = pf__recorded_predictor(k),
-                       .nominal = pf_arena_take(&r->arena, most, d),
-                       .predicted = pf_arena_take(&r->arena, most, d),
-                       .residual = pf_arena_take(&r->arena, most, d),
-                       .signatures = pf_arena_take(&r->arena, most * targets, d),
-                       .scratch = pf_arena_take(&r->arena, pf__match_scratch((int)targets), d)};
-    r->from = pf_arena_take(&r->arena, most, d);
-    r->to = pf_arena_take(&r->arena, most, d);
-    r->energy = pf_arena_take(&r->arena, (size_t)k->n_targets, d);
-    r->spare = pf_arena_take(&r->arena, targets, sizeof *r->spare);
-    r->matches = pf_arena_take(&r->arena, groups, sizeof *r->matches);
+                       .nominal = pf__arena_take(&r->arena, most, d),
+                       .predicted = pf__arena_take(&r->arena, most, d),
+                       .residual = pf__arena_take(&r->arena, most, d),
+                       .signatures = pf__arena_take(&r->arena, most * targets, d),
+                       .scratch = pf__arena_take(&r->arena, pf__match_scratch((int)targets), d)};
+    r->from = pf__arena_take(&r->arena, most, d);
+    r->to = pf__arena_take(&r->arena, most, d);
+    r->energy = pf__arena_take(&r->arena, (size_t)k->n_targets, d);
+    r->spare = pf__arena_take(&r->arena, targets, sizeof *r->spare);
+    r->matches = pf__arena_take(&r->arena, groups, sizeof *r->matches);
     for (size_t g = 0; g < groups && r->matches; g++) {
         const pf_group *group = &r->rec->groups[g];
         size_t n = (size_t)(group->n / 2) * (size_t)r->plan.probes[group->probe].n_targets;
         r->most_samples = group->n / 2 > r->most_samples ? group->n / 2 : r->most_samples;
-        r->matches[g] = pf_arena_take(&r->arena, n, sizeof **r->matches);
+        r->matches[g] = pf__arena_take(&r->arena, n, sizeof **r->matches);
     }
     return r->arena.failed
                ? pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for the channels", r->rec->file)
@@ -430,13 +430,13 @@ static pf_status open_kit(recorded *r, const char *csv, size_t n, pf_error *erro
                         .n_scale = 1,
                         .responses = true};
     size_t points = (size_t)r->rec->n_groups + 1;
-    r->points = pf_arena_take(&r->arena, points, sizeof *r->points);
-    r->gains = pf_arena_take(&r->arena, points, sizeof *r->gains);
+    r->points = pf__arena_take(&r->arena, points, sizeof *r->points);
+    r->gains = pf__arena_take(&r->arena, points, sizeof *r->gains);
     if (r->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for responses", r->rec->file);
     }
     set_sizes(r, &kind);
-    pf_status status = pf_kit_build_init(&r->build, &r->plan, &kind, error);
+    pf_status status = pf__kit_build_init(&r->build, &r->plan, &kind, error);
     return status == PF_OK ? make_room(r, error) : status;
 }
 
@@ -447,8 +447,8 @@ static pf_source source_of(recorded *r)
         .plan = &r->plan,
         .build = &r->build,
         .effort = r->effort,
-        .n_workers = pf_threads(r->effort),
-        .centre = pf_fit_mean,
+        .n_workers = pf__threads(r->effort),
+        .centre = pf__fit_mean,
         .same_gain = PF_SAME_GAIN,
         .even = true,
         .apart = true,
@@ -480,7 +480,7 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
                        "have too few");
     }
     pf_recordings rec;
-    pf_status status = pf_recordings_read(&rec, plan, file, csv, n, error);
+    pf_status status = pf__recordings_read(&rec, plan, file, csv, n, error);
     if (status != PF_OK) {
         return status;
     }
@@ -496,9 +496,9 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
         pf_source source = source_of(&r);
         status = pf__calibrate(&source, bytes, n_bytes, error);
     }
-    pf_kit_build_free(&r.build);
-    pf_arena_free(&r.arena);
-    pf_recordings_free(&rec);
+    pf__kit_build_free(&r.build);
+    pf__arena_free(&r.arena);
+    pf__recordings_free(&rec);
     return status;
 }
 

@@ -64,7 +64,7 @@ volatile int cli_interrupted = 0;
 static void show_progress(void *self, const char *what, size_t done, size_t total)
 {
     cli_progress *p = self;
-    double t = pf_seconds();
+    double t = pf__seconds();
     if (!p->what || strcmp(p->what, what) != 0) {
         p->what = what;
         p->started = p->last = t;
@@ -112,7 +112,7 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
 {
     pf_error error = {PF_OK, ""};
     *kit = (cli_kit){0};
-    pf_status s = pf_file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
+    pf_status s = pf__file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;
@@ -187,7 +187,7 @@ int cli_write(const char *command, const char *path, const pf_text *text)
         pf_fail(&error, PF_ERR_MEMORY, "out of memory");
         return cli_fail(command, PF_ERR_MEMORY, &error);
     }
-    pf_status status = pf_file_write(path, text->data ? text->data : "", text->size, &error);
+    pf_status status = pf__file_write(path, text->data ? text->data : "", text->size, &error);
     return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
 }
 

@@ -85,14 +85,14 @@ static bool find_folder(bench_call *c)
 static bool bench_resolve(bench_call *c, int *status)
 {
     c->db = c->db ? c->db : "preflight.db";
-    c->profile = pf_profile_find(c->profile_name ? c->profile_name : "standard");
+    c->profile = pf__profile_find(c->profile_name ? c->profile_name : "standard");
     if (!c->profile) {
         *status = cli_usage(c->command, "--profile: '%s' is not quick, standard or paper",
                             c->profile_name);
         return false;
     }
     pf_error error = {PF_OK, ""};
-    if (pf_store_check_name(c->db, &error) != PF_OK) {
+    if (pf__store_check_name(c->db, &error) != PF_OK) {
         *status = cli_usage(c->command, "%s", error.text);
         return false;
     }
@@ -186,7 +186,7 @@ static pf_status no_such_suite(const bench_call *c, const char *name, pf_error *
     if (status != PF_OK) {
         return status;
     }
-    const char *near = pf_nearest_word(name, (const char *const *)names, n);
+    const char *near = pf__nearest_word(name, (const char *const *)names, n);
     status = pf_fail(error, PF_ERR_FILE, "there is no suite '%s'%s%s%s; see `preflight bench list`",
                      name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     bench_names_free(names, n);
@@ -198,15 +198,15 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
     enum { SUITE_BYTES = 1 << 20 };
     void *text = NULL;
     size_t n = 0;
-    pf_status status = pf_file_read(path, SUITE_BYTES, &text, &n, error);
+    pf_status status = pf__file_read(path, SUITE_BYTES, &text, &n, error);
     if (status == PF_OK) {
         const char *slash = strrchr(path, '/');
         status =
-            pf_suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item, c->set.n, error);
+            pf__suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item, c->set.n, error);
         if (status == PF_OK && !suite->from) {
             status = check_profile(c, error);
             if (status != PF_OK) {
-                pf_suite_free(suite);
+                pf__suite_free(suite);
             }
         }
     }
@@ -231,8 +231,8 @@ static pf_status open_other(const bench_call *c, const char *path, bench_suite *
 
 static void bench_suite_close(bench_suite *s)
 {
-    pf_suite_free(&s->shown);
-    pf_suite_free(&s->other);
+    pf__suite_free(&s->shown);
+    pf__suite_free(&s->other);
     s->run = NULL;
 }
 
@@ -271,31 +271,31 @@ static const char *or_empty(const char *text)
 
 static void add_string(pf_text *out, const char *key, const char *value)
 {
-    pf_json_key(out, key);
-    pf_json_string(out, or_empty(value));
+    pf__json_key(out, key);
+    pf__json_string(out, or_empty(value));
 }
 
 // The environments of a suite as a list; missing: those alone that are not here.
 static void add_environments(pf_text *out, const char *key, const bench_suite *s,
                              const pf_experiment *e, bool missing)
 {
-    pf_json_key(out, key);
-    pf_text_add(out, "[");
+    pf__json_key(out, key);
+    pf__text_add(out, "[");
     for (int i = 0; i < s->run->environments.n; i++) {
         const char *name = s->run->environments.text[i];
-        if (!missing || pf_experiment_missing(e, i)) {
-            pf_json_comma(out);
-            pf_json_string(out, name);
+        if (!missing || pf__experiment_missing(e, i)) {
+            pf__json_comma(out);
+            pf__json_string(out, name);
         }
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static void list_json(const bench_call *c, const char *name, const bench_suite *s,
                       const pf_experiment *e, pf_text *out)
 {
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_string(out, "id", name);
     add_string(out, "title", s->shown.title);
     add_string(out, "paper", s->shown.paper);
@@ -303,35 +303,35 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     add_string(out, "needs", s->run->needs);
     add_string(out, "cost", s->run->cost);
     add_string(out, "profile", c->profile->name);
-    pf_text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d", e->n_units,
-                 s->run->environments.n, e->n_methods);
+    pf__text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d", e->n_units,
+                  s->run->environments.n, e->n_methods);
     add_environments(out, "names", s, e, false);
     add_environments(out, "missing", s, e, true);
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
 static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
 {
-    pf_text_addf(out, "%-18s %s", name, s->shown.title);
-    pf_text_addf(out, "%s%s%s\n%18s ", s->shown.paper ? " (" : "", or_empty(s->shown.paper),
-                 s->shown.paper ? ")" : "", "");
+    pf__text_addf(out, "%-18s %s", name, s->shown.title);
+    pf__text_addf(out, "%s%s%s\n%18s ", s->shown.paper ? " (" : "", or_empty(s->shown.paper),
+                  s->shown.paper ? ")" : "", "");
     if (s->shown.from) {
-        pf_text_addf(out, "shows the trials of %s\n", s->shown.from);
+        pf__text_addf(out, "shows the trials of %s\n", s->shown.from);
         return;
     }
-    pf_text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", e->n_units,
-                 s->run->environments.n, e->n_methods,
-                 s->run->needs ? s->run->needs : "nothing more",
-                 s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
-    pf_text_addf(out, "%18s on", "");
+    pf__text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", e->n_units,
+                  s->run->environments.n, e->n_methods,
+                  s->run->needs ? s->run->needs : "nothing more",
+                  s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
+    pf__text_addf(out, "%18s on", "");
     for (int i = 0; i < s->run->environments.n; i++) {
-        pf_text_addf(out, " %s", s->run->environments.text[i]);
+        pf__text_addf(out, " %s", s->run->environments.text[i]);
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
     for (int i = 0; i < s->run->environments.n; i++) {
-        const char *why = pf_experiment_missing(e, i);
+        const char *why = pf__experiment_missing(e, i);
         if (why) {
-            pf_text_addf(out, "%18s not here: %s\n", "", why);
+            pf__text_addf(out, "%18s not here: %s\n", "", why);
         }
     }
 }
@@ -343,22 +343,22 @@ static void list_one(const bench_call *c, const char *name, bool json, pf_text *
     pf_error error = {PF_OK, ""};
     pf_status status = bench_suite_open(c, name, &s, &error);
     if (status == PF_OK) {
-        status = pf_experiment_outline(&e, s.run, c->profile, &error);
+        status = pf__experiment_outline(&e, s.run, c->profile, &error);
     }
     if (status != PF_OK && json) {
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         add_string(out, "id", name);
         add_string(out, "error", error.text);
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     } else if (status != PF_OK) {
-        pf_text_addf(out, "%-18s not available: %s\n", name, error.text);
+        pf__text_addf(out, "%-18s not available: %s\n", name, error.text);
     } else if (json) {
         list_json(c, name, &s, &e, out);
     } else {
         list_line(name, &s, &e, out);
     }
-    pf_experiment_free(&e);
+    pf__experiment_free(&e);
     bench_suite_close(&s);
 }
 
@@ -372,14 +372,14 @@ static int bench_list(const bench_call *c, bool json)
         return cli_fail(c->command, status, &error);
     }
     pf_text out = {0};
-    pf_text_add(&out, json ? "[" : "");
+    pf__text_add(&out, json ? "[" : "");
     for (int i = 0; i < n; i++) {
         list_one(c, names[i], json, &out);
     }
-    pf_text_add(&out, json ? "]\n" : "");
+    pf__text_add(&out, json ? "]\n" : "");
     bench_names_free(names, n);
     int exit_status = cli_write(c->command, "-", &out);
-    pf_text_free(&out);
+    pf__text_free(&out);
     return exit_status;
 }
 
@@ -410,7 +410,7 @@ static void name_others(const bench_call *c, const pf_suite *suite, pf_store *st
 {
     enum { SHOWN = 8 };
     pf_text settings = {0};
-    pf_store_settings(store, hashes[0], &settings, NULL);
+    pf__store_settings(store, hashes[0], &settings, NULL);
     fprintf(stderr,
             "preflight %s: %s has %d configurations of %s at profile %s; this is %s, run last; "
             "--config HASH shows another:\n",
@@ -418,16 +418,16 @@ static void name_others(const bench_call *c, const pf_suite *suite, pf_store *st
     for (int i = 1; i < n && i <= SHOWN; i++) {
         pf_text other = {0};
         if (settings.size > 0) {
-            pf_store_differences(store, hashes[i], settings.data, &other, NULL);
+            pf__store_differences(store, hashes[i], settings.data, &other, NULL);
         }
         fprintf(stderr, "  %s%s%s\n", hashes[i], other.size > 0 ? ": " : "",
                 other.size > 0 ? other.data : "");
-        pf_text_free(&other);
+        pf__text_free(&other);
     }
     if (n > SHOWN + 1) {
         fprintf(stderr, "  and %d more\n", n - SHOWN - 1);
     }
-    pf_text_free(&settings);
+    pf__text_free(&settings);
 }
 
 // The hash of the configuration meant: --config, else that of --set, else the one run last, with
@@ -440,7 +440,7 @@ static pf_status bench_find_config(const bench_call *c, const pf_suite *suite, c
     int n = 0;
     hash[0] = 0;
     pf_status status =
-        pf_store_configs(store, suite->id, c->profile->name, CONFIGS, hashes, &n, error);
+        pf__store_configs(store, suite->id, c->profile->name, CONFIGS, hashes, &n, error);
     if (status != PF_OK) {
         return status;
     }
@@ -474,8 +474,8 @@ typedef struct session {
 
 static void close_session(session *s)
 {
-    pf_store_close(s->store);
-    pf_experiment_free(&s->experiment);
+    pf__store_close(s->store);
+    pf__experiment_free(&s->experiment);
     bench_suite_close(&s->suite);
     s->store = NULL;
 }
@@ -483,12 +483,12 @@ static void close_session(session *s)
 // The suite is checked before the database is touched.
 static pf_status open_session(session *s, const bench_call *c, pf_store_mode mode, pf_error *error)
 {
-    pf_status status = s->experiment.suite
-                           ? PF_OK
-                           : pf_experiment_outline(&s->experiment, s->suite.run, c->profile, error);
-    status = status ? status : pf_experiment_complete(&s->experiment, error);
+    pf_status status = s->experiment.suite ? PF_OK
+                                           : pf__experiment_outline(&s->experiment, s->suite.run,
+                                                                    c->profile, error);
+    status = status ? status : pf__experiment_complete(&s->experiment, error);
     if (status == PF_OK) {
-        status = pf_store_open(&s->store, c->db, mode, error);
+        status = pf__store_open(&s->store, c->db, mode, error);
     }
     if (status != PF_OK) {
         close_session(s);
@@ -534,9 +534,9 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
     pf_error error = {PF_OK, ""};
     pf_store_counts counts;
     int shown = 0;
-    pf_status status = pf_store_count(s->store, s->experiment.hash, &counts, &error);
+    pf_status status = pf__store_count(s->store, s->experiment.hash, &counts, &error);
     if (status == PF_OK && counts.failed > 0) {
-        status = pf_store_failures(s->store, s->experiment.hash, print_failure, &shown, &error);
+        status = pf__store_failures(s->store, s->experiment.hash, print_failure, &shown, &error);
     }
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
@@ -556,7 +556,7 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
 static pf_status learn(const bench_call *c, pf_experiment *e, bool train, const pf_effort *effort,
                        pf_error *error)
 {
-    return pf_experiment_learn(e, c->models ? c->models : "models", train, effort, error);
+    return pf__experiment_learn(e, c->models ? c->models : "models", train, effort, error);
 }
 
 // Environments that were asked for and whose backend is not here; how many.
@@ -564,9 +564,9 @@ static int report_missing(const pf_experiment *e)
 {
     int n = 0;
     for (int i = 0; i < e->suite->environments.n; i++) {
-        if (pf_experiment_wants_missing(e, i)) {
+        if (pf__experiment_wants_missing(e, i)) {
             n++;
-            fprintf(stderr, "left out: %s (%zu trials)\n", pf_experiment_missing(e, i),
+            fprintf(stderr, "left out: %s (%zu trials)\n", pf__experiment_missing(e, i),
                     e->n_units / (size_t)e->suite->environments.n);
         }
     }
@@ -582,19 +582,19 @@ static int run_one(const bench_call *c, session *s, int threads, bool retry)
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    status = pf_experiment_runnable(&s->experiment, &error);
+    status = pf__experiment_runnable(&s->experiment, &error);
     if (status != PF_OK) {
         close_session(s);
         return cli_fail(c->command, status, &error);
     }
-    double start = pf_seconds();
+    double start = pf__seconds();
     int missing = report_missing(&s->experiment);
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s->experiment, true, &effort, &error);
-    status = status ? status : pf_experiment_bind(&s->experiment, s->store, &error);
-    status = status || !retry ? status : pf_store_retry(s->store, s->experiment.hash, &error);
+    status = status ? status : pf__experiment_bind(&s->experiment, s->store, &error);
+    status = status || !retry ? status : pf__store_retry(s->store, s->experiment.hash, &error);
     status =
-        status ? status : pf_experiment_run(&s->experiment, s->store, &effort, &report, &error);
+        status ? status : pf__experiment_run(&s->experiment, s->store, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -605,7 +605,7 @@ static int run_one(const bench_call *c, session *s, int threads, bool retry)
     } else if (status != PF_OK) {
         exit_status = cli_fail(c->command, status, &error);
     } else {
-        exit_status = report_run(c, s, &report, pf_seconds() - start);
+        exit_status = report_run(c, s, &report, pf__seconds() - start);
         exit_status = missing > 0 && exit_status == EXIT_YES ? EXIT_NO : exit_status;
     }
     close_session(s);
@@ -621,10 +621,10 @@ static int open_suites(const bench_call *c, const cli_list *names, const cli_lis
         pf_error error = {PF_OK, ""};
         pf_status status = bench_suite_open(c, names->item[i], &s->suite, &error);
         if (status == PF_OK) {
-            status = pf_experiment_outline(&s->experiment, s->suite.run, c->profile, &error);
+            status = pf__experiment_outline(&s->experiment, s->suite.run, c->profile, &error);
         }
         status =
-            status ? status : pf_experiment_select(&s->experiment, only->n, only->item, &error);
+            status ? status : pf__experiment_select(&s->experiment, only->n, only->item, &error);
         if (status == PF_ERR_ARGUMENT) {
             return cli_usage(c->command, "%s", error.text);
         }
@@ -692,29 +692,29 @@ static int bench_cmd_run(int argc, char **argv)
 static void add_failure(void *self, const pf_unit *u, const char *reason)
 {
     pf_text *out = self;
-    pf_json_comma(out);
-    pf_text_add(out, "{\"environment\":");
-    pf_json_string(out, u->environment);
-    pf_json_key(out, "setting");
-    pf_json_string(out, u->setting);
-    pf_text_addf(out, ",\"seed\":%d,\"trial\":%d", u->seed, u->trial);
-    pf_json_key(out, "reason");
-    pf_json_string(out, reason ? reason : "");
-    pf_text_add(out, "}");
+    pf__json_comma(out);
+    pf__text_add(out, "{\"environment\":");
+    pf__json_string(out, u->environment);
+    pf__json_key(out, "setting");
+    pf__json_string(out, u->setting);
+    pf__text_addf(out, ",\"seed\":%d,\"trial\":%d", u->seed, u->trial);
+    pf__json_key(out, "reason");
+    pf__json_string(out, reason ? reason : "");
+    pf__text_add(out, "}");
 }
 
 static void list_failure(void *self, const pf_unit *u, const char *reason)
 {
-    pf_text_addf(self, "failed: %s %s seed %d trial %d: %s\n", u->environment, u->setting, u->seed,
-                 u->trial, reason ? reason : "");
+    pf__text_addf(self, "failed: %s %s seed %d trial %d: %s\n", u->environment, u->setting, u->seed,
+                  u->trial, reason ? reason : "");
 }
 
 static pf_status write_status(const bench_call *c, session *s, const char *hash, bool json,
                               bool *failed, pf_text *out, pf_error *error)
 {
     pf_store_counts n;
-    pf_status status = pf_store_count(s->store, hash, &n, error);
-    status = status ? status : pf_store_running(s->store, hash, &n.running, error);
+    pf_status status = pf__store_count(s->store, hash, &n, error);
+    status = status ? status : pf__store_running(s->store, hash, &n.running, error);
     if (status != PF_OK) {
         return status;
     }
@@ -722,21 +722,21 @@ static pf_status write_status(const bench_call *c, session *s, const char *hash,
         n.total = (int64_t)s->experiment.n_units;
     }
     *failed = n.failed > 0;
-    pf_text_add(out, json ? "{\"suite\":" : "");
+    pf__text_add(out, json ? "{\"suite\":" : "");
     if (!json) {
-        pf_text_addf(out, "%s, %s, config %s: %lld of %lld done, %lld failed, %lld running\n",
-                     s->suite.run->id, c->profile->name, hash, (long long)n.done,
-                     (long long)n.total, (long long)n.failed, (long long)n.running);
-        return pf_store_failures(s->store, hash, list_failure, out, error);
+        pf__text_addf(out, "%s, %s, config %s: %lld of %lld done, %lld failed, %lld running\n",
+                      s->suite.run->id, c->profile->name, hash, (long long)n.done,
+                      (long long)n.total, (long long)n.failed, (long long)n.running);
+        return pf__store_failures(s->store, hash, list_failure, out, error);
     }
-    pf_json_string(out, s->suite.run->id);
-    pf_text_addf(out,
-                 ",\"profile\":\"%s\",\"config_hash\":\"%s\",\"total\":%lld,\"done\":%lld,"
-                 "\"failed\":%lld,\"running\":%lld,\"failures\":[",
-                 c->profile->name, hash, (long long)n.total, (long long)n.done, (long long)n.failed,
-                 (long long)n.running);
-    status = pf_store_failures(s->store, hash, add_failure, out, error);
-    pf_text_add(out, "]}\n");
+    pf__json_string(out, s->suite.run->id);
+    pf__text_addf(out,
+                  ",\"profile\":\"%s\",\"config_hash\":\"%s\",\"total\":%lld,\"done\":%lld,"
+                  "\"failed\":%lld,\"running\":%lld,\"failures\":[",
+                  c->profile->name, hash, (long long)n.total, (long long)n.done,
+                  (long long)n.failed, (long long)n.running);
+    status = pf__store_failures(s->store, hash, add_failure, out, error);
+    pf__text_add(out, "]}\n");
     return status;
 }
 
@@ -782,7 +782,7 @@ static int bench_cmd_status(int argc, char **argv)
     exit_status = status == PF_OK ? cli_write(call.command, "-", &out)
                                   : cli_fail(call.command, status, &error);
     exit_status = exit_status == EXIT_YES && failed ? EXIT_NO : exit_status;
-    pf_text_free(&out);
+    pf__text_free(&out);
     close_session(&s);
     return exit_status;
 }
@@ -807,10 +807,10 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
     }
     pf_effort effort = cli_effort(&progress, threads);
     status = learn(c, &s->experiment, false, &effort, &error);
-    status = status ? status : pf_experiment_bound(&s->experiment, s->store, &error);
-    status = status
-                 ? status
-                 : pf_experiment_verify(&s->experiment, s->store, sample, &effort, &report, &error);
+    status = status ? status : pf__experiment_bound(&s->experiment, s->store, &error);
+    status =
+        status ? status
+               : pf__experiment_verify(&s->experiment, s->store, sample, &effort, &report, &error);
     cli_progress_end(&progress);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
@@ -881,10 +881,10 @@ typedef struct loaded {
 
 static void unload(loaded *l)
 {
-    pf_text_free(&l->settings);
-    pf_entries_free(&l->entries);
-    pf_paper_free(&l->paper);
-    pf_store_close(l->store);
+    pf__text_free(&l->settings);
+    pf__entries_free(&l->entries);
+    pf__paper_free(&l->paper);
+    pf__store_close(l->store);
     bench_suite_close(&l->suite);
 }
 
@@ -894,10 +894,10 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
     const char *suite = l->suite.run->id;
     pf_experiment own = {0};
     pf_status status =
-        c->set.n > 0 ? pf_experiment_init(&own, l->suite.run, c->profile, error) : PF_OK;
+        c->set.n > 0 ? pf__experiment_init(&own, l->suite.run, c->profile, error) : PF_OK;
     status =
         status ? status : bench_find_config(c, l->suite.run, own.hash, l->store, l->hash, error);
-    pf_experiment_free(&own);
+    pf__experiment_free(&own);
     if (status == PF_OK && !l->hash[0]) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s has no trials of %s at profile %s; `preflight bench run %s --profile %s "
@@ -912,8 +912,8 @@ static pf_status find_settings(loaded *l, const bench_call *c, const char *name,
 {
     l->alpha = l->suite.run->settings.alpha;
     l->g_cal = l->suite.run->settings.g_cal;
-    pf_status status = pf_store_number(l->store, l->hash, "alpha", &l->alpha, error);
-    status = status ? status : pf_store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
+    pf_status status = pf__store_number(l->store, l->hash, "alpha", &l->alpha, error);
+    status = status ? status : pf__store_number(l->store, l->hash, "g_cal", &l->g_cal, error);
     bench_call plain = *c;
     plain.set.n = 0;
     bench_suite as_written = {.run = NULL};
@@ -921,17 +921,17 @@ static pf_status find_settings(loaded *l, const bench_call *c, const char *name,
     // a suite that cannot be read or described any more is not compared
     bool read = c->set.n == 0 || bench_suite_open(&plain, name, &as_written, NULL) == PF_OK;
     const pf_suite *suite = c->set.n == 0 ? l->suite.run : as_written.run;
-    if (status == PF_OK && read && pf_experiment_describe(&e, suite, c->profile, NULL) == PF_OK) {
-        status = pf_store_differences(l->store, l->hash, e.settings, &l->settings, error);
+    if (status == PF_OK && read && pf__experiment_describe(&e, suite, c->profile, NULL) == PF_OK) {
+        status = pf__store_differences(l->store, l->hash, e.settings, &l->settings, error);
     }
-    pf_experiment_free(&e);
+    pf__experiment_free(&e);
     bench_suite_close(&as_written);
     return status;
 }
 
 static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
 {
-    pf_status status = pf_store_count(l->store, l->hash, &l->counts, error);
+    pf_status status = pf__store_count(l->store, l->hash, &l->counts, error);
     const pf_store_counts counts = l->counts;
     if (status != PF_OK) {
         return status;
@@ -958,11 +958,11 @@ static pf_status aggregate(loaded *l, pf_error *error)
     pf_aggregate_options options = {.environments = (const char *const *)run->environments.text,
                                     .n_environments = run->environments.n,
                                     .shown = names,
-                                    .n_shown = pf_paper_shown(&l->paper, shown->id, names, 64)};
+                                    .n_shown = pf__paper_shown(&l->paper, shown->id, names, 64)};
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
     options.effort = &effort;
-    pf_status status = pf_aggregate(&l->entries, l->store, l->hash, &options, error);
+    pf_status status = pf__aggregate(&l->entries, l->store, l->hash, &options, error);
     cli_progress_end(&progress);
     return status;
 }
@@ -976,8 +976,8 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
         return status;
     }
     snprintf(folder, sizeof folder, "%s/data", c->folder);
-    status = pf_store_open(&l->store, c->db, PF_STORE_READ, error);
-    status = status ? status : pf_paper_load(&l->paper, folder, error);
+    status = pf__store_open(&l->store, c->db, PF_STORE_READ, error);
+    status = status ? status : pf__paper_load(&l->paper, folder, error);
     status = status ? status : find_stored(l, c, error);
     status = status ? status : check_rows(l, c, error);
     status = status ? status : find_settings(l, c, name, error);
@@ -1008,13 +1008,13 @@ static int write_table(const bench_call *c, const char *name, const char *format
     pf_text out = {0};
     pf_status status = load(&l, c, name, &error);
     if (status == PF_OK && strcmp(format, "csv") == 0) {
-        pf_table_csv(&l.report, &out);
+        pf__table_csv(&l.report, &out);
     } else if (status == PF_OK) {
-        status = pf_table_text(&l.report, format, &out, &error);
+        status = pf__table_text(&l.report, format, &out, &error);
     }
     int exit_status =
         status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
-    pf_text_free(&out);
+    pf__text_free(&out);
     unload(&l);
     return exit_status;
 }
@@ -1050,7 +1050,7 @@ static int write_figure(const bench_call *c, const char *name, const char *folde
         snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
         const char *figure = l.suite.shown.figure;
         pf_figure drawn = {templates, figure ? figure : "bars"};
-        status = pf_figure_write(&l.report, &drawn, folder, &error);
+        status = pf__figure_write(&l.report, &drawn, folder, &error);
     }
     if (status == PF_OK) {
         printf("%s/%s.svg\n%s/%s.png\n", folder, l.report.suite, folder, l.report.suite);
@@ -1101,7 +1101,7 @@ int cmd_bench(int argc, char **argv)
                          "verify first",
                          argv[0]);
     }
-    const char *near = argc > 0 ? pf_nearest_word(argv[0], known, VERBS) : NULL;
+    const char *near = argc > 0 ? pf__nearest_word(argv[0], known, VERBS) : NULL;
     return cli_usage("bench", "say list, run, status, table, figure or verify%s%s%s",
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -26,16 +26,16 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
     pf__sha256_text(k.sha256, sha);
     if (json) {
         pf_text out = {0};
-        pf_text_add(&out, "{\"kit\":");
-        pf_json_string(&out, path);
-        pf_text_addf(&out,
-                     ",\"sha256\":\"%s\",\"mechanisms\":%d,\"probes\":%d,\"tasks\":%d,"
-                     "\"session_bytes\":%zu,\"threshold\":",
-                     sha, k.n_mech, k.n_probes, k.n_tasks, pf_session_size(kit));
-        pf_json_number(&out, pf_kit_threshold(kit, 0));
-        pf_text_add(&out, "}\n");
+        pf__text_add(&out, "{\"kit\":");
+        pf__json_string(&out, path);
+        pf__text_addf(&out,
+                      ",\"sha256\":\"%s\",\"mechanisms\":%d,\"probes\":%d,\"tasks\":%d,"
+                      "\"session_bytes\":%zu,\"threshold\":",
+                      sha, k.n_mech, k.n_probes, k.n_tasks, pf_session_size(kit));
+        pf__json_number(&out, pf_kit_threshold(kit, 0));
+        pf__text_add(&out, "}\n");
         fputs(out.data ? out.data : "", stdout);
-        pf_text_free(&out);
+        pf__text_free(&out);
         return;
     }
     printf("kit %s: plant %s, %s predictor, %d probes, %d tasks\n", path,
@@ -83,7 +83,7 @@ static void warn_unprobed(const pf_kit *kit)
 static int save_kit(const call *c, void *bytes, size_t n)
 {
     pf_error error = {PF_OK, ""};
-    pf_status status = pf_file_write(c->output, bytes, n, &error);
+    pf_status status = pf__file_write(c->output, bytes, n, &error);
     pf_kit *kit = NULL;
     if (status == PF_OK) {
         status = cli_kit_load(&kit, bytes, n, &error);
@@ -127,7 +127,7 @@ static pf_status from_recordings(const call *c, const cli_config *t, const pf_ef
     void *csv = NULL;
     size_t n = 0;
     pf_plan *plan = NULL;
-    pf_status status = pf_file_read(c->recordings, (size_t)1 << 30, &csv, &n, error);
+    pf_status status = pf__file_read(c->recordings, (size_t)1 << 30, &csv, &n, error);
     if (status == PF_OK && c->config) {
         status = make_plan(&plan, c, NULL, t, error);
     }
@@ -173,7 +173,7 @@ static int check_probes(const call *c)
     }
     bool word =
         c->probes && (strcmp(c->probes, "single") == 0 || strcmp(c->probes, "designed") == 0);
-    if (c->probes && !word && pf_file_same(c->output, c->probes)) {
+    if (c->probes && !word && pf__file_same(c->output, c->probes)) {
         return cli_usage("calibrate", "-o %s would overwrite the library", c->output);
     }
     return EXIT_YES;
@@ -205,8 +205,8 @@ static int check_call(const call *c)
     if (c->faults && strcmp(c->faults, "one") != 0 && strcmp(c->faults, "many") != 0) {
         return cli_usage("calibrate", "--faults %s: say one or many", c->faults);
     }
-    if ((c->recordings && pf_file_same(c->output, c->recordings)) ||
-        (c->config && pf_file_same(c->output, c->config))) {
+    if ((c->recordings && pf__file_same(c->output, c->recordings)) ||
+        (c->config && pf__file_same(c->output, c->config))) {
         return cli_usage("calibrate", "-o %s would overwrite an input", c->output);
     }
     if (c->method && !pf_method_find(c->method)) {
@@ -256,7 +256,7 @@ int cmd_calibrate(int argc, char **argv)
         return status;
     }
     pf_error error = {PF_OK, ""};
-    pf_status result = pf_file_writable(c.output, &error);
+    pf_status result = pf__file_writable(c.output, &error);
     if (result != PF_OK) {
         return cli_fail("calibrate", result, &error);
     }

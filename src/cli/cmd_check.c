@@ -41,13 +41,13 @@ static void journal_event(run *r, const char *request, const pf_witness *witness
                           const pf_text *reply)
 {
     pf_text line = {0};
-    pf_text_addf(&line, "{\"ok\":true");
-    pf_text_add(&line, reply->size > 0 ? "," : "");
-    pf_text_add(&line, reply->size > 0 ? reply->data : "");
-    pf_text_add(&line, "}");
-    pf_journal_entry(&r->journal, request, witness, line.data ? line.data : "");
-    pf_text_add(&r->journal, "\n");
-    pf_text_free(&line);
+    pf__text_addf(&line, "{\"ok\":true");
+    pf__text_add(&line, reply->size > 0 ? "," : "");
+    pf__text_add(&line, reply->size > 0 ? reply->data : "");
+    pf__text_add(&line, "}");
+    pf__journal_entry(&r->journal, request, witness, line.data ? line.data : "");
+    pf__text_add(&r->journal, "\n");
+    pf__text_free(&line);
 }
 
 // Hooks of the drive: everything asked and told goes into the journal as serve would write it.
@@ -55,16 +55,16 @@ static void after_ask(void *self, const pf_ask *asked)
 {
     run *r = self;
     pf_text reply = {0};
-    pf_reply_ask(&reply, r->session, asked);
+    pf__reply_ask(&reply, r->session, asked);
     journal_event(r, "{\"op\":\"ask\"}", NULL, &reply);
-    pf_text_free(&reply);
+    pf__text_free(&reply);
 }
 
 static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *asked)
 {
     run *r = self;
-    pf_witness_start(&r->witness, r->file->kit, inner, asked->stage == 2);
-    return pf_witness_predictor(&r->witness);
+    pf__witness_start(&r->witness, r->file->kit, inner, asked->stage == 2);
+    return pf__witness_predictor(&r->witness);
 }
 
 static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
@@ -72,17 +72,17 @@ static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
     const pf_kit *kit = r->file->kit;
     pf_kit_info k = pf_kit_get_info(kit);
     pf_text request = {0}, reply = {0};
-    pf_text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
-    pf_json_matrix(&request, asked->rows, k.n_chan, answer->response);
+    pf__text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
+    pf__json_matrix(&request, asked->rows, k.n_chan, answer->response);
     if (!k.recorded) {
-        pf_json_key(&request, "state");
-        pf_json_numbers(&request, k.n_state, answer->start);
+        pf__json_key(&request, "state");
+        pf__json_numbers(&request, k.n_state, answer->start);
     }
-    pf_text_add(&request, "}");
-    pf_reply_tell(&reply, r->session, asked->stage);
+    pf__text_add(&request, "}");
+    pf__reply_tell(&reply, r->session, asked->stage);
     journal_event(r, request.data ? request.data : "", &r->witness, &reply);
-    pf_text_free(&request);
-    pf_text_free(&reply);
+    pf__text_free(&request);
+    pf__text_free(&reply);
 }
 
 // Who is blamed: the likeliest hypothesis, with several faults all that are rather changed.
@@ -151,27 +151,27 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
 {
     char sha[65];
     pf__sha256_text(pf_kit_get_info(r->file->kit).sha256, sha);
-    pf_text_add(out, "{");
-    pf_json_key(out, "kit");
-    pf_json_string(out, sha);
-    pf_json_key(out, "plant");
-    pf_json_string(out, pf_plant_get_info(r->machine)->name);
-    pf_json_key(out, "preflight");
-    pf_json_string(out, PF_VERSION);
-    pf_text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
-    pf_json_key(out, "alpha");
-    pf_json_number(out, pf_kit_get_info(r->file->kit).alpha);
-    pf_json_key(out, "j_min");
-    pf_json_number(out, pf_kit_get_info(r->file->kit).j_min);
-    pf_text_add(out, ",");
-    pf_text_add_n(out, readiness->data, readiness->size);
-    pf_text_add(out, "}\n");
+    pf__text_add(out, "{");
+    pf__json_key(out, "kit");
+    pf__json_string(out, sha);
+    pf__json_key(out, "plant");
+    pf__json_string(out, pf_plant_get_info(r->machine)->name);
+    pf__json_key(out, "preflight");
+    pf__json_string(out, PF_VERSION);
+    pf__text_addf(out, ",\"seed\":%llu", (unsigned long long)r->seed);
+    pf__json_key(out, "alpha");
+    pf__json_number(out, pf_kit_get_info(r->file->kit).alpha);
+    pf__json_key(out, "j_min");
+    pf__json_number(out, pf_kit_get_info(r->file->kit).j_min);
+    pf__text_add(out, ",");
+    pf__text_add_n(out, readiness->data, readiness->size);
+    pf__text_add(out, "}\n");
 }
 
 static int report(run *r, const call *c)
 {
     pf_text verdict = {0}, reply = {0};
-    pf_reply_readiness(&reply, r->session);
+    pf__reply_readiness(&reply, r->session);
     journal_event(r, "{\"op\":\"readiness\"}", NULL, &reply);
     certificate(r, &reply, &verdict);
     int status = EXIT_YES;
@@ -192,8 +192,8 @@ static int report(run *r, const call *c)
                all ? "all ready" : "not ready for every task", cli_paint(NULL),
                pf_session_get_state(r->session).told, pf_session_get_state(r->session).charge);
     }
-    pf_text_free(&verdict);
-    pf_text_free(&reply);
+    pf__text_free(&verdict);
+    pf__text_free(&reply);
     return status != EXIT_YES ? status : all ? EXIT_YES : EXIT_NO;
 }
 
@@ -239,9 +239,9 @@ static pf_status start(run *r, const call *c, pf_error *error)
     }
     if (status == PF_OK) {
         r->session = pf_check_session(r->check);
-        pf_journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
-                          pf_session_method(r->session)->id, r->seed);
-        pf_text_add(&r->journal, "\n");
+        pf__journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
+                           pf_session_method(r->session)->id, r->seed);
+        pf__text_add(&r->journal, "\n");
     }
     return status;
 }
@@ -286,18 +286,18 @@ static int check_outputs(const call *c)
     const char *outputs[] = {c->journal, c->certificate};
     pf_error error = {PF_OK, ""};
     for (int i = 0; i < 2; i++) {
-        pf_status status = outputs[i] ? pf_file_writable(outputs[i], &error) : PF_OK;
+        pf_status status = outputs[i] ? pf__file_writable(outputs[i], &error) : PF_OK;
         if (status != PF_OK) {
             return cli_fail("check", status, &error);
         }
-        if (outputs[i] && pf_file_same(outputs[i], c->kit.item[0])) {
+        if (outputs[i] && pf__file_same(outputs[i], c->kit.item[0])) {
             return cli_usage("check", "%s would overwrite the kit", outputs[i]);
         }
-        if (outputs[i] && c->model && pf_file_same(outputs[i], c->model)) {
+        if (outputs[i] && c->model && pf__file_same(outputs[i], c->model)) {
             return cli_usage("check", "%s would overwrite the model", outputs[i]);
         }
     }
-    if (outputs[0] && outputs[1] && pf_file_same(outputs[0], outputs[1])) {
+    if (outputs[0] && outputs[1] && pf__file_same(outputs[0], outputs[1])) {
         return cli_usage("check", "--journal and --certificate name the same file");
     }
     return EXIT_YES;
@@ -325,8 +325,8 @@ static void close_run(run *r)
     pf_model_destroy(r->model);
     pf_plant_destroy(r->twin);
     pf_plant_destroy(r->machine);
-    pf_witness_free(&r->witness);
-    pf_text_free(&r->journal);
+    pf__witness_free(&r->witness);
+    pf__text_free(&r->journal);
     cli_kit_close(r->file);
 }
 

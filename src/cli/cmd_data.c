@@ -112,24 +112,24 @@ static void show(const pf_transitions_info *info, const summary *s)
 
 static void number(pf_text *out, const char *key, double value)
 {
-    pf_json_key(out, key);
-    pf_json_number(out, value);
+    pf__json_key(out, key);
+    pf__json_number(out, value);
 }
 
 static void string(pf_text *out, const char *key, const char *value)
 {
-    pf_json_key(out, key);
-    pf_json_string(out, value);
+    pf__json_key(out, key);
+    pf__json_string(out, value);
 }
 
 static void json_tables(pf_text *out, const pf_transitions_info *info, const summary *s)
 {
-    pf_json_key(out, "channels");
-    pf_text_add(out, "[");
+    pf__json_key(out, "channels");
+    pf__text_add(out, "[");
     for (int c = 0; c < info->n_chan; c++) {
         const column *x = &s->channels[c];
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         string(out, "name", info->channels[c]);
         string(out, "kind", pf__channel_kind_name(info->kinds[c]));
         number(out, "min", x->min);
@@ -137,28 +137,28 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
         number(out, "mean", x->mean);
         number(out, "sd", sd(x));
         number(out, "change_sd", sd(&s->changes[c]));
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int j = 0; j < info->n_mech; j++) {
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         string(out, "name", info->mechanisms[j].name);
         number(out, "lo", info->mechanisms[j].lo);
         number(out, "hi", info->mechanisms[j].hi);
         number(out, "sd", sd(&s->commands[j]));
         number(out, "active", share(&s->commands[j]));
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static int show_json(const pf_transitions_info *info, const summary *s)
 {
     pf_text out = {0};
-    pf_text_add(&out, "{\"format\":\"preflight-data\",\"version\":1");
+    pf__text_add(&out, "{\"format\":\"preflight-data\",\"version\":1");
     string(&out, "sha256", info->sha256);
     number(&out, "bytes", s->bytes);
     string(&out, "plant", info->plant);
@@ -170,14 +170,14 @@ static int show_json(const pf_transitions_info *info, const summary *s)
     number(&out, "correlation", info->correlation);
     number(&out, "amplitude", info->amplitude);
     number(&out, "single", info->single);
-    pf_json_key(&out, "disturbance");
-    pf_text_add(&out, info->disturbance ? "true" : "false");
-    pf_json_key(&out, "seed"); // a double would not hold every seed
-    pf_text_addf(&out, "%" PRIu64, info->seed);
+    pf__json_key(&out, "disturbance");
+    pf__text_add(&out, info->disturbance ? "true" : "false");
+    pf__json_key(&out, "seed"); // a double would not hold every seed
+    pf__text_addf(&out, "%" PRIu64, info->seed);
     json_tables(&out, info, s);
-    pf_text_add(&out, "}\n");
+    pf__text_add(&out, "}\n");
     int status = cli_write("data", "-", &out);
-    pf_text_free(&out);
+    pf__text_free(&out);
     return status;
 }
 

@@ -128,15 +128,15 @@ static void design_view_report(const design_view *v)
 
 static void add_key_number(pf_text *out, const char *key, double value)
 {
-    pf_json_key(out, key);
-    pf_json_number(out, value);
+    pf__json_key(out, key);
+    pf__json_number(out, value);
 }
 
 static void add_target(const design_view *v, const pf_design_target *t, pf_text *out)
 {
-    pf_json_comma(out);
-    pf_text_addf(out, "{\"mechanism\":%d,\"name\":", t->mechanism);
-    pf_json_string(out, mechanism(v, t->mechanism));
+    pf__json_comma(out);
+    pf__text_addf(out, "{\"mechanism\":%d,\"name\":", t->mechanism);
+    pf__json_string(out, mechanism(v, t->mechanism));
     add_key_number(out, "linear", t->linear);
     add_key_number(out, "predicted", t->predicted);
     add_key_number(out, "confirmed", t->confirmed);
@@ -144,98 +144,98 @@ static void add_target(const design_view *v, const pf_design_target *t, pf_text 
     add_key_number(out, "hi", t->hi);
     add_key_number(out, "weakened", t->weakened);
     add_key_number(out, "remaining", t->remaining);
-    pf_text_addf(out, ",\"accepted\":%s,\"good\":%s}", t->accepted ? "true" : "false",
-                 t->good ? "true" : "false");
+    pf__text_addf(out, ",\"accepted\":%s,\"good\":%s}", t->accepted ? "true" : "false",
+                  t->good ? "true" : "false");
 }
 
 static void add_probe(const design_view *v, int q, pf_text *out)
 {
     const pf_design *d = v->design;
     const pf_design_probe *p = &d->library.probes[q];
-    pf_json_comma(out);
-    pf_text_add(out, "{\"name\":");
-    pf_json_string(out, p->probe.name);
-    pf_text_addf(out, ",\"designed\":%s,\"rows\":%d", q < d->n_designed ? "true" : "false",
-                 p->probe.rows);
+    pf__json_comma(out);
+    pf__text_add(out, "{\"name\":");
+    pf__json_string(out, p->probe.name);
+    pf__text_addf(out, ",\"designed\":%s,\"rows\":%d", q < d->n_designed ? "true" : "false",
+                  p->probe.rows);
     add_key_number(out, "charge", p->probe.charge);
-    pf_json_key(out, "targets");
-    pf_text_add(out, "[");
+    pf__json_key(out, "targets");
+    pf__text_add(out, "[");
     for (int t = 0; t < p->probe.n_targets; t++) {
         add_target(v, &d->library.targets[p->first + t], out);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "worst_pair");
+    pf__text_add(out, "]");
+    pf__json_key(out, "worst_pair");
     if (p->probe.n_targets > 1) {
-        pf_json_ints(out, 2, p->pair);
+        pf__json_ints(out, 2, p->pair);
         add_key_number(out, "collinearity", p->collinearity);
     } else {
-        pf_text_add(out, "null");
+        pf__text_add(out, "null");
     }
-    pf_json_key(out, "excursion");
-    pf_json_numbers(out, v->plan->n_chan, p->excursion);
-    pf_json_key(out, "command");
-    pf_json_matrix(out, p->probe.rows, v->plan->n_mech, p->probe.command);
-    pf_text_add(out, "}");
+    pf__json_key(out, "excursion");
+    pf__json_numbers(out, v->plan->n_chan, p->excursion);
+    pf__json_key(out, "command");
+    pf__json_matrix(out, p->probe.rows, v->plan->n_mech, p->probe.command);
+    pf__text_add(out, "}");
 }
 
 static void add_families(const design_view *v, pf_text *out)
 {
-    pf_json_key(out, "families");
-    pf_text_add(out, "[");
+    pf__json_key(out, "families");
+    pf__text_add(out, "[");
     for (int i = 0; i < v->design->n_families; i++) {
         const pf_design_library *l = &v->design->families[i];
-        pf_json_comma(out);
-        pf_text_addf(out, "{\"family\":\"%s\",\"probes\":%d", l->family, l->n_probes);
+        pf__json_comma(out);
+        pf__text_addf(out, "{\"family\":\"%s\",\"probes\":%d", l->family, l->n_probes);
         add_key_number(out, "smallest", l->smallest);
         add_key_number(out, "largest_move", l->worst_move);
-        pf_json_key(out, "broken");
+        pf__json_key(out, "broken");
         if (l->broken[0]) {
-            pf_json_string(out, l->broken);
+            pf__json_string(out, l->broken);
         } else {
-            pf_text_add(out, "null");
+            pf__text_add(out, "null");
         }
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static void design_view_json(const design_view *v, pf_text *out)
 {
     const pf_design *d = v->design;
-    pf_text_add(out, "{\"library\":");
-    pf_json_string(out, v->path);
-    pf_json_key(out, "plant");
-    pf_json_string(out, v->plan->plant);
-    pf_json_key(out, "predictor");
-    pf_json_string(out, v->predictor);
-    pf_text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->settings.seed,
-                 d->n_designed);
+    pf__text_add(out, "{\"library\":");
+    pf__json_string(out, v->path);
+    pf__json_key(out, "plant");
+    pf__json_string(out, v->plan->plant);
+    pf__json_key(out, "predictor");
+    pf__json_string(out, v->predictor);
+    pf__text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->settings.seed,
+                  d->n_designed);
     add_key_number(out, "target", v->config->target);
     add_key_number(out, "g_cal", v->plan->settings.g_cal);
-    pf_json_key(out, "channels");
-    pf_text_add(out, "[");
+    pf__json_key(out, "channels");
+    pf__text_add(out, "[");
     for (int c = 0; c < v->plan->n_chan; c++) {
-        pf_json_comma(out);
-        pf_json_string(out, v->plan->channels[c].name);
+        pf__json_comma(out);
+        pf__json_string(out, v->plan->channels[c].name);
     }
-    pf_text_add(out, "],\"probes\":[");
+    pf__text_add(out, "],\"probes\":[");
     for (int q = 0; q < d->library.n_probes; q++) {
         add_probe(v, q, out);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     add_families(v, out);
-    pf_json_key(out, "not_separated");
-    pf_json_ints(out, d->n_weak, d->weak);
-    pf_json_key(out, "not_at_once");
-    pf_text_add(out, "[");
+    pf__json_key(out, "not_separated");
+    pf__json_ints(out, d->n_weak, d->weak);
+    pf__json_key(out, "not_at_once");
+    pf__text_add(out, "[");
     for (int i = 0; i < d->n_pairs; i++) {
-        pf_json_comma(out);
-        pf_json_ints(out, 2, d->pairs + 2 * i);
+        pf__json_comma(out);
+        pf__json_ints(out, 2, d->pairs + 2 * i);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "singles_left_out");
-    pf_json_ints(out, d->n_left, d->left);
-    pf_text_add(out, "}\n");
+    pf__text_add(out, "]");
+    pf__json_key(out, "singles_left_out");
+    pf__json_ints(out, d->n_left, d->left);
+    pf__text_add(out, "}\n");
 }
 
 // --- the plot
@@ -245,34 +245,34 @@ static void design_view_json(const design_view *v, pf_text *out)
 static void add_block(const design_view *v, int q, pf_text *script)
 {
     const pf_plan_probe *p = &v->design->library.probes[q].probe;
-    pf_text_addf(script, "$probe%d << EOD\n", q);
+    pf__text_addf(script, "$probe%d << EOD\n", q);
     for (int r = 0; r <= p->rows; r++) {
-        pf_text_addf(script, "%d", r);
+        pf__text_addf(script, "%d", r);
         for (int t = 0; t < p->n_targets; t++) {
             int j = p->targets[t], row = r < p->rows ? r : p->rows - 1;
             double u = p->command[row * v->plan->n_mech + j];
-            pf_text_addf(script, " %.6g", u / fabs(v->config->bounds[j].amplitude) - 2.5 * t);
+            pf__text_addf(script, " %.6g", u / fabs(v->config->bounds[j].amplitude) - 2.5 * t);
         }
-        pf_text_add(script, "\n");
+        pf__text_add(script, "\n");
     }
-    pf_text_add(script, "EOD\n");
+    pf__text_add(script, "EOD\n");
 }
 
 static void add_panel(const design_view *v, int q, pf_text *script)
 {
     const pf_plan_probe *p = &v->design->library.probes[q].probe;
-    pf_text_add(script, "set title ");
-    pf_gnuplot_string(script, p->name);
-    pf_text_addf(script, "\nset yrange [%g:1.5]\nset ytics (", -2.5 * (p->n_targets - 1) - 1.5);
+    pf__text_add(script, "set title ");
+    pf__gnuplot_string(script, p->name);
+    pf__text_addf(script, "\nset yrange [%g:1.5]\nset ytics (", -2.5 * (p->n_targets - 1) - 1.5);
     for (int t = 0; t < p->n_targets; t++) {
-        pf_text_add(script, t > 0 ? ", tic(" : "tic(");
-        pf_gnuplot_string(script, mechanism(v, p->targets[t]));
-        pf_text_addf(script, ") %g", -2.5 * t);
+        pf__text_add(script, t > 0 ? ", tic(" : "tic(");
+        pf__gnuplot_string(script, mechanism(v, p->targets[t]));
+        pf__text_addf(script, ") %g", -2.5 * t);
     }
-    pf_text_add(script, ")\nplot \\\n");
+    pf__text_add(script, ")\nplot \\\n");
     for (int t = 0; t < p->n_targets; t++) {
-        pf_text_addf(script, "  $probe%d using 1:%d with steps lw 2 lc %d notitle%s\n", q, t + 2,
-                     t + 1, t + 1 < p->n_targets ? ", \\" : "");
+        pf__text_addf(script, "  $probe%d using 1:%d with steps lw 2 lc %d notitle%s\n", q, t + 2,
+                      t + 1, t + 1 < p->n_targets ? ", \\" : "");
     }
 }
 
@@ -283,23 +283,23 @@ static void fill_script(const design_view *v, const char *path, pf_text *script)
         add_block(v, q, script);
         lines += v->design->library.probes[q].probe.n_targets + 2;
     }
-    pf_gnuplot_open(script, path, 820, 60 + 34 * lines);
-    pf_text_addf(script,
-                 "set xlabel 'step'\nset grid noxtics\nset lmargin 18\n"
-                 "set multiplot layout %d,1\n",
-                 n);
+    pf__gnuplot_open(script, path, 820, 60 + 34 * lines);
+    pf__text_addf(script,
+                  "set xlabel 'step'\nset grid noxtics\nset lmargin 18\n"
+                  "set multiplot layout %d,1\n",
+                  n);
     for (int q = 0; q < n; q++) {
         add_panel(v, q, script);
     }
-    pf_text_add(script, "unset multiplot\n");
+    pf__text_add(script, "unset multiplot\n");
 }
 
 static pf_status design_view_plot(const design_view *v, const char *path, pf_error *error)
 {
     pf_text script = {0};
     fill_script(v, path, &script);
-    pf_status status = pf_gnuplot_draw(path, &script, error);
-    pf_text_free(&script);
+    pf_status status = pf__gnuplot_draw(path, &script, error);
+    pf__text_free(&script);
     return status;
 }
 
@@ -324,8 +324,8 @@ static int check_call(call *c)
     if (c->plot && !cli_picture("design", c->plot)) {
         return EXIT_USAGE;
     }
-    if ((c->config && pf_file_same(c->output, c->config)) ||
-        (c->plot && pf_file_same(c->output, c->plot))) {
+    if ((c->config && pf__file_same(c->output, c->config)) ||
+        (c->plot && pf__file_same(c->output, c->plot))) {
         return cli_usage("design", "-o %s would overwrite another file of this call", c->output);
     }
     if (!cli_seed("design", c->seed, &c->seed_number)) {
@@ -341,10 +341,10 @@ static int check_call(call *c)
 static pf_status publish(const call *c, const design_view *view, pf_error *error)
 {
     pf_text text = {0};
-    pf_library_write(view->design, view->config, view->plan, view->predictor, &text);
+    pf__library_write(view->design, view->config, view->plan, view->predictor, &text);
     pf_status status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the library")
-                                   : pf_file_write(c->output, text.data, text.size, error);
-    pf_text_free(&text);
+                                   : pf__file_write(c->output, text.data, text.size, error);
+    pf__text_free(&text);
     if (status == PF_OK && c->plot) {
         status = design_view_plot(view, c->plot, error);
     }
@@ -354,7 +354,7 @@ static pf_status publish(const call *c, const design_view *view, pf_error *error
     if (c->json) {
         design_view_json(view, &text);
         fputs(text.data ? text.data : "", stdout);
-        pf_text_free(&text);
+        pf__text_free(&text);
     } else {
         design_view_report(view);
     }
@@ -439,9 +439,9 @@ int cmd_design(int argc, char **argv)
     pf_error error = {PF_OK, ""};
     pf_status writable = PF_OK;
     if (status == EXIT_YES) {
-        writable = pf_file_writable(c.output, &error);
+        writable = pf__file_writable(c.output, &error);
         if (writable == PF_OK && c.plot) {
-            writable = pf_file_writable(c.plot, &error);
+            writable = pf__file_writable(c.plot, &error);
         }
     }
     if (writable != PF_OK) {

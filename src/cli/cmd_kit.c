@@ -78,10 +78,10 @@ int cmd_kit(int argc, char **argv)
     }
     if (json) {
         pf_text out = {0};
-        pf_reply_kit(&out, file.kit);
-        pf_text_add(&out, "\n");
+        pf__reply_kit(&out, file.kit);
+        pf__text_add(&out, "\n");
         status = cli_write("kit", "-", &out);
-        pf_text_free(&out);
+        pf__text_free(&out);
     } else {
         show(file.kit);
     }

@@ -17,18 +17,18 @@ static void list_plant(pf_text *out, bool json, const char *name, int candidates
         printf("%-16s %2d candidates, %2d channels  %s%s\n", name, candidates, channels, title,
                missing);
     }
-    pf_json_comma(out);
-    pf_text_add(out, "{\"name\":");
-    pf_json_string(out, name);
-    pf_text_addf(out, ",\"candidates\":%d,\"channels\":%d,\"title\":", candidates, channels);
-    pf_json_string(out, title);
-    pf_text_addf(out, ",\"available\":%s}", missing[0] ? "false" : "true");
+    pf__json_comma(out);
+    pf__text_add(out, "{\"name\":");
+    pf__json_string(out, name);
+    pf__text_addf(out, ",\"candidates\":%d,\"channels\":%d,\"title\":", candidates, channels);
+    pf__json_string(out, title);
+    pf__text_addf(out, ",\"available\":%s}", missing[0] ? "false" : "true");
 }
 
 static void list_plants(bool json)
 {
     pf_text out = {0};
-    pf_text_add(&out, "[");
+    pf__text_add(&out, "[");
     for (int i = 0; i < pf_plant_count(); i++) {
         const pf_plant_info *info = &pf_plant_at(i)->info;
         list_plant(&out, json, info->name, info->n_mech - 1, info->n_chan, info->title, "");
@@ -42,54 +42,54 @@ static void list_plants(bool json)
         }
         list_plant(&out, json, s->name, s->nu - 1, pf__mujoco_channels(s), s->title, missing);
     }
-    pf_text_add(&out, "]\n");
+    pf__text_add(&out, "]\n");
     if (json) {
         fputs(out.data ? out.data : "", stdout);
     } else {
         const char *title, *name;
         for (int i = 0; (name = pf__plant_domain_at(i, &title)) != NULL; i++) {
             printf("%-16s %s (needs `make domains`)%s\n", name, title,
-                   pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
+                   pf__protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         }
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
                "package)%s\n",
                "gym:ID",
-               pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
+               pf__protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         printf("%-16s a plant in a program of your own (bridge protocol)%s\n", "exec:COMMAND",
-               pf_protocol_supported() ? "" : "; not in this build: install libjansson-dev");
-        if (!pf_config_supported()) {
+               pf__protocol_supported() ? "" : "; not in this build: install libjansson-dev");
+        if (!pf__config_supported()) {
             printf("\nThis build reads no configuration files: install libyaml-dev and build "
                    "again.\n");
         }
     }
-    pf_text_free(&out);
+    pf__text_free(&out);
 }
 
 static void list_methods(bool json)
 {
     pf_text out = {0};
-    pf_text_add(&out, "[");
+    pf__text_add(&out, "[");
     for (int i = 0; i < pf_method_count(); i++) {
         const pf_method *m = pf_method_at(i);
         if (!json) {
             printf("%-20s %-8s %s\n", m->id, pf__statistic_name(m->statistic), m->line);
         }
-        pf_json_comma(&out);
-        pf_text_add(&out, "{\"id\":");
-        pf_json_string(&out, m->id);
-        pf_json_key(&out, "label");
-        pf_json_string(&out, m->label);
-        pf_json_key(&out, "statistic");
-        pf_json_string(&out, pf__statistic_name(m->statistic));
-        pf_json_key(&out, "line");
-        pf_json_string(&out, m->line);
-        pf_text_add(&out, "}");
+        pf__json_comma(&out);
+        pf__text_add(&out, "{\"id\":");
+        pf__json_string(&out, m->id);
+        pf__json_key(&out, "label");
+        pf__json_string(&out, m->label);
+        pf__json_key(&out, "statistic");
+        pf__json_string(&out, pf__statistic_name(m->statistic));
+        pf__json_key(&out, "line");
+        pf__json_string(&out, m->line);
+        pf__text_add(&out, "}");
     }
-    pf_text_add(&out, "]\n");
+    pf__text_add(&out, "]\n");
     if (json) {
         fputs(out.data ? out.data : "", stdout);
     }
-    pf_text_free(&out);
+    pf__text_free(&out);
 }
 
 static void list_setting(pf_text *out, const pf_setting_info *s)
@@ -103,14 +103,14 @@ static void list_setting(pf_text *out, const pf_setting_info *s)
                  {"default", s->otherwise[PF_SETTINGS_FIELD]},
                  {"suite_default", s->otherwise[PF_SETTINGS_SUITE]},
                  {"help", s->help}};
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        pf_json_key(out, texts[i].key);
-        pf_json_string(out, texts[i].value);
+        pf__json_key(out, texts[i].key);
+        pf__json_string(out, texts[i].value);
     }
-    pf_text_addf(out, ",\"config\":%s,\"suite\":%s,\"kit\":%s}", s->config ? "true" : "false",
-                 s->suite ? "true" : "false", s->kit ? "true" : "false");
+    pf__text_addf(out, ",\"config\":%s,\"suite\":%s,\"kit\":%s}", s->config ? "true" : "false",
+                  s->suite ? "true" : "false", s->kit ? "true" : "false");
 }
 
 // A cell of a table, in which | has a meaning.
@@ -138,13 +138,13 @@ static void print_setting_row(const pf_setting_info *s)
 static void list_settings(bool json, bool table)
 {
     pf_text out = {0};
-    pf_text_add(&out, "[");
+    pf__text_add(&out, "[");
     pf_setting_info s;
     if (table) {
         printf("| key | default | in suites | range | key of suites | what it is |\n"
                "|---|---|---|---|---|---|\n");
     }
-    for (int i = 0; pf_settings_at(i, &s); i++) {
+    for (int i = 0; pf__settings_at(i, &s); i++) {
         if (table) {
             print_setting_row(&s);
         } else if (!json) {
@@ -153,11 +153,11 @@ static void list_settings(bool json, bool table)
         }
         list_setting(&out, &s);
     }
-    pf_text_add(&out, "]\n");
+    pf__text_add(&out, "]\n");
     if (json) {
         fputs(out.data ? out.data : "", stdout);
     }
-    pf_text_free(&out);
+    pf__text_free(&out);
 }
 
 int cmd_list(int argc, char **argv)

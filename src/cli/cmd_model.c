@@ -63,41 +63,41 @@ static void print_report(const pf_plant_info *info, const pf_model_info *model,
 static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_info *model,
                         const pf_assessment *rows)
 {
-    pf_text_add(out, "{\"plant\":");
-    pf_json_string(out, info->name);
-    pf_text_addf(out, ",\"sha256\":\"%s\",\"members\":%d,\"valid_error\":", model->sha256,
-                 model->n_members);
-    pf_json_number(out, model->valid_error);
-    pf_json_key(out, "processor");
-    pf_json_string(out, model->processor);
-    pf_json_key(out, "g_cal");
-    pf_json_number(out, g_cal);
-    pf_json_key(out, "horizons");
-    pf_json_ints(out, PF_ASSESS_HORIZONS, pf_assess_horizons());
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__text_add(out, "{\"plant\":");
+    pf__json_string(out, info->name);
+    pf__text_addf(out, ",\"sha256\":\"%s\",\"members\":%d,\"valid_error\":", model->sha256,
+                  model->n_members);
+    pf__json_number(out, model->valid_error);
+    pf__json_key(out, "processor");
+    pf__json_string(out, model->processor);
+    pf__json_key(out, "g_cal");
+    pf__json_number(out, g_cal);
+    pf__json_key(out, "horizons");
+    pf__json_ints(out, PF_ASSESS_HORIZONS, pf_assess_horizons());
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int q = 0; q < info->n_mech - 1; q++) {
         const pf_assessment *r = &rows[q];
-        pf_json_comma(out);
-        pf_text_add(out, "{\"name\":");
-        pf_json_string(out, info->mechanisms[r->mechanism].name);
-        pf_json_key(out, "error_pulse");
-        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_PULSE]);
-        pf_json_key(out, "error_residual");
-        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
-        pf_json_key(out, "error_linear");
-        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->linear);
-        pf_json_key(out, "error_copy");
-        pf_json_numbers(out, PF_ASSESS_HORIZONS, r->copy);
-        pf_json_key(out, "separation_pulse");
-        pf_json_number(out, r->separation[PF_ASSESS_PULSE]);
-        pf_json_key(out, "separation_residual");
-        pf_json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
-        pf_json_key(out, "spread");
-        pf_json_number(out, r->spread);
-        pf_text_add(out, "}");
+        pf__json_comma(out);
+        pf__text_add(out, "{\"name\":");
+        pf__json_string(out, info->mechanisms[r->mechanism].name);
+        pf__json_key(out, "error_pulse");
+        pf__json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_PULSE]);
+        pf__json_key(out, "error_residual");
+        pf__json_numbers(out, PF_ASSESS_HORIZONS, r->error[PF_ASSESS_RESIDUAL]);
+        pf__json_key(out, "error_linear");
+        pf__json_numbers(out, PF_ASSESS_HORIZONS, r->linear);
+        pf__json_key(out, "error_copy");
+        pf__json_numbers(out, PF_ASSESS_HORIZONS, r->copy);
+        pf__json_key(out, "separation_pulse");
+        pf__json_number(out, r->separation[PF_ASSESS_PULSE]);
+        pf__json_key(out, "separation_residual");
+        pf__json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
+        pf__json_key(out, "spread");
+        pf__json_number(out, r->spread);
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]}\n");
+    pf__text_add(out, "]}\n");
 }
 
 pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
@@ -115,7 +115,7 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
         pf_text out = {0};
         report_json(&out, info, pf_model_get_info(model), rows);
         fputs(out.data ? out.data : "", stdout);
-        pf_text_free(&out);
+        pf__text_free(&out);
     } else if (status == PF_OK) {
         const pf_model_info *about = pf_model_get_info(model);
         printf("model %s: plant %s, %d members, sha256 %s\n", path, about->plant, about->n_members,
@@ -148,34 +148,34 @@ static void show(const char *path, const pf_model_info *m)
 
 static void show_json(pf_text *out, const pf_model_info *m)
 {
-    pf_text_add(out, "{\"format\":\"preflight-model\",\"version\":1");
+    pf__text_add(out, "{\"format\":\"preflight-model\",\"version\":1");
     const struct {
         const char *key, *value;
     } texts[] = {{"sha256", m->sha256}, {"plant", m->plant},
                  {"source", m->source}, {"activation", activation_of(m)},
                  {"data", m->data},     {"processor", m->processor}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        pf_json_key(out, texts[i].key);
-        pf_json_string(out, texts[i].value);
+        pf__json_key(out, texts[i].key);
+        pf__json_string(out, texts[i].value);
     }
-    pf_text_addf(out, ",\"members\":%d,\"layers\":%d,\"width\":%d", m->n_members, m->n_layers,
-                 m->width);
-    pf_json_key(out, "valid_error");
-    pf_json_number(out, m->valid_error);
-    pf_json_key(out, "channels");
-    pf_text_add(out, "[");
+    pf__text_addf(out, ",\"members\":%d,\"layers\":%d,\"width\":%d", m->n_members, m->n_layers,
+                  m->width);
+    pf__json_key(out, "valid_error");
+    pf__json_number(out, m->valid_error);
+    pf__json_key(out, "channels");
+    pf__text_add(out, "[");
     for (int c = 0; c < m->n_chan; c++) {
-        pf_json_comma(out);
-        pf_json_string(out, m->channels[c]);
+        pf__json_comma(out);
+        pf__json_string(out, m->channels[c]);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int j = 0; j < m->n_mech; j++) {
-        pf_json_comma(out);
-        pf_json_string(out, m->mechanisms[j].name);
+        pf__json_comma(out);
+        pf__json_string(out, m->mechanisms[j].name);
     }
-    pf_text_add(out, "]}\n");
+    pf__text_add(out, "]}\n");
 }
 
 // The report that `train` ends with, of a model that is there.
@@ -224,7 +224,7 @@ int cmd_model(int argc, char **argv)
         pf_text out = {0};
         show_json(&out, m);
         code = cli_write("model", "-", &out);
-        pf_text_free(&out);
+        pf__text_free(&out);
     } else {
         show(words.item[1], m);
     }

@@ -18,7 +18,7 @@ static bool read_one(const char *command, const cli_list *files, void **data, si
         *status = cli_usage(command, "name one file");
         return false;
     }
-    pf_status s = pf_file_read(files->item[0], (size_t)1 << 30, data, n, &error);
+    pf_status s = pf__file_read(files->item[0], (size_t)1 << 30, data, n, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;
@@ -43,16 +43,16 @@ static void print_replay(const pf_replay *r, bool json)
         return;
     }
     pf_text out = {0};
-    pf_text_addf(&out, "{\"events\":%d,\"equal\":%s,\"cut\":%s,\"difference\":", r->events,
-                 r->differs ? "false" : "true", r->cut || r->open ? "true" : "false");
+    pf__text_addf(&out, "{\"events\":%d,\"equal\":%s,\"cut\":%s,\"difference\":", r->events,
+                  r->differs ? "false" : "true", r->cut || r->open ? "true" : "false");
     if (r->differs) {
-        pf_json_string(&out, r->where);
+        pf__json_string(&out, r->where);
     } else {
-        pf_text_add(&out, "null");
+        pf__text_add(&out, "null");
     }
-    pf_text_add(&out, "}\n");
+    pf__text_add(&out, "}\n");
     fputs(out.data ? out.data : "", stdout);
-    pf_text_free(&out);
+    pf__text_free(&out);
 }
 
 int cmd_replay(int argc, char **argv)
@@ -69,7 +69,7 @@ int cmd_replay(int argc, char **argv)
     }
     pf_replay replay;
     pf_error error = {PF_OK, ""};
-    pf_status result = pf_replay_journal(text, n, false, &replay, &error);
+    pf_status result = pf__replay_journal(text, n, false, &replay, &error);
     free(text);
     if (result != PF_OK) {
         return cli_fail_in("replay", files.item[0], result, &error);
@@ -92,8 +92,8 @@ int cmd_explain(int argc, char **argv)
     pf_text words = {0};
     pf_replay replay = {0};
     bool journal = n > 10 && memcmp(text, "{\"journal\"", 10) == 0;
-    pf_status result = journal ? pf_replay_journal(text, n, true, &replay, &error)
-                               : pf_explain_certificate(text, n, &words, &error);
+    pf_status result = journal ? pf__replay_journal(text, n, true, &replay, &error)
+                               : pf__explain_certificate(text, n, &words, &error);
     status = EXIT_YES;
     if (result != PF_OK) {
         status = cli_fail_in("explain", files.item[0], result, &error);
@@ -113,7 +113,7 @@ int cmd_explain(int argc, char **argv)
         }
     }
     free(text);
-    pf_text_free(&words);
-    pf_text_free(&replay.explanation);
+    pf__text_free(&words);
+    pf__text_free(&replay.explanation);
     return status;
 }

@@ -28,12 +28,12 @@ static pf_status read_rows(pf_csv *csv, table *out, int most, pf_error *error)
     bool more = true;
     size_t room = 0;
     for (;;) {
-        pf_status status = pf_csv_next(csv, &more, error);
+        pf_status status = pf__csv_next(csv, &more, error);
         if (status != PF_OK || !more) {
             return status;
         }
         if (out->rows == most) {
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, "too many rows", error);
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, "too many rows", error);
         }
         size_t need = ((size_t)out->rows + 1) * (size_t)out->columns;
         if (need > room) {
@@ -46,7 +46,7 @@ static pf_status read_rows(pf_csv *csv, table *out, int most, pf_error *error)
         }
         for (int c = 0; c < out->columns; c++) {
             size_t at = (size_t)out->rows * (size_t)out->columns + (size_t)c;
-            status = pf_csv_number(csv, c, &out->value[at], error);
+            status = pf__csv_number(csv, c, &out->value[at], error);
             if (status != PF_OK) {
                 return status;
             }
@@ -62,11 +62,11 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
     size_t n = 0;
     pf_csv csv;
     *out = (table){0, columns, NULL};
-    pf_status status = pf_file_read(path, (size_t)1 << 28, &text, &n, error);
+    pf_status status = pf__file_read(path, (size_t)1 << 28, &text, &n, error);
     if (status != PF_OK) {
         return status;
     }
-    status = pf_csv_open(&csv, path, text, n, error);
+    status = pf__csv_open(&csv, path, text, n, error);
     if (status == PF_OK) {
         out->columns = csv.n_columns;
         if (columns > 0 && csv.n_columns != columns) {
@@ -76,7 +76,7 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
         for (int c = 0; prefix && c < columns && status == PF_OK; c++) {
             char name[32];
             snprintf(name, sizeof name, "%s%d", prefix, c);
-            if (!pf_csv_is(csv.header[c], name)) {
+            if (!pf__csv_is(csv.header[c], name)) {
                 status = pf_fail(error, PF_ERR_FORMAT, "%s:1: column %d must be called %s", path,
                                  c + 1, name);
             }
@@ -84,7 +84,7 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
         if (status == PF_OK) {
             status = read_rows(&csv, out, most, error);
         }
-        pf_csv_close(&csv);
+        pf__csv_close(&csv);
     }
     free(text);
     return status;
@@ -98,12 +98,12 @@ static const char *plant_mechanism(const void *info, int j)
 static void print_row(pf_text *out, int step, int n, const double *values)
 {
     char number[32];
-    pf_text_addf(out, "%d", step);
+    pf__text_addf(out, "%d", step);
     for (int i = 0; i < n; i++) {
-        pf_number_text(values[i], number);
-        pf_text_addf(out, ",%s", number);
+        pf__number_text(values[i], number);
+        pf__text_addf(out, ",%s", number);
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
 }
 
 static void print_trace(const pf_plant_info *info, bool state, int rows, const double *first,
@@ -111,15 +111,15 @@ static void print_trace(const pf_plant_info *info, bool state, int rows, const d
 {
     pf_text out = {0};
     int n = state ? info->n_state : info->n_chan;
-    pf_text_add(&out, "step");
+    pf__text_add(&out, "step");
     for (int i = 0; i < n; i++) {
         if (state) {
-            pf_text_addf(&out, ",x%d", i);
+            pf__text_addf(&out, ",x%d", i);
         } else {
-            pf_text_addf(&out, ",%s", info->channels[i].name);
+            pf__text_addf(&out, ",%s", info->channels[i].name);
         }
     }
-    pf_text_add(&out, "\n");
+    pf__text_add(&out, "\n");
     if (isfinite(first[0])) {
         print_row(&out, 0, n, first);
     }
@@ -127,7 +127,7 @@ static void print_trace(const pf_plant_info *info, bool state, int rows, const d
         print_row(&out, r + 1, n, values + (size_t)r * (size_t)n);
     }
     fputs(out.data ? out.data : "", stdout);
-    pf_text_free(&out);
+    pf__text_free(&out);
 }
 
 typedef struct buffers {

@@ -42,7 +42,7 @@ static bool put(int fd, const char *data, size_t n)
 {
     while (n > 0) {
         ssize_t did = write(fd, data, n);
-        if (did < 0 && errno == EINTR && !pf_stopped(&cli_interrupted)) {
+        if (did < 0 && errno == EINTR && !pf__stopped(&cli_interrupted)) {
             continue;
         }
         if (did <= 0) {
@@ -69,7 +69,7 @@ static bool fill(line_io *io)
     for (;;) {
         struct pollfd wait = {io->in, POLLIN, 0};
         int ready = poll(&wait, 1, 200);
-        if (pf_stopped(&cli_interrupted)) {
+        if (pf__stopped(&cli_interrupted)) {
             return false;
         }
         if (ready == 0 || (ready < 0 && errno == EINTR)) {
@@ -107,7 +107,7 @@ static bool next_line(line_io *io, size_t *n, bool *too_long)
         }
         if (!fill(io)) {
             *n = io->used;
-            return (io->used > 0 || *too_long) && !pf_stopped(&cli_interrupted);
+            return (io->used > 0 || *too_long) && !pf__stopped(&cli_interrupted);
         }
     }
 }
@@ -139,7 +139,7 @@ static bool record(const pf_protocol *dialogue, const line_io *io, const pf_text
     if (!put(io->journal, journal->data, journal->size)) {
         return false;
     }
-    return !pf_protocol_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
+    return !pf__protocol_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
            errno == ENOTSUP;
 }
 
@@ -147,13 +147,13 @@ static bool answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, 
                    pf_text *journal)
 {
     if (too_long) {
-        pf_protocol_too_long(reply);
+        pf__protocol_too_long(reply);
     } else if (blank(io->buffer, n)) {
         return true;
     } else {
-        pf_protocol_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
+        pf__protocol_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
     }
-    pf_text_add(reply, "\n");
+    pf__text_add(reply, "\n");
     // evidence first: what was answered is always in the journal
     if (journal->size > 0 || journal->failed) {
         if (!record(dialogue, io, journal)) {
@@ -161,7 +161,7 @@ static bool answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, 
                     strerror(errno));
             return false;
         }
-        pf_text_clear(journal);
+        pf__text_clear(journal);
     }
     return !reply->failed && put(io->out, reply->data, reply->size);
 }
@@ -175,8 +175,8 @@ static bool converse(pf_protocol *dialogue, line_io *io)
         good = answer(dialogue, io, n, too_long, &reply, &journal);
         drop(io, n);
     }
-    pf_text_free(&reply);
-    pf_text_free(&journal);
+    pf__text_free(&reply);
+    pf__text_free(&journal);
     return good;
 }
 
@@ -238,11 +238,11 @@ static int open_journal(const call *c, const pf_session *session, int connection
         return -2;
     }
     pf_text header = {0};
-    pf_journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
-                      c->seed);
-    pf_text_add(&header, "\n");
+    pf__journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
+                       c->seed);
+    pf__text_add(&header, "\n");
     bool good = !header.failed && put(fd, header.data, header.size);
-    pf_text_free(&header);
+    pf__text_free(&header);
     if (!good) {
         fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
         close(fd);
@@ -309,11 +309,11 @@ static int serve(const call *c, int in, int out, int connection)
     pf_protocol_config config = {c->method, c->seed, f.predictor.predict ? &f.predictor : NULL,
                                  f.missing.text[0] ? f.missing.text : NULL};
     pf_protocol *dialogue = NULL;
-    status = pf_protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
+    status = pf__protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
     int result = status == PF_OK ? EXIT_YES : cli_fail("serve", status, &error);
     if (status == PF_OK) {
         line_io io = {.in = in, .out = out};
-        io.journal = open_journal(c, pf_protocol_session(dialogue), connection);
+        io.journal = open_journal(c, pf__protocol_session(dialogue), connection);
         if (io.journal == -2 || !converse(dialogue, &io)) {
             result = EXIT_BAD_INPUT;
         }
@@ -322,9 +322,9 @@ static int serve(const call *c, int in, int out, int connection)
         }
         free(io.buffer);
     }
-    pf_protocol_destroy(dialogue);
+    pf__protocol_destroy(dialogue);
     close_foresight(&f);
-    return pf_stopped(&cli_interrupted) ? EXIT_INTERRUPTED : result;
+    return pf__stopped(&cli_interrupted) ? EXIT_INTERRUPTED : result;
 }
 
 // --- socket
@@ -401,12 +401,12 @@ static int join(connection **all, bool every)
 static void turn_away(int fd)
 {
     pf_text reply = {0};
-    pf_reply_refusal(&reply, "busy", "all 64 connections are taken; try again later");
-    pf_text_add(&reply, "\n");
+    pf__reply_refusal(&reply, "busy", "all 64 connections are taken; try again later");
+    pf__text_add(&reply, "\n");
     if (!reply.failed) {
         put(fd, reply.data, reply.size);
     }
-    pf_text_free(&reply);
+    pf__text_free(&reply);
     shutdown(fd, SHUT_WR);
     close(fd);
 }
@@ -439,7 +439,7 @@ static int serve_socket(const call *c)
         return EXIT_BAD_INPUT;
     }
     fprintf(stderr, "preflight serve: listening on %s\n", c->socket);
-    while (!pf_stopped(&cli_interrupted)) {
+    while (!pf__stopped(&cli_interrupted)) {
         struct pollfd wait = {fd, POLLIN, 0};
         int accepted = poll(&wait, 1, 200) > 0 ? accept(fd, NULL, NULL) : -1;
         int open = join(&all, false);

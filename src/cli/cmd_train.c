@@ -33,14 +33,14 @@ typedef struct train_view {
 static void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path)
 {
     *v = (train_view){
-        .settings = settings, .terminal = isatty(2), .began = pf_seconds(), .log_path = log_path};
+        .settings = settings, .terminal = isatty(2), .began = pf__seconds(), .log_path = log_path};
     v->printed = v->began;
-    pf_text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
+    pf__text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
 }
 
 static void train_view_free(train_view *v)
 {
-    pf_text_free(&v->log);
+    pf__text_free(&v->log);
 }
 
 static void train_view_end(train_view *v)
@@ -54,7 +54,7 @@ static void print_line(train_view *v, const pf_epoch *e)
 {
     const pf_train_settings *s = v->settings;
     int done = 0, seen = 0;
-    double train = 0, valid = 0, elapsed = pf_seconds() - v->began;
+    double train = 0, valid = 0, elapsed = pf__seconds() - v->began;
     for (int i = 0; i < s->members; i++) {
         done += v->done[i];
         seen += v->done[i] > 0;
@@ -78,12 +78,12 @@ static void train_view_epoch(void *self, const pf_epoch *e)
     v->train[e->member] = e->train;
     v->valid[e->member] = e->valid;
     v->run += !e->restored;
-    pf_text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
-                 e->best, e->samples_per_s);
-    double now = pf_seconds();
+    pf__text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
+                  e->best, e->samples_per_s);
+    double now = pf__seconds();
     if (v->log_path && !v->log.failed && now - v->logged > 5) {
         v->logged = now; // what cannot be written now is reported at the end
-        pf_file_write(v->log_path, v->log.data, v->log.size, NULL);
+        pf__file_write(v->log_path, v->log.data, v->log.size, NULL);
     }
     if (!e->restored && now - v->printed > (v->terminal ? .2 : 30)) {
         v->printed = now;
@@ -96,18 +96,18 @@ static void train_view_epoch(void *self, const pf_epoch *e)
 // The rows of one member as a gnuplot data block.
 static void add_block(pf_text *script, const pf_text *log, int member)
 {
-    pf_text_addf(script, "$member%d << EOD\n", member);
+    pf__text_addf(script, "$member%d << EOD\n", member);
     for (const char *line = log->data ? log->data : ""; *line;) {
         const char *end = strchr(line, '\n');
         if (!end) {
             break; // cut off by a lack of memory, which the caller reports
         }
         if (atoi(line) == member && line != log->data) {
-            pf_text_add_n(script, line, (size_t)(end - line) + 1);
+            pf__text_add_n(script, line, (size_t)(end - line) + 1);
         }
         line = end + 1;
     }
-    pf_text_add(script, "EOD\n");
+    pf__text_add(script, "EOD\n");
 }
 
 static void fill_script(const train_view *v, const char *title, const char *path, pf_text *script)
@@ -115,19 +115,19 @@ static void fill_script(const train_view *v, const char *title, const char *path
     for (int e = 0; e < v->settings->members; e++) {
         add_block(script, &v->log, e);
     }
-    pf_gnuplot_open(script, path, 900, 560);
-    pf_text_add(script,
-                "set datafile separator ','\nset logscale y\nset format y '%g'\n"
-                "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
-                "set title ");
-    pf_gnuplot_string(script, title);
-    pf_text_add(script, "\nset key top right\nplot \\\n");
+    pf__gnuplot_open(script, path, 900, 560);
+    pf__text_add(script,
+                 "set datafile separator ','\nset logscale y\nset format y '%g'\n"
+                 "set xlabel 'epoch'\nset ylabel 'mean squared error of the standardised change'\n"
+                 "set title ");
+    pf__gnuplot_string(script, title);
+    pf__text_add(script, "\nset key top right\nplot \\\n");
     for (int e = 0; e < v->settings->members; e++) {
-        pf_text_addf(script,
-                     "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
-                     "  $member%d using 2:4 with lines lw 2 lc %d title 'member %d, held out'%s\n",
-                     e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
-                     e + 1 < v->settings->members ? ", \\" : "");
+        pf__text_addf(script,
+                      "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
+                      "  $member%d using 2:4 with lines lw 2 lc %d title 'member %d, held out'%s\n",
+                      e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
+                      e + 1 < v->settings->members ? ", \\" : "");
     }
 }
 
@@ -137,8 +137,8 @@ static pf_status train_view_plot(const train_view *v, const char *title, const c
     pf_text script = {0};
     fill_script(v, title, path, &script);
     script.failed = script.failed || v->log.failed;
-    pf_status status = pf_gnuplot_draw(path, &script, error);
-    pf_text_free(&script);
+    pf_status status = pf__gnuplot_draw(path, &script, error);
+    pf__text_free(&script);
     return status;
 }
 
@@ -165,7 +165,7 @@ static int check_paths(const call *c)
     for (int i = 0; i < N; i++) {
         for (int k = 0; k < i; k++) {
             const char *a = files[i].path, *b = files[k].path;
-            if (a && b && (strcmp(a, b) == 0 || pf_file_same(a, b))) {
+            if (a && b && (strcmp(a, b) == 0 || pf__file_same(a, b))) {
                 return cli_usage("train", "%s and %s name the same file, %s", files[k].option,
                                  files[i].option, a);
             }
@@ -194,7 +194,7 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     size_t n = 0;
     pf_status status = pf_train_profile(s, c->profile ? c->profile : "standard", error);
     if (status == PF_OK && c->config) {
-        status = pf_file_read(c->config, (size_t)16 << 20, &text, &n, error);
+        status = pf__file_read(c->config, (size_t)16 << 20, &text, &n, error);
     }
     if (status == PF_OK) {
         status = pf_train_configure(s, c->config, text, n, c->set.item, c->set.n, error);
@@ -226,7 +226,7 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
     pf_transitions_close(data);
     if (status == PF_OK && c->log) {
         status = view.log.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the log")
-                                 : pf_file_write(c->log, view.log.data, view.log.size, error);
+                                 : pf__file_write(c->log, view.log.data, view.log.size, error);
     }
     if (status == PF_OK) {
         status = cli_model_report(c->output, plant, s->seed, c->json, effort, error);
@@ -250,9 +250,9 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
     }
     const char *const paths[] = {c->output, c->log, c->plot};
     for (int i = 0; i < 3 && status == PF_OK; i++) {
-        status = paths[i] ? pf_file_writable(paths[i], error) : PF_OK;
+        status = paths[i] ? pf__file_writable(paths[i], error) : PF_OK;
         if (status == PF_OK && paths[i] && access(paths[i], F_OK) == 0 &&
-            !pf_file_regular(paths[i])) {
+            !pf__file_regular(paths[i])) {
             status = pf_fail(error, PF_ERR_FILE, "%s: is no plain file", paths[i]);
         }
     }
@@ -265,7 +265,7 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
     }
     pf_model_destroy(old);
     if (status == PF_OK && access(c->data_path.data, F_OK) != 0) {
-        status = pf_file_writable(c->data_path.data, error);
+        status = pf__file_writable(c->data_path.data, error);
     }
     return status;
 }
@@ -310,14 +310,14 @@ int cmd_train(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (c.data) {
-        pf_text_add(&c.data_path, c.data);
+        pf__text_add(&c.data_path, c.data);
     } else if (c.output) {
-        pf_text_addf(&c.data_path, "%s.data", c.output);
+        pf__text_addf(&c.data_path, "%s.data", c.output);
     }
     int status = c.data_path.failed ? EXIT_INTERNAL : check_call(&c);
     if (status == EXIT_YES) {
         status = run(&c, seed, (int)threads);
     }
-    pf_text_free(&c.data_path);
+    pf__text_free(&c.data_path);
     return status;
 }

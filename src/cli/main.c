@@ -76,7 +76,7 @@ static int dispatch(int argc, char **argv)
             return run_command(c, argc - 2, argv + 2);
         }
     }
-    const char *near = pf_nearest_word(argv[1], names, n);
+    const char *near = pf__nearest_word(argv[1], names, n);
     fprintf(stderr, "preflight: there is no command '%s'%s%s%s\n", argv[1],
             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     fprintf(stderr, "Try `preflight --help`.\n");

@@ -110,7 +110,7 @@ static void print_settings(bool suites)
     pf_setting_info s;
     const char *group = "";
     printf("settings (--set key=value, or in the %s):\n", suites ? "suite" : "configuration");
-    for (int i = 0; pf_settings_at(i, &s); i++) {
+    for (int i = 0; pf__settings_at(i, &s); i++) {
         if (suites ? !s.suite || s.axis : !s.config) {
             continue;
         }
@@ -257,7 +257,7 @@ static bool refuse_option(const char *command, const char *word)
             known[n++] = options[i].name;
         }
     }
-    const char *near = pf_nearest_word(word, known, n);
+    const char *near = pf__nearest_word(word, known, n);
     if (near) {
         cli_usage(command, "unknown option %s; did you mean %s?", word, near);
     } else {
@@ -401,7 +401,7 @@ int cli_config_open(const char *command, const char *path, const cli_list *set, 
         config->overrides[config->n_overrides++] = set->item[i];
     }
     if (path) {
-        pf_status status = pf_file_read(path, (size_t)16 << 20, &config->data, &config->n, &error);
+        pf_status status = pf__file_read(path, (size_t)16 << 20, &config->data, &config->n, &error);
         if (status != PF_OK) {
             return cli_fail(command, status, &error);
         }
@@ -426,7 +426,7 @@ int cli_predictor(const char *command, const char *given, const char *output, co
     if (*model ? !(*model)[0] : strcmp(given, "twin") != 0) {
         return cli_usage(command, "--predictor %s: say twin or ensemble:FILE", given);
     }
-    if (*model && pf_file_same(output, *model)) {
+    if (*model && pf__file_same(output, *model)) {
         return cli_usage(command, "-o %s would overwrite the model", output);
     }
     return EXIT_YES;

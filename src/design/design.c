@@ -36,8 +36,8 @@ static pf_status make_probe(pf_maker *m, int n, const int *group, const int *lev
     pf_design_job *job = m->job;
     const pf_design_config *c = job->config;
     double *command =
-        pf_arena_take(&job->arena, (size_t)c->rows * (size_t)c->n_mech, sizeof *command);
-    int *targets = pf_arena_take(&job->arena, (size_t)n, sizeof *targets);
+        pf__arena_take(&job->arena, (size_t)c->rows * (size_t)c->n_mech, sizeof *command);
+    int *targets = pf__arena_take(&job->arena, (size_t)n, sizeof *targets);
     if (job->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a probe");
     }
@@ -134,7 +134,7 @@ static const char *design_name(pf_design_job *job, int number)
 {
     char name[24];
     snprintf(name, sizeof name, "group_%d", number);
-    return pf_arena_text(&job->arena, name);
+    return pf__arena_text(&job->arena, name);
 }
 
 static bool all_accepted(const pf_design_library *l, int q)
@@ -198,7 +198,7 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
 {
     pf_design_job *job = m->job;
     size_t room = (size_t)n_designed + (size_t)job->plan->n_probes;
-    pf_plan_probe *probes = pf_arena_take(&job->arena, room, sizeof *probes);
+    pf_plan_probe *probes = pf__arena_take(&job->arena, room, sizeof *probes);
     if (!probes) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a library");
     }
@@ -432,7 +432,7 @@ static pf_status find_pairs(pf_maker *m, pf_design *d, pf_error *error)
     enum { PAIR_STARTS = 4, CANDIDATES_MOST = 40 };
     size_t steps = (size_t)m->job->config->steps;
     int n = m->n_strong, *levels = malloc(2 * steps * sizeof *levels);
-    int *pairs = pf_arena_take(&m->job->arena, (size_t)n * (size_t)n + 1, sizeof *pairs);
+    int *pairs = pf__arena_take(&m->job->arena, (size_t)n * (size_t)n + 1, sizeof *pairs);
     pf_status status = levels && pairs ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
     bool asked = n <= CANDIDATES_MOST && m->job->config->at_once > 1;
     for (int i = 0; i < n && asked && status == PF_OK; i++) {
@@ -507,9 +507,9 @@ static pf_status refuse_nothing(const pf_maker *m, pf_error *error)
 static pf_status conclude(pf_maker *m, pf_design *d, pf_error *error)
 {
     size_t n = (size_t)m->job->plan->n_mech;
-    int *weak = pf_arena_take(&m->job->arena, n, sizeof *weak);
-    int *left = pf_arena_take(&m->job->arena, n + (size_t)m->job->plan->n_probes, sizeof *left);
-    bool *dropped = pf_arena_take(&m->job->arena, (size_t)m->best.n_probes, sizeof *dropped);
+    int *weak = pf__arena_take(&m->job->arena, n, sizeof *weak);
+    int *left = pf__arena_take(&m->job->arena, n + (size_t)m->job->plan->n_probes, sizeof *left);
+    bool *dropped = pf__arena_take(&m->job->arena, (size_t)m->best.n_probes, sizeof *dropped);
     if (m->job->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
     }
@@ -665,7 +665,7 @@ pf_status pf__design_create(pf_design *d, const pf_design_config *config, const 
         pf__design_free(d);
         return status;
     }
-    pf_level *levels = pf_arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
+    pf_level *levels = pf__arena_take(&job->arena, (size_t)plan->n_mech, sizeof *levels);
     for (int j = 1; j < plan->n_mech && levels; j++) {
         levels[j] = pf__design_level(config, &config->bounds[j]);
     }
@@ -690,7 +690,7 @@ void pf__design_free(pf_design *d)
 {
     pf_design_job *job = d->memory;
     if (job) {
-        pf_arena_free(&job->arena);
+        pf__arena_free(&job->arena);
         free(job);
     }
     memset(d, 0, sizeof *d);

@@ -56,7 +56,7 @@ struct pf_exchange {
 
 static void *take(pf_exchange *x, size_t count, size_t size)
 {
-    return pf_arena_take(&x->arena, count, size);
+    return pf__arena_take(&x->arena, count, size);
 }
 
 pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most, double factor)
@@ -91,7 +91,7 @@ pf_exchange *pf__exchange_create(const pf_sensitivity *s, int most, double facto
 void pf__exchange_destroy(pf_exchange *x)
 {
     if (x) {
-        pf_arena_free(&x->arena);
+        pf__arena_free(&x->arena);
         free(x);
     }
 }

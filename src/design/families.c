@@ -15,7 +15,7 @@ static double *family_command(pf_design_job *job, int n, const int *group, const
 {
     const pf_design_config *c = job->config;
     size_t mech = (size_t)c->n_mech;
-    double *command = pf_arena_take(&job->arena, (size_t)c->rows * mech, sizeof *command);
+    double *command = pf__arena_take(&job->arena, (size_t)c->rows * mech, sizeof *command);
     for (int i = 0; i < n && command; i++) {
         const pf_level *level = &job->levels[group[i]];
         for (int r = 0; r < c->steps; r++) {
@@ -65,9 +65,9 @@ static pf_status make_blocks(pf_design_job *job, bool sines, int k, pf_plan_prob
 {
     const pf_design_config *c = job->config;
     int m = c->n_mech - 1;
-    double *wave = pf_arena_take(&job->arena, (size_t)m * (size_t)c->steps, sizeof *wave);
+    double *wave = pf__arena_take(&job->arena, (size_t)m * (size_t)c->steps, sizeof *wave);
     for (int b = 0; b < k && wave; b++) {
-        int *group = pf_arena_take(&job->arena, (size_t)m, sizeof *group);
+        int *group = pf__arena_take(&job->arena, (size_t)m, sizeof *group);
         if (!group) {
             break;
         }
@@ -88,7 +88,7 @@ static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_librar
     if (most < 1) {
         return PF_OK; // no harmonic fits
     }
-    pf_plan_probe *probes = pf_arena_take(&job->arena, (size_t)m, sizeof *probes);
+    pf_plan_probe *probes = pf__arena_take(&job->arena, (size_t)m, sizeof *probes);
     pf_status status = probes ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a family");
     bool enough = false;
     for (int k = (m + most - 1) / most; k <= m && status == PF_OK && !enough; k++) {
@@ -107,7 +107,7 @@ static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_librar
 static pf_status measure_singles(pf_design_job *job, pf_design_library *library, pf_error *error)
 {
     const pf_plan *plan = job->plan;
-    pf_plan_probe *probes = pf_arena_take(&job->arena, (size_t)plan->n_probes, sizeof *probes);
+    pf_plan_probe *probes = pf__arena_take(&job->arena, (size_t)plan->n_probes, sizeof *probes);
     int n = 0;
     for (int q = 0; q < plan->n_probes && probes; q++) {
         if (plan->probes[q].n_targets == 1) {

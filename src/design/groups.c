@@ -88,14 +88,14 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     pf_arena arena = {0};
     size_t size = (size_t)n * (size_t)s->steps;
     design_work w = {.job = job, .s = s, .n = n, .group = group, .factor = factor};
-    w.levels = pf_arena_take(&arena, (size_t)starts * size, sizeof(int));
-    w.costs = pf_arena_take(&arena, (size_t)starts, sizeof(double));
-    bool *taken = pf_arena_take(&arena, (size_t)starts, sizeof *taken);
+    w.levels = pf__arena_take(&arena, (size_t)starts * size, sizeof(int));
+    w.costs = pf__arena_take(&arena, (size_t)starts, sizeof(double));
+    bool *taken = pf__arena_take(&arena, (size_t)starts, sizeof *taken);
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, pf_threads(job->effort), (size_t)starts, run_start, &w,
-                             "exchange", error);
+        status = pf__parallel(job->effort, pf__threads(job->effort), (size_t)starts, run_start, &w,
+                              "exchange", error);
     }
     int found = 0;
     for (int best = 0; status == PF_OK && found < keep && best >= 0;) {
@@ -107,7 +107,7 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
             found++;
         }
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status == PF_OK ? found : -1;
 }
 
@@ -404,8 +404,8 @@ pf_status pf__candidates_sort(pf_maker *m, pf_error *error)
 {
     pf_design_job *job = m->job;
     int n = job->config->n_mech;
-    m->strong = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
-    m->alone = pf_arena_take(&job->arena, (size_t)n, sizeof(int));
+    m->strong = pf__arena_take(&job->arena, (size_t)n, sizeof(int));
+    m->alone = pf__arena_take(&job->arena, (size_t)n, sizeof(int));
     if (job->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
     }

@@ -20,14 +20,14 @@
 static pf_status take_probes(pf_plan *plan, int n, const pf_design_probe *probes, pf_error *error)
 {
     pf_arena *arena = plan->memory;
-    pf_plan_probe *list = pf_arena_take(arena, (size_t)n, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(arena, (size_t)n, sizeof *list);
     for (int q = 0; q < n && list; q++) {
         const pf_plan_probe *probe = &probes[q].probe;
         size_t size = (size_t)probe->rows * (size_t)plan->n_mech;
-        double *command = pf_arena_take(arena, size, sizeof *command);
-        int *targets = pf_arena_take(arena, (size_t)probe->n_targets, sizeof *targets);
+        double *command = pf__arena_take(arena, size, sizeof *command);
+        int *targets = pf__arena_take(arena, (size_t)probe->n_targets, sizeof *targets);
         list[q] = *probe;
-        list[q].name = pf_arena_text(arena, probe->name);
+        list[q].name = pf__arena_text(arena, probe->name);
         if (!command || !targets) {
             break;
         }
@@ -98,13 +98,13 @@ pf_status pf_plan_load_library(pf_plan *plan, const char *file, const char *text
                                pf_error *error)
 {
     pf_config config;
-    pf_status status = pf_config_read(&config, file, text, n, NULL, 0, error);
+    pf_status status = pf__config_read(&config, file, text, n, NULL, 0, error);
     if (status != PF_OK) {
         return status;
     }
     pf_plan_builder b = {plan, plan->memory, NULL, &config, error};
     status = same_machine(plan, &config, error);
-    pf_plan_probe *list = pf_arena_take(b.arena, (size_t)config.n_probes + 1, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(b.arena, (size_t)config.n_probes + 1, sizeof *list);
     for (int q = 0; q < config.n_probes && list && status == PF_OK; q++) {
         status = pf__plan_given_probe(&b, &config.probes[q], &list[q]);
     }
@@ -115,7 +115,7 @@ pf_status pf_plan_load_library(pf_plan *plan, const char *file, const char *text
         plan->n_probes = config.n_probes;
         plan->probes = list;
     }
-    pf_config_free(&config);
+    pf__config_free(&config);
     return status;
 }
 
@@ -156,7 +156,7 @@ static pf_status load_library(pf_plan *plan, const char *file, pf_error *error)
 {
     void *text = NULL;
     size_t n = 0;
-    pf_status status = pf_file_read(file, (size_t)16 << 20, &text, &n, error);
+    pf_status status = pf__file_read(file, (size_t)16 << 20, &text, &n, error);
     if (status == PF_OK) {
         status = pf_plan_load_library(plan, file, text, n, error);
     }
@@ -305,94 +305,95 @@ pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *pla
 static void add_number(pf_text *out, double value)
 {
     char text[32];
-    pf_number_text(value, text);
-    pf_text_add(out, text);
+    pf__number_text(value, text);
+    pf__text_add(out, text);
 }
 
 // How it was made; no dates, so that equal inputs give equal bytes.
 static void add_head(const pf_design *d, const pf_design_config *c, const pf_plan *plan,
                      const char *predictor, pf_text *out)
 {
-    pf_text_addf(out,
-                 "# Probe library by preflight " PF_VERSION ", for `preflight calibrate PLANT "
-                 "--probes FILE`.\n"
-                 "# %d designed, %d single pulses; predictor %s, seed %llu, gain %g.\n"
-                 "# Separation in standard deviations of the coefficient, target %g; smallest "
-                 "confirmed %.1f",
-                 d->n_designed, d->library.n_probes - d->n_designed, predictor,
-                 (unsigned long long)plan->settings.seed, plan->settings.g_cal, c->target,
-                 d->library.smallest);
+    pf__text_addf(out,
+                  "# Probe library by preflight " PF_VERSION ", for `preflight calibrate PLANT "
+                  "--probes FILE`.\n"
+                  "# %d designed, %d single pulses; predictor %s, seed %llu, gain %g.\n"
+                  "# Separation in standard deviations of the coefficient, target %g; smallest "
+                  "confirmed %.1f",
+                  d->n_designed, d->library.n_probes - d->n_designed, predictor,
+                  (unsigned long long)plan->settings.seed, plan->settings.g_cal, c->target,
+                  d->library.smallest);
     if (d->n_designed > 0 && d->n_designed < d->library.n_probes) {
-        pf_text_addf(out, ", of the designed %.1f", d->families[0].smallest);
+        pf__text_addf(out, ", of the designed %.1f", d->families[0].smallest);
     }
-    pf_text_add(out, ".\n");
+    pf__text_add(out, ".\n");
     for (int i = 0; i < c->n_chan; i++) {
         if (isfinite(c->most[i])) {
-            pf_text_addf(out, "# Designed to move output %s by at most %g.\n",
-                         plan->channels[i].name, c->most[i]);
+            pf__text_addf(out, "# Designed to move output %s by at most %g.\n",
+                          plan->channels[i].name, c->most[i]);
         }
     }
     for (int i = 0; i < d->n_weak; i++) {
-        pf_text_addf(out, "# Not separated by the target: %s\n", plan->mechanisms[d->weak[i]].name);
+        pf__text_addf(out, "# Not separated by the target: %s\n",
+                      plan->mechanisms[d->weak[i]].name);
     }
 }
 
 static void add_machine(const pf_design_config *c, const pf_plan *plan, pf_text *out)
 {
-    pf_text_add(out, "plant: ");
-    pf_json_string(out, plan->plant);
-    pf_text_addf(out, "\ndesign: {steps: %d, target: ", c->steps);
+    pf__text_add(out, "plant: ");
+    pf__json_string(out, plan->plant);
+    pf__text_addf(out, "\ndesign: {steps: %d, target: ", c->steps);
     add_number(out, c->target);
-    pf_text_add(out, "}\nmechanisms:\n");
+    pf__text_add(out, "}\nmechanisms:\n");
     for (int j = 0; j < plan->n_mech; j++) {
         const pf_mechanism *m = &plan->mechanisms[j];
-        pf_text_add(out, "  - {name: ");
-        pf_json_string(out, m->name);
+        pf__text_add(out, "  - {name: ");
+        pf__json_string(out, m->name);
         if (isfinite(m->lo)) {
-            pf_text_add(out, ", lo: ");
+            pf__text_add(out, ", lo: ");
             add_number(out, m->lo);
         }
         if (isfinite(m->hi)) {
-            pf_text_add(out, ", hi: ");
+            pf__text_add(out, ", hi: ");
             add_number(out, m->hi);
         }
-        pf_text_add(out, "}\n");
+        pf__text_add(out, "}\n");
     }
 }
 
 static void add_probe(const pf_design *d, int q, const pf_plan *plan, pf_text *out)
 {
     const pf_design_probe *p = &d->library.probes[q];
-    pf_text_add(out, "  - name: ");
-    pf_json_string(out, p->probe.name);
-    pf_text_add(out, "\n    # separation");
+    pf__text_add(out, "  - name: ");
+    pf__json_string(out, p->probe.name);
+    pf__text_add(out, "\n    # separation");
     for (int t = 0; t < p->probe.n_targets; t++) {
-        pf_text_addf(out, " %.1f", d->library.targets[p->first + t].confirmed);
+        pf__text_addf(out, " %.1f", d->library.targets[p->first + t].confirmed);
     }
-    pf_text_add(out, "\n    targets: [");
+    pf__text_add(out, "\n    targets: [");
     for (int t = 0; t < p->probe.n_targets; t++) {
-        pf_text_add(out, t > 0 ? ", " : "");
-        pf_json_string(out, plan->mechanisms[p->probe.targets[t]].name);
+        pf__text_add(out, t > 0 ? ", " : "");
+        pf__json_string(out, plan->mechanisms[p->probe.targets[t]].name);
     }
-    pf_text_add(out, "]\n    charge: ");
+    pf__text_add(out, "]\n    charge: ");
     add_number(out, p->probe.charge);
-    pf_text_add(out, "\n    command:\n");
+    pf__text_add(out, "\n    command:\n");
     for (int r = 0; r < p->probe.rows; r++) {
-        pf_text_add(out, "      - [");
+        pf__text_add(out, "      - [");
         for (int j = 0; j < plan->n_mech; j++) {
-            pf_text_add(out, j > 0 ? ", " : "");
+            pf__text_add(out, j > 0 ? ", " : "");
             add_number(out, p->probe.command[r * plan->n_mech + j]);
         }
-        pf_text_add(out, "]\n");
+        pf__text_add(out, "]\n");
     }
 }
 
-void pf_library_write(const pf_design *d, const pf_design_config *c, const pf_plan *plan,
-                      const char *predictor, pf_text *out)
+void pf__library_write(const pf_design *d, const pf_design_config *c, const pf_plan *plan,
+                       const char *predictor, pf_text *out)
 {
     add_head(d, c, plan, predictor, out);
     add_machine(c, plan, out);
-    pf_text_add(out, "probes:\n");
+    pf__text_add(out, "probes:\n");
     for (int q = 0; q < d->library.n_probes; q++) {
         add_probe(d, q, plan, out);
     }

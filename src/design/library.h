@@ -9,7 +9,7 @@
 
 // The library as YAML: how it was made, the machine it is for, its probes in the syntax of a
 // configuration. `predictor` goes into the comment only. Check text->failed.
-void pf_library_write(const pf_design *design, const pf_design_config *config, const pf_plan *plan,
-                      const char *predictor, pf_text *text);
+void pf__library_write(const pf_design *design, const pf_design_config *config, const pf_plan *plan,
+                       const char *predictor, pf_text *text);
 
 #endif

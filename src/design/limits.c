@@ -473,9 +473,9 @@ static pf_status read_outputs(reading *r)
 static pf_status resolve(reading *r)
 {
     size_t mech = (size_t)r->plan->n_mech, chan = (size_t)r->plan->n_chan;
-    r->bounds = pf_arena_take(r->arena, mech, sizeof *r->bounds);
-    r->apart = pf_arena_take(r->arena, mech * mech, sizeof *r->apart);
-    r->most = pf_arena_take(r->arena, chan, sizeof *r->most);
+    r->bounds = pf__arena_take(r->arena, mech, sizeof *r->bounds);
+    r->apart = pf__arena_take(r->arena, mech * mech, sizeof *r->apart);
+    r->most = pf__arena_take(r->arena, chan, sizeof *r->most);
     if (r->arena->failed) {
         return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for the constraints");
     }
@@ -505,7 +505,7 @@ pf_status pf__design_config_read(pf_design_config *out, const pf_plan *plan, pf_
     memset(out, 0, sizeof *out);
     pf_config empty = {0};
     pf_status status =
-        plan->config ? PF_OK : pf_config_read(&empty, "defaults", NULL, 0, NULL, 0, error);
+        plan->config ? PF_OK : pf__config_read(&empty, "defaults", NULL, 0, NULL, 0, error);
     if (status != PF_OK) {
         return status;
     }
@@ -518,7 +518,7 @@ pf_status pf__design_config_read(pf_design_config *out, const pf_plan *plan, pf_
                  .error = error};
     status =
         arena ? resolve(&r) : pf_fail(error, PF_ERR_MEMORY, "out of memory for the constraints");
-    pf_config_free(&empty);
+    pf__config_free(&empty);
     if (status != PF_OK) {
         pf__design_config_free(out);
     }
@@ -528,7 +528,7 @@ pf_status pf__design_config_read(pf_design_config *out, const pf_plan *plan, pf_
 void pf__design_config_free(pf_design_config *config)
 {
     if (config->memory) {
-        pf_arena_free(config->memory);
+        pf__arena_free(config->memory);
         free(config->memory);
     }
     memset(config, 0, sizeof *config);

@@ -30,14 +30,14 @@ pf_status pf__measure_library(pf_design_job *job, const char *family, int n,
         library->n_targets += probes[q].n_targets;
     }
     pf_arena *arena = &job->arena;
-    library->probes = pf_arena_take(arena, (size_t)n, sizeof *library->probes);
-    library->targets = pf_arena_take(arena, (size_t)library->n_targets, sizeof *library->targets);
+    library->probes = pf__arena_take(arena, (size_t)n, sizeof *library->probes);
+    library->targets = pf__arena_take(arena, (size_t)library->n_targets, sizeof *library->targets);
     int at = 0;
     for (int q = 0; q < n && !arena->failed; q++) {
         pf_design_probe *p = &library->probes[q];
         p->probe = probes[q];
         p->first = at;
-        p->excursion = pf_arena_take(arena, (size_t)job->plan->n_chan, sizeof(double));
+        p->excursion = pf__arena_take(arena, (size_t)job->plan->n_chan, sizeof(double));
         for (int t = 0; t < probes[q].n_targets; t++) {
             library->targets[at++] =
                 (pf_design_target){.probe = q, .mechanism = probes[q].targets[t], .linear = NAN};
@@ -85,7 +85,7 @@ bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe)
 // The probes of a library as a plan lists them.
 static pf_plan_probe *plan_probes(const pf_design_library *l, pf_arena *arena)
 {
-    pf_plan_probe *list = pf_arena_take(arena, (size_t)l->n_probes + 1, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(arena, (size_t)l->n_probes + 1, sizeof *list);
     for (int q = 0; list && q < l->n_probes; q++) {
         list[q] = l->probes[q].probe;
     }
@@ -223,21 +223,21 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
     size_t d = sizeof(double), chan = (size_t)job->plan->n_chan;
     size_t probes = (size_t)w->library->n_probes, most = (size_t)w->most;
     int workers = w->study.c.n_workers;
-    w->gram = pf_arena_take(arena, STARTS * w->n_squares, d);
-    w->noise = pf_arena_take(arena, STARTS * w->n_squares, d);
-    w->free = pf_arena_take(arena, STARTS * (size_t)job->rows * chan, d);
+    w->gram = pf__arena_take(arena, STARTS * w->n_squares, d);
+    w->noise = pf__arena_take(arena, STARTS * w->n_squares, d);
+    w->free = pf__arena_take(arena, STARTS * (size_t)job->rows * chan, d);
     size_t state = (size_t)w->study.c.build.kit.n_state;
-    w->starts = pf_arena_take(arena, STARTS * state + 1, d);
-    w->excursion = pf_arena_take(arena, STARTS * probes * chan, d);
-    w->projection = pf_arena_take(arena, (size_t)workers * most * (size_t)job->n_residuals, d);
-    double *work = pf_arena_take(arena, 3 * most * most + 2 * most, d);
+    w->starts = pf__arena_take(arena, STARTS * state + 1, d);
+    w->excursion = pf__arena_take(arena, STARTS * probes * chan, d);
+    w->projection = pf__arena_take(arena, (size_t)workers * most * (size_t)job->n_residuals, d);
+    double *work = pf__arena_take(arena, 3 * most * most + 2 * most, d);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
-    pf_status status = pf_parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
+    pf_status status = pf__parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
     if (status == PF_OK) {
-        status = pf_parallel(job->effort, workers, STARTS * probes, run_prediction, w, "prediction",
-                             error);
+        status = pf__parallel(job->effort, workers, STARTS * probes, run_prediction, w,
+                              "prediction", error);
     }
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
@@ -253,7 +253,7 @@ pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf
     pf_arena arena = {0};
     predict_work w = {.job = job, .library = library};
     pf_plan_probe *probes = plan_probes(library, &arena);
-    w.first = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
+    w.first = pf__arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
     pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
     for (int q = 0; q < library->n_probes && status == PF_OK; q++) {
         int n = library->probes[q].probe.n_targets;
@@ -268,7 +268,7 @@ pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf
         }
         pf__study_close(&w.study);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }
 
@@ -334,8 +334,8 @@ static sample describe(int n, const double *values, double *scratch)
     }
     s.sd = n > 1 ? sqrt(second / (n - 1)) : 0;
     s.kurtosis = second > 0 ? fmax(3, n * fourth / (second * second)) : 3;
-    s.median = n > 0 ? pf_fit_median(n, values, scratch) : 0;
-    s.dispersion = n > 1 ? pf_fit_dispersion(n, values, scratch) : 0;
+    s.median = n > 0 ? pf__fit_median(n, values, scratch) : 0;
+    s.dispersion = n > 1 ? pf__fit_dispersion(n, values, scratch) : 0;
     return s;
 }
 
@@ -363,7 +363,7 @@ static void confirm_target(const confirm_work *w, int q, int t, double *buffer)
     sample weak = sample_of(m + (size_t)w->healthy * (size_t)n + (size_t)t * (size_t)w->weak,
                             w->weak, 1, buffer, remaining);
     sample healthy = sample_of(m + t, w->healthy, n, buffer, remaining);
-    out->remaining = pf_fit_median(w->healthy, remaining, buffer);
+    out->remaining = pf__fit_median(w->healthy, remaining, buffer);
     double apart = fabs(weak.median - healthy.median);
     out->confirmed = healthy.sd > 0 ? apart / healthy.sd : 0;
     out->weakened = weak.sd > 0 ? apart / weak.sd : 0;
@@ -390,13 +390,13 @@ static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
         w->first[q] = matches;
         matches += n * (size_t)(w->healthy + w->weak);
     }
-    w->matches = pf_arena_take(arena, matches, sizeof *w->matches);
-    double *buffer = pf_arena_take(arena, 4 * (size_t)w->healthy, sizeof *buffer);
+    w->matches = pf__arena_take(arena, matches, sizeof *w->matches);
+    double *buffer = pf__arena_take(arena, 4 * (size_t)w->healthy, sizeof *buffer);
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
     }
-    pf_status status = pf_parallel(w->job->effort, w->study.c.n_workers, items, run_episode, w,
-                                   "confirmation", error);
+    pf_status status = pf__parallel(w->job->effort, w->study.c.n_workers, items, run_episode, w,
+                                    "confirmation", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         for (int t = 0; t < w->library->probes[q].probe.n_targets; t++) {
             confirm_target(w, q, t, buffer);
@@ -414,7 +414,7 @@ pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf
                       .healthy = job->config->episodes,
                       .weak = job->config->episodes * 2 / 5};
     pf_plan_probe *probes = plan_probes(library, &arena);
-    w.first = pf_arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
+    w.first = pf__arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
     pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
     if (status == PF_OK) {
         status = pf__study_open(&w.study, job, library->n_probes, probes, false, true, error);
@@ -423,6 +423,6 @@ pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf
         }
         pf__study_close(&w.study);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }

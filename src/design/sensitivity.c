@@ -38,8 +38,8 @@ static pf_status impulse_probes(impulses *x, pf_plan_probe *probes, pf_error *er
     size_t mech = (size_t)c->n_mech;
     for (int i = 0; i < x->s->n_columns; i++) {
         int j = 1 + i / 2 / c->steps, r = i / 2 % c->steps;
-        double *command = pf_arena_take(arena, (size_t)c->rows * mech, sizeof *command);
-        int *target = pf_arena_take(arena, 1, sizeof *target);
+        double *command = pf__arena_take(arena, (size_t)c->rows * mech, sizeof *command);
+        int *target = pf__arena_take(arena, 1, sizeof *target);
         if (!command || !target) {
             return pf_fail(error, PF_ERR_MEMORY, "out of memory for the sensitivities");
         }
@@ -159,15 +159,15 @@ static pf_status take_memory(impulses *x, pf_error *error)
     pf_sensitivity *s = x->s;
     pf_arena *arena = &x->s->arena;
     size_t starts = (size_t)s->n_starts, n = (size_t)s->n_columns, d = sizeof(double);
-    s->gram = pf_arena_take(arena, starts * n * n, d);
-    s->noise = pf_arena_take(arena, starts * n * n, d);
-    s->move = pf_arena_take(arena, starts * n * (size_t)s->n_moves + 1, d);
-    x->signature = pf_arena_take(arena, starts * n * (size_t)x->window, d);
-    x->projection = pf_arena_take(arena, starts * n * (size_t)x->job->n_residuals, d);
-    x->free = pf_arena_take(arena, starts * (size_t)x->window, d);
+    s->gram = pf__arena_take(arena, starts * n * n, d);
+    s->noise = pf__arena_take(arena, starts * n * n, d);
+    s->move = pf__arena_take(arena, starts * n * (size_t)s->n_moves + 1, d);
+    x->signature = pf__arena_take(arena, starts * n * (size_t)x->window, d);
+    x->projection = pf__arena_take(arena, starts * n * (size_t)x->job->n_residuals, d);
+    x->free = pf__arena_take(arena, starts * (size_t)x->window, d);
     const pf_plan *plan = x->job->plan;
     size_t state = (size_t)(plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan);
-    x->starts = pf_arena_take(arena, starts * state + 1, d);
+    x->starts = pf__arena_take(arena, starts * state + 1, d);
     return arena->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d sensitivities", s->n_columns)
                : PF_OK;
@@ -178,15 +178,15 @@ static pf_status find(impulses *x, pf_error *error)
     const pf_effort *effort = x->job->effort;
     int workers = x->study.c.n_workers;
     size_t starts = (size_t)x->s->n_starts, all = starts * (size_t)x->s->n_columns;
-    pf_status status = pf_parallel(effort, workers, starts, run_free, x, "sensitivities", error);
+    pf_status status = pf__parallel(effort, workers, starts, run_free, x, "sensitivities", error);
     if (status == PF_OK) {
-        status = pf_parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
+        status = pf__parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, workers, all, project, x, "covariance", error);
+        status = pf__parallel(effort, workers, all, project, x, "covariance", error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, workers, all, multiply, x, "covariance", error);
+        status = pf__parallel(effort, workers, all, multiply, x, "covariance", error);
     }
     if (status == PF_OK) {
         mirror(x->s);
@@ -210,7 +210,7 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
         s->n_moves += isfinite(c->most[i]) ? c->rows : 0;
     }
     impulses x = {.job = job, .s = s, .window = c->rows * c->n_chan};
-    pf_plan_probe *probes = pf_arena_take(&s->arena, (size_t)s->n_columns, sizeof *probes);
+    pf_plan_probe *probes = pf__arena_take(&s->arena, (size_t)s->n_columns, sizeof *probes);
     if (!probes) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the sensitivities");
     }
@@ -231,5 +231,5 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
 
 void pf__sensitivity_free(pf_sensitivity *s)
 {
-    pf_arena_free(&s->arena);
+    pf__arena_free(&s->arena);
 }

@@ -38,8 +38,8 @@ static pf_status no_memory(pf_error *error)
 static bool make_still(pf_study *s, int rows, pf_plan_probe *probe)
 {
     double *command =
-        pf_arena_take(&s->arena, (size_t)rows * (size_t)s->plan.n_mech, sizeof *command);
-    int *target = pf_arena_take(&s->arena, 1, sizeof *target);
+        pf__arena_take(&s->arena, (size_t)rows * (size_t)s->plan.n_mech, sizeof *command);
+    int *target = pf__arena_take(&s->arena, 1, sizeof *target);
     if (!command || !target) {
         return false;
     }
@@ -67,7 +67,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
     s->plan = *job->plan;
     s->plan.config = NULL;
     s->plan.memory = NULL;
-    pf_plan_probe *list = pf_arena_take(&s->arena, (size_t)n + 1, sizeof *list);
+    pf_plan_probe *list = pf__arena_take(&s->arena, (size_t)n + 1, sizeof *list);
     if (!list || !make_still(s, job->rows, &list[n])) {
         return no_memory(error);
     }
@@ -89,7 +89,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
 void pf__study_close(pf_study *s)
 {
     pf__plant_free(&s->c);
-    pf_arena_free(&s->arena);
+    pf__arena_free(&s->arena);
 }
 
 pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key, pf_error *error)
@@ -179,8 +179,8 @@ static bool noise_probes(pf_design_job *job, pf_arena *arena, pf_plan_probe *pro
 {
     for (int q = 0; q < NOISE_COMMANDS; q++) {
         double *command =
-            pf_arena_take(arena, (size_t)job->rows * (size_t)job->plan->n_mech, sizeof *command);
-        int *target = pf_arena_take(arena, 1, sizeof *target);
+            pf__arena_take(arena, (size_t)job->rows * (size_t)job->plan->n_mech, sizeof *command);
+        int *target = pf__arena_take(arena, 1, sizeof *target);
         if (!command || !target) {
             return false;
         }
@@ -304,8 +304,8 @@ static pf_status single_scales(pf_design_job *job, pf_error *error)
     if (status == PF_OK) {
         const pf_kit *k = &s.c.build.kit;
         job->n_scale = pf__plant_residual(&s.c) ? job->rows : 1;
-        job->scale = pf_arena_take(&job->arena, (size_t)job->n_scale * chan, sizeof(double));
-        job->return_scale = pf_arena_take(&job->arena, chan, sizeof(double));
+        job->scale = pf__arena_take(&job->arena, (size_t)job->n_scale * chan, sizeof(double));
+        job->return_scale = pf__arena_take(&job->arena, chan, sizeof(double));
         status = job->arena.failed ? no_memory(error) : PF_OK;
         for (int r = 0; r < job->n_scale && status == PF_OK; r++) {
             int from = r < k->n_scale ? r : k->n_scale - 1;
@@ -328,8 +328,8 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     }
     size_t window = (size_t)job->rows * (size_t)job->plan->n_chan;
     job->n_residuals = NOISE_COMMANDS * (job->model ? MODEL_REPEATS : TWIN_REPEATS);
-    job->residuals = pf_arena_take(&job->arena, (size_t)job->n_residuals * window, sizeof(double));
-    job->variance = pf_arena_take(&job->arena, window, sizeof(double));
+    job->residuals = pf__arena_take(&job->arena, (size_t)job->n_residuals * window, sizeof(double));
+    job->variance = pf__arena_take(&job->arena, window, sizeof(double));
     pf_plan_probe probes[NOISE_COMMANDS];
     if (job->arena.failed || !noise_probes(job, &job->arena, probes)) {
         return no_memory(error);
@@ -338,8 +338,8 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     status = pf__study_open(&s, job, NOISE_COMMANDS, probes, false, false, error);
     if (status == PF_OK) {
         noise_work work = {job, &s};
-        status = pf_parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise, &work,
-                             "residuals", error);
+        status = pf__parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise,
+                              &work, "residuals", error);
     }
     pf__study_close(&s);
     if (status == PF_OK && job->n_scale > 1) {

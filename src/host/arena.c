@@ -10,7 +10,7 @@ typedef struct block {
     max_align_t data[];
 } block;
 
-void *pf_arena_take(pf_arena *arena, size_t count, size_t size)
+void *pf__arena_take(pf_arena *arena, size_t count, size_t size)
 {
     if (arena->failed || (size > 0 && count > (SIZE_MAX / 2 - sizeof(block)) / size)) {
         arena->failed = true;
@@ -26,14 +26,14 @@ void *pf_arena_take(pf_arena *arena, size_t count, size_t size)
     return b->data;
 }
 
-char *pf_arena_text(pf_arena *arena, const char *text)
+char *pf__arena_text(pf_arena *arena, const char *text)
 {
     size_t n = strlen(text) + 1;
-    char *copy = pf_arena_take(arena, n, 1);
+    char *copy = pf__arena_take(arena, n, 1);
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
-void pf_arena_free(pf_arena *arena)
+void pf__arena_free(pf_arena *arena)
 {
     for (block *b = arena->blocks; b;) {
         block *next = b->next;

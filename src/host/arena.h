@@ -13,8 +13,8 @@ typedef struct pf_arena {
 
 // NULL when memory is short or count*size overflows; then arena->failed stays set, so a caller may
 // take many pieces and ask once at the end.
-void *pf_arena_take(pf_arena *arena, size_t count, size_t size);
-char *pf_arena_text(pf_arena *arena, const char *text);
-void pf_arena_free(pf_arena *arena);
+void *pf__arena_take(pf_arena *arena, size_t count, size_t size);
+char *pf__arena_text(pf_arena *arena, const char *text);
+void pf__arena_free(pf_arena *arena);
 
 #endif

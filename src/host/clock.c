@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-double pf_seconds(void)
+double pf__seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

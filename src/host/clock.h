@@ -4,6 +4,6 @@
 #define PF_CLOCK_H
 
 // Seconds of a clock that never goes back.
-double pf_seconds(void);
+double pf__seconds(void);
 
 #endif

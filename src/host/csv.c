@@ -11,17 +11,17 @@
 
 // --- messages and fields
 
-bool pf_csv_same(pf_csv_field a, pf_csv_field b)
+bool pf__csv_same(pf_csv_field a, pf_csv_field b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.text, b.text, a.n) == 0);
 }
 
-bool pf_csv_is(pf_csv_field field, const char *text)
+bool pf__csv_is(pf_csv_field field, const char *text)
 {
-    return pf_csv_same(field, (pf_csv_field){text, strlen(text)});
+    return pf__csv_same(field, (pf_csv_field){text, strlen(text)});
 }
 
-const char *pf_csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN])
+const char *pf__csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN])
 {
     bool whole = field.n < PF_CSV_SHOWN;
     size_t n = whole ? field.n : PF_CSV_SHOWN - 4;
@@ -37,15 +37,15 @@ const char *pf_csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN])
     return out;
 }
 
-pf_status pf_csv_refuse(const pf_csv *csv, int column, pf_status code, const char *what,
-                        pf_error *error)
+pf_status pf__csv_refuse(const pf_csv *csv, int column, pf_status code, const char *what,
+                         pf_error *error)
 {
     if (column < 0) {
         return pf_fail(error, code, "%s:%d: %s", csv->file, csv->line, what);
     }
     char name[PF_CSV_SHOWN];
     return pf_fail(error, code, "%s:%d: column '%s': %s", csv->file, csv->line,
-                   pf_csv_shown(csv->header[column], name), what);
+                   pf__csv_shown(csv->header[column], name), what);
 }
 
 static pf_csv_field trim(const char *from, const char *to)
@@ -66,15 +66,15 @@ static pf_csv_field trim(const char *from, const char *to)
 static size_t character(const unsigned char *s, size_t n)
 {
     bool control = (s[0] < 32 && s[0] != '\t') || s[0] == 127;
-    size_t size = pf_utf8_size((const char *)s, n);
+    size_t size = pf__utf8_size((const char *)s, n);
     return control || (size == 2 && s[0] == 0xc2 && s[1] < 0xa0) ? 0 : size;
 }
 
 static pf_status line_check(const pf_csv *csv, const char *line, size_t n, pf_error *error)
 {
     if (n > PF_CSV_LINE) {
-        return pf_csv_refuse(csv, -1, PF_ERR_FORMAT,
-                             "the line is longer than 1 MiB; is this a CSV file?", error);
+        return pf__csv_refuse(csv, -1, PF_ERR_FORMAT,
+                              "the line is longer than 1 MiB; is this a CSV file?", error);
     }
     const unsigned char *s = (const unsigned char *)line;
     for (size_t i = 0; i < n;) {
@@ -84,13 +84,13 @@ static pf_status line_check(const pf_csv *csv, const char *line, size_t n, pf_er
             snprintf(what, sizeof what,
                      "byte %zu of the line is %s (0x%02x); write plain UTF-8 text", i + 1,
                      s[i] < 0x80 ? "a control character" : "not UTF-8", s[i]);
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
         }
         if (s[i] == '"') {
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT,
-                                 "quotes are not supported; write plain fields without \" and "
-                                 "without commas inside",
-                                 error);
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT,
+                                  "quotes are not supported; write plain fields without \" and "
+                                  "without commas inside",
+                                  error);
         }
         i += size;
     }
@@ -124,10 +124,10 @@ static pf_status take_line(pf_csv *csv, pf_csv_field *line, bool *more, pf_error
     pf_csv_field trimmed = trim(start, start + n);
     if (trimmed.n == 0) {
         if (!only_blank(csv)) {
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT,
-                                 "the line is blank; remove it (blank lines may stand at the end "
-                                 "only)",
-                                 error);
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT,
+                                  "the line is blank; remove it (blank lines may stand at the end "
+                                  "only)",
+                                  error);
         }
         csv->at = csv->n;
         return PF_OK;
@@ -173,17 +173,17 @@ static pf_status header_check(pf_csv *csv, pf_error *error)
     for (int i = 0; i < csv->n_columns; i++) {
         if (csv->header[i].n == 0) {
             snprintf(what, sizeof what, "column %d has no name; name every column", i + 1);
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
         }
     }
     // the row buffer is free until the first row: names sorted there show duplicates
     memcpy(csv->field, csv->header, (size_t)csv->n_columns * sizeof *csv->field);
     qsort(csv->field, (size_t)csv->n_columns, sizeof *csv->field, by_text);
     for (int i = 1; i < csv->n_columns; i++) {
-        if (pf_csv_same(csv->field[i - 1], csv->field[i])) {
+        if (pf__csv_same(csv->field[i - 1], csv->field[i])) {
             snprintf(what, sizeof what, "two columns are called '%s'; rename one",
-                     pf_csv_shown(csv->field[i], shown));
-            return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
+                     pf__csv_shown(csv->field[i], shown));
+            return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
         }
     }
     return PF_OK;
@@ -220,7 +220,7 @@ static pf_status read_header(pf_csv *csv, pf_error *error)
     return header_check(csv, error);
 }
 
-pf_status pf_csv_open(pf_csv *csv, const char *file, const char *text, size_t n, pf_error *error)
+pf_status pf__csv_open(pf_csv *csv, const char *file, const char *text, size_t n, pf_error *error)
 {
     *csv = (pf_csv){.file = file ? file : "csv", .text = text, .n = text ? n : 0};
     if (n > PF_CSV_BYTES) {
@@ -228,24 +228,24 @@ pf_status pf_csv_open(pf_csv *csv, const char *file, const char *text, size_t n,
     }
     pf_status status = read_header(csv, error);
     if (status != PF_OK) {
-        pf_csv_close(csv);
+        pf__csv_close(csv);
     }
     return status;
 }
 
-void pf_csv_close(pf_csv *csv)
+void pf__csv_close(pf_csv *csv)
 {
     free(csv->header);
     *csv = (pf_csv){0};
 }
 
-void pf_csv_rewind(pf_csv *csv)
+void pf__csv_rewind(pf_csv *csv)
 {
     csv->at = csv->body;
     csv->line = 1;
 }
 
-pf_status pf_csv_next(pf_csv *csv, bool *more, pf_error *error)
+pf_status pf__csv_next(pf_csv *csv, bool *more, pf_error *error)
 {
     pf_csv_field line;
     pf_status status = take_line(csv, &line, more, error);
@@ -258,7 +258,7 @@ pf_status pf_csv_next(pf_csv *csv, bool *more, pf_error *error)
         snprintf(what, sizeof what, "%d field%s, the header has %d; %s", n, n == 1 ? "" : "s",
                  csv->n_columns, n < csv->n_columns ? "is the file cut off?" : "remove the rest");
         *more = false;
-        return pf_csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
+        return pf__csv_refuse(csv, -1, PF_ERR_FORMAT, what, error);
     }
     return PF_OK;
 }
@@ -312,37 +312,38 @@ static bool spells_nonfinite(const char *s)
     return same_word(s, "nan") || same_word(s, "inf");
 }
 
-pf_status pf_csv_number(const pf_csv *csv, int column, double *value, pf_error *error)
+pf_status pf__csv_number(const pf_csv *csv, int column, double *value, pf_error *error)
 {
     pf_csv_field field = csv->field[column];
     char text[128], what[176], shown[PF_CSV_SHOWN];
     if (field.n == 0) {
-        return pf_csv_refuse(csv, column, PF_ERR_FORMAT, "empty; a number is needed", error);
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, "empty; a number is needed", error);
     }
     size_t n = field.n < sizeof text ? field.n : sizeof text - 1;
     memcpy(text, field.text, n);
     text[n] = 0;
-    pf_csv_shown(field, shown);
+    pf__csv_shown(field, shown);
     if (spells_nonfinite(text)) {
         snprintf(what, sizeof what, "'%s' is not finite; remove the whole episode or trajectory",
                  shown);
-        return pf_csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
+        return pf__csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
     }
     char *end = text;
     double x = n == field.n && is_number(text) ? strtod(text, &end) : 0;
     if (end == text || *end != 0) {
         snprintf(what, sizeof what, "'%s' is not a number; write it like -1.5 or 2e-3", shown);
-        return pf_csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
     }
     if (!isfinite(x)) {
         snprintf(what, sizeof what, "'%s' is too large for a double; check the units", shown);
-        return pf_csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
+        return pf__csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
     }
     *value = x;
     return PF_OK;
 }
 
-pf_status pf_csv_integer(const pf_csv *csv, int column, int lo, int hi, int *value, pf_error *error)
+pf_status pf__csv_integer(const pf_csv *csv, int column, int lo, int hi, int *value,
+                          pf_error *error)
 {
     pf_csv_field field = csv->field[column];
     size_t sign = field.n > 0 && field.text[0] == '-' ? 1 : 0;
@@ -356,8 +357,8 @@ pf_status pf_csv_integer(const pf_csv *csv, int column, int lo, int hi, int *val
     if (!good || x < lo || x > hi) {
         char what[144], shown[PF_CSV_SHOWN];
         snprintf(what, sizeof what, "'%s' is not a whole number from %d to %d",
-                 pf_csv_shown(field, shown), lo, hi);
-        return pf_csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
+                 pf__csv_shown(field, shown), lo, hi);
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
     }
     *value = (int)x;
     return PF_OK;

@@ -35,30 +35,30 @@ typedef struct pf_csv {
 
 // Reads the header. The text must outlive *csv and every field of it. On failure nothing is left to
 // close.
-pf_status pf_csv_open(pf_csv *csv, const char *file, const char *text, size_t n, pf_error *error);
-void pf_csv_close(pf_csv *csv);
+pf_status pf__csv_open(pf_csv *csv, const char *file, const char *text, size_t n, pf_error *error);
+void pf__csv_close(pf_csv *csv);
 
 // Reads the next row into csv->field; *more is false when there was none.
-pf_status pf_csv_next(pf_csv *csv, bool *more, pf_error *error);
+pf_status pf__csv_next(pf_csv *csv, bool *more, pf_error *error);
 
 // Back to before the first row.
-void pf_csv_rewind(pf_csv *csv);
+void pf__csv_rewind(pf_csv *csv);
 
 // The field of the row just read as a finite number, or as a whole number in lo..hi.
-pf_status pf_csv_number(const pf_csv *csv, int column, double *value, pf_error *error);
-pf_status pf_csv_integer(const pf_csv *csv, int column, int lo, int hi, int *value,
-                         pf_error *error);
+pf_status pf__csv_number(const pf_csv *csv, int column, double *value, pf_error *error);
+pf_status pf__csv_integer(const pf_csv *csv, int column, int lo, int hi, int *value,
+                          pf_error *error);
 
 // Fills the error with "file:line: column 'name': what" of the row just read (column -1: without
 // one) and returns code.
-pf_status pf_csv_refuse(const pf_csv *csv, int column, pf_status code, const char *what,
-                        pf_error *error);
+pf_status pf__csv_refuse(const pf_csv *csv, int column, pf_status code, const char *what,
+                         pf_error *error);
 
-bool pf_csv_is(pf_csv_field field, const char *text);
-bool pf_csv_same(pf_csv_field a, pf_csv_field b);
+bool pf__csv_is(pf_csv_field field, const char *text);
+bool pf__csv_same(pf_csv_field a, pf_csv_field b);
 
 // The field as a short terminated text for messages.
 enum { PF_CSV_SHOWN = 48 };
-const char *pf_csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN]);
+const char *pf__csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN]);
 
 #endif

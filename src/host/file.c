@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
+pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
 {
     *data = NULL;
     *size = 0;
@@ -86,7 +86,7 @@ static bool write_all(int fd, const uint8_t *data, size_t size)
     return true;
 }
 
-pf_status pf_file_write(const char *path, const void *data, size_t size, pf_error *error)
+pf_status pf__file_write(const char *path, const void *data, size_t size, pf_error *error)
 {
     if (strcmp(path, "-") == 0) {
         return write_all(1, data, size)
@@ -133,7 +133,7 @@ static bool folder_of(const char *path, char folder[PATH_BYTES])
     return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
 }
 
-pf_status pf_file_writable(const char *path, pf_error *error)
+pf_status pf__file_writable(const char *path, pf_error *error)
 {
     struct stat info;
     if (strcmp(path, "-") == 0) {
@@ -152,7 +152,7 @@ pf_status pf_file_writable(const char *path, pf_error *error)
     return PF_OK;
 }
 
-bool pf_file_same(const char *a, const char *b)
+bool pf__file_same(const char *a, const char *b)
 {
     struct stat x, y;
     if (strcmp(a, b) == 0) {
@@ -172,7 +172,7 @@ bool pf_file_same(const char *a, const char *b)
            x.st_ino == y.st_ino;
 }
 
-bool pf_file_regular(const char *path)
+bool pf__file_regular(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);

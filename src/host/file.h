@@ -6,19 +6,19 @@
 #include "preflight/base.h"
 
 // A whole file in memory, aligned for a kit, with one zero byte after the end. Free with free().
-pf_status pf_file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
+pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
 
 // Writes a file so that it appears whole or not at all: a temporary beside it, then a rename. An
 // existing regular file is replaced; "-" is standard output.
-pf_status pf_file_write(const char *path, const void *data, size_t size, pf_error *error);
+pf_status pf__file_write(const char *path, const void *data, size_t size, pf_error *error);
 
 // Whether two paths name the same file, there already or not.
-bool pf_file_same(const char *a, const char *b);
+bool pf__file_same(const char *a, const char *b);
 
 // Whether it is there and a plain file, not a folder, device or pipe.
-bool pf_file_regular(const char *path);
+bool pf__file_regular(const char *path);
 
 // Whether a file of that name could be written, asked before long work rather than after it.
-pf_status pf_file_writable(const char *path, pf_error *error);
+pf_status pf__file_writable(const char *path, pf_error *error);
 
 #endif

@@ -8,16 +8,16 @@
 // Adds a text in double quotes, for a script and for a data file alike. What gnuplot would act on
 // (quotes, backquotes, backslashes, macros, line ends) is written in octal, so no text is ever a
 // command.
-void pf_gnuplot_string(pf_text *out, const char *text);
+void pf__gnuplot_string(pf_text *out, const char *text);
 
 // Runs gnuplot on a script of that name in a folder. Where it is not installed, PF_ERR_UNSUPPORTED
 // says how to run it by hand.
-pf_status pf_gnuplot(const char *folder, const char *script, pf_error *error);
+pf_status pf__gnuplot(const char *folder, const char *script, pf_error *error);
 
 // Adds the commands that open a picture of that path, .svg or .png, when run in its folder. They
 // define tic(text), through which the label of a tic must go.
-void pf_gnuplot_open(pf_text *script, const char *picture, int width, int height);
+void pf__gnuplot_open(pf_text *script, const char *picture, int width, int height);
 // Writes the script of a picture beside it, as PICTURE.gp, and runs it there.
-pf_status pf_gnuplot_draw(const char *picture, const pf_text *script, pf_error *error);
+pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error *error);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct worker {
 static bool take(team *t, size_t *item)
 {
     pthread_mutex_lock(&t->lock);
-    bool stopped = t->effort && pf_stopped(t->effort->stop);
+    bool stopped = t->effort && pf__stopped(t->effort->stop);
     bool have = t->next < t->n && t->failed_item == t->n && !stopped;
     if (have) {
         *item = t->next++;
@@ -63,14 +63,14 @@ static void *work(void *argument)
 
 enum { THREADS_MAX = 256 };
 
-int pf_threads(const pf_effort *effort)
+int pf__threads(const pf_effort *effort)
 {
-    int threads = effort && effort->threads > 0 ? effort->threads : pf_processors();
+    int threads = effort && effort->threads > 0 ? effort->threads : pf__processors();
     return threads > THREADS_MAX ? THREADS_MAX : threads;
 }
 
-pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
-                      const char *what, pf_error *error)
+pf_status pf__parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
+                       const char *what, pf_error *error)
 {
     team t = {.n = n, .run = run, .self = self, .effort = effort, .what = what, .failed_item = n};
     int threads = workers < THREADS_MAX ? workers : THREADS_MAX;
@@ -102,7 +102,7 @@ pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn
     return PF_OK;
 }
 
-int pf_processors(void)
+int pf__processors(void)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -6,24 +6,24 @@
 #include "preflight/base.h"
 
 // Runs item 0..n-1 on that many threads. Each item writes to its own slot, so the result does not
-// depend on their number. worker is 0..workers-1: whoever keeps memory per worker asks pf_threads
+// depend on their number. worker is 0..workers-1: whoever keeps memory per worker asks pf__threads
 // once, since the processors of a process may change. When items fail, the error of the lowest one
 // reached is returned and the rest is not started.
 typedef pf_status (*pf_item_fn)(void *self, int worker, size_t item, pf_error *error);
 
-pf_status pf_parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
-                      const char *what, pf_error *error);
+pf_status pf__parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
+                       const char *what, pf_error *error);
 
 // Threads that an effort (Nullable) means here and now.
-int pf_threads(const pf_effort *effort);
+int pf__threads(const pf_effort *effort);
 
 // Whether a flag (Nullable) asks to stop. Other threads and signal handlers set it.
-static inline bool pf_stopped(const volatile int *flag)
+static inline bool pf__stopped(const volatile int *flag)
 {
     return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
 }
 
 // Number of processors this process may use.
-int pf_processors(void);
+int pf__processors(void);
 
 #endif

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pf_text_free(pf_text *text)
+void pf__text_free(pf_text *text)
 {
     free(text->data);
     *text = (pf_text){0};
 }
 
-void pf_text_clear(pf_text *text)
+void pf__text_clear(pf_text *text)
 {
     text->size = 0;
     if (text->data) {
@@ -22,7 +22,7 @@ void pf_text_clear(pf_text *text)
     }
 }
 
-void pf_text_add_n(pf_text *text, const char *s, size_t n)
+void pf__text_add_n(pf_text *text, const char *s, size_t n)
 {
     if (text->failed) {
         return;
@@ -42,12 +42,12 @@ void pf_text_add_n(pf_text *text, const char *s, size_t n)
     text->data[text->size] = 0;
 }
 
-void pf_text_add(pf_text *text, const char *s)
+void pf__text_add(pf_text *text, const char *s)
 {
-    pf_text_add_n(text, s, strlen(s));
+    pf__text_add_n(text, s, strlen(s));
 }
 
-void pf_text_addf(pf_text *text, const char *format, ...)
+void pf__text_addf(pf_text *text, const char *format, ...)
 {
     char small[512];
     va_list list;
@@ -59,7 +59,7 @@ void pf_text_addf(pf_text *text, const char *format, ...)
         return;
     }
     if ((size_t)n < sizeof small) {
-        pf_text_add_n(text, small, (size_t)n);
+        pf__text_add_n(text, small, (size_t)n);
         return;
     }
     char *large = malloc((size_t)n + 1);
@@ -70,11 +70,11 @@ void pf_text_addf(pf_text *text, const char *format, ...)
     va_start(list, format);
     vsnprintf(large, (size_t)n + 1, format, list);
     va_end(list);
-    pf_text_add_n(text, large, (size_t)n);
+    pf__text_add_n(text, large, (size_t)n);
     free(large);
 }
 
-size_t pf_utf8_size(const char *text, size_t n)
+size_t pf__utf8_size(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;
     if (s[0] < 0x80) {
@@ -94,7 +94,7 @@ size_t pf_utf8_size(const char *text, size_t n)
     return bad ? 0 : size;
 }
 
-void pf_number_text(double value, char out[32])
+void pf__number_text(double value, char out[32])
 {
     if (value == 0) {
         // a bare -0 would be read as an integer and lose its sign
@@ -109,75 +109,75 @@ void pf_number_text(double value, char out[32])
     }
 }
 
-void pf_json_number(pf_text *text, double value)
+void pf__json_number(pf_text *text, double value)
 {
     char number[32];
     if (!isfinite(value)) {
-        pf_text_add(text, "null");
+        pf__text_add(text, "null");
         return;
     }
-    pf_number_text(value, number);
-    pf_text_add(text, number);
+    pf__number_text(value, number);
+    pf__text_add(text, number);
 }
 
-void pf_json_string(pf_text *text, const char *s)
+void pf__json_string(pf_text *text, const char *s)
 {
-    pf_text_add(text, "\"");
+    pf__text_add(text, "\"");
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\') {
             char pair[3] = {'\\', (char)c, 0};
-            pf_text_add(text, pair);
+            pf__text_add(text, pair);
         } else if (c < 32) {
-            pf_text_addf(text, "\\u%04x", c);
+            pf__text_addf(text, "\\u%04x", c);
         } else {
-            pf_text_add_n(text, s, 1);
+            pf__text_add_n(text, s, 1);
         }
     }
-    pf_text_add(text, "\"");
+    pf__text_add(text, "\"");
 }
 
-void pf_json_comma(pf_text *text)
+void pf__json_comma(pf_text *text)
 {
     char last = text->size > 0 ? text->data[text->size - 1] : '{';
     if (last != '{' && last != '[' && last != ':') {
-        pf_text_add(text, ",");
+        pf__text_add(text, ",");
     }
 }
 
-void pf_json_key(pf_text *text, const char *key)
+void pf__json_key(pf_text *text, const char *key)
 {
-    pf_json_comma(text);
-    pf_json_string(text, key);
-    pf_text_add(text, ":");
+    pf__json_comma(text);
+    pf__json_string(text, key);
+    pf__text_add(text, ":");
 }
 
-void pf_json_numbers(pf_text *text, int n, const double *values)
+void pf__json_numbers(pf_text *text, int n, const double *values)
 {
-    pf_text_add(text, "[");
+    pf__text_add(text, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(text);
-        pf_json_number(text, values[i]);
+        pf__json_comma(text);
+        pf__json_number(text, values[i]);
     }
-    pf_text_add(text, "]");
+    pf__text_add(text, "]");
 }
 
-void pf_json_ints(pf_text *text, int n, const int *values)
+void pf__json_ints(pf_text *text, int n, const int *values)
 {
-    pf_text_add(text, "[");
+    pf__text_add(text, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(text);
-        pf_text_addf(text, "%d", values[i]);
+        pf__json_comma(text);
+        pf__text_addf(text, "%d", values[i]);
     }
-    pf_text_add(text, "]");
+    pf__text_add(text, "]");
 }
 
-void pf_json_matrix(pf_text *text, int rows, int columns, const double *values)
+void pf__json_matrix(pf_text *text, int rows, int columns, const double *values)
 {
-    pf_text_add(text, "[");
+    pf__text_add(text, "[");
     for (int r = 0; r < rows; r++) {
-        pf_json_comma(text);
-        pf_json_numbers(text, columns, values + (size_t)r * (size_t)columns);
+        pf__json_comma(text);
+        pf__json_numbers(text, columns, values + (size_t)r * (size_t)columns);
     }
-    pf_text_add(text, "]");
+    pf__text_add(text, "]");
 }

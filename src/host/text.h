@@ -14,32 +14,32 @@ typedef struct pf_text {
     bool failed;
 } pf_text;
 
-void pf_text_free(pf_text *text);
-void pf_text_clear(pf_text *text);
-void pf_text_add(pf_text *text, const char *s);
-void pf_text_add_n(pf_text *text, const char *s, size_t n);
-void pf_text_addf(pf_text *text, const char *format, ...)
+void pf__text_free(pf_text *text);
+void pf__text_clear(pf_text *text);
+void pf__text_add(pf_text *text, const char *s);
+void pf__text_add_n(pf_text *text, const char *s, size_t n);
+void pf__text_addf(pf_text *text, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
 
 // JSON pieces. A number is printed with as many digits as give the same double back; one that is
-// not finite as null. Keys and separators are the caller's: pf_json_key writes a comma where the
+// not finite as null. Keys and separators are the caller's: pf__json_key writes a comma where the
 // text does not just open an object or list.
-void pf_json_number(pf_text *text, double value);
-void pf_json_string(pf_text *text, const char *s);
-void pf_json_key(pf_text *text, const char *key); // ,"key":
-void pf_json_comma(pf_text *text);                // a comma unless something was just opened
-void pf_json_numbers(pf_text *text, int n, const double *values);
-void pf_json_ints(pf_text *text, int n, const int *values);
-void pf_json_matrix(pf_text *text, int rows, int columns, const double *values);
+void pf__json_number(pf_text *text, double value);
+void pf__json_string(pf_text *text, const char *s);
+void pf__json_key(pf_text *text, const char *key); // ,"key":
+void pf__json_comma(pf_text *text);                // a comma unless something was just opened
+void pf__json_numbers(pf_text *text, int n, const double *values);
+void pf__json_ints(pf_text *text, int n, const int *values);
+void pf__json_matrix(pf_text *text, int rows, int columns, const double *values);
 
 // Bytes of the UTF-8 character at s (n > 0 bytes left), 0 if there is none: overlong forms,
 // surrogates and what lies beyond U+10FFFF are none.
-size_t pf_utf8_size(const char *s, size_t n);
+size_t pf__utf8_size(const char *s, size_t n);
 
 // Shortest decimal that reads back as the same double.
-void pf_number_text(double value, char out[32]);
+void pf__number_text(double value, char out[32]);
 
 #endif

@@ -44,12 +44,12 @@ static void each_row(maker *m, int first, int last, size_t row, row_fn visit)
         const float *u;
         int steps = pf__transitions_episode(m->data, e, &x, &u);
         for (int t = 0; t < steps; t++) {
-            pf_features_of(info->n_chan, info->kinds, x + (size_t)t * chan, m->feature);
+            pf__features_of(info->n_chan, info->kinds, x + (size_t)t * chan, m->feature);
             for (size_t j = 0; j < mech; j++) {
                 m->feature[(size_t)n_state + j] = (double)u[(size_t)t * mech + j];
             }
-            pf_features_change(info->n_chan, info->kinds, x + (size_t)t * chan,
-                               x + ((size_t)t + 1) * chan, m->change);
+            pf__features_change(info->n_chan, info->kinds, x + (size_t)t * chan,
+                                x + ((size_t)t + 1) * chan, m->change);
             visit(m, row++);
         }
     }
@@ -243,8 +243,8 @@ static pf_status take_memory(maker *m, size_t rows, pf_error *error)
     return PF_OK;
 }
 
-pf_status pf_dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
-                          pf_model *model, pf_error *error)
+pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
+                           pf_model *model, pf_error *error)
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
     *set = (pf_dataset){.n_in = model->net.n_in, .n_out = model->net.n_out};
@@ -271,12 +271,12 @@ pf_status pf_dataset_make(pf_dataset *set, const pf_transitions *data, double he
         each_row(&m, 0, info->n_episodes, 0, store_row);
         scale_rest(&m);
     } else {
-        pf_dataset_free(set);
+        pf__dataset_free(set);
     }
     return status;
 }
 
-void pf_dataset_free(pf_dataset *set)
+void pf__dataset_free(pf_dataset *set)
 {
     free(set->memory);
     *set = (pf_dataset){0};

@@ -16,8 +16,8 @@ typedef struct pf_dataset {
 } pf_dataset;
 
 // Also fills the means, scales and the linear part of the model, from the training rows alone.
-pf_status pf_dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
-                          pf_model *model, pf_error *error);
-void pf_dataset_free(pf_dataset *set);
+pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
+                           pf_model *model, pf_error *error);
+void pf__dataset_free(pf_dataset *set);
 
 #endif

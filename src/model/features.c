@@ -7,7 +7,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-pf_status pf_features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error)
+pf_status pf__features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error)
 {
     for (int c = 0; c < n_chan; c++) {
         if (kinds[c] != PF_CHANNEL_QUATERNION) {
@@ -24,7 +24,7 @@ pf_status pf_features_check(int n_chan, const pf_channel_kind *kinds, pf_error *
     return PF_OK;
 }
 
-int pf_features_count(int n_chan, const pf_channel_kind *kinds)
+int pf__features_count(int n_chan, const pf_channel_kind *kinds)
 {
     int n = n_chan;
     for (int c = 0; c < n_chan; c++) {
@@ -64,7 +64,7 @@ static int plain_run(int n_chan, const pf_channel_kind *kinds, int c)
     return end - c;
 }
 
-void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features)
+void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features)
 {
     for (int c = 0; c < n_chan;) {
         int run;
@@ -88,8 +88,8 @@ void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, d
     }
 }
 
-void pf_features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
-                        const double *next, double *change)
+void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
+                         const double *next, double *change)
 {
     for (int c = 0; c < n_chan;) {
         if (kinds[c] == PF_CHANNEL_QUATERNION) {
@@ -113,7 +113,7 @@ void pf_features_change(int n_chan, const pf_channel_kind *kinds, const double *
     }
 }
 
-void pf_features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x)
+void pf__features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x)
 {
     for (int c = 0; c < n_chan;) {
         int run = kinds[c] == PF_CHANNEL_ANGLE ? 1 : plain_run(n_chan, kinds, c);

@@ -11,18 +11,18 @@
 // change is measured from there.
 
 // Refuses a quaternion that is not four channels in a row.
-pf_status pf_features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error);
+pf_status pf__features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error);
 
 // Features of the channels, commands not counted: one per channel, two per angle.
-int pf_features_count(int n_chan, const pf_channel_kind *kinds);
+int pf__features_count(int n_chan, const pf_channel_kind *kinds);
 
-void pf_features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features);
+void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features);
 
 // What is to be predicted of the step from x to next.
-void pf_features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
-                        const double *next, double *change);
+void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
+                         const double *next, double *change);
 
 // x after the change, in place.
-void pf_features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x);
+void pf__features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x);
 
 #endif

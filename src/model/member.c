@@ -23,12 +23,12 @@ static pf_key member_key(const pf_train_settings *s, int member, int stream)
     return pf__key_derive(key, (uint64_t)stream);
 }
 
-void pf_member_init(pf_member *m, const pf_train_settings *s, const pf_net *net)
+void pf__member_init(pf_member *m, const pf_train_settings *s, const pf_net *net)
 {
     pf_rng rng;
     pf_rng_init(&rng, member_key(s, m->index, STREAM_INIT));
-    pf_net_init(net, &rng, m->theta);
-    size_t bytes = pf_net_parameters(net) * sizeof(float);
+    pf__net_init(net, &rng, m->theta);
+    size_t bytes = pf__net_parameters(net) * sizeof(float);
     memset(m->first, 0, bytes);
     memset(m->second, 0, bytes);
     memcpy(m->kept, m->theta, bytes);
@@ -73,8 +73,8 @@ static double validate(const pf_member *m, const pf_train_settings *s, const pf_
         size_t first = (size_t)set->n_train + (size_t)at, n = (size_t)rows * (size_t)set->n_out;
         const float *y = set->y + first * (size_t)set->n_out;
         float *out = space->y;
-        pf_net_forward(net, m->theta, NULL, rows, set->x + first * (size_t)set->n_in, space->work,
-                       out);
+        pf__net_forward(net, m->theta, NULL, rows, set->x + first * (size_t)set->n_in, space->work,
+                        out);
         for (size_t i = 0; i < n; i++) {
             double e = (double)out[i] - (double)y[i];
             total += e * e;
@@ -106,29 +106,29 @@ static void note_epoch(pf_member *m, const pf_train_settings *s, const pf_net *n
     if (valid < m->best) {
         m->best = valid;
         m->best_epoch = m->epoch;
-        memcpy(m->kept, m->theta, pf_net_parameters(net) * sizeof(float));
+        memcpy(m->kept, m->theta, pf__net_parameters(net) * sizeof(float));
     }
     m->finished = is_finished(m, s);
 }
 
-pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
-                          const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
-                          pf_error *error)
+pf_status pf__member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                           const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
+                           pf_error *error)
 {
-    double begin = pf_seconds(), total = 0;
+    double begin = pf__seconds(), total = 0;
     int batch = s->batch < set->n_train ? s->batch : set->n_train, batches = set->n_train / batch;
-    size_t n = pf_net_parameters(net);
+    size_t n = pf__net_parameters(net);
     pf_adam adam = {(float)rate_of(s, m->epoch), .9f, .999f, 1e-8f, (float)s->weight_decay};
     draw_order(m, s, set->n_train, space->order);
     for (int b = 0; b < batches; b++) {
-        if (pf_stopped(stop)) {
+        if (pf__stopped(stop)) {
             return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
         }
         gather(set, batch, space->order + (size_t)b * (size_t)batch, space->x, space->y);
-        double loss =
-            pf_net_gradient(net, m->theta, batch, space->x, space->y, space->work, space->gradient);
-        pf_adam_step(&adam, (int64_t)m->epoch * batches + b + 1, n, space->gradient, m->first,
-                     m->second, m->theta);
+        double loss = pf__net_gradient(net, m->theta, batch, space->x, space->y, space->work,
+                                       space->gradient);
+        pf__adam_step(&adam, (int64_t)m->epoch * batches + b + 1, n, space->gradient, m->first,
+                      m->second, m->theta);
         total += loss;
     }
     double train = total / batches, valid = validate(m, s, net, set, space);
@@ -137,7 +137,7 @@ pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net
                        "member %d diverged in epoch %d; set a smaller learning_rate", m->index,
                        m->epoch + 1);
     }
-    note_epoch(m, s, net, train, valid, (double)batches * batch / (pf_seconds() - begin));
+    note_epoch(m, s, net, train, valid, (double)batches * batch / (pf__seconds() - begin));
     return PF_OK;
 }
 
@@ -148,7 +148,7 @@ enum { N_TENSORS = 5 };
 static void list_tensors(const pf_member *m, const pf_train_settings *s, const pf_net *net,
                          pf_tensor out[N_TENSORS])
 {
-    size_t n = pf_net_parameters(net);
+    size_t n = pf__net_parameters(net);
     out[0] = (pf_tensor){"theta", 1, {n, 0}, m->theta};
     out[1] = (pf_tensor){"first", 1, {n, 0}, m->first};
     out[2] = (pf_tensor){"second", 1, {n, 0}, m->second};
@@ -156,8 +156,8 @@ static void list_tensors(const pf_member *m, const pf_train_settings *s, const p
     out[4] = (pf_tensor){"history", 2, {(size_t)s->epochs, PF_HISTORY}, m->history};
 }
 
-pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
-                          const char *path, const char *fingerprint, pf_error *error)
+pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
+                           const char *path, const char *fingerprint, pf_error *error)
 {
     pf_tensor tensors[N_TENSORS];
     char epoch[16], best_epoch[16], best[40], digest[65] = "";
@@ -172,14 +172,14 @@ pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const 
                             {"best", best},
                             {"finished", m->finished ? "1" : "0"},
                             {PF_CONTENTS, digest}};
-    pf_tensors_digest(sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, digest);
-    return pf_safetensors_write(path, sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, NULL,
-                                error);
+    pf__tensors_digest(sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, digest);
+    return pf__safetensors_write(path, sizeof meta / sizeof meta[0], meta, N_TENSORS, tensors, NULL,
+                                 error);
 }
 
 static bool take(const pf_safetensors *file, const char *name, size_t n, float *to)
 {
-    const pf_tensor *t = pf_safetensors_find(file, name);
+    const pf_tensor *t = pf__safetensors_find(file, name);
     size_t have = t ? t->dims[0] * (t->n_dims == 2 ? t->dims[1] : 1) : 0;
     if (have != n) {
         return false;
@@ -191,13 +191,13 @@ static bool take(const pf_safetensors *file, const char *name, size_t n, float *
 static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *net,
                       const pf_safetensors *file, const char *fingerprint, pf_error *error)
 {
-    size_t n = pf_net_parameters(net);
-    const char *training = pf_safetensors_meta(file, "training");
-    const char *epoch = pf_safetensors_meta(file, "epoch");
-    const char *best_epoch = pf_safetensors_meta(file, "best_epoch");
-    const char *best = pf_safetensors_meta(file, "best");
-    const char *finished = pf_safetensors_meta(file, "finished");
-    const char *digest = pf_safetensors_meta(file, PF_CONTENTS);
+    size_t n = pf__net_parameters(net);
+    const char *training = pf__safetensors_meta(file, "training");
+    const char *epoch = pf__safetensors_meta(file, "epoch");
+    const char *best_epoch = pf__safetensors_meta(file, "best_epoch");
+    const char *best = pf__safetensors_meta(file, "best");
+    const char *finished = pf__safetensors_meta(file, "finished");
+    const char *digest = pf__safetensors_meta(file, PF_CONTENTS);
     if (!training || strcmp(training, fingerprint) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s: is the checkpoint of a training with other settings, data or numeric "
@@ -212,7 +212,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         pf_tensor tensors[N_TENSORS];
         char actual[65];
         list_tensors(m, s, net, tensors);
-        pf_tensors_digest(file->n_meta, file->meta, N_TENSORS, tensors, actual);
+        pf__tensors_digest(file->n_meta, file->meta, N_TENSORS, tensors, actual);
         whole = strcmp(digest, actual) == 0;
     }
     whole = whole && digest;
@@ -231,18 +231,18 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
                            file->path);
 }
 
-pf_status pf_member_read(pf_member *m, const pf_train_settings *s, const pf_net *net,
-                         const char *path, const char *fingerprint, bool *found, pf_error *error)
+pf_status pf__member_read(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                          const char *path, const char *fingerprint, bool *found, pf_error *error)
 {
     *found = access(path, F_OK) == 0;
     if (!*found) {
         return PF_OK;
     }
     pf_safetensors file;
-    pf_status status = pf_safetensors_read(&file, path, error);
+    pf_status status = pf__safetensors_read(&file, path, error);
     if (status == PF_OK) {
         status = fill(m, s, net, &file, fingerprint, error);
-        pf_safetensors_free(&file);
+        pf__safetensors_free(&file);
     }
     return status;
 }

@@ -29,23 +29,23 @@ typedef struct pf_epoch_space {
     int *order;      // n_train rows in the order of this epoch
     float *x, *y;    // one batch
     float *gradient; // one network
-    float *work;     // pf_net_gradient_work
+    float *work;     // pf__net_gradient_work
 } pf_epoch_space;
 
 // Parameters drawn from the member's own stream, moments zero.
-void pf_member_init(pf_member *m, const pf_train_settings *s, const pf_net *net);
+void pf__member_init(pf_member *m, const pf_train_settings *s, const pf_net *net);
 
 // One pass over the member's own bootstrap of the training rows, then the held-out error. Stops
 // half way with PF_ERR_INTERRUPTED when *stop (Nullable) is set; the member is then of no use.
-pf_status pf_member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
-                          const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
-                          pf_error *error);
+pf_status pf__member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                           const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
+                           pf_error *error);
 
 // Checkpoints: fingerprint says what training they belong to. Reading finds nothing where there is
 // no file (*found false) and refuses the file of another training.
-pf_status pf_member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
-                          const char *path, const char *fingerprint, pf_error *error);
-pf_status pf_member_read(pf_member *m, const pf_train_settings *s, const pf_net *net,
-                         const char *path, const char *fingerprint, bool *found, pf_error *error);
+pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
+                           const char *path, const char *fingerprint, pf_error *error);
+pf_status pf__member_read(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                          const char *path, const char *fingerprint, bool *found, pf_error *error);
 
 #endif

@@ -27,7 +27,7 @@ static pf_status check_shape(const pf_model_info *i, pf_error *error)
                        i->n_chan, i->n_mech, i->n_members, i->n_layers, i->width, PF_MODEL_MEMBERS,
                        PF_MODEL_LAYERS, PF_MODEL_WIDTH);
     }
-    return pf_features_check(i->n_chan, i->kinds, error);
+    return pf__features_check(i->n_chan, i->kinds, error);
 }
 
 // A model file has its names in lists separated by commas.
@@ -48,25 +48,25 @@ static pf_status check_names(const pf_model_info *i, pf_error *error)
 static void copy_names(pf_model *m, const pf_model_info *from)
 {
     pf_arena *a = &m->arena;
-    const char **channels = pf_arena_take(a, (size_t)from->n_chan, sizeof *channels);
-    pf_channel_kind *kinds = pf_arena_take(a, (size_t)from->n_chan, sizeof *kinds);
-    pf_mechanism *mechanisms = pf_arena_take(a, (size_t)from->n_mech, sizeof *mechanisms);
+    const char **channels = pf__arena_take(a, (size_t)from->n_chan, sizeof *channels);
+    pf_channel_kind *kinds = pf__arena_take(a, (size_t)from->n_chan, sizeof *kinds);
+    pf_mechanism *mechanisms = pf__arena_take(a, (size_t)from->n_mech, sizeof *mechanisms);
     for (int c = 0; c < from->n_chan && !a->failed; c++) {
-        channels[c] = pf_arena_text(a, from->channels[c]);
+        channels[c] = pf__arena_text(a, from->channels[c]);
         kinds[c] = from->kinds[c];
     }
     for (int j = 0; j < from->n_mech && !a->failed; j++) {
         mechanisms[j] = from->mechanisms[j];
-        mechanisms[j].name = pf_arena_text(a, from->mechanisms[j].name);
+        mechanisms[j].name = pf__arena_text(a, from->mechanisms[j].name);
     }
     m->info.channels = channels;
     m->info.kinds = kinds;
     m->info.mechanisms = mechanisms;
-    m->info.plant = pf_arena_text(a, from->plant);
-    m->info.source = pf_arena_text(a, from->source);
-    m->info.data = pf_arena_text(a, from->data);
-    m->info.processor = pf_arena_text(a, from->processor);
-    m->info.settings = pf_arena_text(a, from->settings ? from->settings : "");
+    m->info.plant = pf__arena_text(a, from->plant);
+    m->info.source = pf__arena_text(a, from->source);
+    m->info.data = pf__arena_text(a, from->data);
+    m->info.processor = pf__arena_text(a, from->processor);
+    m->info.settings = pf__arena_text(a, from->settings ? from->settings : "");
 }
 
 pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error *error)
@@ -83,15 +83,15 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
     }
     m->info = *info;
     copy_names(m, info);
-    int n_in = pf_features_count(info->n_chan, info->kinds) + info->n_mech;
+    int n_in = pf__features_count(info->n_chan, info->kinds) + info->n_mech;
     m->net = (pf_net){n_in, info->n_chan, info->n_layers, info->width, info->activation};
     size_t in = (size_t)n_in, out = (size_t)info->n_chan, f = sizeof(float);
-    m->input_mean = pf_arena_take(&m->arena, in, f);
-    m->input_scale = pf_arena_take(&m->arena, in, f);
-    m->change_mean = pf_arena_take(&m->arena, out, f);
-    m->change_scale = pf_arena_take(&m->arena, out, f);
-    m->change_linear = pf_arena_take(&m->arena, out * in, f);
-    m->theta = pf_arena_take(&m->arena, (size_t)info->n_members * pf_net_parameters(&m->net), f);
+    m->input_mean = pf__arena_take(&m->arena, in, f);
+    m->input_scale = pf__arena_take(&m->arena, in, f);
+    m->change_mean = pf__arena_take(&m->arena, out, f);
+    m->change_scale = pf__arena_take(&m->arena, out, f);
+    m->change_linear = pf__arena_take(&m->arena, out * in, f);
+    m->theta = pf__arena_take(&m->arena, (size_t)info->n_members * pf__net_parameters(&m->net), f);
     if (m->arena.failed) {
         pf_model_destroy(m);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a model of %d members",
@@ -104,25 +104,25 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
 void pf__model_pack(pf_model *model)
 {
     const pf_net *net = &model->net;
-    size_t each = pf_net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
-    size_t linear = pf_matmul_packed_size(net->n_out, net->n_in);
+    size_t each = pf__net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
+    size_t linear = pf__matmul_packed_size(net->n_out, net->n_in);
     float *memory =
-        model->packed || each == 0 ? NULL : pf_pages_take((n * each + linear) * sizeof(float));
+        model->packed || each == 0 ? NULL : pf__pages_take((n * each + linear) * sizeof(float));
     if (!memory) {
         return;
     }
     model->packed = memory;
     for (size_t e = 0; e < n; e++) {
-        pf_net_pack(net, model->theta + e * pf_net_parameters(net), model->packed + e * each);
+        pf__net_pack(net, model->theta + e * pf__net_parameters(net), model->packed + e * each);
     }
     model->packed_linear = model->packed + n * each;
-    pf_matmul_pack(true, net->n_out, net->n_in, model->change_linear, model->packed_linear);
+    pf__matmul_pack(true, net->n_out, net->n_in, model->change_linear, model->packed_linear);
 }
 
 void pf_model_destroy(pf_model *model)
 {
     if (model) {
-        pf_arena_free(&model->arena);
+        pf__arena_free(&model->arena);
         free(model->packed);
         free(model);
     }
@@ -168,7 +168,7 @@ pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_er
 typedef struct work {
     double *state;            // n x n_chan
     double *feature, *change; // one row
-    float *in, *out, *linear; // pf_matmul_rows
+    float *in, *out, *linear; // pf__matmul_rows
     float *hidden;
 } work;
 
@@ -179,7 +179,7 @@ static size_t floats_as_doubles(size_t n)
 
 static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
 {
-    size_t rows = (size_t)pf_matmul_rows(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in,
+    size_t rows = (size_t)pf__matmul_rows(n), out = (size_t)m->net.n_out, in = (size_t)m->net.n_in,
            at = 0;
     work w;
 #define TAKE(field, type, count)                                                                   \
@@ -191,7 +191,7 @@ static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
     TAKE(in, float, floats_as_doubles(rows * in))
     TAKE(out, float, floats_as_doubles(rows * out))
     TAKE(linear, float, floats_as_doubles(rows * out))
-    TAKE(hidden, float, floats_as_doubles(pf_net_forward_work(&m->net, pf_matmul_rows(n))))
+    TAKE(hidden, float, floats_as_doubles(pf__net_forward_work(&m->net, pf__matmul_rows(n))))
 #undef TAKE
     *used = at;
     return w;
@@ -209,10 +209,10 @@ static void fill_row(const pf_model *m, const double *state, const double *comma
                      const double *gains, double *feature, float *row)
 {
     const pf_model_info *info = &m->info;
-    pf_features_of(info->n_chan, info->kinds, state, feature);
+    pf__features_of(info->n_chan, info->kinds, state, feature);
     int n = m->net.n_in - info->n_mech;
     pf__fault_deliver(info->n_mech, info->mechanisms, command, gains, feature + n);
-    pf_loop_standardise(m->net.n_in, feature, m->input_mean, m->input_scale, row);
+    pf__loop_standardise(m->net.n_in, feature, m->input_mean, m->input_scale, row);
 }
 
 static pf_status check_request(const pf_model *m, int member, const pf_model_request *q,
@@ -241,11 +241,11 @@ pf_status pf__model_roll(const pf_model *model, int member, const pf_model_reque
         return status;
     }
     const pf_net *net = &model->net;
-    int n = q->n_hypotheses, rows = pf_matmul_rows(n), n_chan = net->n_out,
+    int n = q->n_hypotheses, rows = pf__matmul_rows(n), n_chan = net->n_out,
         n_mech = model->info.n_mech;
-    const float *theta = model->theta + (size_t)member * pf_net_parameters(net);
+    const float *theta = model->theta + (size_t)member * pf__net_parameters(net);
     const float *packed =
-        model->packed ? model->packed + (size_t)member * pf_net_packed(net, net->n_layers + 1)
+        model->packed ? model->packed + (size_t)member * pf__net_packed(net, net->n_layers + 1)
                       : NULL;
     size_t used, chan = (size_t)n_chan, steps = (size_t)q->steps;
     work w = work_in(model, n, scratch, &used);
@@ -268,13 +268,13 @@ pf_status pf__model_roll(const pf_model *model, int member, const pf_model_reque
                      q->gains + (size_t)h * (size_t)n_mech, w.feature,
                      w.in + (size_t)h * (size_t)net->n_in);
         }
-        pf_matmul_run(&linear);
-        pf_net_forward(net, theta, packed, rows, w.in, w.hidden, w.out);
+        pf__matmul_run(&linear);
+        pf__net_forward(net, theta, packed, rows, w.in, w.hidden, w.out);
         for (int h = 0; h < n; h++) {
             const float *line = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
             double *state = w.state + (size_t)h * chan;
-            pf_loop_change(n_chan, model->change_mean, line, model->change_scale, out, w.change);
-            pf_features_apply(n_chan, model->info.kinds, w.change, state);
+            pf__loop_change(n_chan, model->change_mean, line, model->change_scale, out, w.change);
+            pf__features_apply(n_chan, model->info.kinds, w.change, state);
             memcpy(response + ((size_t)h * steps + (size_t)t) * chan, state, chan * sizeof(double));
         }
     }
@@ -321,7 +321,7 @@ enum { N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 }
 
 static void add_item(pf_text *list, int index, const char *item)
 {
-    pf_text_addf(list, "%s%s", index > 0 ? "," : "", item);
+    pf__text_addf(list, "%s%s", index > 0 ? "," : "", item);
 }
 
 // The lists of names, kinds and limits, separated by commas.
@@ -338,20 +338,20 @@ static void fill_lists(lists *l, const pf_model_info *info)
     }
     for (int j = 0; j < info->n_mech; j++) {
         add_item(&l->mechanisms, j, info->mechanisms[j].name);
-        pf_number_text(info->mechanisms[j].lo, number);
+        pf__number_text(info->mechanisms[j].lo, number);
         add_item(&l->lo, j, number);
-        pf_number_text(info->mechanisms[j].hi, number);
+        pf__number_text(info->mechanisms[j].hi, number);
         add_item(&l->hi, j, number);
     }
 }
 
 static void free_lists(lists *l)
 {
-    pf_text_free(&l->channels);
-    pf_text_free(&l->kinds);
-    pf_text_free(&l->mechanisms);
-    pf_text_free(&l->lo);
-    pf_text_free(&l->hi);
+    pf__text_free(&l->channels);
+    pf__text_free(&l->kinds);
+    pf__text_free(&l->mechanisms);
+    pf__text_free(&l->lo);
+    pf__text_free(&l->hi);
 }
 
 static bool lists_failed(const lists *l)
@@ -372,14 +372,14 @@ static int list_tensors(const pf_model *m, pf_tensor *t, char (*names)[NAME_BYTE
     t[n++] = (pf_tensor){"change.scale", 1, {out, 0}, m->change_scale};
     t[n++] = (pf_tensor){"change.linear", 2, {out, in}, m->change_linear};
     for (int e = 0; e < m->info.n_members; e++) {
-        const float *theta = m->theta + (size_t)e * pf_net_parameters(net);
+        const float *theta = m->theta + (size_t)e * pf__net_parameters(net);
         for (int l = 0; l <= net->n_layers; l++) {
-            size_t o = (size_t)pf_net_outputs(net, l), i = (size_t)pf_net_inputs(net, l);
+            size_t o = (size_t)pf__net_outputs(net, l), i = (size_t)pf__net_inputs(net, l);
             snprintf(names[n], NAME_BYTES, "members.%d.%d.weight", e, l);
-            t[n] = (pf_tensor){names[n], 2, {o, i}, theta + pf_net_weight(net, l)};
+            t[n] = (pf_tensor){names[n], 2, {o, i}, theta + pf__net_weight(net, l)};
             n++;
             snprintf(names[n], NAME_BYTES, "members.%d.%d.bias", e, l);
-            t[n] = (pf_tensor){names[n], 1, {o, 0}, theta + pf_net_bias(net, l)};
+            t[n] = (pf_tensor){names[n], 1, {o, 0}, theta + pf__net_bias(net, l)};
             n++;
         }
     }
@@ -394,15 +394,15 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
     lists l = {0};
     fill_lists(&l, info);
     pf_arena arena = {0};
-    pf_tensor *tensors = pf_arena_take(&arena, (size_t)most, sizeof *tensors);
-    char(*names)[NAME_BYTES] = pf_arena_take(&arena, (size_t)most, sizeof *names);
-    pf_meta *meta = pf_arena_take(&arena, (size_t)(FIXED_META + n_extra), sizeof *meta);
+    pf_tensor *tensors = pf__arena_take(&arena, (size_t)most, sizeof *tensors);
+    char(*names)[NAME_BYTES] = pf__arena_take(&arena, (size_t)most, sizeof *names);
+    pf_meta *meta = pf__arena_take(&arena, (size_t)(FIXED_META + n_extra), sizeof *meta);
     pf_status status = PF_OK;
     if (arena.failed || lists_failed(&l)) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
     } else {
         char valid[32], digest[65] = "";
-        pf_number_text(info->valid_error, valid);
+        pf__number_text(info->valid_error, valid);
         const pf_meta fixed[] = {{"format", "preflight-model"},
                                  {"version", "1"},
                                  {"preflight", PF_VERSION},
@@ -424,11 +424,11 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
             memcpy(meta + FIXED_META, extra, (size_t)n_extra * sizeof *extra);
         }
         int n = list_tensors(m, tensors, names);
-        pf_tensors_digest(FIXED_META + n_extra, meta, n, tensors, digest);
-        status = pf_safetensors_write(path, FIXED_META + n_extra, meta, n, tensors, m->info.sha256,
-                                      error);
+        pf__tensors_digest(FIXED_META + n_extra, meta, n, tensors, digest);
+        status = pf__safetensors_write(path, FIXED_META + n_extra, meta, n, tensors, m->info.sha256,
+                                       error);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     free_lists(&l);
     return status;
 }
@@ -474,8 +474,8 @@ static pf_status refuse(const reader *r, const char *key, const char *what)
 // The items of a list in the metadata, in the arena's memory.
 static pf_status read_list(reader *r, const char *key, int most, int *n)
 {
-    const char *value = pf_safetensors_meta(r->file, key);
-    char *copy = value ? pf_arena_text(&r->arena, value) : NULL;
+    const char *value = pf__safetensors_meta(r->file, key);
+    char *copy = value ? pf__arena_text(&r->arena, value) : NULL;
     if (!value) {
         return refuse(r, key, "is missing; docs/formats.md lists what a model file needs");
     }
@@ -493,15 +493,15 @@ static pf_status read_channels(reader *r, pf_model_info *info)
     if (status != PF_OK) {
         return status;
     }
-    const char **channels = pf_arena_take(&r->arena, (size_t)info->n_chan, sizeof *channels);
-    pf_channel_kind *kinds = pf_arena_take(&r->arena, (size_t)info->n_chan, sizeof *kinds);
+    const char **channels = pf__arena_take(&r->arena, (size_t)info->n_chan, sizeof *channels);
+    pf_channel_kind *kinds = pf__arena_take(&r->arena, (size_t)info->n_chan, sizeof *kinds);
     if (r->arena.failed) {
         return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
     }
     memcpy(channels, r->items, (size_t)info->n_chan * sizeof *channels);
     info->channels = channels;
     info->kinds = kinds;
-    if (!pf_safetensors_meta(r->file, "kinds")) {
+    if (!pf__safetensors_meta(r->file, "kinds")) {
         return PF_OK; // all plain
     }
     status = read_list(r, "kinds", PF_STATE_MAX, &n);
@@ -540,7 +540,7 @@ static pf_status read_mechanisms(reader *r, pf_model_info *info)
     if (status != PF_OK) {
         return status;
     }
-    pf_mechanism *mechanisms = pf_arena_take(&r->arena, (size_t)info->n_mech, sizeof *mechanisms);
+    pf_mechanism *mechanisms = pf__arena_take(&r->arena, (size_t)info->n_mech, sizeof *mechanisms);
     if (!mechanisms) {
         return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
     }
@@ -563,10 +563,10 @@ static pf_status read_mechanisms(reader *r, pf_model_info *info)
 static pf_status read_texts(reader *r, pf_model_info *info)
 {
     const pf_safetensors *f = r->file;
-    const char *format = pf_safetensors_meta(f, "format");
-    const char *version = pf_safetensors_meta(f, "version");
-    const char *activation = pf_safetensors_meta(f, "activation");
-    const char *valid = pf_safetensors_meta(f, "valid_error");
+    const char *format = pf__safetensors_meta(f, "format");
+    const char *version = pf__safetensors_meta(f, "version");
+    const char *activation = pf__safetensors_meta(f, "activation");
+    const char *valid = pf__safetensors_meta(f, "valid_error");
     if (!format || strcmp(format, "preflight-model") != 0) {
         return refuse(r, "format", "is not 'preflight-model': this is no model of preflight");
     }
@@ -579,14 +579,14 @@ static pf_status read_texts(reader *r, pf_model_info *info)
         return refuse(r, "activation", "must be silu or relu");
     }
     info->activation = (pf_activation)known;
-    info->plant = pf_safetensors_meta(f, "plant");
+    info->plant = pf__safetensors_meta(f, "plant");
     if (!info->plant || !info->plant[0]) {
         return refuse(r, "plant", "is missing");
     }
-    const char *source = pf_safetensors_meta(f, "source"),
-               *data = pf_safetensors_meta(f, "data_sha256"),
-               *processor = pf_safetensors_meta(f, "processor"),
-               *settings = pf_safetensors_meta(f, "settings");
+    const char *source = pf__safetensors_meta(f, "source"),
+               *data = pf__safetensors_meta(f, "data_sha256"),
+               *processor = pf__safetensors_meta(f, "processor"),
+               *settings = pf__safetensors_meta(f, "settings");
     info->source = source ? source : "";
     info->data = data ? data : "";
     info->processor = processor ? processor : "";
@@ -601,10 +601,10 @@ static pf_status read_shape(reader *r, pf_model_info *info)
     char name[NAME_BYTES];
     while (info->n_members <= PF_MODEL_MEMBERS &&
            (snprintf(name, sizeof name, "members.%d.0.weight", info->n_members),
-            pf_safetensors_find(r->file, name))) {
+            pf__safetensors_find(r->file, name))) {
         info->n_members++;
     }
-    const pf_tensor *first = pf_safetensors_find(r->file, "members.0.0.weight");
+    const pf_tensor *first = pf__safetensors_find(r->file, "members.0.0.weight");
     if (!first || first->n_dims != 2 || first->dims[0] > PF_MODEL_WIDTH) {
         return pf_fail(r->error, PF_ERR_SHAPE,
                        "%s: tensor 'members.0.0.weight' is missing or out of range", r->file->path);
@@ -613,7 +613,7 @@ static pf_status read_shape(reader *r, pf_model_info *info)
     info->n_layers = -1;
     while (info->n_layers <= PF_MODEL_LAYERS &&
            (snprintf(name, sizeof name, "members.0.%d.weight", info->n_layers + 1),
-            pf_safetensors_find(r->file, name))) {
+            pf__safetensors_find(r->file, name))) {
         info->n_layers++;
     }
     return PF_OK;
@@ -622,7 +622,7 @@ static pf_status read_shape(reader *r, pf_model_info *info)
 // Copies one tensor into its place after comparing shapes.
 static pf_status take(const reader *r, const pf_tensor *want)
 {
-    const pf_tensor *have = pf_safetensors_find(r->file, want->name);
+    const pf_tensor *have = pf__safetensors_find(r->file, want->name);
     if (!have && strcmp(want->name, "change.linear") == 0) {
         return PF_OK; // a model without a linear part
     }
@@ -650,15 +650,15 @@ static pf_status read_tensors(const reader *r, pf_model *m)
     const pf_model_info *info = &m->info;
     int most = SHARED_TENSORS + 2 * info->n_members * (info->n_layers + 1);
     pf_arena arena = {0};
-    pf_tensor *tensors = pf_arena_take(&arena, (size_t)most, sizeof *tensors);
-    char(*names)[NAME_BYTES] = pf_arena_take(&arena, (size_t)most, sizeof *names);
+    pf_tensor *tensors = pf__arena_take(&arena, (size_t)most, sizeof *tensors);
+    char(*names)[NAME_BYTES] = pf__arena_take(&arena, (size_t)most, sizeof *names);
     if (arena.failed) {
-        pf_arena_free(&arena);
+        pf__arena_free(&arena);
         return pf_fail(r->error, PF_ERR_MEMORY, "out of memory for a model");
     }
     pf_status status = PF_OK;
     int n = list_tensors(m, tensors, names),
-        linear = pf_safetensors_find(r->file, "change.linear") ? 0 : 1;
+        linear = pf__safetensors_find(r->file, "change.linear") ? 0 : 1;
     for (int i = 0; i < n && status == PF_OK; i++) {
         status = take(r, &tensors[i]);
     }
@@ -672,14 +672,14 @@ static pf_status read_tensors(const reader *r, pf_model *m)
                              r->file->path, i);
         }
     }
-    const char *digest = pf_safetensors_meta(r->file, PF_CONTENTS);
+    const char *digest = pf__safetensors_meta(r->file, PF_CONTENTS);
     char actual[65];
-    pf_tensors_digest(r->file->n_meta, r->file->meta, n, tensors, actual);
+    pf__tensors_digest(r->file->n_meta, r->file->meta, n, tensors, actual);
     if (status == PF_OK && digest && strcmp(digest, actual) != 0) {
         status = pf_fail(r->error, PF_ERR_CHECKSUM, "%s: is not what was written; train again",
                          r->file->path);
     }
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return status;
 }
 
@@ -687,14 +687,14 @@ pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
 {
     *model = NULL;
     pf_safetensors file;
-    pf_status status = pf_safetensors_read(&file, path, error);
+    pf_status status = pf__safetensors_read(&file, path, error);
     if (status != PF_OK) {
         return status;
     }
     reader *r = calloc(1, sizeof *r);
     pf_model_info info = {.n_chan = 0};
     if (!r) {
-        pf_safetensors_free(&file);
+        pf__safetensors_free(&file);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a model");
     }
     r->file = &file;
@@ -712,8 +712,8 @@ pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
         pf_model_destroy(*model);
         *model = NULL;
     }
-    pf_arena_free(&r->arena);
+    pf__arena_free(&r->arena);
     free(r);
-    pf_safetensors_free(&file);
+    pf__safetensors_free(&file);
     return status;
 }

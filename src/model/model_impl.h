@@ -14,7 +14,7 @@ struct pf_model {
     float *input_mean, *input_scale;   // n_in
     float *change_mean, *change_scale; // n_chan
     float *change_linear;              // n_chan x n_in
-    float *theta;                      // n_members x pf_net_parameters
+    float *theta;                      // n_members x pf__net_parameters
     float *packed;                     // the weights of theta packed, NULL: not
     float *packed_linear;              // likewise, in the same memory
 };

@@ -8,45 +8,45 @@
 #include <math.h>
 #include <string.h>
 
-int pf_net_inputs(const pf_net *net, int layer)
+int pf__net_inputs(const pf_net *net, int layer)
 {
     return layer == 0 ? net->n_in : net->width;
 }
 
-int pf_net_outputs(const pf_net *net, int layer)
+int pf__net_outputs(const pf_net *net, int layer)
 {
     return layer == net->n_layers ? net->n_out : net->width;
 }
 
 static size_t weights(const pf_net *net, int layer)
 {
-    return (size_t)pf_net_inputs(net, layer) * (size_t)pf_net_outputs(net, layer);
+    return (size_t)pf__net_inputs(net, layer) * (size_t)pf__net_outputs(net, layer);
 }
 
-size_t pf_net_weight(const pf_net *net, int layer)
+size_t pf__net_weight(const pf_net *net, int layer)
 {
     size_t at = 0;
     for (int l = 0; l < layer; l++) {
-        at += weights(net, l) + (size_t)pf_net_outputs(net, l);
+        at += weights(net, l) + (size_t)pf__net_outputs(net, l);
     }
     return at;
 }
 
-size_t pf_net_bias(const pf_net *net, int layer)
+size_t pf__net_bias(const pf_net *net, int layer)
 {
-    return pf_net_weight(net, layer) + weights(net, layer);
+    return pf__net_weight(net, layer) + weights(net, layer);
 }
 
-size_t pf_net_parameters(const pf_net *net)
+size_t pf__net_parameters(const pf_net *net)
 {
-    return pf_net_weight(net, net->n_layers + 1);
+    return pf__net_weight(net, net->n_layers + 1);
 }
 
-void pf_net_init(const pf_net *net, pf_rng *rng, float *theta)
+void pf__net_init(const pf_net *net, pf_rng *rng, float *theta)
 {
     for (int l = 0; l <= net->n_layers; l++) {
-        double bound = 1 / sqrt(pf_net_inputs(net, l));
-        size_t n = weights(net, l) + (size_t)pf_net_outputs(net, l);
+        double bound = 1 / sqrt(pf__net_inputs(net, l));
+        size_t n = weights(net, l) + (size_t)pf__net_outputs(net, l);
         for (size_t i = 0; i < n; i++) {
             *theta++ = (float)(bound * (2 * pf_rng_uniform(rng) - 1));
         }
@@ -58,32 +58,32 @@ static size_t hidden_size(const pf_net *net, int rows)
     return (size_t)rows * (size_t)net->width;
 }
 
-size_t pf_net_forward_work(const pf_net *net, int rows)
+size_t pf__net_forward_work(const pf_net *net, int rows)
 {
     return 2 * hidden_size(net, rows);
 }
 
 // Activations and slopes of every hidden layer, two gradients of a hidden layer, the output.
-size_t pf_net_gradient_work(const pf_net *net, int rows)
+size_t pf__net_gradient_work(const pf_net *net, int rows)
 {
     return (2 * (size_t)net->n_layers + 2) * hidden_size(net, rows) +
            (size_t)rows * (size_t)net->n_out;
 }
 
-size_t pf_net_packed(const pf_net *net, int layer)
+size_t pf__net_packed(const pf_net *net, int layer)
 {
     size_t at = 0;
     for (int l = 0; l < layer; l++) {
-        at += pf_matmul_packed_size(pf_net_outputs(net, l), pf_net_inputs(net, l));
+        at += pf__matmul_packed_size(pf__net_outputs(net, l), pf__net_inputs(net, l));
     }
     return at;
 }
 
-void pf_net_pack(const pf_net *net, const float *theta, float *packed)
+void pf__net_pack(const pf_net *net, const float *theta, float *packed)
 {
     for (int l = 0; l <= net->n_layers; l++) {
-        pf_matmul_pack(true, pf_net_outputs(net, l), pf_net_inputs(net, l),
-                       theta + pf_net_weight(net, l), packed + pf_net_packed(net, l));
+        pf__matmul_pack(true, pf__net_outputs(net, l), pf__net_inputs(net, l),
+                        theta + pf__net_weight(net, l), packed + pf__net_packed(net, l));
     }
 }
 
@@ -100,9 +100,9 @@ static void activate(void *self, int row, int column, int rows, int width, size_
     const forward *f = self;
     float *slope = f->slope ? f->slope + (size_t)row * pitch + (size_t)column : NULL;
     if (f->net->activation == PF_ACTIVATION_SILU) {
-        pf_loop_silu(rows, width, pitch, f->bias + column, x, slope);
+        pf__loop_silu(rows, width, pitch, f->bias + column, x, slope);
     } else {
-        pf_loop_relu(rows, width, pitch, f->bias + column, x, slope);
+        pf__loop_relu(rows, width, pitch, f->bias + column, x, slope);
     }
 }
 
@@ -110,7 +110,7 @@ static void add_bias(void *self, int row, int column, int rows, int width, size_
 {
     (void)row;
     const forward *f = self;
-    pf_loop_bias(rows, width, pitch, f->bias + column, x);
+    pf__loop_bias(rows, width, pitch, f->bias + column, x);
 }
 
 typedef struct backward {
@@ -121,8 +121,8 @@ typedef struct backward {
 static void slope_back(void *self, int row, int column, int rows, int width, size_t pitch, float *x)
 {
     const backward *b = self;
-    pf_loop_slope(rows, width, pitch, b->slope + (size_t)row * pitch + (size_t)column, x,
-                  b->column_sum + column);
+    pf__loop_slope(rows, width, pitch, b->slope + (size_t)row * pitch + (size_t)column, x,
+                   b->column_sum + column);
 }
 
 // --- passes
@@ -133,26 +133,26 @@ static pf_product layer_product(const pf_net *net, int l, const float *theta, co
 {
     return (pf_product){.b_transposed = true,
                         .m = rows,
-                        .n = pf_net_outputs(net, l),
-                        .k = pf_net_inputs(net, l),
+                        .n = pf__net_outputs(net, l),
+                        .k = pf__net_inputs(net, l),
                         .a = in,
-                        .b = theta + pf_net_weight(net, l),
-                        .packed = packed ? packed + pf_net_packed(net, l) : NULL,
+                        .b = theta + pf__net_weight(net, l),
+                        .packed = packed ? packed + pf__net_packed(net, l) : NULL,
                         .c = out};
 }
 
 static void hidden_layer(const pf_net *net, int l, const float *theta, const float *packed,
                          int rows, const float *in, float *out, float *slope)
 {
-    forward f = {net, theta + pf_net_bias(net, l), slope};
+    forward f = {net, theta + pf__net_bias(net, l), slope};
     pf_product p = layer_product(net, l, theta, packed, rows, in, out);
     p.finish = (pf_finish){activate, &f};
     p.beside = slope;
-    pf_matmul_run(&p);
+    pf__matmul_run(&p);
 }
 
-void pf_net_forward(const pf_net *net, const float *theta, const float *packed, int rows,
-                    const float *x, float *work, float *y)
+void pf__net_forward(const pf_net *net, const float *theta, const float *packed, int rows,
+                     const float *x, float *work, float *y)
 {
     const float *in = x;
     for (int l = 0; l < net->n_layers; l++) {
@@ -161,10 +161,10 @@ void pf_net_forward(const pf_net *net, const float *theta, const float *packed, 
         in = out;
     }
     int last = net->n_layers;
-    forward f = {net, theta + pf_net_bias(net, last), NULL};
+    forward f = {net, theta + pf__net_bias(net, last), NULL};
     pf_product p = layer_product(net, last, theta, packed, rows, in, y);
     p.finish = (pf_finish){add_bias, &f};
-    pf_matmul_run(&p);
+    pf__matmul_run(&p);
 }
 
 // to = (from W) * slope, and the sums of its columns.
@@ -173,19 +173,19 @@ static void hidden_back(const pf_net *net, int l, const float *theta, int rows, 
 {
     backward b = {slope, column_sum};
     pf_product p = {.m = rows,
-                    .n = pf_net_inputs(net, l),
-                    .k = pf_net_outputs(net, l),
+                    .n = pf__net_inputs(net, l),
+                    .k = pf__net_outputs(net, l),
                     .a = from,
-                    .b = theta + pf_net_weight(net, l),
+                    .b = theta + pf__net_weight(net, l),
                     .c = to,
                     .finish = {slope_back, &b},
                     .beside = slope};
     memset(column_sum, 0, (size_t)p.n * sizeof *column_sum);
-    pf_matmul_run(&p);
+    pf__matmul_run(&p);
 }
 
-double pf_net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
-                       const float *target, float *work, float *gradient)
+double pf__net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
+                        const float *target, float *work, float *gradient)
 {
     size_t size = hidden_size(net, rows);
     int last = net->n_layers;
@@ -200,26 +200,26 @@ double pf_net_gradient(const pf_net *net, const float *theta, int rows, const fl
         in = out;
     }
     pf_product output = layer_product(net, last, theta, NULL, rows, in, y);
-    pf_matmul_run(&output);
-    double total = pf_loop_error(rows, net->n_out, theta + pf_net_bias(net, last), target, y,
-                                 gradient + pf_net_bias(net, last));
+    pf__matmul_run(&output);
+    double total = pf__loop_error(rows, net->n_out, theta + pf__net_bias(net, last), target, y,
+                                  gradient + pf__net_bias(net, last));
     const float *from = y;
     for (int l = last; l >= 0; l--) {
         const float *below = l > 0 ? act + (size_t)(l - 1) * size : x;
-        pf_matmul(true, false, pf_net_outputs(net, l), pf_net_inputs(net, l), rows, from, below,
-                  gradient + pf_net_weight(net, l));
+        pf__matmul(true, false, pf__net_outputs(net, l), pf__net_inputs(net, l), rows, from, below,
+                   gradient + pf__net_weight(net, l));
         if (l > 0) {
             float *to = g[l % 2];
             hidden_back(net, l, theta, rows, from, slope + (size_t)(l - 1) * size, to,
-                        gradient + pf_net_bias(net, l - 1));
+                        gradient + pf__net_bias(net, l - 1));
             from = to;
         }
     }
     return total / ((double)rows * net->n_out);
 }
 
-void pf_adam_step(const pf_adam *adam, int64_t step, size_t n, const float *gradient, float *first,
-                  float *second, float *theta)
+void pf__adam_step(const pf_adam *adam, int64_t step, size_t n, const float *gradient, float *first,
+                   float *second, float *theta)
 {
     pf_loop_adam a = {.rate = adam->rate,
                       .beta1 = adam->beta1,
@@ -228,5 +228,5 @@ void pf_adam_step(const pf_adam *adam, int64_t step, size_t n, const float *grad
                       .decay = adam->rate * adam->decay,
                       .correct1 = (float)(1 / (1 - pow((double)adam->beta1, (double)step))),
                       .correct2 = (float)(1 / (1 - pow((double)adam->beta2, (double)step)))};
-    pf_loop_adam_step(&a, n, gradient, first, second, theta);
+    pf__loop_adam_step(&a, n, gradient, first, second, theta);
 }

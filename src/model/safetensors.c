@@ -30,7 +30,7 @@ static bool tensor_name_good(const char *name)
     }
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)name[i];
-        size_t size = c < 32 || c == 127 ? 0 : pf_utf8_size(name + i, n - i);
+        size_t size = c < 32 || c == 127 ? 0 : pf__utf8_size(name + i, n - i);
         if (size == 0) {
             return false;
         }
@@ -56,7 +56,7 @@ size_t pf__tensor_bytes(const pf_tensor *tensor)
 
 static const char *tensor_shown(const char *name, char out[PF_TENSOR_SHOWN])
 {
-    return pf_csv_shown((pf_csv_field){name, strlen(name)}, out);
+    return pf__csv_shown((pf_csv_field){name, strlen(name)}, out);
 }
 
 // Fails with name and index where a number is not finite.
@@ -87,8 +87,8 @@ static const pf_meta *next_meta(int n_meta, const pf_meta *meta, const char *las
     return next;
 }
 
-void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
-                       char sha256[65])
+void pf__tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
+                        char sha256[65])
 {
     pf_sha256 sha;
     uint8_t digest[32];
@@ -112,7 +112,7 @@ void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_
 static bool is_text(const char *s)
 {
     for (size_t n = strlen(s); n > 0;) {
-        size_t size = pf_utf8_size(s, n);
+        size_t size = pf__utf8_size(s, n);
         if (size == 0) {
             return false;
         }
@@ -188,31 +188,31 @@ static pf_status tensors_check(const char *path, int n_tensors, const pf_tensor 
 static void header_text(pf_text *text, int n_meta, const pf_meta *meta, int n_tensors,
                         const pf_tensor *tensors)
 {
-    pf_text_add(text, "{");
+    pf__text_add(text, "{");
     if (n_meta > 0) {
-        pf_json_key(text, "__metadata__");
-        pf_text_add(text, "{");
+        pf__json_key(text, "__metadata__");
+        pf__text_add(text, "{");
         for (int i = 0; i < n_meta; i++) {
-            pf_json_key(text, meta[i].key);
-            pf_json_string(text, meta[i].value);
+            pf__json_key(text, meta[i].key);
+            pf__json_string(text, meta[i].value);
         }
-        pf_text_add(text, "}");
+        pf__text_add(text, "}");
     }
     size_t at = 0;
     for (int i = 0; i < n_tensors; i++) {
         const pf_tensor *t = &tensors[i];
-        pf_json_key(text, t->name);
-        pf_text_addf(text, "{\"dtype\":\"F32\",\"shape\":[%zu", t->dims[0]);
+        pf__json_key(text, t->name);
+        pf__text_addf(text, "{\"dtype\":\"F32\",\"shape\":[%zu", t->dims[0]);
         if (t->n_dims == 2) {
-            pf_text_addf(text, ",%zu", t->dims[1]);
+            pf__text_addf(text, ",%zu", t->dims[1]);
         }
         size_t end = at + pf__tensor_bytes(t);
-        pf_text_addf(text, "],\"data_offsets\":[%zu,%zu]}", at, end);
+        pf__text_addf(text, "],\"data_offsets\":[%zu,%zu]}", at, end);
         at = end;
     }
-    pf_text_add(text, "}");
+    pf__text_add(text, "}");
     while (text->size % 8 != 0 && !text->failed) {
-        pf_text_add(text, " ");
+        pf__text_add(text, " ");
     }
 }
 
@@ -262,19 +262,19 @@ pf_status pf__safetensors_build(const char *path, int n_meta, const pf_meta *met
     pf_text header = {0};
     header_text(&header, n_meta, meta, n_tensors, tensors);
     status = join(path, &header, n_tensors, tensors, n_data, bytes, n, error);
-    pf_text_free(&header);
+    pf__text_free(&header);
     return status;
 }
 
-pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
-                               const pf_tensor *tensors, char *sha256, pf_error *error)
+pf_status pf__safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
+                                const pf_tensor *tensors, char *sha256, pf_error *error)
 {
     void *bytes = NULL;
     size_t n = 0;
     pf_status status =
         pf__safetensors_build(path, n_meta, meta, n_tensors, tensors, &bytes, &n, error);
     if (status == PF_OK) {
-        status = pf_file_write(path, bytes, n, error);
+        status = pf__file_write(path, bytes, n, error);
     }
     if (status == PF_OK && sha256) {
         pf__sha256_of(bytes, n, sha256);
@@ -295,14 +295,14 @@ static int key_order(const void *key, const void *meta)
     return strcmp(key, ((const pf_meta *)meta)->key);
 }
 
-const pf_tensor *pf_safetensors_find(const pf_safetensors *file, const char *name)
+const pf_tensor *pf__safetensors_find(const pf_safetensors *file, const char *name)
 {
     return file->n_tensors == 0 ? NULL
                                 : bsearch(name, file->tensors, (size_t)file->n_tensors,
                                           sizeof *file->tensors, name_order);
 }
 
-const char *pf_safetensors_meta(const pf_safetensors *file, const char *key)
+const char *pf__safetensors_meta(const pf_safetensors *file, const char *key)
 {
     const pf_meta *found = file->n_meta == 0 ? NULL
                                              : bsearch(key, file->meta, (size_t)file->n_meta,
@@ -583,8 +583,8 @@ static pf_status file_take(pf_safetensors *file, json_t *header, uint8_t *bytes,
     return file_fill(&r, header);
 }
 
-pf_status pf_safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
-                               pf_error *error)
+pf_status pf__safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
+                                pf_error *error)
 {
     *file = (pf_safetensors){.path = path};
     size_t n_header = 0;
@@ -600,24 +600,24 @@ pf_status pf_safetensors_parse(pf_safetensors *file, const char *path, void *byt
     }
     json_decref(header);
     if (status != PF_OK) {
-        pf_safetensors_free(file);
+        pf__safetensors_free(file);
     }
     return status;
 }
 
-pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *error)
+pf_status pf__safetensors_read(pf_safetensors *file, const char *path, pf_error *error)
 {
     void *bytes = NULL;
     size_t n = 0;
     *file = (pf_safetensors){.path = path};
-    if (access(path, F_OK) == 0 && !pf_file_regular(path)) {
+    if (access(path, F_OK) == 0 && !pf__file_regular(path)) {
         return pf_fail(error, PF_ERR_FILE, "%s: is no plain file; give a file", path);
     }
-    pf_status status = pf_file_read(path, PF_TENSORS_BYTES, &bytes, &n, error);
-    return status == PF_OK ? pf_safetensors_parse(file, path, bytes, n, error) : status;
+    pf_status status = pf__file_read(path, PF_TENSORS_BYTES, &bytes, &n, error);
+    return status == PF_OK ? pf__safetensors_parse(file, path, bytes, n, error) : status;
 }
 
-void pf_safetensors_free(pf_safetensors *file)
+void pf__safetensors_free(pf_safetensors *file)
 {
     owned *memory = file->memory;
     if (memory) {
@@ -629,22 +629,22 @@ void pf_safetensors_free(pf_safetensors *file)
 
 #else
 
-pf_status pf_safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
-                               pf_error *error)
+pf_status pf__safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
+                                pf_error *error)
 {
     (void)n;
     free(bytes);
-    return pf_safetensors_read(file, path, error);
+    return pf__safetensors_read(file, path, error);
 }
 
-pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *error)
+pf_status pf__safetensors_read(pf_safetensors *file, const char *path, pf_error *error)
 {
     *file = (pf_safetensors){0};
     return pf_fail(error, PF_ERR_UNSUPPORTED,
                    "%s: built without libjansson; install libjansson-dev and rebuild", path);
 }
 
-void pf_safetensors_free(pf_safetensors *file)
+void pf__safetensors_free(pf_safetensors *file)
 {
     *file = (pf_safetensors){0};
 }

@@ -33,14 +33,14 @@ typedef struct pf_meta {
 // Writes the file so that it appears whole or not at all; tensors in the order given. sha256 (65
 // bytes, Nullable) receives the digest of the file. What could not be read back is refused: numbers
 // that are not finite, names twice or out of the rules, text that is not UTF-8.
-pf_status pf_safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
-                               const pf_tensor *tensors, char *sha256, pf_error *error);
+pf_status pf__safetensors_write(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
+                                const pf_tensor *tensors, char *sha256, pf_error *error);
 
 // Of metadata (by key, without PF_CONTENTS) and of names and numbers in the order given: the value
 // of PF_CONTENTS, which tells a flipped bit.
 #define PF_CONTENTS "contents_sha256"
-void pf_tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
-                       char sha256[65]);
+void pf__tensors_digest(int n_meta, const pf_meta *meta, int n_tensors, const pf_tensor *tensors,
+                        char sha256[65]);
 
 // A file that was read and checked: layout, names, shapes against byte ranges, no overlap, no gap,
 // F32 only, every number finite. Tensors are sorted by name, metadata by key.
@@ -54,15 +54,15 @@ typedef struct pf_safetensors {
     void *memory; // owned
 } pf_safetensors;
 
-pf_status pf_safetensors_read(pf_safetensors *file, const char *path, pf_error *error);
+pf_status pf__safetensors_read(pf_safetensors *file, const char *path, pf_error *error);
 // The same on the n bytes of a file in memory; path stands in messages. The bytes come from malloc
 // and belong to *file afterwards; on failure they are freed.
-pf_status pf_safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
-                               pf_error *error);
-void pf_safetensors_free(pf_safetensors *file);
+pf_status pf__safetensors_parse(pf_safetensors *file, const char *path, void *bytes, size_t n,
+                                pf_error *error);
+void pf__safetensors_free(pf_safetensors *file);
 // NULL where there is none of that name.
-const pf_tensor *pf_safetensors_find(const pf_safetensors *file, const char *name);
-const char *pf_safetensors_meta(const pf_safetensors *file, const char *key);
+const pf_tensor *pf__safetensors_find(const pf_safetensors *file, const char *name);
+const char *pf__safetensors_meta(const pf_safetensors *file, const char *key);
 
 // --- for the writer, the reader and their tests
 
@@ -73,7 +73,7 @@ size_t pf__tensor_bytes(const pf_tensor *tensor);
 // A name as messages show it: short, in one line.
 #define PF_TENSOR_SHOWN PF_CSV_SHOWN
 
-// The bytes that pf_safetensors_write writes, from malloc; path stands in messages.
+// The bytes that pf__safetensors_write writes, from malloc; path stands in messages.
 pf_status pf__safetensors_build(const char *path, int n_meta, const pf_meta *meta, int n_tensors,
                                 const pf_tensor *tensors, void **bytes, size_t *n, pf_error *error);
 

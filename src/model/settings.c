@@ -111,11 +111,11 @@ static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
 static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
 {
     pf_net net = {2 * n_chan + n_mech, n_chan, s->layers, s->width, s->activation};
-    double rows = s->transitions, parameters = (double)pf_net_parameters(&net);
+    double rows = s->transitions, parameters = (double)pf__net_parameters(&net);
     double data = rows * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
     double set = rows * (net.n_in + net.n_out) * 4;
-    double threads = pf_processors() < s->members ? pf_processors() : s->members;
-    double worker = 4.0 * (rows + (double)pf_net_gradient_work(&net, s->batch) + parameters +
+    double threads = pf__processors() < s->members ? pf__processors() : s->members;
+    double worker = 4.0 * (rows + (double)pf__net_gradient_work(&net, s->batch) + parameters +
                            (double)s->batch * (net.n_in + net.n_out));
     return 2 * data + set + 20.0 * s->members * parameters + threads * (worker + 16 * parameters);
 }
@@ -173,8 +173,8 @@ pf_status pf_train_configure(pf_train_settings *settings, const char *file, cons
         return PF_OK;
     }
     written w = {0};
-    pf_status status = pf_schema_read(&schema, "a training", text ? file : "--set", text, n,
-                                      overrides, n_overrides, &w, error);
+    pf_status status = pf__schema_read(&schema, "a training", text ? file : "--set", text, n,
+                                       overrides, n_overrides, &w, error);
     if (status == PF_OK) {
         apply(settings, &w);
     }

@@ -57,14 +57,14 @@ static void checkpoint_path(const training *t, int member, char path[PATH_BYTES]
 // Settings as one line of text: for the file, and for the fingerprint.
 static void settings_text(const pf_train_settings *s, pf_text *out)
 {
-    pf_text_addf(out,
-                 "members %d, layers %d, width %d, activation %s, epochs %d, batch %d, patience "
-                 "%d, learning_rate %.17g, weight_decay %.17g, cosine %d, held_out %.17g, seed "
-                 "%.0f",
-                 s->members, s->layers, s->width,
-                 s->activation == PF_ACTIVATION_SILU ? "silu" : "relu", s->epochs, s->batch,
-                 s->patience, s->learning_rate, s->weight_decay, (int)s->cosine, s->held_out,
-                 (double)s->seed);
+    pf__text_addf(out,
+                  "members %d, layers %d, width %d, activation %s, epochs %d, batch %d, patience "
+                  "%d, learning_rate %.17g, weight_decay %.17g, cosine %d, held_out %.17g, seed "
+                  "%.0f",
+                  s->members, s->layers, s->width,
+                  s->activation == PF_ACTIVATION_SILU ? "silu" : "relu", s->epochs, s->batch,
+                  s->patience, s->learning_rate, s->weight_decay, (int)s->cosine, s->held_out,
+                  (double)s->seed);
 }
 
 pf_status pf__train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
@@ -73,7 +73,7 @@ pf_status pf__train_made(const pf_train_settings *settings, const pf_model *mode
     pf_text text = {0};
     settings_text(settings, &text);
     if (text.failed) {
-        pf_text_free(&text);
+        pf__text_free(&text);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings");
     }
     pf_status status = PF_OK;
@@ -89,7 +89,7 @@ pf_status pf__train_made(const pf_train_settings *settings, const pf_model *mode
         made += n + strspn(made + n, ", ");
         wanted += m + strspn(wanted + m, ", ");
     }
-    pf_text_free(&text);
+    pf__text_free(&text);
     return status;
 }
 
@@ -145,24 +145,24 @@ static pf_member *furthest_behind(training *t, bool *left)
 
 static pf_status save_member(training *t, pf_member *m, pf_error *error)
 {
-    if (!m->finished && pf_seconds() - t->saved[m->index] < t->checkpoint_s) {
+    if (!m->finished && pf__seconds() - t->saved[m->index] < t->checkpoint_s) {
         return PF_OK;
     }
     char path[PATH_BYTES];
     checkpoint_path(t, m->index, path);
-    t->saved[m->index] = pf_seconds();
-    return pf_member_write(m, t->s, &t->model->net, path, t->fingerprint, error);
+    t->saved[m->index] = pf__seconds();
+    return pf__member_write(m, t->s, &t->model->net, path, t->fingerprint, error);
 }
 
 static bool take_space(const training *t, pf_epoch_space *space, pf_arena *arena)
 {
     const pf_net *net = &t->model->net;
     size_t f = sizeof(float), batch = (size_t)t->s->batch;
-    space->order = pf_arena_take(arena, (size_t)t->set.n_train, sizeof(int));
-    space->x = pf_arena_take(arena, batch * (size_t)net->n_in, f);
-    space->y = pf_arena_take(arena, batch * (size_t)net->n_out, f);
-    space->gradient = pf_arena_take(arena, pf_net_parameters(net), f);
-    space->work = pf_arena_take(arena, pf_net_gradient_work(net, t->s->batch), f);
+    space->order = pf__arena_take(arena, (size_t)t->set.n_train, sizeof(int));
+    space->x = pf__arena_take(arena, batch * (size_t)net->n_in, f);
+    space->y = pf__arena_take(arena, batch * (size_t)net->n_out, f);
+    space->gradient = pf__arena_take(arena, pf__net_parameters(net), f);
+    space->work = pf__arena_take(arena, pf__net_gradient_work(net, t->s->batch), f);
     return !arena->failed;
 }
 
@@ -204,8 +204,8 @@ static void *work(void *self)
         t->taken[m->index] = true;
         pthread_mutex_unlock(&t->lock);
         pf_error error = {PF_OK, ""};
-        pf_status status = pf_member_epoch(m, t->s, &t->model->net, &t->set, &space,
-                                           t->effort ? t->effort->stop : NULL, &error);
+        pf_status status = pf__member_epoch(m, t->s, &t->model->net, &t->set, &space,
+                                            t->effort ? t->effort->stop : NULL, &error);
         if (status == PF_OK) {
             status = save_member(t, m, &error);
         }
@@ -223,26 +223,26 @@ static void *work(void *self)
 #if defined(__SSE2__)
     _mm_setcsr(mode);
 #endif
-    pf_arena_free(&arena);
+    pf__arena_free(&arena);
     return NULL;
 }
 
 static pf_status take_members(training *t, pf_error *error)
 {
     const pf_train_settings *s = t->s;
-    size_t n = pf_net_parameters(&t->model->net), f = sizeof(float);
-    t->members = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->members);
-    t->taken = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->taken);
-    t->saved = pf_arena_take(&t->arena, (size_t)s->members, sizeof *t->saved);
+    size_t n = pf__net_parameters(&t->model->net), f = sizeof(float);
+    t->members = pf__arena_take(&t->arena, (size_t)s->members, sizeof *t->members);
+    t->taken = pf__arena_take(&t->arena, (size_t)s->members, sizeof *t->taken);
+    t->saved = pf__arena_take(&t->arena, (size_t)s->members, sizeof *t->saved);
     for (int e = 0; e < s->members && !t->arena.failed; e++) {
         pf_member *m = &t->members[e];
         m->index = e;
-        m->theta = pf_arena_take(&t->arena, n, f);
-        m->first = pf_arena_take(&t->arena, n, f);
-        m->second = pf_arena_take(&t->arena, n, f);
-        m->kept = pf_arena_take(&t->arena, n, f);
-        m->history = pf_arena_take(&t->arena, (size_t)s->epochs * PF_HISTORY, f);
-        t->saved[e] = pf_seconds();
+        m->theta = pf__arena_take(&t->arena, n, f);
+        m->first = pf__arena_take(&t->arena, n, f);
+        m->second = pf__arena_take(&t->arena, n, f);
+        m->kept = pf__arena_take(&t->arena, n, f);
+        m->history = pf__arena_take(&t->arena, (size_t)s->epochs * PF_HISTORY, f);
+        t->saved[e] = pf__seconds();
     }
     if (t->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d members", s->members);
@@ -253,12 +253,12 @@ static pf_status take_members(training *t, pf_error *error)
         bool found;
         checkpoint_path(t, e, path);
         pf_status status =
-            pf_member_read(m, s, &t->model->net, path, t->fingerprint, &found, error);
+            pf__member_read(m, s, &t->model->net, path, t->fingerprint, &found, error);
         if (status != PF_OK) {
             return status;
         }
         if (!found) {
-            pf_member_init(m, s, &t->model->net);
+            pf__member_init(m, s, &t->model->net);
         }
         for (int epoch = 1; found && epoch <= m->epoch; epoch++) {
             tell(t, m, epoch, true);
@@ -270,7 +270,7 @@ static pf_status take_members(training *t, pf_error *error)
 static void run_workers(training *t)
 {
     pthread_t threads[PF_MODEL_MEMBERS];
-    int wanted = pf_threads(t->effort), started = 0;
+    int wanted = pf__threads(t->effort), started = 0;
     wanted = wanted > t->s->members ? t->s->members : wanted;
     while (started < wanted - 1 && pthread_create(&threads[started], NULL, work, t) == 0) {
         started++;
@@ -285,7 +285,7 @@ static void run_workers(training *t)
 // checkpoints done with.
 static pf_status finish(training *t, const char *settings, pf_error *error)
 {
-    size_t n = pf_net_parameters(&t->model->net);
+    size_t n = pf__net_parameters(&t->model->net);
     double total = 0;
     for (int e = 0; e < t->s->members; e++) {
         memcpy(t->model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
@@ -371,7 +371,7 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
     take_fingerprint(t, settings, info->sha256);
     pf_status status = make_model(t, info, error);
     if (status == PF_OK) {
-        status = pf_dataset_make(&t->set, data, t->s->held_out, t->model, error);
+        status = pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
     }
     if (status == PF_OK) {
         status = take_members(t, error);
@@ -415,9 +415,9 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     settings_text(settings, &text);
     status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings")
                          : run(&t, data, text.data, error);
-    pf_text_free(&text);
-    pf_dataset_free(&t.set);
-    pf_arena_free(&t.arena);
+    pf__text_free(&text);
+    pf__dataset_free(&t.set);
+    pf__arena_free(&t.arena);
     pf_model_destroy(t.model);
     drop_lock(path, lock);
     return status;

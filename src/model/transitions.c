@@ -217,9 +217,9 @@ static pf_status read_description(pf_transitions *d, pf_error *error)
     uint32_t n_chan = d->head.n_chan, n_mech = d->head.n_mech;
     const double *limits = (const void *)(d->bytes + d->layout.limits);
     const uint32_t *stored = (const void *)(d->bytes + d->layout.kinds);
-    pf_mechanism *mechanisms = pf_arena_take(&d->arena, n_mech, sizeof *mechanisms);
-    const char **channels = pf_arena_take(&d->arena, n_chan, sizeof *channels);
-    pf_channel_kind *kinds = pf_arena_take(&d->arena, n_chan, sizeof *kinds);
+    pf_mechanism *mechanisms = pf__arena_take(&d->arena, n_mech, sizeof *mechanisms);
+    const char **channels = pf__arena_take(&d->arena, n_chan, sizeof *channels);
+    pf_channel_kind *kinds = pf__arena_take(&d->arena, n_chan, sizeof *kinds);
     if (d->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", d->path);
     }
@@ -335,7 +335,7 @@ pf_status pf_transitions_open(pf_transitions **data, const char *path, pf_error 
 {
     *data = NULL;
     pf_transitions *d = calloc(1, sizeof *d);
-    char *copy = d ? pf_arena_text(&d->arena, path) : NULL;
+    char *copy = d ? pf__arena_text(&d->arena, path) : NULL;
     if (!copy) {
         pf_transitions_close(d);
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
@@ -361,7 +361,7 @@ void pf_transitions_close(pf_transitions *data)
     if (data->map) {
         munmap(data->map, data->map_size);
     }
-    pf_arena_free(&data->arena);
+    pf__arena_free(&data->arena);
     free(data);
 }
 
@@ -597,13 +597,13 @@ static pf_status write_description(maker *k, pf_error *error)
 
 static pf_status make_workers(maker *k, pf_plant *plant, const pf_effort *effort, pf_error *error)
 {
-    int threads = pf_threads(effort), episodes = (int)k->head.n_episodes;
+    int threads = pf__threads(effort), episodes = (int)k->head.n_episodes;
     k->n_workers = threads < episodes ? threads : episodes;
-    k->workers = pf_arena_take(&k->arena, (size_t)k->n_workers, sizeof *k->workers);
+    k->workers = pf__arena_take(&k->arena, (size_t)k->n_workers, sizeof *k->workers);
     size_t longest = (size_t)transitions_steps(&k->head, 0);
     for (int i = 0; k->workers && i < k->n_workers; i++) {
         worker *w = &k->workers[i];
-        w->command = pf_arena_take(&k->arena, longest * k->head.n_mech, sizeof(double));
+        w->command = pf__arena_take(&k->arena, longest * k->head.n_mech, sizeof(double));
         if (!w->command) {
             break;
         }
@@ -627,8 +627,8 @@ static pf_status start(maker *k, pf_plant *plant, const pf_effort *effort, pf_er
                        k->settings->transitions, (double)k->layout.size * 1e-9, most_bytes * 1e-9);
     }
     size_t n_mech = (size_t)k->info->n_mech;
-    k->rest = pf_arena_take(&k->arena, n_mech, sizeof *k->rest);
-    k->sd = pf_arena_take(&k->arena, n_mech, sizeof *k->sd);
+    k->rest = pf__arena_take(&k->arena, n_mech, sizeof *k->rest);
+    k->sd = pf__arena_take(&k->arena, n_mech, sizeof *k->sd);
     k->bytes = calloc(1, (size_t)k->layout.size);
     if (!k->bytes || k->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "data: out of memory for %z bytes",
@@ -649,20 +649,20 @@ static pf_status finish(const maker *k, const char *path, pf_error *error)
     pf__sha256_init(&sha);
     pf__sha256_update(&sha, k->bytes, (size_t)k->layout.digest);
     pf__sha256_final(&sha, k->bytes + k->layout.digest);
-    return pf_file_write(path, k->bytes, (size_t)k->layout.size, error);
+    return pf__file_write(path, k->bytes, (size_t)k->layout.size, error);
 }
 
 pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant, const char *path,
                               const pf_effort *effort, pf_error *error)
 {
     maker k = {.settings = settings, .info = pf_plant_get_info(plant)};
-    pf_status status = pf_file_writable(path, error);
+    pf_status status = pf__file_writable(path, error);
     if (status == PF_OK) {
         status = start(&k, plant, effort, error);
     }
     if (status == PF_OK) {
-        status = pf_parallel(effort, k.n_workers, k.head.n_episodes, make_episode, &k,
-                             "transitions", error);
+        status = pf__parallel(effort, k.n_workers, k.head.n_episodes, make_episode, &k,
+                              "transitions", error);
     }
     if (status == PF_OK) {
         status = finish(&k, path, error);
@@ -670,7 +670,7 @@ pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant
     for (int i = 0; k.workers && i < k.n_workers; i++) {
         pf_plant_destroy(k.workers[i].plant);
     }
-    pf_arena_free(&k.arena);
+    pf__arena_free(&k.arena);
     free(k.bytes);
     return status;
 }

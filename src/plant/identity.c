@@ -37,8 +37,8 @@ void pf__same_number(pf_comparison *c, const char *what, const char *name, doubl
 {
     if (c->status == PF_OK && was != is) {
         char text[2][32];
-        pf_number_text(was, text[0]);
-        pf_number_text(is, text[1]);
+        pf__number_text(was, text[0]);
+        pf__number_text(is, text[1]);
         pf__differ(c, what, name, text[0], text[1]);
     }
 }

@@ -47,7 +47,7 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
     int recovery = 0;
     for (;;) {
         int stage = pf_session_get_state(session).stage;
-        if (pf_stopped(drive->stop)) {
+        if (pf__stopped(drive->stop)) {
             return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
         }
         bool late = stage == 1 && drive->most > 0 &&
@@ -108,10 +108,10 @@ static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_conf
     int states = pf_plant_get_info(config->machine)->n_state;
     int n_state = states > k.n_state ? states : k.n_state;
     size_t bytes = pf_session_size(kit), d = sizeof(double);
-    void *memory = pf_arena_take(&c->arena, bytes, 1);
-    double *gains = pf_arena_take(&c->arena, (size_t)k.n_mech, d);
-    c->rig.start = pf_arena_take(&c->arena, (size_t)n_state + 1, d);
-    c->rig.response = pf_arena_take(&c->arena, (size_t)k.most_rows * (size_t)k.n_chan, d);
+    void *memory = pf__arena_take(&c->arena, bytes, 1);
+    double *gains = pf__arena_take(&c->arena, (size_t)k.n_mech, d);
+    c->rig.start = pf__arena_take(&c->arena, (size_t)n_state + 1, d);
+    c->rig.response = pf__arena_take(&c->arena, (size_t)k.most_rows * (size_t)k.n_chan, d);
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
     }
@@ -157,7 +157,7 @@ void pf_check_destroy(pf_check *c)
 {
     if (c) {
         pf_predictor_destroy(&c->predictor);
-        pf_arena_free(&c->arena);
+        pf__arena_free(&c->arena);
         free(c);
     }
 }

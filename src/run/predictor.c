@@ -81,15 +81,15 @@ static void take_memory(source *e)
         grid = (size_t)sizes[2] * window > grid ? (size_t)sizes[2] * window : grid;
         each = (size_t)sizes[3] * window > each ? (size_t)sizes[3] * window : each;
     }
-    e->first = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)), NULL,
-                       pf_arena_take(&e->arena, first, sizeof(double))};
-    e->grid = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)), NULL,
-                      pf_arena_take(&e->arena, grid, sizeof(double))};
-    e->each = (block){-1, pf_arena_take(&e->arena, chan, sizeof(double)),
-                      pf_arena_take(&e->arena, (size_t)k->n_mech, sizeof(double)),
-                      pf_arena_take(&e->arena, each, sizeof(double))};
-    e->gains = pf_arena_take(&e->arena, most * (size_t)k->n_mech, sizeof(double));
-    e->scratch = pf_arena_take(&e->arena, scratch, sizeof(double));
+    e->first = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
+                       pf__arena_take(&e->arena, first, sizeof(double))};
+    e->grid = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
+                      pf__arena_take(&e->arena, grid, sizeof(double))};
+    e->each = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)),
+                      pf__arena_take(&e->arena, (size_t)k->n_mech, sizeof(double)),
+                      pf__arena_take(&e->arena, each, sizeof(double))};
+    e->gains = pf__arena_take(&e->arena, most * (size_t)k->n_mech, sizeof(double));
+    e->scratch = pf__arena_take(&e->arena, scratch, sizeof(double));
 }
 
 // Row `at` of the gains: one mechanism at a gain, all others at theirs (NULL: 1).
@@ -260,7 +260,7 @@ void pf_predictor_destroy(pf_predictor *predictor)
 {
     source *s = predictor->self;
     if (s) {
-        pf_arena_free(&s->arena);
+        pf__arena_free(&s->arena);
         free(s);
     }
     *predictor = (pf_predictor){NULL, NULL};

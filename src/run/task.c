@@ -47,13 +47,13 @@ pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *ki
     }
     size_t d = sizeof(double), rows = (size_t)most;
     size_t window = rows * (size_t)k.n_chan, commands = rows * (size_t)k.n_mech;
-    f->tasks = pf_arena_take(&f->arena, (size_t)k.n_tasks, sizeof *f->tasks);
-    double *outputs = pf_arena_take(&f->arena, (size_t)k.n_tasks * window, d);
-    f->start = pf_arena_take(&f->arena, (size_t)pf_plant_get_info(plant)->n_state + 1, d);
-    f->initial = pf_arena_take(&f->arena, (size_t)k.n_chan, d);
-    f->zero = pf_arena_take(&f->arena, commands, d);
-    f->sent = pf_arena_take(&f->arena, commands, d);
-    f->flown = pf_arena_take(&f->arena, window, d);
+    f->tasks = pf__arena_take(&f->arena, (size_t)k.n_tasks, sizeof *f->tasks);
+    double *outputs = pf__arena_take(&f->arena, (size_t)k.n_tasks * window, d);
+    f->start = pf__arena_take(&f->arena, (size_t)pf_plant_get_info(plant)->n_state + 1, d);
+    f->initial = pf__arena_take(&f->arena, (size_t)k.n_chan, d);
+    f->zero = pf__arena_take(&f->arena, commands, d);
+    f->sent = pf__arena_take(&f->arena, commands, d);
+    f->flown = pf__arena_take(&f->arena, window, d);
     if (f->arena.failed) {
         pf_flight_destroy(f);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
@@ -68,7 +68,7 @@ pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *ki
 void pf_flight_destroy(pf_flight *f)
 {
     if (f) {
-        pf_arena_free(&f->arena);
+        pf__arena_free(&f->arena);
         free(f);
     }
 }

@@ -45,7 +45,7 @@ static pf_status check_config(const pf__yaml_node *node, const void *base, const
                               pf_error *error)
 {
     (void)path;
-    return pf_settings_check(node, &((const pf_config *)base)->settings, error);
+    return pf__settings_check(node, &((const pf_config *)base)->settings, error);
 }
 
 static const pf_schema_row matrix_element = {"", PF_KIND_NUMBER, 0,          -DBL_MAX, DBL_MAX,
@@ -267,34 +267,34 @@ static const pf_schema_row config_rows[] = {
 static const pf_schema config_object = {config_rows, PF_COUNT(config_rows), sizeof(pf_config), 0,
                                         check_config};
 
-void pf_config_free(pf_config *config)
+void pf__config_free(pf_config *config)
 {
     if (config != NULL) {
-        pf_schema_free(&config_object, config);
+        pf__schema_free(&config_object, config);
         free(config->file);
         memset(config, 0, sizeof *config);
     }
 }
 
-bool pf_config_supported(void)
+bool pf__config_supported(void)
 {
     return pf__yaml_supported();
 }
 
-pf_status pf_config_read(pf_config *config, const char *file, const char *text, size_t n,
-                         const char *const *overrides, int n_overrides, pf_error *error)
+pf_status pf__config_read(pf_config *config, const char *file, const char *text, size_t n,
+                          const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(config, 0, sizeof *config);
-    pf_settings_clear(&config->settings);
+    pf__settings_clear(&config->settings);
     const char *called = file != NULL ? file : "--set";
     config->file = pf__yaml_copy(called, strlen(called));
     if (config->file == NULL) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: not enough memory to read it", called);
     }
-    pf_status status = pf_schema_read(&config_object, "the configuration", called, text, n,
-                                      overrides, n_overrides, config, error);
+    pf_status status = pf__schema_read(&config_object, "the configuration", called, text, n,
+                                       overrides, n_overrides, config, error);
     if (status != PF_OK) {
-        pf_config_free(config);
+        pf__config_free(config);
     }
     return status;
 }

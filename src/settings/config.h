@@ -86,14 +86,14 @@ typedef struct pf_config {
 // overrides ("a.b=value", value in YAML; lists by index: "probes.0.charge=.1") and checks all of it
 // against the schema. On failure *config is empty and the error says "file:line:column: key: what,
 // what to do".
-pf_status pf_config_read(pf_config *config, const char *file, const char *text, size_t n,
-                         const char *const *overrides, int n_overrides, pf_error *error);
+pf_status pf__config_read(pf_config *config, const char *file, const char *text, size_t n,
+                          const char *const *overrides, int n_overrides, pf_error *error);
 
 // Frees what read allocated and zeroes *config.
-void pf_config_free(pf_config *config);
+void pf__config_free(pf_config *config);
 
 // False where the program was built without libyaml; then read takes words and numbers of
 // overrides, and refuses any text with PF_ERR_UNSUPPORTED and a message that names the library.
-bool pf_config_supported(void);
+bool pf__config_supported(void);
 
 #endif

@@ -42,7 +42,7 @@ static int edit_distance(const char *a, const char *b)
     return cost[n];
 }
 
-const char *pf_nearest_word(const char *word, const char *const *known, int n)
+const char *pf__nearest_word(const char *word, const char *const *known, int n)
 {
     size_t length = strlen(word);
     if (length > WORD_MAX) {
@@ -141,7 +141,7 @@ static void describe_number(char *out, size_t size, const pf_schema_row *row)
     }
 }
 
-void pf_schema_range(const pf_schema_row *row, char *out, size_t size)
+void pf__schema_range(const pf_schema_row *row, char *out, size_t size)
 {
     int used = 0;
     switch (row->kind) {
@@ -162,7 +162,7 @@ void pf_schema_range(const pf_schema_row *row, char *out, size_t size)
         }
         break;
     case PF_KIND_NUMBERS:
-        pf_schema_range(row->shape->single, out, size);
+        pf__schema_range(row->shape->single, out, size);
         used = (int)strlen(out);
         snprintf(out + used, size - (size_t)used, " or a list");
         break;
@@ -483,7 +483,7 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
     char shown[SHOWN_SIZE];
     pf__yaml_shown(shown, sizeof shown, child->key);
     push(r, shown, 0);
-    const char *near = pf_nearest_word(child->key, known, n);
+    const char *near = pf__nearest_word(child->key, known, n);
     if (near != NULL) {
         return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; did you mean '%s'?",
                                r->path, near);
@@ -674,9 +674,9 @@ static pf_status read_tree(pf__yaml_node **root, const char *file, const char *t
     return status;
 }
 
-pf_status pf_schema_read(const pf_schema *schema, const char *what, const char *file,
-                         const char *text, size_t n, const char *const *overrides, int n_overrides,
-                         void *base, pf_error *error)
+pf_status pf__schema_read(const pf_schema *schema, const char *what, const char *file,
+                          const char *text, size_t n, const char *const *overrides, int n_overrides,
+                          void *base, pf_error *error)
 {
     const pf_schema_shape shape = {.object = schema};
     const pf_schema_row row = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &shape, what};
@@ -690,7 +690,7 @@ pf_status pf_schema_read(const pf_schema *schema, const char *what, const char *
     return status;
 }
 
-void pf_schema_free(const pf_schema *schema, void *base)
+void pf__schema_free(const pf_schema *schema, void *base)
 {
     free_object(schema, base);
 }

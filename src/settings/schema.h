@@ -104,18 +104,18 @@ typedef struct pf_schema_shape {
 // overrides
 // ("a.b=value", value in YAML; lists by index: "probes.0.charge=.1") into the struct at base by its
 // schema. `what` says in messages what it is. On failure the struct may be half filled: free it.
-pf_status pf_schema_read(const pf_schema *schema, const char *what, const char *file,
-                         const char *text, size_t n, const char *const *overrides, int n_overrides,
-                         void *base, pf_error *error);
+pf_status pf__schema_read(const pf_schema *schema, const char *what, const char *file,
+                          const char *text, size_t n, const char *const *overrides, int n_overrides,
+                          void *base, pf_error *error);
 
 // The values that a row takes, in short: "(0, 1)", "2..64", "break|latch".
-void pf_schema_range(const pf_schema_row *row, char *out, size_t size);
+void pf__schema_range(const pf_schema_row *row, char *out, size_t size);
 
 // Frees what read allocated inside the struct.
-void pf_schema_free(const pf_schema *schema, void *base);
+void pf__schema_free(const pf_schema *schema, void *base);
 
 // The known word nearest to `word` by edit distance, NULL if none is near (distance > 3 or more
 // than half of the word).
-const char *pf_nearest_word(const char *word, const char *const *known, int n);
+const char *pf__nearest_word(const char *word, const char *const *known, int n);
 
 #endif

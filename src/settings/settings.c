@@ -99,7 +99,7 @@ static double get_value(int i, const pf_settings *settings)
     return is_double(i) ? *(const double *)at : *(const int *)at;
 }
 
-void pf_settings_clear(pf_settings *settings)
+void pf__settings_clear(pf_settings *settings)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         if (is_list(i)) {
@@ -110,7 +110,7 @@ void pf_settings_clear(pf_settings *settings)
     }
 }
 
-void pf_settings_complete(pf_settings *settings, pf_settings_use use)
+void pf__settings_complete(pf_settings *settings, pf_settings_use use)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         if (is_list(i)) {
@@ -121,18 +121,18 @@ void pf_settings_complete(pf_settings *settings, pf_settings_use use)
     }
 }
 
-pf_settings pf_settings_default(pf_settings_use use)
+pf_settings pf__settings_default(pf_settings_use use)
 {
     pf_settings s;
-    pf_settings_clear(&s);
-    pf_settings_complete(&s, use);
+    pf__settings_clear(&s);
+    pf__settings_complete(&s, use);
     return s;
 }
 
 static void take_list(pf_config_numbers *to, const pf_config_numbers *from, pf_arena *arena)
 {
     to->otherwise = isnan(from->otherwise) ? to->otherwise : from->otherwise;
-    double *value = from->n > 0 ? pf_arena_take(arena, (size_t)from->n, sizeof *value) : NULL;
+    double *value = from->n > 0 ? pf__arena_take(arena, (size_t)from->n, sizeof *value) : NULL;
     if (value) {
         memcpy(value, from->value, (size_t)from->n * sizeof *value);
         to->n = from->n;
@@ -140,7 +140,7 @@ static void take_list(pf_config_numbers *to, const pf_config_numbers *from, pf_a
     }
 }
 
-void pf_settings_take(pf_settings *settings, const pf_settings *given, pf_arena *arena)
+void pf__settings_take(pf_settings *settings, const pf_settings *given, pf_arena *arena)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         if (is_list(i)) {
@@ -151,7 +151,7 @@ void pf_settings_take(pf_settings *settings, const pf_settings *given, pf_arena 
     }
 }
 
-const char *pf_settings_given_group(const pf_settings *settings)
+const char *pf__settings_given_group(const pf_settings *settings)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         if (table[i].suite == GROUP && is_given(i, settings)) {
@@ -161,7 +161,7 @@ const char *pf_settings_given_group(const pf_settings *settings)
     return NULL;
 }
 
-pf_status pf_settings_known(const char *assignment, pf_error *error)
+pf_status pf__settings_known(const char *assignment, pf_error *error)
 {
     const char *keys[PF_COUNT(table)];
     char key[64];
@@ -176,13 +176,13 @@ pf_status pf_settings_known(const char *assignment, pf_error *error)
             }
         }
     }
-    const char *near = pf_nearest_word(key, keys, n);
+    const char *near = pf__nearest_word(key, keys, n);
     return pf_fail(error, PF_ERR_ARGUMENT, "%s: is no setting; %s%s%s", key,
                    near ? "did you mean '" : "see `preflight list settings`", near ? near : "",
                    near ? "'?" : "");
 }
 
-double pf_settings_number(const pf_config_numbers *numbers)
+double pf__settings_number(const pf_config_numbers *numbers)
 {
     return numbers->n == 1 ? numbers->value[0] : numbers->otherwise;
 }
@@ -192,15 +192,15 @@ double pf_settings_number(const pf_config_numbers *numbers)
 static void add_value(int i, pf_text *out, const pf_settings *s)
 {
     if (is_list(i) && list_of(i, s)->n > 1) {
-        pf_json_numbers(out, list_of(i, s)->n, list_of(i, s)->value);
+        pf__json_numbers(out, list_of(i, s)->n, list_of(i, s)->value);
     } else if (is_list(i)) {
-        pf_json_number(out, pf_settings_number(list_of(i, s)));
+        pf__json_number(out, pf__settings_number(list_of(i, s)));
     } else if (table[i].row.kind == PF_KIND_FLAG) {
-        pf_text_add(out, get_value(i, s) != 0 ? "true" : "false");
+        pf__text_add(out, get_value(i, s) != 0 ? "true" : "false");
     } else if (table[i].row.kind == PF_KIND_WORD) {
-        pf_json_string(out, table[i].row.shape->words[(int)get_value(i, s)]);
+        pf__json_string(out, table[i].row.shape->words[(int)get_value(i, s)]);
     } else {
-        pf_json_number(out, get_value(i, s));
+        pf__json_number(out, get_value(i, s));
     }
 }
 
@@ -208,7 +208,7 @@ static void add_value(int i, pf_text *out, const pf_settings *s)
 static bool is_hashed(int i, const pf_settings *s, bool groups)
 {
     double otherwise = table[i].otherwise[PF_SETTINGS_SUITE];
-    double value = is_list(i) ? pf_settings_number(list_of(i, s)) : get_value(i, s);
+    double value = is_list(i) ? pf__settings_number(list_of(i, s)) : get_value(i, s);
     bool same = value == otherwise || (isnan(value) && isnan(otherwise));
     bool changed = !same || (is_list(i) && list_of(i, s)->n > 1);
     return (table[i].hash == ALWAYS || (table[i].hash == CHANGED && changed)) &&
@@ -220,13 +220,13 @@ static void open_key(int i, pf_text *out)
 {
     const char *dot = strchr(table[i].row.key, '.');
     if (dot && (i == 0 || table[i - 1].config != BUDGET)) {
-        pf_json_key(out, "budget");
-        pf_text_add(out, "{");
+        pf__json_key(out, "budget");
+        pf__text_add(out, "{");
     }
-    pf_json_key(out, dot ? dot + 1 : table[i].row.key);
+    pf__json_key(out, dot ? dot + 1 : table[i].row.key);
 }
 
-void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
+void pf__settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
         bool wanted = which == PF_SETTINGS_ALL ? true
@@ -239,10 +239,10 @@ void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_whi
         open_key(i, out);
         add_value(i, out, settings);
         bool last = i + 1 == PF_COUNT(table) || table[i + 1].config != BUDGET;
-        pf_text_add(out, table[i].config == BUDGET && last ? "}" : "");
+        pf__text_add(out, table[i].config == BUDGET && last ? "}" : "");
         const char *old = table[i].row.shape ? table[i].row.shape->old : NULL;
         if (which == PF_SETTINGS_KIT && old) { // who reads kits knows it by that name
-            pf_json_key(out, old);
+            pf__json_key(out, old);
             add_value(i, out, settings);
         }
     }
@@ -264,7 +264,7 @@ static void show_default(int i, double value, char *out, size_t size)
     }
 }
 
-bool pf_settings_at(int index, pf_setting_info *info)
+bool pf__settings_at(int index, pf_setting_info *info)
 {
     int i = 0;
     for (; i < PF_COUNT(table); i++) {
@@ -286,7 +286,7 @@ bool pf_settings_at(int index, pf_setting_info *info)
                               .axis = s->suite == AXIS,
                               .group_methods = s->suite == GROUP,
                               .kit = s->kit == YES};
-    pf_schema_range(&s->row, info->range, sizeof info->range);
+    pf__schema_range(&s->row, info->range, sizeof info->range);
     for (int use = 0; use < 2; use++) {
         show_default(i, s->otherwise[use], info->otherwise[use], sizeof info->otherwise[use]);
     }
@@ -295,7 +295,7 @@ bool pf_settings_at(int index, pf_setting_info *info)
 
 // --- what ranges cannot say
 
-pf_status pf_settings_check(const pf__yaml_node *node, const pf_settings *s, pf_error *error)
+pf_status pf__settings_check(const pf__yaml_node *node, const pf_settings *s, pf_error *error)
 {
     for (int i = 1; i < s->grid.n; i++) {
         if (s->grid.value[i] <= s->grid.value[i - 1]) {

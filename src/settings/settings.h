@@ -29,23 +29,23 @@ typedef struct pf_settings {
 typedef enum pf_settings_use { PF_SETTINGS_FIELD, PF_SETTINGS_SUITE } pf_settings_use;
 
 // Nothing is given.
-void pf_settings_clear(pf_settings *settings);
+void pf__settings_clear(pf_settings *settings);
 
 // Fills whatever is not given with its default. What depends on the machine stays as it is.
-void pf_settings_complete(pf_settings *settings, pf_settings_use use);
+void pf__settings_complete(pf_settings *settings, pf_settings_use use);
 
 // All of them by default.
-pf_settings pf_settings_default(pf_settings_use use);
+pf_settings pf__settings_default(pf_settings_use use);
 
 // Takes over what is given; lists are copied into the arena.
-void pf_settings_take(pf_settings *settings, const pf_settings *given, pf_arena *arena);
+void pf__settings_take(pf_settings *settings, const pf_settings *given, pf_arena *arena);
 
 // Refuses an override "key=value" whose key is no setting of a configuration.
-pf_status pf_settings_known(const char *assignment, pf_error *error);
+pf_status pf__settings_known(const char *assignment, pf_error *error);
 
 // The key of a setting that is given and that suites have for their group methods alone; NULL:
 // none.
-const char *pf_settings_given_group(const pf_settings *settings);
+const char *pf__settings_given_group(const pf_settings *settings);
 
 // Members of a JSON object, one per setting: all of them, or those that the hash of a suite holds,
 // without and with group methods, or those that a kit holds.
@@ -55,7 +55,7 @@ typedef enum pf_settings_which {
     PF_SETTINGS_HASH_GROUPS,
     PF_SETTINGS_KIT
 } pf_settings_which;
-void pf_settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which);
+void pf__settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which);
 
 // A setting as users see it. Texts live until the next call with the same struct.
 typedef struct pf_setting_info {
@@ -69,14 +69,14 @@ typedef struct pf_setting_info {
 } pf_setting_info;
 
 // The setting at an index from 0; false after the last. Those that nobody may set are left out.
-bool pf_settings_at(int index, pf_setting_info *info);
+bool pf__settings_at(int index, pf_setting_info *info);
 
 // What ranges alone cannot say; node is the mapping that the settings were read from.
-pf_status pf_settings_check(const pf__yaml_node *node, const pf_settings *settings,
-                            pf_error *error);
+pf_status pf__settings_check(const pf__yaml_node *node, const pf_settings *settings,
+                             pf_error *error);
 
 // The one number that a list stands for: the only one given, else the default.
-double pf_settings_number(const pf_config_numbers *numbers);
+double pf__settings_number(const pf_config_numbers *numbers);
 
 // Shapes in rows of settings.def.
 #define PF_WORDS(...) (&(const pf_schema_shape){.words = (const char *const[]){__VA_ARGS__, NULL}})

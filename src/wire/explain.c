@@ -13,28 +13,28 @@ static void add_percent(pf_text *out, double p)
 {
     double percent = 100 * p;
     if (percent > 0 && percent < .01) {
-        pf_text_add(out, "under 0.01 %");
+        pf__text_add(out, "under 0.01 %");
     } else if (percent < 100 && percent > 99.99) {
-        pf_text_add(out, "over 99.99 %");
+        pf__text_add(out, "over 99.99 %");
     } else {
-        pf_text_addf(out, percent < 1 ? "%.2f %%" : "%.1f %%", percent);
+        pf__text_addf(out, percent < 1 ? "%.2f %%" : "%.1f %%", percent);
     }
 }
 
-void pf_explain_start(pf_text *out, const pf_session *session)
+void pf__explain_start(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
-    pf_text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
-                 pf_kit_get_string(kit, PF_KIT_PLANT), k.n_mech - 1,
-                 pf_session_method(session)->label);
+    pf__text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
+                  pf_kit_get_string(kit, PF_KIT_PLANT), k.n_mech - 1,
+                  pf_session_method(session)->label);
     bool many = k.faults == PF_FAULTS_MANY;
     add_percent(out, many ? pf_session_get_state(session).change : 1 - k.prior[0]);
-    pf_text_add(out, many
-                         ? " that any of them has changed, each on its own. The alarm sounds above "
-                         : " that one of them has changed. The alarm sounds above ");
+    pf__text_add(out,
+                 many ? " that any of them has changed, each on its own. The alarm sounds above "
+                      : " that one of them has changed. The alarm sounds above ");
     add_percent(out, pf_session_get_state(session).threshold);
-    pf_text_add(out, ".\n");
+    pf__text_add(out, ".\n");
 }
 
 static void explain_reading(pf_text *out, pf_session *session, const pf_reading *r,
@@ -44,66 +44,66 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     pf_kit_info k = pf_kit_get_info(kit);
     const char *name = pf_kit_mechanism_name(kit, r->mechanism);
     if (!r->plausible) {
-        pf_text_addf(out,
-                     "   %s: the response is none that a healthy or weakened machine would give "
-                     "(score %.3g); nothing learned. Check the sensors.\n",
-                     name, r->score);
+        pf__text_addf(out,
+                      "   %s: the response is none that a healthy or weakened machine would give "
+                      "(score %.3g); nothing learned. Check the sensors.\n",
+                      name, r->score);
         return;
     }
     if (!r->usable) {
-        pf_text_addf(out,
-                     "   %s: its effect could not be told from the other targets' here; nothing "
-                     "learned.\n",
-                     name);
+        pf__text_addf(out,
+                      "   %s: its effect could not be told from the other targets' here; nothing "
+                      "learned.\n",
+                      name);
         return;
     }
-    pf_text_addf(out, "   %s: score %.3g, category %d of %d, ", name, r->score, r->category + 1,
-                 k.n_bins);
+    pf__text_addf(out, "   %s: score %.3g, category %d of %d, ", name, r->score, r->category + 1,
+                  k.n_bins);
     if (r->ratio > 1) {
-        pf_text_addf(out, "%.3g times more likely if it were weak than if healthy. ", r->ratio);
+        pf__text_addf(out, "%.3g times more likely if it were weak than if healthy. ", r->ratio);
     } else if (r->ratio < 1) {
-        pf_text_addf(out, "%.3g times more likely if healthy than if weak. ", 1 / r->ratio);
+        pf__text_addf(out, "%.3g times more likely if healthy than if weak. ", 1 / r->ratio);
     } else {
-        pf_text_add(out, "which says nothing either way. ");
+        pf__text_add(out, "which says nothing either way. ");
     }
-    pf_text_add(out, "P(changed) ");
+    pf__text_add(out, "P(changed) ");
     add_percent(out, before[r->mechanism]);
-    pf_text_add(out, " -> ");
+    pf__text_add(out, " -> ");
     add_percent(out, pf_session_belief(session)[r->mechanism]);
-    pf_text_add(out, ".\n");
+    pf__text_add(out, ".\n");
     if (r->gate) {
         double gain = 1 - r->coordinate * (1 - k.g_cal);
-        pf_text_addf(out,
-                     "   Gate open: the amplitude z = %.3f is admitted; it points to a gain near "
-                     "%.2f.\n",
-                     r->coordinate, gain < 0 ? 0 : gain);
+        pf__text_addf(out,
+                      "   Gate open: the amplitude z = %.3f is admitted; it points to a gain near "
+                      "%.2f.\n",
+                      r->coordinate, gain < 0 ? 0 : gain);
     } else if (!isnan(r->coordinate)) {
-        pf_text_addf(out, "   Gate shut: the amplitude z = %.3f is not used.\n", r->coordinate);
+        pf__text_addf(out, "   Gate shut: the amplitude z = %.3f is not used.\n", r->coordinate);
     }
 }
 
-void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
-                     const double *before, bool alarm_before)
+void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
+                      const double *before, bool alarm_before)
 {
     const pf_kit *kit = pf_session_kit(session);
     int n = 0;
     const char *name = pf_kit_probe_name(kit, ask->probe);
     if (ask->stage == 1) {
-        pf_text_addf(out, "%d. Probe '%s'.\n", number, name);
+        pf__text_addf(out, "%d. Probe '%s'.\n", number, name);
         const pf_reading *readings = pf_session_readings(session, &n);
         for (int t = 0; t < n; t++) {
             explain_reading(out, session, &readings[t], before);
         }
         if (pf_session_get_state(session).alarm && !alarm_before) {
-            pf_text_add(out, "   ALARM: P(anything changed) is ");
+            pf__text_add(out, "   ALARM: P(anything changed) is ");
             add_percent(out, pf_session_get_state(session).change);
-            pf_text_add(out, ", above the threshold ");
+            pf__text_add(out, ", above the threshold ");
             add_percent(out, pf_session_get_state(session).threshold);
-            pf_text_add(out, ".\n");
+            pf__text_add(out, ".\n");
         }
         return;
     }
-    pf_text_addf(out, "%d. Recovery probe '%s'.\n", number, name);
+    pf__text_addf(out, "%d. Recovery probe '%s'.\n", number, name);
     pf_joint joint = pf_session_joint(session);
     const int32_t *targets = NULL;
     n = pf_kit_probe_targets(kit, ask->probe, &targets);
@@ -111,22 +111,23 @@ void pf_explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int n
         pf_moments moments = pf_joint_moments(&joint, targets[t]);
         double lo, hi;
         pf_joint_interval(&joint, targets[t], &lo, &hi);
-        pf_text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(kit, targets[t]));
+        pf__text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(kit, targets[t]));
         add_percent(out, moments.changed);
-        pf_text_addf(out, ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
-                     moments.mean, lo, hi, pf__correction(&moments));
+        pf__text_addf(out,
+                      ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
+                      moments.mean, lo, hi, pf__correction(&moments));
     }
 }
 
-void pf_explain_done(pf_text *out, pf_session *session)
+void pf__explain_done(pf_text *out, pf_session *session)
 {
     pf_ask ask = pf_session_ask(session);
     const char *text = ask.why == PF_DONE_READY ? "every task is go"
                        : ask.why == PF_DONE_BUDGET
                            ? "the probes of both stages are spent"
                            : "stage 1 ended without an alarm, so no recovery probes were spent";
-    pf_text_addf(out, "Done after %d probes (charge %.3g): %s.\n",
-                 pf_session_get_state(session).told, pf_session_get_state(session).charge, text);
+    pf__text_addf(out, "Done after %d probes (charge %.3g): %s.\n",
+                  pf_session_get_state(session).told, pf_session_get_state(session).charge, text);
 }
 
 // Why the bound of a task is low: the uses are searched for the usual reasons.
@@ -144,17 +145,18 @@ static void explain_bound(pf_text *out, pf_session *session, int task)
         const char *name = pf_kit_mechanism_name(kit, j);
         double share = pf_kit_delivered_share(kit, task, j, r->correction, 1);
         if (share < .98 * r->correction) {
-            pf_text_addf(out, " %s would need %.2f times its command, the limits let through %.2f.",
-                         name, r->correction, share);
+            pf__text_addf(out,
+                          " %s would need %.2f times its command, the limits let through %.2f.",
+                          name, r->correction, share);
         }
         if (r->changed > .01 && r->changed < .99) {
-            pf_text_addf(out, " Whether %s changed is open (", name);
+            pf__text_addf(out, " Whether %s changed is open (", name);
             add_percent(out, r->changed);
-            pf_text_add(out, ").");
+            pf__text_add(out, ").");
         }
         if (r->interval[1] - r->interval[0] > .1) {
-            pf_text_addf(out, " Its gain is uncertain: %.2f to %.2f.", r->interval[0],
-                         r->interval[1]);
+            pf__text_addf(out, " Its gain is uncertain: %.2f to %.2f.", r->interval[0],
+                          r->interval[1]);
         }
     }
 }
@@ -164,22 +166,22 @@ static void explain_task(pf_text *out, pf_session *session, int task)
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf_text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task),
-                 r->decision == PF_GO ? "GO" : "NO-GO");
+    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task),
+                  r->decision == PF_GO ? "GO" : "NO-GO");
     if (r->why == PF_WHY_NOT_PROBED) {
         const int32_t *uses = NULL;
         int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
         for (int u = 0; u < n_uses; u++) {
             int j = uses[u];
             if (j > 0 && !pf_session_probed(session, j)) {
-                pf_text_addf(out, "%s was not looked at in this check. ",
-                             pf_kit_mechanism_name(kit, j));
+                pf__text_addf(out, "%s was not looked at in this check. ",
+                              pf_kit_mechanism_name(kit, j));
             }
         }
-        pf_text_add(out, "Use the fallback.\n");
+        pf__text_add(out, "Use the fallback.\n");
         return;
     }
-    pf_text_addf(
+    pf__text_addf(
         out,
         "Predicted return %.3f (sd %.3f); with probability %.0f %% at least %.3f, required "
         "%.3g.",
@@ -189,26 +191,26 @@ static void explain_task(pf_text *out, pf_session *session, int task)
     for (int u = 0; u < n_uses; u++) {
         const pf_mechanism_readiness *mech = pf_session_mechanism(session, uses[u]);
         if (fabs(mech->correction - 1) > .005) {
-            pf_text_addf(out, " Send %s %.3f times its command.",
-                         pf_kit_mechanism_name(kit, uses[u]), mech->correction);
+            pf__text_addf(out, " Send %s %.3f times its command.",
+                          pf_kit_mechanism_name(kit, uses[u]), mech->correction);
         }
     }
     if (r->why == PF_WHY_CONFLICT) {
-        pf_text_add(out, " But its own probes speak for a loss while another mechanism is blamed: "
-                         "more than one may have changed. Use the fallback.");
+        pf__text_add(out, " But its own probes speak for a loss while another mechanism is blamed: "
+                          "more than one may have changed. Use the fallback.");
     } else if (r->why == PF_WHY_OFF_GRID) {
-        pf_text_addf(out,
-                     " But its probes answer as if less than a gain of %.2f were left. Use the "
-                     "fallback.",
-                     k.grid[0]);
+        pf__text_addf(out,
+                      " But its probes answer as if less than a gain of %.2f were left. Use the "
+                      "fallback.",
+                      k.grid[0]);
     } else if (r->decision != PF_GO) {
         explain_bound(out, session, task);
-        pf_text_add(out, " Use the fallback.");
+        pf__text_add(out, " Use the fallback.");
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
 }
 
-void pf_explain_readiness(pf_text *out, pf_session *session)
+void pf__explain_readiness(pf_text *out, pf_session *session)
 {
     pf_session_certify(session);
     for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
@@ -229,24 +231,24 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
                        "not a certificate: plant, kit, mechanisms and tasks are expected");
     }
     bool alarm = json_is_true(json_object_get(json, "alarm"));
-    pf_text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
-                 kit, alarm ? "The alarm sounded." : "No alarm.",
-                 json_number_value(json_object_get(json, "charge")));
+    pf__text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
+                  kit, alarm ? "The alarm sounded." : "No alarm.",
+                  json_number_value(json_object_get(json, "charge")));
     size_t i;
     json_t *item;
     json_array_foreach(mechanisms, i, item)
     {
         const char *name = json_string_value(json_object_get(item, "name"));
         json_t *interval = json_object_get(item, "interval");
-        pf_text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
-                     name ? name : "mechanism",
-                     json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
-                     json_number_value(json_object_get(item, "p_changed")),
-                     json_number_value(json_object_get(item, "mean_gain")),
-                     json_number_value(json_array_get(interval, 0)),
-                     json_number_value(json_array_get(interval, 1)));
+        pf__text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
+                      name ? name : "mechanism",
+                      json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
+                      json_number_value(json_object_get(item, "p_changed")),
+                      json_number_value(json_object_get(item, "mean_gain")),
+                      json_number_value(json_array_get(interval, 0)),
+                      json_number_value(json_array_get(interval, 1)));
     }
-    pf_text_add(out, "\n");
+    pf__text_add(out, "\n");
     json_array_foreach(tasks, i, item)
     {
         const char *name = json_string_value(json_object_get(item, "name"));
@@ -266,24 +268,24 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
                            "journal instead",
                            i, decision);
         }
-        pf_text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
-                     go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
-                     json_number_value(json_object_get(item, "sd")),
-                     json_number_value(json_object_get(item, "lower")));
-        pf_text_add(out, go                               ? "The bound meets the requirement.\n"
-                         : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
-                                                            "at. Use the fallback.\n"
-                         : strcmp(why, "conflict") == 0   ? "More than one mechanism seems to have "
-                                                            "changed. Use the fallback.\n"
-                         : strcmp(why, "off-grid") == 0   ? "Less is left than the model can say. "
-                                                            "Use the fallback.\n"
-                                                          : "The bound is too low. Use the "
-                                                            "fallback.\n");
+        pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
+                      go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
+                      json_number_value(json_object_get(item, "sd")),
+                      json_number_value(json_object_get(item, "lower")));
+        pf__text_add(out, go                               ? "The bound meets the requirement.\n"
+                          : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
+                                                             "at. Use the fallback.\n"
+                          : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have "
+                                                           "changed. Use the fallback.\n"
+                          : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say. "
+                                                           "Use the fallback.\n"
+                                                         : "The bound is too low. Use the "
+                                                           "fallback.\n");
     }
     return PF_OK;
 }
 
-pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
+pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
 {
     json_error_t problem;
     json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);

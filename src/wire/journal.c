@@ -14,93 +14,93 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     }
     int rows = pf_kit_probe_rows(w->kit, h->probe), n_chan = pf_kit_get_info(w->kit).n_chan;
     if (h->mechanism == 0) {
-        pf_text_clear(&w->nominal);
-        pf_json_matrix(&w->nominal, rows, n_chan, response);
+        pf__text_clear(&w->nominal);
+        pf__json_matrix(&w->nominal, rows, n_chan, response);
         return PF_OK;
     }
     if (h->others && h->gain == 1) {
-        pf_text_add(&w->healthy, w->healthy.size > 0 ? "," : "");
-        pf_json_matrix(&w->healthy, rows, n_chan, response);
+        pf__text_add(&w->healthy, w->healthy.size > 0 ? "," : "");
+        pf__json_matrix(&w->healthy, rows, n_chan, response);
         return PF_OK;
     }
     int n_grid = pf_kit_get_info(w->kit).n_grid;
     bool opens = w->per_gain && w->seen % n_grid == 0;
-    pf_text_add(&w->targets, w->seen > 0 ? "," : "");
-    pf_text_add(&w->targets, opens ? "[" : "");
-    pf_json_matrix(&w->targets, rows, n_chan, response);
+    pf__text_add(&w->targets, w->seen > 0 ? "," : "");
+    pf__text_add(&w->targets, opens ? "[" : "");
+    pf__json_matrix(&w->targets, rows, n_chan, response);
     w->seen++;
-    pf_text_add(&w->targets, w->per_gain && w->seen % n_grid == 0 ? "]" : "");
+    pf__text_add(&w->targets, w->per_gain && w->seen % n_grid == 0 ? "]" : "");
     return PF_OK;
 }
 
-pf_predictor pf_witness_predictor(pf_witness *witness)
+pf_predictor pf__witness_predictor(pf_witness *witness)
 {
     return (pf_predictor){witness, predict};
 }
 
-void pf_witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inner, bool per_gain)
+void pf__witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inner, bool per_gain)
 {
     w->kit = kit;
     w->inner = inner;
     w->per_gain = per_gain;
     w->seen = 0;
-    pf_text_clear(&w->nominal);
-    pf_text_clear(&w->healthy);
-    pf_text_clear(&w->targets);
+    pf__text_clear(&w->nominal);
+    pf__text_clear(&w->healthy);
+    pf__text_clear(&w->targets);
 }
 
-void pf_witness_json(const pf_witness *w, pf_text *out)
+void pf__witness_json(const pf_witness *w, pf_text *out)
 {
     bool each = w->healthy.size > 0;
     if (w->nominal.size == 0 && !each) {
         return;
     }
-    pf_json_key(out, "predictions");
-    pf_text_add(out, each ? "{\"healthy\":[" : "{\"nominal\":");
+    pf__json_key(out, "predictions");
+    pf__text_add(out, each ? "{\"healthy\":[" : "{\"nominal\":");
     const pf_text *first = each ? &w->healthy : &w->nominal;
-    pf_text_add_n(out, first->data, first->size);
-    pf_text_add(out, each ? "]" : "");
+    pf__text_add_n(out, first->data, first->size);
+    pf__text_add(out, each ? "]" : "");
     if (w->seen > 0) {
-        pf_text_add(out, w->per_gain ? ",\"grid\":[" : ",\"fault\":[");
-        pf_text_add_n(out, w->targets.data, w->targets.size);
-        pf_text_add(out, "]");
+        pf__text_add(out, w->per_gain ? ",\"grid\":[" : ",\"fault\":[");
+        pf__text_add_n(out, w->targets.data, w->targets.size);
+        pf__text_add(out, "]");
     }
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
-void pf_witness_free(pf_witness *w)
+void pf__witness_free(pf_witness *w)
 {
-    pf_text_free(&w->nominal);
-    pf_text_free(&w->healthy);
-    pf_text_free(&w->targets);
+    pf__text_free(&w->nominal);
+    pf__text_free(&w->healthy);
+    pf__text_free(&w->targets);
 }
 
-void pf_journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
-                       uint64_t seed)
+void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
+                        uint64_t seed)
 {
-    pf_text_add(out, "{\"journal\":1,\"preflight\":\"" PF_VERSION "\",\"method\":");
-    pf_json_string(out, method);
-    pf_text_addf(out, ",\"seed\":%llu,\"kit\":\"", (unsigned long long)seed);
-    pf_base64_encode(out, kit, n_kit);
-    pf_text_add(out, "\"}");
+    pf__text_add(out, "{\"journal\":1,\"preflight\":\"" PF_VERSION "\",\"method\":");
+    pf__json_string(out, method);
+    pf__text_addf(out, ",\"seed\":%llu,\"kit\":\"", (unsigned long long)seed);
+    pf__base64_encode(out, kit, n_kit);
+    pf__text_add(out, "\"}");
 }
 
-void pf_journal_entry(pf_text *out, const char *request, const pf_witness *witness,
-                      const char *reply)
+void pf__journal_entry(pf_text *out, const char *request, const pf_witness *witness,
+                       const char *reply)
 {
-    pf_text_add(out, "{\"request\":");
-    pf_text_add(out, request);
+    pf__text_add(out, "{\"request\":");
+    pf__text_add(out, request);
     if (witness) {
-        pf_witness_json(witness, out);
+        pf__witness_json(witness, out);
     }
-    pf_text_add(out, ",\"reply\":");
-    pf_text_add(out, reply);
-    pf_text_add(out, "}");
+    pf__text_add(out, ",\"reply\":");
+    pf__text_add(out, reply);
+    pf__text_add(out, "}");
 }
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void pf_base64_encode(pf_text *out, const void *data, size_t n)
+void pf__base64_encode(pf_text *out, const void *data, size_t n)
 {
     const uint8_t *p = data;
     for (size_t i = 0; i < n; i += 3) {
@@ -110,11 +110,11 @@ void pf_base64_encode(pf_text *out, const void *data, size_t n)
         char four[4] = {alphabet[three >> 18], alphabet[three >> 12 & 63],
                         i + 1 < n ? alphabet[three >> 6 & 63] : '=',
                         i + 2 < n ? alphabet[three & 63] : '='};
-        pf_text_add_n(out, four, 4);
+        pf__text_add_n(out, four, 4);
     }
 }
 
-size_t pf_base64_decode(const char *text, size_t n_text, void *data, size_t n)
+size_t pf__base64_decode(const char *text, size_t n_text, void *data, size_t n)
 {
     uint8_t *out = data;
     size_t used = 0;

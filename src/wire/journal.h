@@ -20,20 +20,20 @@ typedef struct pf_witness {
     bool per_gain;   // stage 2
 } pf_witness;
 
-pf_predictor pf_witness_predictor(pf_witness *witness);
-void pf_witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
-                      bool per_gain);
+pf_predictor pf__witness_predictor(pf_witness *witness);
+void pf__witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
+                       bool per_gain);
 // {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
 // {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
-void pf_witness_json(const pf_witness *witness, pf_text *out);
-void pf_witness_free(pf_witness *witness);
+void pf__witness_json(const pf_witness *witness, pf_text *out);
+void pf__witness_free(pf_witness *witness);
 
 // The first line, without a newline.
-void pf_journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
-                       uint64_t seed);
+void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
+                        uint64_t seed);
 // A later line: request and reply are whole JSON objects, witness Nullable.
-void pf_journal_entry(pf_text *out, const char *request, const pf_witness *witness,
-                      const char *reply);
+void pf__journal_entry(pf_text *out, const char *request, const pf_witness *witness,
+                       const char *reply);
 
 typedef struct pf_replay {
     int events;          // lines recomputed
@@ -41,17 +41,17 @@ typedef struct pf_replay {
     bool open;           // the journal ends before the session was done
     bool differs;        // a reply was not the recorded one
     char where[320];     // the first difference
-    pf_text explanation; // when asked for; free with pf_text_free
+    pf_text explanation; // when asked for; free with pf__text_free
 } pf_replay;
 
 // Recomputes a journal. A difference is not an error: see result->differs. explain: also put the
 // story in words into result->explanation, which stays empty where the journal does not replay.
-pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
-                            pf_error *error);
+pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                             pf_error *error);
 
-void pf_base64_encode(pf_text *out, const void *data, size_t n);
+void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64
 // or too long.
-size_t pf_base64_decode(const char *text, size_t n_text, void *data, size_t n);
+size_t pf__base64_decode(const char *text, size_t n_text, void *data, size_t n);
 
 #endif

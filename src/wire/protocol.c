@@ -36,13 +36,13 @@ struct pf_protocol {
     bool weighty;   // of the last accepted request
 };
 
-bool pf_protocol_supported(void)
+bool pf__protocol_supported(void)
 {
     return true;
 }
 
-pf_status pf_protocol_create(pf_protocol **dialogue, const void *image, size_t n_image,
-                             const pf_protocol_config *config, pf_error *error)
+pf_status pf__protocol_create(pf_protocol **dialogue, const void *image, size_t n_image,
+                              const pf_protocol_config *config, pf_error *error)
 {
     *dialogue = NULL;
     pf_protocol *d = calloc(1, sizeof *d);
@@ -52,7 +52,7 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *image, size_t n
     pf_status status =
         pf_kit_load(&d->kit, image, n_image, d->kit_memory, sizeof d->kit_memory, error);
     if (status != PF_OK) {
-        pf_protocol_destroy(d);
+        pf__protocol_destroy(d);
         return status;
     }
     pf_kit_info k = d->info = pf_kit_get_info(d->kit);
@@ -66,13 +66,13 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *image, size_t n
     d->state = calloc((size_t)k.n_state + 1, sizeof(double));
     if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
         !d->state) {
-        pf_protocol_destroy(d);
+        pf__protocol_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
     pf_session_config session = {.method = config->method, .seed = config->seed};
     status = pf_session_init(&d->session, d->kit, &session, d->memory, bytes, error);
     if (status != PF_OK) {
-        pf_protocol_destroy(d);
+        pf__protocol_destroy(d);
         return status;
     }
     d->given.session = d->session;
@@ -84,12 +84,12 @@ pf_status pf_protocol_create(pf_protocol **dialogue, const void *image, size_t n
     return PF_OK;
 }
 
-void pf_protocol_destroy(pf_protocol *d)
+void pf__protocol_destroy(pf_protocol *d)
 {
     if (!d) {
         return;
     }
-    pf_witness_free(&d->witness);
+    pf__witness_free(&d->witness);
     free(d->memory);
     free(d->response);
     free(d->given.nominal);
@@ -99,12 +99,12 @@ void pf_protocol_destroy(pf_protocol *d)
     free(d);
 }
 
-pf_session *pf_protocol_session(pf_protocol *d)
+pf_session *pf__protocol_session(pf_protocol *d)
 {
     return d->session;
 }
 
-bool pf_protocol_weighty(const pf_protocol *d)
+bool pf__protocol_weighty(const pf_protocol *d)
 {
     return d->weighty;
 }
@@ -345,8 +345,8 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
     }
     pf_predictor from_caller = pf_given_predictor(&d->given);
     const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
-    pf_witness_start(&d->witness, d->kit, inner, ask.stage == 2);
-    pf_predictor watched = pf_witness_predictor(&d->witness);
+    pf__witness_start(&d->witness, d->kit, inner, ask.stage == 2);
+    pf_predictor watched = pf__witness_predictor(&d->witness);
     pf_tell told = {ask.probe, d->response, ask.rows, d->info.n_chan, d->state, d->info.n_state};
     pf_error error;
     pf_status status = pf_session_tell(d->session, &told,
@@ -357,7 +357,7 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
     if (status != PF_OK) {
         return refuse_error(r, &error);
     }
-    pf_reply_tell(reply, d->session, ask.stage);
+    pf__reply_tell(reply, d->session, ask.stage);
     return true;
 }
 
@@ -391,11 +391,11 @@ static bool run_operation(pf_protocol *d, operation op, json_t *request, json_t 
     pf_ask ask;
     switch (op) {
     case HELLO:
-        pf_reply_hello(reply, d->kit);
+        pf__reply_hello(reply, d->kit);
         return true;
     case ASK:
         ask = pf_session_ask(d->session);
-        pf_reply_ask(reply, d->session, &ask);
+        pf__reply_ask(reply, d->session, &ask);
         return true;
     case TELL:
         return tell(d, request, predictions, reply, r);
@@ -405,7 +405,7 @@ static bool run_operation(pf_protocol *d, operation op, json_t *request, json_t 
         return pf_session_stage2(d->session, &error) == PF_OK || refuse_error(r, &error);
     case READINESS:
         pf_session_certify(d->session);
-        pf_reply_readiness(reply, d->session);
+        pf__reply_readiness(reply, d->session);
         return true;
     case RESET:
         pf_session_reset(d->session);
@@ -440,7 +440,7 @@ static bool check_keys(json_t *request, operation op, refusal *r)
             found = found || strcmp(key, known[i]) == 0;
         }
         if (!found) {
-            const char *near = pf_nearest_word(key, known, n);
+            const char *near = pf__nearest_word(key, known, n);
             return refuse(r, "unknown-key", "%.64s: %s has no such key%s%s%s", key,
                           operations[op].op, near ? "; did you mean '" : "", near ? near : "",
                           near ? "'?" : "");
@@ -468,7 +468,7 @@ static bool run_request(pf_protocol *d, json_t *request, json_t *predictions, pf
         for (int k = 0; k < N_OPERATIONS; k++) {
             names[k] = operations[k].op;
         }
-        const char *near = pf_nearest_word(json_string_value(op), names, N_OPERATIONS);
+        const char *near = pf__nearest_word(json_string_value(op), names, N_OPERATIONS);
         return refuse(r, "unknown-op",
                       "op: '%.64s' is unknown; there are hello, ask, tell, skip, "
                       "stage2, readiness, reset%s%s%s",
@@ -487,21 +487,21 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
                           pf_text *journal)
 {
     refusal r = {NULL, ""};
-    pf_text_clear(reply);
-    pf_text_clear(&d->witness.nominal);
+    pf__text_clear(reply);
+    pf__text_clear(&d->witness.nominal);
     d->witness.seen = 0;
-    pf_text_add(reply, "{\"ok\":true");
+    pf__text_add(reply, "{\"ok\":true");
     if (!run_request(d, request, predictions, reply, &r)) {
-        pf_text_clear(reply);
-        pf_reply_refusal(reply, r.code, r.message);
+        pf__text_clear(reply);
+        pf__reply_refusal(reply, r.code, r.message);
         return false;
     }
-    pf_text_add(reply, "}");
+    pf__text_add(reply, "}");
     if (journal) {
         char *echo = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
         if (echo && !reply->failed && !d->witness.nominal.failed && !d->witness.targets.failed) {
-            pf_journal_entry(journal, echo, &d->witness, reply->data);
-            pf_text_add(journal, "\n");
+            pf__journal_entry(journal, echo, &d->witness, reply->data);
+            pf__text_add(journal, "\n");
         } else {
             journal->failed = true; // no half of an entry
         }
@@ -510,23 +510,23 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
     return true;
 }
 
-void pf_protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
+void pf__protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
 {
     json_error_t problem;
     json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &problem);
     if (!request) {
         char message[320];
         snprintf(message, sizeof message, "column %d: %s", problem.column, problem.text);
-        pf_text_clear(reply);
-        pf_reply_refusal(reply, json_problem(&problem), message);
+        pf__text_clear(reply);
+        pf__reply_refusal(reply, json_problem(&problem), message);
         return;
     }
     pf__protocol_request(d, request, NULL, reply, journal);
     json_decref(request);
 }
 
-void pf_protocol_too_long(pf_text *reply)
+void pf__protocol_too_long(pf_text *reply)
 {
-    pf_text_clear(reply);
-    pf_reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");
+    pf__text_clear(reply);
+    pf__reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");
 }

@@ -20,26 +20,26 @@ typedef struct pf_protocol_config {
 #define PF_LINE_MAX ((size_t)16 << 20)
 
 // False where the program was built without jansson; then create returns PF_ERR_UNSUPPORTED.
-bool pf_protocol_supported(void);
+bool pf__protocol_supported(void);
 
 // The kit image must outlive the dialogue.
-pf_status pf_protocol_create(pf_protocol **dialogue, const void *kit, size_t n_kit,
-                             const pf_protocol_config *config, pf_error *error);
-void pf_protocol_destroy(pf_protocol *dialogue); // Nullable.
+pf_status pf__protocol_create(pf_protocol **dialogue, const void *kit, size_t n_kit,
+                              const pf_protocol_config *config, pf_error *error);
+void pf__protocol_destroy(pf_protocol *dialogue); // Nullable.
 
 // Answers one request line with one reply (no newline). A refused request leaves the session as it
 // was. An accepted one is added to journal (Nullable), one line with newline.
-void pf_protocol_line(pf_protocol *dialogue, const char *line, size_t n, pf_text *reply,
-                      pf_text *journal);
+void pf__protocol_line(pf_protocol *dialogue, const char *line, size_t n, pf_text *reply,
+                       pf_text *journal);
 
 // Whether the last accepted request gave evidence or a verdict (tell, readiness): its journal line
 // is worth a sync.
-bool pf_protocol_weighty(const pf_protocol *dialogue);
+bool pf__protocol_weighty(const pf_protocol *dialogue);
 
 // The reply to a line that was longer than PF_LINE_MAX.
-void pf_protocol_too_long(pf_text *reply);
+void pf__protocol_too_long(pf_text *reply);
 
-pf_session *pf_protocol_session(pf_protocol *dialogue);
+pf_session *pf__protocol_session(pf_protocol *dialogue);
 
 // Handles a request that is parsed. predictions (Nullable) replaces the predictor: the journal's
 // record. Writes the reply either way; tells whether it was accepted.

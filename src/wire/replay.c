@@ -94,47 +94,47 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
     }
     size_t n_text = json_string_length(kit), room = n_text / 4 * 3 + 3;
     w->kit = malloc(room);
-    size_t n = w->kit ? pf_base64_decode(json_string_value(kit), n_text, w->kit, room) : SIZE_MAX;
+    size_t n = w->kit ? pf__base64_decode(json_string_value(kit), n_text, w->kit, room) : SIZE_MAX;
     if (n == SIZE_MAX) {
         return pf_fail(error, PF_ERR_FORMAT, "line 1: kit: is not base64");
     }
     pf_protocol_config config = {.method = json_string_value(method),
                                  .seed = (uint64_t)json_integer_value(seed)};
-    pf_status status = pf_protocol_create(&w->dialogue, w->kit, n, &config, error);
+    pf_status status = pf__protocol_create(&w->dialogue, w->kit, n, &config, error);
     if (status != PF_OK) {
         char text[240];
         snprintf(text, sizeof text, "%.200s", error->text);
         return pf_fail(error, status, "line 1: %s", text);
     }
-    pf_session *session = pf_protocol_session(w->dialogue);
+    pf_session *session = pf__protocol_session(w->dialogue);
     w->before = calloc((size_t)pf_kit_get_info(pf_session_kit(session)).n_mech, sizeof(double));
     if (!w->before) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
     }
     if (w->explain) {
-        pf_explain_start(&w->result->explanation, session);
+        pf__explain_start(&w->result->explanation, session);
     }
     return PF_OK;
 }
 
 static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm_before)
 {
-    pf_session *session = pf_protocol_session(w->dialogue);
+    pf_session *session = pf__protocol_session(w->dialogue);
     pf_text *out = &w->result->explanation;
     if (strcmp(op, "tell") == 0) {
-        pf_explain_tell(out, session, ask, ++w->told, w->before, alarm_before);
+        pf__explain_tell(out, session, ask, ++w->told, w->before, alarm_before);
     } else if (strcmp(op, "skip") == 0) {
-        pf_text_addf(out, "   Probe '%s' was skipped: the machine could not run it.\n",
-                     pf_kit_probe_name(pf_session_kit(session), ask->probe));
+        pf__text_addf(out, "   Probe '%s' was skipped: the machine could not run it.\n",
+                      pf_kit_probe_name(pf_session_kit(session), ask->probe));
     } else if (strcmp(op, "stage2") == 0) {
-        pf_text_add(out, "   Stage 1 was ended by request.\n");
+        pf__text_add(out, "   Stage 1 was ended by request.\n");
     } else if (strcmp(op, "reset") == 0) {
-        pf_text_add(out, "\nA fresh session.\n");
+        pf__text_add(out, "\nA fresh session.\n");
         w->told = 0;
         w->told_done = false;
     }
     if (pf_session_get_state(session).stage == 3 && !w->told_done) {
-        pf_explain_done(out, session);
+        pf__explain_done(out, session);
         w->told_done = true;
     }
 }
@@ -145,7 +145,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
     if (!json_is_object(request) || !json_is_object(reply)) {
         return pf_fail(error, PF_ERR_FORMAT, "line %d: has no request and reply", line);
     }
-    pf_session *session = pf_protocol_session(w->dialogue);
+    pf_session *session = pf__protocol_session(w->dialogue);
     pf_ask ask = {0};
     pf_session_outstanding(session, &ask);
     bool alarm_before = pf_session_get_state(session).alarm;
@@ -193,8 +193,8 @@ static pf_status run_line(walk *w, const char *text, size_t n, int line, bool la
     return status;
 }
 
-pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
-                            pf_error *error)
+pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                             pf_error *error)
 {
     memset(result, 0, sizeof *result);
     walk w = {.result = result, .explain = explain};
@@ -207,21 +207,21 @@ pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay 
         at += size + 1;
     }
     if (status == PF_OK && w.dialogue) {
-        result->open = pf_session_get_state(pf_protocol_session(w.dialogue)).stage != 3;
+        result->open = pf_session_get_state(pf__protocol_session(w.dialogue)).stage != 3;
     }
     // words about a journal that does not replay would be words about something else
     if (result->differs) {
-        pf_text_clear(&result->explanation);
+        pf__text_clear(&result->explanation);
     } else if (status == PF_OK && explain && w.dialogue) {
-        pf_text_add(&result->explanation, "\n");
-        pf_explain_readiness(&result->explanation, pf_protocol_session(w.dialogue));
+        pf__text_add(&result->explanation, "\n");
+        pf__explain_readiness(&result->explanation, pf__protocol_session(w.dialogue));
     }
-    pf_protocol_destroy(w.dialogue);
+    pf__protocol_destroy(w.dialogue);
     free(w.kit);
     free(w.before);
-    pf_text_free(&w.reply);
+    pf__text_free(&w.reply);
     if (status != PF_OK) {
-        pf_text_free(&result->explanation);
+        pf__text_free(&result->explanation);
     }
     return status;
 }

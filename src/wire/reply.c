@@ -13,35 +13,35 @@
 
 static void add_bool(pf_text *out, const char *key, bool value)
 {
-    pf_json_key(out, key);
-    pf_text_add(out, value ? "true" : "false");
+    pf__json_key(out, key);
+    pf__text_add(out, value ? "true" : "false");
 }
 
 static void add_int(pf_text *out, const char *key, int value)
 {
-    pf_json_key(out, key);
-    pf_text_addf(out, "%d", value);
+    pf__json_key(out, key);
+    pf__text_addf(out, "%d", value);
 }
 
 static void add_number(pf_text *out, const char *key, double value)
 {
-    pf_json_key(out, key);
-    pf_json_number(out, value);
+    pf__json_key(out, key);
+    pf__json_number(out, value);
 }
 
 static void add_string(pf_text *out, const char *key, const char *value)
 {
-    pf_json_key(out, key);
-    pf_json_string(out, value);
+    pf__json_key(out, key);
+    pf__json_string(out, value);
 }
 
 static void add_numbers(pf_text *out, const char *key, int n, const double *values)
 {
-    pf_json_key(out, key);
-    pf_json_numbers(out, n, values);
+    pf__json_key(out, key);
+    pf__json_numbers(out, n, values);
 }
 
-void pf_reply_hello(pf_text *out, const pf_kit *kit)
+void pf__reply_hello(pf_text *out, const pf_kit *kit)
 {
     char sha[65];
     pf__sha256_text(kit->sha256, sha);
@@ -49,22 +49,22 @@ void pf_reply_hello(pf_text *out, const pf_kit *kit)
     add_string(out, "preflight", PF_VERSION);
     add_string(out, "kit", sha);
     add_string(out, "plant", pf_kit_get_string(kit, PF_KIT_PLANT));
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int j = 0; j < kit->n_mech; j++) {
-        pf_json_comma(out);
-        pf_json_string(out, pf_kit_mechanism_name(kit, j));
+        pf__json_comma(out);
+        pf__json_string(out, pf_kit_mechanism_name(kit, j));
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "tasks");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "tasks");
+    pf__text_add(out, "[");
     for (int t = 0; t < kit->n_tasks; t++) {
-        pf_json_comma(out);
-        pf_json_string(out, pf_kit_task_name(kit, t));
+        pf__json_comma(out);
+        pf__json_string(out, pf_kit_task_name(kit, t));
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "window");
-    pf_text_addf(out, "[%d,%d]", pf__kit_most_rows(kit), (int)kit->n_chan);
+    pf__text_add(out, "]");
+    pf__json_key(out, "window");
+    pf__text_addf(out, "[%d,%d]", pf__kit_most_rows(kit), (int)kit->n_chan);
     add_int(out, "state_size", kit->n_state);
     add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
     add_bool(out, "sensed_start", kit->sensed_start);
@@ -74,15 +74,15 @@ static void add_targets(pf_text *out, const pf_kit *kit, int probe)
 {
     const int32_t *targets = NULL;
     int n = pf_kit_probe_targets(kit, probe, &targets);
-    pf_json_key(out, "targets");
-    pf_text_add(out, "[");
+    pf__json_key(out, "targets");
+    pf__text_add(out, "[");
     for (int t = 0; t < n; t++) {
-        pf_text_addf(out, t ? ",%d" : "%d", (int)targets[t]);
+        pf__text_addf(out, t ? ",%d" : "%d", (int)targets[t]);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
-void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
+void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 {
     const pf_kit *kit = pf_session_kit(session);
     if (ask->kind == PF_ASK_DONE) {
@@ -95,9 +95,9 @@ void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
     add_int(out, "probe", ask->probe);
     add_string(out, "name", pf_kit_probe_name(kit, ask->probe));
     add_targets(out, kit, ask->probe);
-    pf_json_key(out, "command");
-    pf_json_matrix(out, ask->rows, kit->n_mech,
-                   kit->command + (size_t)kit->probe_row[ask->probe] * (size_t)kit->n_mech);
+    pf__json_key(out, "command");
+    pf__json_matrix(out, ask->rows, kit->n_mech,
+                    kit->command + (size_t)kit->probe_row[ask->probe] * (size_t)kit->n_mech);
     add_int(out, "rows", ask->rows);
     add_number(out, "charge", kit->charge[ask->probe]);
     add_number(out, "value", ask->has_value ? ask->value : NAN);
@@ -109,31 +109,31 @@ void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 
 static void add_reading(pf_text *out, const pf_reading *r)
 {
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_int(out, "mechanism", r->mechanism);
     add_number(out, "score", r->score);
-    pf_json_key(out, "category");
-    pf_text_addf(out, r->category < 0 ? "null" : "%d", r->category);
+    pf__json_key(out, "category");
+    pf__text_addf(out, r->category < 0 ? "null" : "%d", r->category);
     add_number(out, "coordinate", r->coordinate);
     add_bool(out, "gate", r->gate);
     add_bool(out, "plausible", r->plausible);
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
-void pf_reply_tell(pf_text *out, pf_session *session, int stage)
+void pf__reply_tell(pf_text *out, pf_session *session, int stage)
 {
     const pf_kit *kit = pf_session_kit(session);
     int m = kit->n_mech - 1;
     if (stage == 1) {
         int n = 0;
         const pf_reading *readings = pf_session_readings(session, &n);
-        pf_json_key(out, "targets");
-        pf_text_add(out, "[");
+        pf__json_key(out, "targets");
+        pf__text_add(out, "[");
         for (int t = 0; t < n; t++) {
             add_reading(out, &readings[t]);
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
         const double *belief = pf_session_belief(session);
         add_numbers(out, "belief", m + 1, belief);
         add_number(out, "change", pf_session_get_state(session).change);
@@ -141,83 +141,83 @@ void pf_reply_tell(pf_text *out, pf_session *session, int stage)
         return;
     }
     pf_joint joint = pf_session_joint(session);
-    pf_json_key(out, "belief");
-    pf_text_add(out, "[");
-    pf_json_number(out, joint.nominal);
+    pf__json_key(out, "belief");
+    pf__text_add(out, "[");
+    pf__json_number(out, joint.nominal);
     for (int j = 1; j <= m; j++) {
-        pf_json_comma(out);
-        pf_json_number(out, pf_joint_moments(&joint, j).changed);
+        pf__json_comma(out);
+        pf__json_number(out, pf_joint_moments(&joint, j).changed);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "joint");
-    pf_json_matrix(out, m, joint.n_grid, joint.mass);
-    pf_json_key(out, "mean_gain");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "joint");
+    pf__json_matrix(out, m, joint.n_grid, joint.mass);
+    pf__json_key(out, "mean_gain");
+    pf__text_add(out, "[");
     for (int j = 1; j <= m; j++) {
-        pf_json_comma(out);
-        pf_json_number(out, pf_joint_moments(&joint, j).mean);
+        pf__json_comma(out);
+        pf__json_number(out, pf_joint_moments(&joint, j).mean);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static void add_task(pf_text *out, const pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_string(out, "name", pf_kit_task_name(kit, task));
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int u = kit->task_use[task]; u < kit->task_use[task + 1]; u++) {
-        pf_json_comma(out);
-        pf_text_addf(out, "%d", (int)kit->use_mech[u]);
+        pf__json_comma(out);
+        pf__text_addf(out, "%d", (int)kit->use_mech[u]);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "correction");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "correction");
+    pf__text_add(out, "[");
     for (int u = kit->task_use[task]; u < kit->task_use[task + 1]; u++) {
-        pf_json_comma(out);
-        pf_json_number(out, pf_session_mechanism(session, kit->use_mech[u])->correction);
+        pf__json_comma(out);
+        pf__json_number(out, pf_session_mechanism(session, kit->use_mech[u])->correction);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     add_number(out, "mean", r->mean);
     add_number(out, "sd", r->sd);
     add_number(out, "lower", r->lower);
     add_string(out, "decision", r->decision == PF_GO ? "go" : "no-go");
     add_string(out, "why", pf_why_name(r->why));
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
-void pf_reply_readiness(pf_text *out, const pf_session *session)
+void pf__reply_readiness(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
     add_bool(out, "alarm", pf_session_get_state(session).alarm);
     add_number(out, "charge", pf_session_get_state(session).charge);
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int j = 1; j < kit->n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         add_int(out, "mechanism", j);
         add_string(out, "name", pf_kit_mechanism_name(kit, j));
         add_number(out, "p_changed", r->changed);
         add_number(out, "mean_gain", r->mean_gain);
         add_numbers(out, "interval", 2, r->interval);
         add_bool(out, "probed", r->probed);
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "tasks");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "tasks");
+    pf__text_add(out, "[");
     for (int t = 0; t < kit->n_tasks; t++) {
         add_task(out, session, t);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
-void pf_reply_refusal(pf_text *out, const char *code, const char *message)
+void pf__reply_refusal(pf_text *out, const char *code, const char *message)
 {
     // the message may quote bytes of a bad request; a reply is plain text whatever came in
     char plain[400];
@@ -226,48 +226,48 @@ void pf_reply_refusal(pf_text *out, const char *code, const char *message)
         plain[n] = (unsigned char)message[n] < 128 ? message[n] : '?';
     }
     plain[n] = 0;
-    pf_text_add(out, "{\"ok\":false,\"error\":{");
+    pf__text_add(out, "{\"ok\":false,\"error\":{");
     add_string(out, "code", code);
     add_string(out, "message", plain);
-    pf_text_add(out, "}}");
+    pf__text_add(out, "}}");
 }
 
 // --- the kit
 
 static void add_machine(pf_text *out, const pf_kit *k)
 {
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int j = 0; j < k->n_mech; j++) {
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         add_string(out, "name", pf_kit_mechanism_name(k, j));
         add_number(out, "lo", k->lo[j]); // null: unbounded
         add_number(out, "hi", k->hi[j]);
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "channels");
-    pf_text_add(out, "[");
+    pf__text_add(out, "]");
+    pf__json_key(out, "channels");
+    pf__text_add(out, "[");
     for (int c = 0; c < k->n_chan; c++) {
-        pf_json_comma(out);
-        pf_text_add(out, "{");
+        pf__json_comma(out);
+        pf__text_add(out, "{");
         add_string(out, "name", pf_kit_channel_name(k, c));
-        pf_json_key(out, "scale");
+        pf__json_key(out, "scale");
         if (k->n_scale == 1) {
-            pf_json_number(out, k->scale[c]);
+            pf__json_number(out, k->scale[c]);
         } else {
-            pf_text_add(out, "[");
+            pf__text_add(out, "[");
             for (int r = 0; r < k->n_scale; r++) {
-                pf_json_comma(out);
-                pf_json_number(out, k->scale[(size_t)r * (size_t)k->n_chan + (size_t)c]);
+                pf__json_comma(out);
+                pf__json_number(out, k->scale[(size_t)r * (size_t)k->n_chan + (size_t)c]);
             }
-            pf_text_add(out, "]");
+            pf__text_add(out, "]");
         }
         add_number(out, "return_scale", k->return_scale[c]);
-        pf_text_add(out, "}");
+        pf__text_add(out, "}");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 // Where the recorded responses of target t (counted over all probes) begin in `variant`, in rows.
@@ -288,8 +288,8 @@ static size_t variant_row(const pf_kit *k, int target)
 static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
 {
     pf_channel_row row = pf__kit_channel(k, t);
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_int(out, "mechanism", k->target_mech[t]);
     add_numbers(out, "edges", k->n_bins - 1, row.edges);
     add_numbers(out, "nominal", k->n_bins, row.nominal);
@@ -303,95 +303,95 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     }
     if (k->n_variant > 0) {
         int rows = pf_kit_probe_rows(k, probe);
-        pf_json_key(out, "responses");
-        pf_text_add(out, "[");
+        pf__json_key(out, "responses");
+        pf__text_add(out, "[");
         for (int g = 0; g < k->n_grid; g++) {
             size_t at = variant_row(k, t) + (size_t)g * (size_t)rows;
-            pf_json_comma(out);
-            pf_json_matrix(out, rows, k->n_chan, k->variant + at * (size_t)k->n_chan);
+            pf__json_comma(out);
+            pf__json_matrix(out, rows, k->n_chan, k->variant + at * (size_t)k->n_chan);
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
     }
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
 // The inverse covariance F^T F behind a whitening factor F, all n x n of it.
 static void add_weight(pf_text *out, const double *factor, int n)
 {
-    pf_text_add(out, "[");
+    pf__text_add(out, "[");
     for (int i = 0; i < n; i++) {
-        pf_json_comma(out);
-        pf_text_add(out, "[");
+        pf__json_comma(out);
+        pf__text_add(out, "[");
         for (int j = 0; j < n; j++) {
             double sum = 0;
             for (int r = i > j ? i : j; r < n; r++) {
                 const double *row = factor + (size_t)r * (size_t)(r + 1) / 2;
                 sum += row[i] * row[j];
             }
-            pf_json_comma(out);
-            pf_json_number(out, sum);
+            pf__json_comma(out);
+            pf__json_number(out, sum);
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
 }
 
 static void add_probe(pf_text *out, const pf_kit *k, int q)
 {
     int rows = pf_kit_probe_rows(k, q), n = k->probe_target[q + 1] - k->probe_target[q];
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_string(out, "name", pf_kit_probe_name(k, q));
     add_number(out, "charge", k->charge[q]);
     add_number(out, "off_limit", k->off_limit[q]);
     add_number(out, "distance_limit", k->distance_limit[q]);
-    pf_json_key(out, "command");
-    pf_json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
-    pf_json_key(out, "targets");
-    pf_text_add(out, "[");
+    pf__json_key(out, "command");
+    pf__json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
+    pf__json_key(out, "targets");
+    pf__text_add(out, "[");
     for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
         add_target(out, k, q, t);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     if (k->probe_cross[q] >= 0) {
         // full rows: for each target, the row of its category under each target's fault
-        pf_json_key(out, "full_rows");
-        pf_text_add(out, "[");
+        pf__json_key(out, "full_rows");
+        pf__text_add(out, "[");
         for (int t = 0; t < n; t++) {
             size_t at = (size_t)k->probe_cross[q] + (size_t)t * (size_t)n * (size_t)k->n_bins;
-            pf_json_comma(out);
-            pf_json_matrix(out, n, k->n_bins, k->cross + at);
+            pf__json_comma(out);
+            pf__json_matrix(out, n, k->n_bins, k->cross + at);
         }
-        pf_text_add(out, "]");
+        pf__text_add(out, "]");
     }
     if (pf__kit_whiten(k, q)) {
-        pf_json_key(out, "weight");
+        pf__json_key(out, "weight");
         add_weight(out, pf__kit_whiten(k, q), rows * k->n_chan);
     }
     if (k->n_response > 0) {
-        pf_json_key(out, "nominal_response");
-        pf_json_matrix(out, rows, k->n_chan,
-                       k->response + (size_t)k->probe_row[q] * (size_t)k->n_chan);
+        pf__json_key(out, "nominal_response");
+        pf__json_matrix(out, rows, k->n_chan,
+                        k->response + (size_t)k->probe_row[q] * (size_t)k->n_chan);
     }
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
 }
 
 static void add_kit_task(pf_text *out, const pf_kit *k, int t)
 {
-    pf_json_comma(out);
-    pf_text_add(out, "{");
+    pf__json_comma(out);
+    pf__text_add(out, "{");
     add_string(out, "name", pf_kit_task_name(k, t));
-    pf_json_key(out, "mechanisms");
-    pf_text_add(out, "[");
+    pf__json_key(out, "mechanisms");
+    pf__text_add(out, "[");
     for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
-        pf_json_comma(out);
-        pf_text_addf(out, "%d", (int)k->use_mech[u]);
+        pf__json_comma(out);
+        pf__text_addf(out, "%d", (int)k->use_mech[u]);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     if (pf_kit_task_rows(k, t) > 0) {
-        pf_json_key(out, "command");
-        pf_json_matrix(out, pf_kit_task_rows(k, t), k->n_mech,
-                       k->task_command + (size_t)k->task_row[t] * (size_t)k->n_mech);
+        pf__json_key(out, "command");
+        pf__json_matrix(out, pf_kit_task_rows(k, t), k->n_mech,
+                        k->task_command + (size_t)k->task_row[t] * (size_t)k->n_mech);
     } else {
         add_string(out, "policy", pf_kit_task_policy(k, t));
         if (k->n_reach > 0) {
@@ -402,20 +402,20 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
-    pf_json_key(out, "nte");
-    pf_text_add(out, "[");
+    pf__json_key(out, "nte");
+    pf__text_add(out, "[");
     for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
-        pf_json_comma(out);
-        pf_json_matrix(out, k->n_members, k->n_shares,
-                       k->tracking_error + (size_t)u * (size_t)k->n_members * (size_t)k->n_shares);
+        pf__json_comma(out);
+        pf__json_matrix(out, k->n_members, k->n_shares,
+                        k->tracking_error + (size_t)u * (size_t)k->n_members * (size_t)k->n_shares);
     }
-    pf_text_add(out, "]}");
+    pf__text_add(out, "]}");
 }
 
 static pf_settings settings_of(const pf_kit *k)
 {
     pf_settings s;
-    pf_settings_clear(&s);
+    pf__settings_clear(&s);
 #define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
                    suite, kit, hash, group, help)                                                  \
     PF_KIT_##kit(s.field = k->field;)
@@ -429,22 +429,22 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_numbers(out, "weights", m, k->weight);
     add_numbers(out, "importance", m, k->importance);
     add_numbers(out, "reveal", m, k->reveal);
-    pf_json_key(out, "threshold");
-    pf_text_add(out, "{");
+    pf__json_key(out, "threshold");
+    pf__text_add(out, "{");
     for (int i = 0; i < k->n_methods; i++) {
         add_number(out, pf_kit_method_id(k, i), k->threshold[i]);
     }
-    pf_text_add(out, "}");
+    pf__text_add(out, "}");
     pf_settings settings = settings_of(k);
-    pf_settings_json(out, &settings, PF_SETTINGS_KIT);
+    pf__settings_json(out, &settings, PF_SETTINGS_KIT);
     add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
 
-void pf_reply_kit(pf_text *out, const pf_kit *k)
+void pf__reply_kit(pf_text *out, const pf_kit *k)
 {
     char sha[65];
     pf__sha256_text(k->sha256, sha);
-    pf_text_add(out, "{");
+    pf__text_add(out, "{");
     add_string(out, "format", "preflight-kit");
     add_int(out, "version", PF_KIT_VERSION);
     add_string(out, "sha256", sha);
@@ -459,28 +459,28 @@ void pf_reply_kit(pf_text *out, const pf_kit *k)
     add_machine(out, k);
     add_numbers(out, "grid", k->n_grid, k->grid);
     add_numbers(out, "prior", k->n_mech, k->prior);
-    pf_json_key(out, "probes");
-    pf_text_add(out, "[");
+    pf__json_key(out, "probes");
+    pf__text_add(out, "[");
     for (int q = 0; q < k->n_probes; q++) {
         add_probe(out, k, q);
     }
-    pf_text_add(out, "]");
+    pf__text_add(out, "]");
     add_settings(out, k);
-    pf_json_key(out, "tasks");
-    pf_text_add(out, "[");
+    pf__json_key(out, "tasks");
+    pf__text_add(out, "[");
     for (int t = 0; t < k->n_tasks; t++) {
         add_kit_task(out, k, t);
     }
-    pf_text_add(out, "]");
-    pf_json_key(out, "calibration");
-    pf_text_add(out, "{");
+    pf__text_add(out, "]");
+    pf__json_key(out, "calibration");
+    pf__text_add(out, "{");
     add_number(out, "seed", k->seed);
     add_int(out, "episodes", k->episodes);
     add_int(out, "alarm_trials", k->alarm_trials);
     add_number(out, "cross_ratio", k->cross_ratio);
     add_string(out, "source", pf_kit_get_string(k, PF_KIT_SOURCE));
     add_string(out, "processor", pf_kit_get_string(k, PF_KIT_PROCESSOR));
-    pf_text_add(out, "}}");
+    pf__text_add(out, "}}");
 }
 
 // --- texts for other programs
@@ -488,7 +488,7 @@ void pf_reply_kit(pf_text *out, const pf_kit *k)
 static char *taken(pf_text *text)
 {
     if (text->failed) {
-        pf_text_free(text);
+        pf__text_free(text);
         return NULL;
     }
     return text->data;
@@ -497,7 +497,7 @@ static char *taken(pf_text *text)
 char *pf_kit_json(const pf_kit *kit)
 {
     pf_text out = {0};
-    pf_reply_kit(&out, kit);
+    pf__reply_kit(&out, kit);
     return taken(&out);
 }
 
@@ -505,9 +505,9 @@ char *pf_session_json(pf_session *session)
 {
     pf_text out = {0};
     pf_session_certify(session);
-    pf_text_add(&out, "{");
-    pf_reply_readiness(&out, session);
-    pf_text_add(&out, "}");
+    pf__text_add(&out, "{");
+    pf__reply_readiness(&out, session);
+    pf__text_add(&out, "}");
     return taken(&out);
 }
 
@@ -515,33 +515,33 @@ char *pf_plant_json(const pf_plant *plant)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_text out = {0};
-    pf_text_add(&out, "{");
+    pf__text_add(&out, "{");
     add_string(&out, "name", info->name);
     add_string(&out, "title", info->title ? info->title : "");
     add_string(&out, "source", info->source ? info->source : "");
     add_string(&out, "environment", pf_plant_environment(info));
     add_int(&out, "state_size", info->n_state);
     add_number(&out, "dt", info->dt_s);
-    pf_json_key(&out, "mechanisms");
-    pf_text_add(&out, "[");
+    pf__json_key(&out, "mechanisms");
+    pf__text_add(&out, "[");
     for (int j = 0; j < info->n_mech; j++) {
-        pf_json_comma(&out);
-        pf_text_add(&out, "{");
+        pf__json_comma(&out);
+        pf__text_add(&out, "{");
         add_string(&out, "name", info->mechanisms[j].name);
         add_number(&out, "lo", info->mechanisms[j].lo);
         add_number(&out, "hi", info->mechanisms[j].hi);
-        pf_text_add(&out, "}");
+        pf__text_add(&out, "}");
     }
-    pf_text_add(&out, "]");
-    pf_json_key(&out, "channels");
-    pf_text_add(&out, "[");
+    pf__text_add(&out, "]");
+    pf__json_key(&out, "channels");
+    pf__text_add(&out, "[");
     for (int c = 0; c < info->n_chan; c++) {
-        pf_json_comma(&out);
-        pf_text_add(&out, "{");
+        pf__json_comma(&out);
+        pf__text_add(&out, "{");
         add_string(&out, "name", info->channels[c].name);
         add_number(&out, "scale", info->channels[c].scale);
-        pf_text_add(&out, "}");
+        pf__text_add(&out, "}");
     }
-    pf_text_add(&out, "]}");
+    pf__text_add(&out, "]}");
     return taken(&out);
 }

@@ -9,17 +9,17 @@
 // What programs read: replies of a session and a kit, as JSON. One writer for serve, check, the
 // journal and the certificate. Each adds the members of an object, without the braces.
 
-void pf_reply_hello(pf_text *out, const pf_kit *kit);
-void pf_reply_ask(pf_text *out, pf_session *session, const pf_ask *ask);
+void pf__reply_hello(pf_text *out, const pf_kit *kit);
+void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask);
 // After a tell of the given stage.
-void pf_reply_tell(pf_text *out, pf_session *session, int stage);
+void pf__reply_tell(pf_text *out, pf_session *session, int stage);
 // Of a session that is certified.
-void pf_reply_readiness(pf_text *out, const pf_session *session);
+void pf__reply_readiness(pf_text *out, const pf_session *session);
 
 // {"ok":false,"error":{...}}
-void pf_reply_refusal(pf_text *out, const char *code, const char *message);
+void pf__reply_refusal(pf_text *out, const char *code, const char *message);
 
 // The whole kit as one object (`kit show --json`).
-void pf_reply_kit(pf_text *out, const pf_kit *kit);
+void pf__reply_kit(pf_text *out, const pf_kit *kit);
 
 #endif

@@ -15,28 +15,28 @@ static pf_status missing(pf_error *error)
         "this program was built without jansson; install libjansson-dev and build again");
 }
 
-bool pf_protocol_supported(void)
+bool pf__protocol_supported(void)
 {
     return false;
 }
 
-pf_status pf_protocol_create(pf_protocol **protocol, const void *kit, size_t n_kit,
-                             const pf_protocol_config *config, pf_error *error)
+pf_status pf__protocol_create(pf_protocol **protocol, const void *kit, size_t n_kit,
+                              const pf_protocol_config *config, pf_error *error)
 {
     (void)kit, (void)n_kit, (void)config;
     *protocol = NULL;
     return missing(error);
 }
 
-pf_status pf_replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
-                            pf_error *error)
+pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                             pf_error *error)
 {
     (void)text, (void)n, (void)explain;
     memset(result, 0, sizeof *result);
     return missing(error);
 }
 
-pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
+pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
 {
     (void)text, (void)n, (void)out;
     return missing(error);
@@ -44,28 +44,28 @@ pf_status pf_explain_certificate(const char *text, size_t n, pf_text *out, pf_er
 
 // There is no protocol that these could be called with.
 
-void pf_protocol_destroy(pf_protocol *protocol)
+void pf__protocol_destroy(pf_protocol *protocol)
 {
     (void)protocol;
 }
 
-void pf_protocol_line(pf_protocol *protocol, const char *line, size_t n, pf_text *reply,
-                      pf_text *journal)
+void pf__protocol_line(pf_protocol *protocol, const char *line, size_t n, pf_text *reply,
+                       pf_text *journal)
 {
     (void)protocol, (void)line, (void)n, (void)reply, (void)journal;
 }
 
-bool pf_protocol_weighty(const pf_protocol *protocol)
+bool pf__protocol_weighty(const pf_protocol *protocol)
 {
     return protocol != NULL;
 }
 
-void pf_protocol_too_long(pf_text *reply)
+void pf__protocol_too_long(pf_text *reply)
 {
     (void)reply;
 }
 
-pf_session *pf_protocol_session(pf_protocol *protocol)
+pf_session *pf__protocol_session(pf_protocol *protocol)
 {
     (void)protocol;
     return NULL;

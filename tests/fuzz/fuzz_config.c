@@ -15,13 +15,13 @@ static void read_once(const char *text, size_t n, const char *const *overrides, 
     pf_config config;
     pf_error error;
     pf_status status =
-        pf_config_read(&config, "fuzz.yaml", text, n, overrides, n_overrides, &error);
+        pf__config_read(&config, "fuzz.yaml", text, n, overrides, n_overrides, &error);
     // a refusal must say something, in one line
     if (status != PF_OK &&
         (error.code != status || error.text[0] == '\0' || strchr(error.text, '\n') != NULL)) {
         abort();
     }
-    pf_config_free(&config);
+    pf__config_free(&config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

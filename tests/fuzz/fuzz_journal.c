@@ -33,15 +33,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         memcpy(text, data, size);
     }
-    pf_status status = pf_replay_journal(text, size, size % 2 == 0, &result, &error);
+    pf_status status = pf__replay_journal(text, size, size % 2 == 0, &result, &error);
     demand(status == PF_OK || (error.code == status && error.text[0] && !result.explanation.data));
     demand(status != PF_ERR_INTERNAL);
     demand(status != PF_OK || result.differs == (result.where[0] != 0));
-    pf_text_free(&result.explanation);
+    pf__text_free(&result.explanation);
     error = (pf_error){PF_OK, ""};
-    status = pf_explain_certificate(text, size, &words, &error);
+    status = pf__explain_certificate(text, size, &words, &error);
     demand(status == PF_OK || (error.code == status && error.text[0]));
-    pf_text_free(&words);
+    pf__text_free(&words);
     free(text);
     return 0;
 }

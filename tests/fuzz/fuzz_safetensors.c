@@ -25,7 +25,7 @@ static void same(const pf_safetensors *a, const pf_safetensors *b)
     for (int i = 0; i < a->n_meta; i++) {
         demand(strcmp(a->meta[i].key, b->meta[i].key) == 0);
         demand(strcmp(a->meta[i].value, b->meta[i].value) == 0);
-        demand(pf_safetensors_meta(a, a->meta[i].key) == a->meta[i].value);
+        demand(pf__safetensors_meta(a, a->meta[i].key) == a->meta[i].value);
     }
     for (int i = 0; i < a->n_tensors; i++) {
         const pf_tensor *x = &a->tensors[i], *y = &b->tensors[i];
@@ -34,7 +34,7 @@ static void same(const pf_safetensors *a, const pf_safetensors *b)
         demand(bytes > 0 && bytes == pf__tensor_bytes(y) && x->dims[0] == y->dims[0]);
         demand((uintptr_t)x->data % sizeof(float) == 0);
         demand(memcmp(x->data, y->data, bytes) == 0);
-        demand(pf_safetensors_find(a, x->name) == x);
+        demand(pf__safetensors_find(a, x->name) == x);
     }
 }
 
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(bytes, data, size);
     }
     pf_safetensors file, again;
-    pf_status status = pf_safetensors_parse(&file, "fuzz", bytes, size, &error);
+    pf_status status = pf__safetensors_parse(&file, "fuzz", bytes, size, &error);
     if (status != PF_OK) {
         demand(error.code == status && error.text[0] && !strchr(error.text, '\n'));
         demand(!file.memory);
@@ -60,9 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = 0;
     demand(pf__safetensors_build("fuzz", file.n_meta, file.meta, file.n_tensors, file.tensors,
                                  &copy, &n, &error) == PF_OK);
-    demand(pf_safetensors_parse(&again, "fuzz", copy, n, &error) == PF_OK);
+    demand(pf__safetensors_parse(&again, "fuzz", copy, n, &error) == PF_OK);
     same(&file, &again);
-    pf_safetensors_free(&again);
-    pf_safetensors_free(&file);
+    pf__safetensors_free(&again);
+    pf__safetensors_free(&file);
     return 0;
 }

@@ -34,9 +34,9 @@ static json_t *parse(const pf_text *reply)
 static void readiness(pf_protocol *dialogue, pf_text *out)
 {
     static const char request[] = "{\"op\":\"readiness\"}";
-    pf_session *session = pf_protocol_session(dialogue);
+    pf_session *session = pf__protocol_session(dialogue);
     const pf_kit *k = pf_session_kit(session);
-    pf_protocol_line(dialogue, request, sizeof request - 1, out, NULL);
+    pf__protocol_line(dialogue, request, sizeof request - 1, out, NULL);
     json_t *json = parse(out), *task;
     size_t t;
     demand(json_is_true(json_object_get(json, "ok")));
@@ -58,13 +58,13 @@ static void one_line(pf_protocol *dialogue, const char *line, size_t n, pf_text 
 {
     pf_text after = {0}, reply = {0}, journal = {0};
     double belief[ATTITUDE_MECH];
-    pf_session *session = pf_protocol_session(dialogue);
+    pf_session *session = pf__protocol_session(dialogue);
     memcpy(belief, pf_session_belief(session), sizeof belief);
     int stage = pf_session_get_state(session).stage, told = pf_session_get_state(session).told;
     bool outstanding = pf_session_outstanding(session, NULL);
     char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, line, n);
-    pf_protocol_line(dialogue, exact, n, &reply, &journal);
+    pf__protocol_line(dialogue, exact, n, &reply, &journal);
     free(exact);
     json_t *json = parse(&reply);
     readiness(dialogue, &after);
@@ -83,10 +83,10 @@ static void one_line(pf_protocol *dialogue, const char *line, size_t n, pf_text 
         json_decref(entry);
     }
     json_decref(json);
-    pf_text_free(ready);
+    pf__text_free(ready);
     *ready = after;
-    pf_text_free(&reply);
-    pf_text_free(&journal);
+    pf__text_free(&reply);
+    pf__text_free(&journal);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pf_predictor predictor;
     demand(pf_predictor_create(&predictor, attitude_small_kit(), twin, NULL, &error) == PF_OK);
     pf_protocol_config config = {.predictor = &predictor};
-    demand(pf_protocol_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
+    demand(pf__protocol_create(&dialogue, kit, n_kit, &config, &error) == PF_OK);
     pf_text ready = {0};
     readiness(dialogue, &ready);
     size_t at = 0;
@@ -113,8 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         one_line(dialogue, (const char *)data + at, n, &ready);
         at += n + 1;
     }
-    pf_text_free(&ready);
-    pf_protocol_destroy(dialogue);
+    pf__text_free(&ready);
+    pf__protocol_destroy(dialogue);
     pf_predictor_destroy(&predictor);
     pf_plant_destroy(twin);
     return 0;

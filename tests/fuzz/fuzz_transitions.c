@@ -51,7 +51,7 @@ static void run(const uint8_t *bytes, size_t size)
     } else if (error.code != status || !strstr(error.text, path)) {
         abort();
     }
-    pf_arena_free(&data.arena);
+    pf__arena_free(&data.arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

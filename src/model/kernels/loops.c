@@ -71,8 +71,8 @@ INLINE float exp_minus(float x)
     return p * scale;
 }
 
-INLINE void pf_loop_silu_plain_body(int rows, int width, size_t pitch, const float *bias, float *x,
-                                    float *slope)
+INLINE void pf__loop_silu_plain_body(int rows, int width, size_t pitch, const float *bias, float *x,
+                                     float *slope)
 {
     for (int r = 0; r < rows; r++) {
         float *restrict row = x + (size_t)r * pitch;
@@ -93,21 +93,21 @@ INLINE void pf_loop_silu_plain_body(int rows, int width, size_t pitch, const flo
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_silu_plain,
+LOOP(void, NOTHING, pf__loop_silu_plain,
      (int rows, int width, size_t pitch, const float *bias, float *x, float *slope),
      (rows, width, pitch, bias, x, slope))
 
-void pf_loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope)
+void pf__loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope)
 {
-    if (pf_loop_wide()) {
-        pf_loop_silu_wide(rows, width, pitch, bias, x, slope);
+    if (pf__loop_wide()) {
+        pf__loop_silu_wide(rows, width, pitch, bias, x, slope);
     } else {
-        pf_loop_silu_plain(rows, width, pitch, bias, x, slope);
+        pf__loop_silu_plain(rows, width, pitch, bias, x, slope);
     }
 }
 
-INLINE void pf_loop_relu_body(int rows, int width, size_t pitch, const float *bias, float *x,
-                              float *slope)
+INLINE void pf__loop_relu_body(int rows, int width, size_t pitch, const float *bias, float *x,
+                               float *slope)
 {
     for (int r = 0; r < rows; r++) {
         float *restrict row = x + (size_t)r * pitch;
@@ -123,11 +123,11 @@ INLINE void pf_loop_relu_body(int rows, int width, size_t pitch, const float *bi
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_relu,
+LOOP(void, NOTHING, pf__loop_relu,
      (int rows, int width, size_t pitch, const float *bias, float *x, float *slope),
      (rows, width, pitch, bias, x, slope))
 
-INLINE void pf_loop_bias_body(int rows, int width, size_t pitch, const float *bias, float *x)
+INLINE void pf__loop_bias_body(int rows, int width, size_t pitch, const float *bias, float *x)
 {
     for (int r = 0; r < rows; r++) {
         float *restrict row = x + (size_t)r * pitch;
@@ -136,11 +136,11 @@ INLINE void pf_loop_bias_body(int rows, int width, size_t pitch, const float *bi
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_bias, (int rows, int width, size_t pitch, const float *bias, float *x),
+LOOP(void, NOTHING, pf__loop_bias, (int rows, int width, size_t pitch, const float *bias, float *x),
      (rows, width, pitch, bias, x))
 
-INLINE void pf_loop_slope_body(int rows, int width, size_t pitch, const float *slope, float *g,
-                               float *column_sum)
+INLINE void pf__loop_slope_body(int rows, int width, size_t pitch, const float *slope, float *g,
+                                float *column_sum)
 {
     for (int r = 0; r < rows; r++) {
         float *restrict row = g + (size_t)r * pitch;
@@ -153,12 +153,12 @@ INLINE void pf_loop_slope_body(int rows, int width, size_t pitch, const float *s
         }
     }
 }
-LOOP(void, NOTHING, pf_loop_slope,
+LOOP(void, NOTHING, pf__loop_slope,
      (int rows, int width, size_t pitch, const float *slope, float *g, float *column_sum),
      (rows, width, pitch, slope, g, column_sum))
 
-INLINE double pf_loop_error_body(int rows, int width, const float *bias, const float *target,
-                                 float *y, float *column_sum)
+INLINE double pf__loop_error_body(int rows, int width, const float *bias, const float *target,
+                                  float *y, float *column_sum)
 {
     double total = 0;
     float factor = 2.0f / ((float)rows * (float)width);
@@ -176,37 +176,37 @@ INLINE double pf_loop_error_body(int rows, int width, const float *bias, const f
     }
     return total;
 }
-LOOP(double, return, pf_loop_error,
+LOOP(double, return, pf__loop_error,
      (int rows, int width, const float *bias, const float *target, float *y, float *column_sum),
      (rows, width, bias, target, y, column_sum))
 
-INLINE void pf_loop_standardise_body(int n, const double *feature, const float *mean,
-                                     const float *scale, float *row)
+INLINE void pf__loop_standardise_body(int n, const double *feature, const float *mean,
+                                      const float *scale, float *row)
 {
     float *restrict to = row;
     for (int i = 0; i < n; i++) {
         to[i] = (float)((feature[i] - (double)mean[i]) / (double)scale[i]);
     }
 }
-LOOP(void, NOTHING, pf_loop_standardise,
+LOOP(void, NOTHING, pf__loop_standardise,
      (int n, const double *feature, const float *mean, const float *scale, float *row),
      (n, feature, mean, scale, row))
 
-INLINE void pf_loop_change_body(int n, const float *mean, const float *linear, const float *scale,
-                                const float *out, double *change)
+INLINE void pf__loop_change_body(int n, const float *mean, const float *linear, const float *scale,
+                                 const float *out, double *change)
 {
     double *restrict to = change;
     for (int i = 0; i < n; i++) {
         to[i] = (double)mean[i] + (double)linear[i] + (double)scale[i] * (double)out[i];
     }
 }
-LOOP(void, NOTHING, pf_loop_change,
+LOOP(void, NOTHING, pf__loop_change,
      (int n, const float *mean, const float *linear, const float *scale, const float *out,
       double *change),
      (n, mean, linear, scale, out, change))
 
-INLINE void pf_loop_adam_step_body(const pf_loop_adam *a, size_t n, const float *gradient,
-                                   float *first, float *second, float *theta)
+INLINE void pf__loop_adam_step_body(const pf_loop_adam *a, size_t n, const float *gradient,
+                                    float *first, float *second, float *theta)
 {
     const float b1 = a->beta1, b2 = a->beta2, c1 = a->correct1, c2 = a->correct2;
     const float rate = a->rate, epsilon = a->epsilon, keep = 1.0f - a->decay;
@@ -221,7 +221,7 @@ INLINE void pf_loop_adam_step_body(const pf_loop_adam *a, size_t n, const float 
         t[i] = t[i] * keep - rate * (mi * c1) / (sqrtf(vi * c2) + epsilon);
     }
 }
-LOOP(void, NOTHING, pf_loop_adam_step,
+LOOP(void, NOTHING, pf__loop_adam_step,
      (const pf_loop_adam *a, size_t n, const float *gradient, float *first, float *second,
       float *theta),
      (a, n, gradient, first, second, theta))

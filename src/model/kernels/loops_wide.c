@@ -9,7 +9,7 @@
 #define TARGET __attribute__((target("avx512f")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-bool pf_loop_wide(void)
+bool pf__loop_wide(void)
 {
     return __builtin_cpu_supports("avx512f");
 }
@@ -46,7 +46,7 @@ INLINE void reciprocal(const __m512 x[GROUP], __m512 y[GROUP])
     }
 }
 
-TARGET void pf_loop_reciprocal_wide(size_t n, float *x)
+TARGET void pf__loop_reciprocal_wide(size_t n, float *x)
 {
     for (size_t at = 0; at < n; at += GROUP * LANES) {
         __m512 v[GROUP], y[GROUP];
@@ -114,8 +114,8 @@ TARGET static void silu_rows(int rows, size_t pitch, const float *bias, float *x
     }
 }
 
-TARGET void pf_loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x,
-                              float *slope)
+TARGET void pf__loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x,
+                               float *slope)
 {
     if (width == GROUP * LANES) {
         silu_rows(rows, pitch, bias, x, slope);
@@ -145,21 +145,22 @@ TARGET void pf_loop_silu_wide(int rows, int width, size_t pitch, const float *bi
 
 #else
 
-void pf_loop_reciprocal_wide(size_t n, float *x)
+void pf__loop_reciprocal_wide(size_t n, float *x)
 {
     for (size_t i = 0; i < n; i++) {
         x[i] = 1.0f / x[i];
     }
 }
 
-bool pf_loop_wide(void)
+bool pf__loop_wide(void)
 {
     return false;
 }
 
-void pf_loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x, float *slope)
+void pf__loop_silu_wide(int rows, int width, size_t pitch, const float *bias, float *x,
+                        float *slope)
 {
-    pf_loop_silu_plain(rows, width, pitch, bias, x, slope);
+    pf__loop_silu_plain(rows, width, pitch, bias, x, slope);
 }
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void pf_matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
-                     const float *b, float *c)
+void pf__matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
+                      const float *b, float *c)
 {
     size_t a_row = a_transposed ? 1 : (size_t)k, a_column = a_transposed ? (size_t)m : 1;
     size_t b_row = b_transposed ? 1 : (size_t)n, b_column = b_transposed ? (size_t)k : 1;
@@ -93,12 +93,12 @@ static void by_fused_loop(const pf_product *p)
     }
 }
 
-// The one mutable global: only pf_matmul_engine writes it.
+// The one mutable global: only pf__matmul_engine writes it.
 static pf_engine chosen = PF_ENGINE_AUTO;
 
-bool pf_matmul_engine(pf_engine engine)
+bool pf__matmul_engine(pf_engine engine)
 {
-    if ((engine == PF_ENGINE_WIDE && !pf_wide_available()) ||
+    if ((engine == PF_ENGINE_WIDE && !pf__wide_available()) ||
         (engine == PF_ENGINE_LIBRARY && !have_library)) {
         return false;
     }
@@ -111,15 +111,15 @@ static pf_engine engine(void)
     if (chosen != PF_ENGINE_AUTO) {
         return chosen;
     }
-    return pf_wide_available() ? PF_ENGINE_WIDE
-           : have_library      ? PF_ENGINE_LIBRARY
-                               : PF_ENGINE_PLAIN;
+    return pf__wide_available() ? PF_ENGINE_WIDE
+           : have_library       ? PF_ENGINE_LIBRARY
+                                : PF_ENGINE_PLAIN;
 }
 
-void pf_matmul_run(const pf_product *p)
+void pf__matmul_run(const pf_product *p)
 {
     pf_engine by = engine();
-    if (by == PF_ENGINE_WIDE && pf_wide_matmul(p)) {
+    if (by == PF_ENGINE_WIDE && pf__wide_matmul(p)) {
         return;
     }
     if (by == PF_ENGINE_WIDE) {
@@ -127,33 +127,33 @@ void pf_matmul_run(const pf_product *p)
     } else if (by == PF_ENGINE_LIBRARY) {
         by_library(p);
     } else {
-        pf_matmul_plain(p->a_transposed, p->b_transposed, p->m, p->n, p->k, p->a, p->b, p->c);
+        pf__matmul_plain(p->a_transposed, p->b_transposed, p->m, p->n, p->k, p->a, p->b, p->c);
     }
     if (p->finish.run) {
         p->finish.run(p->finish.self, 0, 0, p->m, p->n, (size_t)p->n, p->c);
     }
 }
 
-void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
-               const float *b, float *c)
+void pf__matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
+                const float *b, float *c)
 {
     pf_product p = {a_transposed, b_transposed, m, n, k, a, b, NULL, c, {NULL, NULL}, NULL};
-    pf_matmul_run(&p);
+    pf__matmul_run(&p);
 }
 
-int pf_matmul_rows(int n)
+int pf__matmul_rows(int n)
 {
     return engine() == PF_ENGINE_WIDE ? n : (n + 15) / 16 * 16;
 }
 
-size_t pf_matmul_packed_size(int n, int k)
+size_t pf__matmul_packed_size(int n, int k)
 {
-    return engine() == PF_ENGINE_WIDE ? pf_wide_packed_size(n, k) : 0;
+    return engine() == PF_ENGINE_WIDE ? pf__wide_packed_size(n, k) : 0;
 }
 
-void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed)
+void pf__matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed)
 {
-    pf_wide_pack(b_transposed, n, k, b, packed);
+    pf__wide_pack(b_transposed, n, k, b, packed);
 }
 
 const char *pf__numeric_library(void)

@@ -15,7 +15,7 @@ typedef struct pf_finish {
 } pf_finish;
 
 // c (m x n) = a (m x k) b (k x n), row-major float32, k > 0; a transposed operand is stored the
-// other way round. packed (Nullable): b by pf_matmul_pack, for the engine that can use it.
+// other way round. packed (Nullable): b by pf__matmul_pack, for the engine that can use it.
 // finish.run: Nullable; beside (Nullable): of the shape of c, what it also reads or writes, so that
 // it is fetched ahead.
 typedef struct pf_product {
@@ -29,24 +29,24 @@ typedef struct pf_product {
 
 // On the calling thread alone, by our own kernel where the processor has AVX-512 (matmul_wide.h),
 // else through the numeric library, else in plain C.
-void pf_matmul_run(const pf_product *p);
+void pf__matmul_run(const pf_product *p);
 
 // The bare product.
-void pf_matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
-               const float *b, float *c);
+void pf__matmul(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
+                const float *b, float *c);
 
 // The same in plain C, as the reference and where there is nothing else.
-void pf_matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
-                     const float *b, float *c);
+void pf__matmul_plain(bool a_transposed, bool b_transposed, int m, int n, int k, const float *a,
+                      const float *b, float *c);
 
 // Rows that a product for n rows should have: n where a row gives the same bits in any batch, else
 // a multiple of 16, so that few shapes occur.
-int pf_matmul_rows(int n);
+int pf__matmul_rows(int n);
 
 // Floats of a packed right operand, 0 where packing is of no use; and the packing, at a 64-byte
 // boundary.
-size_t pf_matmul_packed_size(int n, int k);
-void pf_matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed);
+size_t pf__matmul_packed_size(int n, int k);
+void pf__matmul_pack(bool b_transposed, int n, int k, const float *b, float *packed);
 
 // For tests and measurements, before any work starts: what computes the products. False: there is
 // no such engine here.
@@ -56,6 +56,6 @@ typedef enum pf_engine {
     PF_ENGINE_LIBRARY,
     PF_ENGINE_PLAIN
 } pf_engine;
-bool pf_matmul_engine(pf_engine engine);
+bool pf__matmul_engine(pf_engine engine);
 
 #endif

@@ -295,7 +295,7 @@ static bool take_blocks(float **left, float **right)
     pthread_once(&once, make_key);
     void *memory = have_key ? pthread_getspecific(key) : NULL;
     if (!memory && have_key) {
-        memory = pf_pages_take((size_t)(LEFT + RIGHT) * sizeof(float));
+        memory = pf__pages_take((size_t)(LEFT + RIGHT) * sizeof(float));
         if (memory && pthread_setspecific(key, memory) != 0) {
             free(memory);
             memory = NULL;
@@ -363,7 +363,7 @@ static void multiply_block(const pf_product *of, int first, int end, const block
     }
 }
 
-bool pf_wide_matmul(const pf_product *of)
+bool pf__wide_matmul(const pf_product *of)
 {
     float *left, *right;
     if (!take_blocks(&left, &right)) {
@@ -393,17 +393,17 @@ bool pf_wide_matmul(const pf_product *of)
     return true;
 }
 
-bool pf_wide_available(void)
+bool pf__wide_available(void)
 {
     return __builtin_cpu_supports("avx512f");
 }
 
-size_t pf_wide_packed_size(int n, int k)
+size_t pf__wide_packed_size(int n, int k)
 {
     return (size_t)padded(n) * (size_t)k;
 }
 
-void pf_wide_pack(bool b_transposed, int n, int k, const float *b, float *packed)
+void pf__wide_pack(bool b_transposed, int n, int k, const float *b, float *packed)
 {
     block at = {.j = 0};
     for (at.j = 0; at.j < n; at.j += BROAD) {
@@ -417,23 +417,23 @@ void pf_wide_pack(bool b_transposed, int n, int k, const float *b, float *packed
 
 #else
 
-bool pf_wide_available(void)
+bool pf__wide_available(void)
 {
     return false;
 }
 
-bool pf_wide_matmul(const pf_product *of)
+bool pf__wide_matmul(const pf_product *of)
 {
     (void)of;
     return false;
 }
 
-size_t pf_wide_packed_size(int n, int k)
+size_t pf__wide_packed_size(int n, int k)
 {
     return (size_t)n * (size_t)k;
 }
 
-void pf_wide_pack(bool b_transposed, int n, int k, const float *b, float *packed)
+void pf__wide_pack(bool b_transposed, int n, int k, const float *b, float *packed)
 {
     (void)b_transposed, (void)n, (void)k, (void)b, (void)packed;
 }

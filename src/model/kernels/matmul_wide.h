@@ -11,14 +11,14 @@
 // gives the same result in any batch.
 
 // Whether this processor (and compiler) can.
-bool pf_wide_available(void);
+bool pf__wide_available(void);
 
 // false, with c untouched: no memory for the thread's blocks. They are taken at its first product
 // and given back when it ends.
-bool pf_wide_matmul(const pf_product *of);
+bool pf__wide_matmul(const pf_product *of);
 
 // Floats of a right operand (k x n) packed as a whole, and the packing, at a 64-byte boundary.
-size_t pf_wide_packed_size(int n, int k);
-void pf_wide_pack(bool b_transposed, int n, int k, const float *b, float *packed);
+size_t pf__wide_packed_size(int n, int k);
+void pf__wide_pack(bool b_transposed, int n, int k, const float *b, float *packed);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const size_t large = (size_t)2 << 20;
 
-void *pf_pages_take(size_t bytes)
+void *pf__pages_take(size_t bytes)
 {
     void *memory = NULL;
     if (bytes < large / 2) {

@@ -78,7 +78,7 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
 static pf_status say_hello(bridge *self, json_t **reply, char *what)
 {
     double limit_s = self->limits.hello_s;
-    double deadline = pf_seconds() + limit_s;
+    double deadline = pf__seconds() + limit_s;
     pf_process_result result = pf__process_start(&self->process, self->command);
     if (result != PF_PROCESS_OK) {
         return explain(self, result, limit_s, what);
@@ -311,7 +311,7 @@ static pf_status converse(bridge *self, const json_t *request, json_t **answer, 
                           char *what)
 {
     double limit_s = self->limits.roll_s;
-    double deadline = pf_seconds() + limit_s;
+    double deadline = pf__seconds() + limit_s;
     pf_status status = send_json(self, request, deadline, limit_s, what);
     json_t *reply = NULL;
     while (status == PF_OK) {

@@ -151,7 +151,7 @@ static pf_process_result wait_ready(pf_process *process, struct pollfd *fds, nfd
                                     double deadline)
 {
     for (;;) {
-        double left = deadline - pf_seconds();
+        double left = deadline - pf__seconds();
         if (!(left > 0)) {
             return PF_PROCESS_TIMEOUT;
         }
@@ -297,7 +297,7 @@ pf_process_result pf__process_line(pf_process *process, const char **line, size_
 // the group's, cannot go to somebody else. False: still running.
 static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
 {
-    double deadline = pf_seconds() + grace_s;
+    double deadline = pf__seconds() + grace_s;
     long pause_ns = 500000;
     for (;;) {
         memset(info, 0, sizeof *info);
@@ -310,7 +310,7 @@ static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
             memset(info, 0, sizeof *info);
             return true;
         }
-        if (pf_seconds() >= deadline) {
+        if (pf__seconds() >= deadline) {
             return false;
         }
         struct timespec pause = {.tv_nsec = pause_ns};

@@ -72,7 +72,7 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
 {
     void *data;
     size_t size;
-    pf_status status = pf_file_read(path, 1 << 24, &data, &size, error);
+    pf_status status = pf__file_read(path, 1 << 24, &data, &size, error);
     if (status == PF_OK) {
         char text[65];
         pf__sha256_of(data, size, text);
