@@ -459,7 +459,7 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
                       .kits = kits,
                       .trials = r->settings->alarm_trials,
                       .opportunities = most,
-                      .rate = .05,
+                      .rate = r->settings->alarm_rate,
                       .seed = r->seed,
                       .environment = pf_plant_get_info(r->plant)->name,
                       .stream = 1,

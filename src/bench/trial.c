@@ -562,7 +562,7 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
     const pf_kit *kit = p->responses->kit;
     pf_kit_info k = pf_kit_get_info(kit);
     if (k.faults == PF_FAULTS_MANY) {
-        pf_recovery_response r;
+        pf_recovery_response r = {0};
         pf_status status =
             pf__responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
         pf_tell tell = {ask->probe, r.response, ask->rows, k.n_chan, r.start, k.n_state};
@@ -570,8 +570,11 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
     }
     const pf_stage2_answer *e = NULL;
     pf_status status = pf__responses_stage2(p->responses, index, ask->probe, faulty, &e, error);
+    if (status != PF_OK) {
+        return status;
+    }
     pf_evidence evidence = {.d_nominal = e->d_nominal, .d = e->d};
-    return status ? status : pf_session_tell_evidence(p->session, &evidence, error);
+    return pf_session_tell_evidence(p->session, &evidence, error);
 }
 
 // Stage 2: at the alarm round with break, at the reveal with latch.

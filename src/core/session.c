@@ -146,6 +146,10 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->window = pf__kit_most_rows(kit) * kit->n_chan;
     s->seed = config ? config->seed : 0;
     s->rules = config && config->rules ? *config->rules : pf_kit_get_info(kit).rules;
+    if (s->rules.budget1 < 1 || s->rules.budget2 < 0 || (unsigned)s->rules.stop > PF_STOP_LATCH) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "session rules: budget1 %d, budget2 %d or stop %d",
+                       s->rules.budget1, s->rules.budget2, (int)s->rules.stop);
+    }
     s->joint = s->boundary =
         (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL, (pf_faults)kit->faults};
     lay_out(s, &l, kit);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "preflight/run.h"
+#include "run_impl.h"
 #include "model/rollout.h"
 
 #include "host/arena.h"
@@ -237,6 +237,9 @@ pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_pla
     if (!model && (!twin || info.starts_from_channels)) {
         status = pf_fail(error, PF_ERR_PREDICTION, "the kit predicts with a %s; none was given",
                          info.starts_from_channels ? "model" : "twin");
+    }
+    if (status == PF_OK && !model) {
+        status = pf__same_size(&info, pf_plant_get_info(twin), true, error);
     }
     if (status != PF_OK) {
         return status;

@@ -67,9 +67,26 @@ static void disturb_start(const pf_rig *rig, const pf_kit_info *k, pf_key key)
     }
 }
 
+pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool state,
+                        pf_error *error)
+{
+    bool same = plant->n_mech == kit->n_mech && plant->n_chan == kit->n_chan &&
+                (!state || plant->n_state == kit->n_state);
+    return same ? PF_OK
+                : pf_fail(error, PF_ERR_MISMATCH,
+                          "%s has %d mechanisms, %d channels and %d states, the kit %d, %d and %d; "
+                          "use the kit's own plant",
+                          plant->name, plant->n_mech, plant->n_chan, plant->n_state, kit->n_mech,
+                          kit->n_chan, kit->n_state);
+}
+
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(rig->kit);
+    pf_status status = pf__same_size(&k, pf_plant_get_info(rig->plant), false, error);
+    if (status != PF_OK) {
+        return status;
+    }
     pf_roll roll = pf_roll_default();
     roll.key = key;
     roll.gains = rig->gains;
@@ -80,8 +97,8 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
                       .initial = channels ? rig->start : NULL,
                       .output = rig->response};
     // noise is relative to the size of a response, whatever residuals are divided by
-    pf_status status = pf__observe(rig->plant, &roll, k.sensor_noise,
-                                   rig->own_noise ? NULL : k.return_scale, &trace, error);
+    status = pf__observe(rig->plant, &roll, k.sensor_noise, rig->own_noise ? NULL : k.return_scale,
+                         &trace, error);
     if (status == PF_OK && channels) {
         if (k.sensed_start) {
             disturb_start(rig, &k, key);

@@ -16,6 +16,11 @@ pf_status pf__observe(pf_plant *plant, const pf_roll *roll, double sensor_noise,
 void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double sensor_noise,
                        const double *scale, double *output);
 
+// Refuses a plant whose responses, commands or (with `state`) saved starts have another size than
+// the kit's: memory is laid out by the kit.
+pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool state,
+                        pf_error *error);
+
 // Whether the plant told its channels before the first command, as a learned model needs.
 pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
 

@@ -33,12 +33,17 @@ struct pf_flight {
 pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *kit, pf_error *error)
 {
     *flight = NULL;
+    pf_kit_info k = pf_kit_get_info(kit);
+    pf_status status = pf__same_size(&k, pf_plant_get_info(plant), false, error);
+    if (status != PF_OK) {
+        return status;
+    }
     pf_flight *f = calloc(1, sizeof *f);
     if (!f) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a flight");
     }
     f->plant = plant;
-    pf_kit_info k = f->info = pf_kit_get_info(kit);
+    f->info = k;
     f->kit = kit;
     int most = 0;
     for (int t = 0; t < k.n_tasks; t++) {
