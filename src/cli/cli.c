@@ -195,7 +195,7 @@ static const char *reason_of(pf_why why)
 {
     switch (why) {
     case PF_WHY_NOT_PROBED:
-        return "  (a mechanism it needs was not looked at)";
+        return "  (a mechanism it needs was not probed)";
     case PF_WHY_CONFLICT:
         return "  (more than one mechanism seems to have changed)";
     case PF_WHY_OFF_GRID:

@@ -114,7 +114,7 @@ static void print_belief(const story *s)
     for (int i = 0; i < k.n_mech; i++) {
         printf("      %-12s %7.4f ", i ? pf_kit_mechanism_name(kit, i) : "nothing", b[i]);
         bar(b[i], i == 0 ? CLI_GREEN : CLI_YELLOW);
-        printf("%s\n", i > 0 && pf_session_probed(s->session, i) ? " looked at" : "");
+        printf("%s\n", i > 0 && pf_session_probed(s->session, i) ? " probed" : "");
     }
 }
 
@@ -198,7 +198,7 @@ static void after_tell(void *self, const pf_ask *ask, const pf_answer *answer)
     if (pf_session_get_state(s->session).alarm &&
         pf_session_get_state(s->session).alarm_opportunity ==
             pf_session_get_state(s->session).opportunities - 1) {
-        printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is looked at "
+        printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is probed "
                "all the same.\n",
                cli_paint(CLI_RED), cli_paint(NULL), pf_session_get_state(s->session).change,
                pf_session_get_state(s->session).threshold);

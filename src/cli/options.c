@@ -373,10 +373,16 @@ bool cli_fault(const char *command, const char *text, int n_mech,
         mechanism = match ? j : mechanism;
     }
     if (mechanism < 0) {
+        char known[160] = "";
+        int used = 0;
+        for (int j = 0; j < n_mech && used < (int)sizeof known - 1; j++) {
+            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", j > 0 ? ", " : "",
+                             name_of(names, j));
+        }
         cli_usage(command,
-                  "--fault %s: must be MECHANISM:GAIN with a mechanism 0..%d, such as "
-                  "3:0.35",
-                  text, n_mech - 1);
+                  "--fault %s: must be MECHANISM:GAIN with a mechanism 0..%d or its name (%s%s), "
+                  "such as 3:0.35",
+                  text, n_mech - 1, known, used < (int)sizeof known ? "" : "...");
         return false;
     }
     char *end = NULL;

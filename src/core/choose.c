@@ -96,8 +96,8 @@ static bool looks_at_new(const pf_session *s, int probe)
 }
 
 // Marks the probes that may be asked for. After an alarm the risk stays with the mechanism that
-// raised it, and the rest of the machine would be left unlooked at and so blocked: where that
-// matters (a field kit), probes with a target not yet looked at go first.
+// raised it, and the rest of the machine would be left unprobed and so blocked: where that
+// matters (a field kit), probes with a target not yet probed go first.
 static int mark_eligible(pf_session *s)
 {
     int n_new = 0, n = 0;

@@ -16,7 +16,7 @@ typedef struct pf_look {
     int mechanism;
     const pf_channel_row *row;
     double own_evidence; // cumulative log-likelihood ratio of the mechanism
-    int own_readings;    // times it was looked at
+    int own_readings;    // informative readings of it
     int opportunity;     // t, from 0
 } pf_look;
 

@@ -174,7 +174,7 @@ static void explain_task(pf_text *out, pf_session *session, int task)
         for (int u = 0; u < n_uses; u++) {
             int j = uses[u];
             if (j > 0 && !pf_session_probed(session, j)) {
-                pf__text_addf(out, "%s was not looked at in this check. ",
+                pf__text_addf(out, "%s was not probed in this check. ",
                               pf_kit_mechanism_name(kit, j));
             }
         }
@@ -220,6 +220,24 @@ void pf__explain_readiness(pf_text *out, pf_session *session)
 
 // --- certificates
 
+// What a go rests on: every command that must be multiplied.
+static void add_corrections(json_t *task, json_t *mechanisms, pf_text *out)
+{
+    json_t *uses = json_object_get(task, "mechanisms"),
+           *factors = json_object_get(task, "correction");
+    for (size_t i = 0; i < json_array_size(uses); i++) {
+        double factor = json_number_value(json_array_get(factors, i));
+        json_int_t mechanism = json_integer_value(json_array_get(uses, i));
+        // candidates count from 1
+        json_t *entry = mechanism > 0 ? json_array_get(mechanisms, (size_t)mechanism - 1) : NULL;
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (fabs(factor - 1) > .005) {
+            pf__text_addf(out, "Send %s %.3f times its command. ", name ? name : "its mechanism",
+                          factor);
+        }
+    }
+}
+
 static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
 {
     json_t *tasks = json_object_get(json, "tasks"),
@@ -242,7 +260,7 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
         json_t *interval = json_object_get(item, "interval");
         pf__text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
                       name ? name : "mechanism",
-                      json_is_true(json_object_get(item, "probed")) ? "looked at" : "NOT looked at",
+                      json_is_true(json_object_get(item, "probed")) ? "probed" : "NOT probed",
                       json_number_value(json_object_get(item, "p_changed")),
                       json_number_value(json_object_get(item, "mean_gain")),
                       json_number_value(json_array_get(interval, 0)),
@@ -262,6 +280,10 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
         bool reached = json_is_number(lower) && json_is_number(j_min) &&
                        json_number_value(lower) >= json_number_value(j_min);
         bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
+        if (!go && strcmp(decision, "no-go") != 0) {
+            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: decision '%s' is neither go nor no-go",
+                           i, decision);
+        }
         if (go != (reached && strcmp(why, "certified") == 0)) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
@@ -272,9 +294,12 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
                       go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
                       json_number_value(json_object_get(item, "sd")),
                       json_number_value(json_object_get(item, "lower")));
+        if (go) {
+            add_corrections(item, mechanisms, out);
+        }
         pf__text_add(out, go                               ? "The bound meets the requirement.\n"
-                          : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not looked "
-                                                             "at. Use the fallback.\n"
+                          : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed. "
+                                                             "Use the fallback.\n"
                           : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have "
                                                            "changed. Use the fallback.\n"
                           : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say. "
