@@ -105,7 +105,4 @@ pf_status pf__experiment_bound(const pf_experiment *experiment, struct pf_store 
 pf_status pf__experiment_learn(pf_experiment *experiment, const char *folder, bool train,
                                const pf_effort *effort, pf_error *error);
 
-// The canonical settings, and their hash where the fingerprints are known.
-pf_status pf__experiment_settings(pf_experiment *experiment, pf_error *error);
-
 #endif

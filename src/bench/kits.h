@@ -23,8 +23,8 @@ typedef struct pf_trial_kits {
 // Which of them a method has.
 int pf__kits_place(const pf_suite *suite, int method);
 
-// A kit whose probes the methods of a family run, for a responses: families of the paper's library
-// share theirs. NULL: no method needs it.
+// A kit whose probes the methods of a family run, for its responses: families of the paper's
+// library share theirs. NULL: no method needs it.
 const pf_kit *pf__kits_library(const pf_trial_kits *kits, bool group);
 
 // Bytes of a session on the largest of them.

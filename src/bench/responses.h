@@ -158,7 +158,7 @@ typedef struct pf_nominal_cache {
     long fresh;     // answers since it was made or read
 } pf_nominal_cache;
 
-// An empty one for trials of this responses's kit; fingerprint: of the plant.
+// An empty one for trials on the kit of these responses; fingerprint: of the plant.
 pf_status pf__nominal_init(pf_nominal_cache *cache, const pf_responses *responses, uint64_t seed,
                            int trials, const char *fingerprint, pf_error *error);
 void pf__nominal_free(pf_nominal_cache *cache);
