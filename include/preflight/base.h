@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 // The version of the program and of the library. CMake reads it from here.
-#define PF_VERSION "0.1.0"
+#define PF_VERSION "0.2.0"
 
 // A shared library exports what carries this mark. Everything else is hidden in it.
 #if defined(__GNUC__) || defined(__clang__)
