@@ -122,6 +122,7 @@ static void lay_out(problem *p, bool field)
                     .settings = {.g_cal = .35,
                                  .bins = BINS,
                                  .episodes = 60,
+                                 .alarm_trials = 2000,
                                  .hazard = .01,
                                  .budget1 = 2 * ROUND,
                                  .alpha = .1,
