@@ -396,6 +396,8 @@ static journal test_check(const char *folder)
     CHECK(program(command, 0, "every reply equal to the last bit"));
     PF_CASE("explain: the weak mechanism and every task in words");
     test_explain(folder, "thruster5: score", "GO");
+    snprintf(command, sizeof command, "explain '%s/certificate'", folder);
+    CHECK(program(command, 0, " Send thruster5 "));
     PF_CASE("check: two weak mechanisms with a kit for several; replay and explain");
     snprintf(command, sizeof command,
              "check '%s/many.kit' --fault 3:0.35 --fault 5:0.5 --seed 7 --journal '%s/many'",

@@ -8,7 +8,6 @@
 #include "host/text.h"
 #include "plant/plant_impl.h"
 #include "kits.h"
-#include "plant/plant_impl.h"
 #include "studies.h"
 
 #include <math.h>

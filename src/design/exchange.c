@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What exchange.c keeps of a group and the moves below changes in it.
+// What is kept of a group and what a move changes in it.
 
 enum { GRAM, NOISE, MATRICES };
 

@@ -161,6 +161,14 @@ static void explain_bound(pf_text *out, pf_session *session, int task)
     }
 }
 
+// A correction that is worth saying.
+static void add_correction(pf_text *out, const char *name, double factor)
+{
+    if (fabs(factor - 1) > .005) {
+        pf__text_addf(out, " Send %s %.3f times its command.", name, factor);
+    }
+}
+
 static void explain_task(pf_text *out, pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
@@ -190,10 +198,7 @@ static void explain_task(pf_text *out, pf_session *session, int task)
     int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
     for (int u = 0; u < n_uses; u++) {
         const pf_mechanism_readiness *mech = pf_session_mechanism(session, uses[u]);
-        if (fabs(mech->correction - 1) > .005) {
-            pf__text_addf(out, " Send %s %.3f times its command.",
-                          pf_kit_mechanism_name(kit, uses[u]), mech->correction);
-        }
+        add_correction(out, pf_kit_mechanism_name(kit, uses[u]), mech->correction);
     }
     if (r->why == PF_WHY_CONFLICT) {
         pf__text_add(out, " But its own probes speak for a loss while another mechanism is blamed: "
@@ -231,10 +236,7 @@ static void add_corrections(json_t *task, json_t *mechanisms, pf_text *out)
         // candidates count from 1
         json_t *entry = mechanism > 0 ? json_array_get(mechanisms, (size_t)mechanism - 1) : NULL;
         const char *name = json_string_value(json_object_get(entry, "name"));
-        if (fabs(factor - 1) > .005) {
-            pf__text_addf(out, "Send %s %.3f times its command. ", name ? name : "its mechanism",
-                          factor);
-        }
+        add_correction(out, name ? name : "its mechanism", factor);
     }
 }
 
@@ -290,13 +292,14 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
                            "journal instead",
                            i, decision);
         }
-        pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f. ", name,
+        pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
                       go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
                       json_number_value(json_object_get(item, "sd")),
                       json_number_value(json_object_get(item, "lower")));
         if (go) {
             add_corrections(item, mechanisms, out);
         }
+        pf__text_add(out, " ");
         pf__text_add(out, go                               ? "The bound meets the requirement.\n"
                           : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed. "
                                                              "Use the fallback.\n"
