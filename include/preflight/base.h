@@ -84,7 +84,9 @@ typedef enum pf_purpose {
     PF_PURPOSE_CONTRACT = 8,
     PF_PURPOSE_LAW = 9,
     PF_PURPOSE_TRAINING = 10,
-    PF_PURPOSE_DESIGN = 11
+    PF_PURPOSE_DESIGN = 11,
+    PF_PURPOSE_REHEARSAL = 12,
+    PF_PURPOSE_MISFIT = 13
 } pf_purpose;
 
 PF_API pf_key pf_key_root(uint64_t seed);

@@ -72,13 +72,28 @@ typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
 // When stage 1 ends on an alarm.
 typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
 
+// What the certificate rests on: as in the paper the location belief times a transported severity, or
+// one joint posterior over which mechanism changed and what gain it has, from every look.
+typedef enum pf_posterior { PF_POSTERIOR_TRANSPORT = 0, PF_POSTERIOR_JOINT = 1 } pf_posterior;
+
+// Whether tasks run once, corrected, before they are go: not at all, each alone, or several in one
+// run first and alone where that leaves a doubt.
+typedef enum pf_rehearse {
+    PF_REHEARSE_NONE = 0,
+    PF_REHEARSE_EACH = 1,
+    PF_REHEARSE_GROUP = 2
+} pf_rehearse;
+
 // The rules of a session. A kit sets them; an experiment may give others.
 typedef struct pf_rules {
     pf_stop stop; // what an alarm in stage 1 does
-    bool field;   // the verdict of a field kit: it ends when every task is go, ignores implausible
-                  // responses, and blocks tasks as not-probed, conflict or off-grid
+    bool field;   // the verdict of a field kit: it ends when no probe can change a verdict, ignores
+                  // implausible responses, rehearses, and says why a task is not go
     int budget1;  // opportunities of stage 1
     int budget2;  // recovery probes
+    int budget3;  // rehearsals
+    pf_rehearse rehearse;
+    int rehearsals; // how often each task is rehearsed
 } pf_rules;
 
 // The facts of a kit. Arrays are the kit's own.
@@ -109,6 +124,11 @@ typedef struct pf_kit_info {
     bool starts_from_channels; // predictions start from the channels before the first command (a
                                // learned model) rather than from the plant's own state
     bool sensed_start;         // and what is told of them is as noisy as the sensors
+    bool joint_posterior;      // one posterior over where and how much
+    bool rehearsable;          // it knows what healthy rehearsals of its tasks look like
+    int rehearsal_rows;        // of the longest rehearsal
+    int alarm_checks;          // fresh healthy sessions that the kit was tried on
+    int alarm_false;           // how many of them alarmed
     int episodes;              // calibration episodes per class
     int alarm_trials;
     uint64_t seed;
@@ -152,6 +172,8 @@ PF_API int pf_kit_task_rows(const pf_kit *kit, int task);
 PF_API const double *pf_kit_task_command(const pf_kit *kit, int task);
 PF_API int pf_kit_task_mechanisms(const pf_kit *kit, int task, const int32_t **mechanisms);
 PF_API double pf_kit_task_reveal(const pf_kit *kit, int task);
+// What to do where it is no-go. "" for the uncorrected command.
+PF_API const char *pf_kit_task_fallback(const pf_kit *kit, int task);
 PF_API double pf_kit_task_importance(const pf_kit *kit, int task);
 
 // The share of the asked command that mechanism j delivers under correction c and gain g:

@@ -30,6 +30,9 @@ typedef struct pf_machine {
     void *self;              // Not owned.
     const char *environment; // What its random streams are named after.
     pf_status (*answer)(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error);
+    // Runs a rehearsal that was asked for. Nullable: it cannot, and tasks stay not rehearsed.
+    pf_status (*rehearse)(void *self, const pf_ask *ask, pf_key key, pf_answer *answer,
+                          pf_error *error);
 } pf_machine;
 
 // A plant, possibly with faults, watched through its sensors. It runs a kit's probes the way the
@@ -41,13 +44,15 @@ typedef struct pf_rig {
     // Where the last probe began: the larger of the plant's and the kit's n_state, and one more.
     // It holds the plant's state, or with a kit of a learned model the channels.
     double *start;
-    double *response; // rows x n_chan of the last probe
+    double *response; // rows x n_chan of the last probe or rehearsal, the longest of both
     bool own_noise;   // the machine has sensor noise of its own: none is added here
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
 // rig->response. Where the plant declares no sensor noise it is added, unless own_noise.
 PF_API pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
+// The same for the command or policy of a rehearsal.
+PF_API pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *error);
 
 // The rig as a machine; it must stay where it is.
 PF_API pf_machine pf_rig_machine(pf_rig *rig);
@@ -72,6 +77,13 @@ typedef struct pf_given {
     double *nominal; // window
     double *fault;   // targets x window: at g_cal, in stage 2 with several faults at gain 1
     double *grid;    // targets x gains x window
+    double *nearest; // window: what was predicted for the nearest hypothesis. Nullable: a straight
+                     // line through nominal and fault
+    // Of a rehearsal: responses in the order that the session asks for them, each as long as the
+    // rehearsal: the uncorrected command, then the free response or per task and edge of its group.
+    double *runs;
+    int n_runs;
+    int next_run; // of them
 } pf_given;
 
 // given must stay where it is.

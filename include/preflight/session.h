@@ -19,6 +19,15 @@ typedef struct pf_hypothesis {
     const double *others; // n_mech gains that hold for all other mechanisms. Nullable: 1
 } pf_hypothesis;
 
+// One run of a command that is no probe, or of a closed loop: what a rehearsal is compared with.
+typedef struct pf_run {
+    int task;              // the first of those that run
+    const double *command; // rows x n_mech, uncorrected. NULL: the policy of the task
+    int rows;
+    bool idle;           // the command is zero throughout: the free response
+    const double *gains; // n_mech. Nullable: 1
+} pf_run;
+
 // A predictor says what the model expects. The core asks for one hypothesis at a time and knows
 // nothing else of the model. It may be a twin, a learned ensemble (its mean), recordings in the kit
 // or the caller's own numbers.
@@ -28,6 +37,9 @@ typedef struct pf_predictor {
     // state (n_start doubles, Nullable when n_start is 0).
     pf_status (*predict)(void *self, const pf_hypothesis *hypothesis, const double *start,
                          int n_start, double *response, pf_error *error);
+    // The same for a run that is no probe. Nullable: nothing can be rehearsed.
+    pf_status (*run)(void *self, const pf_run *run, const double *start, int n_start,
+                     double *response, pf_error *error);
 } pf_predictor;
 
 // --- a session
@@ -55,13 +67,24 @@ PF_API pf_status pf_session_init(pf_session **session, const pf_kit *kit,
 // A fresh session on the same kit and config.
 PF_API void pf_session_reset(pf_session *session);
 
-typedef enum pf_ask_kind { PF_ASK_PROBE = 0, PF_ASK_DONE = 1 } pf_ask_kind;
+// A rehearsal runs the corrected command of a task, or of several tasks at once, before they are go.
+typedef enum pf_ask_kind { PF_ASK_PROBE = 0, PF_ASK_DONE = 1, PF_ASK_REHEARSAL = 2 } pf_ask_kind;
+
+// Where a session stands.
+typedef enum pf_stage {
+    PF_STAGE_LOOK = 1,     // whether and where something changed
+    PF_STAGE_RECOVER = 2,  // how much is left
+    PF_STAGE_REHEARSE = 3, // whether it is so
+    PF_STAGE_DONE = 4
+} pf_stage;
 
 #define PF_DONE_LIST(X)                                                                            \
     X(PF_DONE_NOT, "not-done")                                                                     \
     X(PF_DONE_READY, "ready")                                                                      \
     X(PF_DONE_BUDGET, "budget")                                                                    \
-    X(PF_DONE_NO_ALARM, "no-alarm")
+    X(PF_DONE_NO_ALARM, "no-alarm")                                                                \
+    X(PF_DONE_SETTLED, "settled") /* no further run can change a verdict */                        \
+    X(PF_DONE_UNEXPLAINED, "unexplained") /* it alarmed, and nothing says why */
 
 typedef enum pf_done {
 #define X(code, name) code,
@@ -73,15 +96,20 @@ PF_API const char *pf_done_name(pf_done done);
 
 typedef struct pf_ask {
     pf_ask_kind kind;
-    int stage;      // 1 or 2
-    int probe;      // index in the kit, -1 when done
+    int stage;      // pf_stage
+    int probe;      // index in the kit, -1: it is no probe
     int rows;       // rows of the response that tell expects
     bool has_value; // false where the method has no value
     double value;   // acquisition value per charge
     pf_done why;    // when done
+    // of a rehearsal; the memory is the session's, command and correction hold until the next tell
+    int n_tasks;
+    const int32_t *tasks;
+    const double *command;    // rows x n_mech: corrected, within limits. NULL: the task's policy
+    const double *correction; // n_mech: what the policy multiplies its commands by
 } pf_ask;
 
-// The next probe, or done. The first ask after a tell opens an opportunity (hazard, choice);
+// The next probe or rehearsal, or done. The first ask after a tell opens an opportunity (hazard, choice);
 // asking again gives the same answer.
 PF_API pf_ask pf_session_ask(pf_session *session);
 
@@ -111,15 +139,18 @@ typedef struct pf_reading {
 } pf_reading;
 
 typedef struct pf_tell {
-    int probe;
+    int probe;              // -1: a rehearsal
     const double *response; // rows x channels, raw units
     int rows;
     int channels;
     const double *start; // saved start state for the predictor. Nullable.
     int n_start;
+    int n_tasks; // of a rehearsal: what was asked for
+    const int32_t *tasks;
 } pf_tell;
 
-// The response of the outstanding probe. predictor may be NULL for a kit with recorded responses.
+// The response of the outstanding probe or rehearsal. predictor may be NULL for a kit with recorded
+// responses. A rehearsal changes no belief.
 PF_API pf_status pf_session_tell(pf_session *session, const pf_tell *tell,
                                  const pf_predictor *predictor, pf_error *error);
 
@@ -138,7 +169,7 @@ PF_API pf_status pf_session_tell_evidence(pf_session *session, const pf_evidence
                                           pf_error *error);
 
 // Gives up the outstanding probe: no charge, the opportunity counts, and the probe is not asked
-// again in this session.
+// again in this session. A rehearsal that is given up leaves its tasks not rehearsed.
 PF_API pf_status pf_session_skip(pf_session *session, pf_error *error);
 
 // Ends stage 1 now and withdraws an outstanding probe.
@@ -157,6 +188,7 @@ typedef struct pf_joint {
     // With PF_FAULTS_MANY the rows are independent: mass[..] is the probability that i changed and
     // has that gain, whatever the others have, and nominal the product of "did not change".
     pf_faults faults;
+    bool cells; // the joint posterior of a field kit: each mass is spread evenly over its cell
 } pf_joint;
 
 // Moments of G_i under the joint belief, with G_i = 1 where i did not change.
@@ -167,14 +199,15 @@ typedef struct pf_moments {
 } pf_moments;
 
 // Moments, and the central 90 % interval of G_i on the grid and 1: the lowest values whose
-// cumulative mass reaches .05 and .95.
+// cumulative mass reaches .05 and .95. With cells it is that of the gain if i changed.
 PF_API pf_moments pf_joint_moments(const pf_joint *joint, int mechanism);
 PF_API void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double *hi);
 
 // Where a session stands.
 typedef struct pf_session_state {
-    int stage;         // 1, 2, or 3 when done
-    int told;          // responses accepted, both stages
+    int stage;         // pf_stage
+    int told;          // responses accepted, all stages
+    int rehearsals;    // of them
     int opportunities; // of stage 1, opened so far
     double charge;     // spent
     bool alarm;
@@ -182,6 +215,15 @@ typedef struct pf_session_state {
     double threshold;      // of the alarm
     double change;         // P(anything changed), on which the alarm acts
     double peak;           // its largest value after an update
+    bool explained;        // the alarm: a loss is named without misfit, or every task ran clean
+    // Whether the looks fit no machine of the model: above 1, or an implausible look.
+    double misfit;
+    int misfit_channel; // that speaks loudest, -1: the coordinates do
+    int misfit_look;    // and since which look, from 1; 0: none
+    int implausible;    // looks
+    // Recovery probes need predictions at every gain of the grid, not at g_cal alone: kits without
+    // the joint posterior.
+    bool per_gain;
 } pf_session_state;
 
 PF_API pf_session_state pf_session_get_state(const pf_session *session);
@@ -195,6 +237,8 @@ PF_API const double *pf_session_belief(const pf_session *session);
 PF_API const double *pf_session_severity(const pf_session *session);             // m x grid
 PF_API const pf_reading *pf_session_readings(const pf_session *session, int *n); // last tell
 PF_API bool pf_session_probed(const pf_session *session, int mechanism);
+// Whether the last rehearsal told passed, and its distance to the prediction (Nullable).
+PF_API bool pf_session_rehearsed(const pf_session *session, double *distance);
 // The joint belief. In stage 1 it is the one that stage 2 would start from.
 PF_API pf_joint pf_session_joint(pf_session *session);
 // What all mechanisms but the target at hand have in the predictions of stage 2 with several
@@ -204,12 +248,19 @@ PF_API const double *pf_session_others(pf_session *session);
 // --- what it answers
 
 // What is decided for a task, and why. An abstention is an outcome, not an error.
-typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1 } pf_decision;
+// Go-if is go under a condition that `why` names.
+typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1, PF_GO_IF = 2 } pf_decision;
+
+PF_API const char *pf_decision_name(pf_decision decision);
 
 #define PF_WHY_LIST(X)                                                                             \
     X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
     X(PF_WHY_CONFLICT, "conflict") /* own evidence of a loss, explained away by another's */       \
     X(PF_WHY_OFF_GRID, "off-grid") /* weaker than the weakest gain of the model */                 \
+    X(PF_WHY_MISFIT, "misfit")     /* the responses fit no machine of the model */                 \
+    X(PF_WHY_REHEARSAL, "rehearsal") /* it did not come out well when it was rehearsed */          \
+    X(PF_WHY_NOT_REHEARSED, "not-rehearsed") /* go-if: its corrected command never ran */          \
+    X(PF_WHY_UNSEEN_LOSS, "unseen-loss") /* go-if: unless it has a loss that no probe shows */     \
     X(PF_WHY_BOUND, "bound")                                                                       \
     X(PF_WHY_CERTIFIED, "certified")
 
@@ -221,18 +272,25 @@ typedef enum pf_why {
 
 PF_API const char *pf_why_name(pf_why why);
 
+// How a task was rehearsed.
+typedef enum pf_rehearsed { PF_REHEARSED_NOT = 0, PF_REHEARSED_GROUP, PF_REHEARSED_APART } pf_rehearsed;
+
+PF_API const char *pf_rehearsed_name(pf_rehearsed rehearsed);
+
 typedef struct pf_task_readiness {
     double mean;
     double sd;
     double lower;
     pf_decision decision;
     pf_why why;
+    pf_rehearsed rehearsed;
+    double unseen[2]; // of an unseen loss: the gains it would have
 } pf_task_readiness;
 
 typedef struct pf_mechanism_readiness {
     double changed;
-    double mean_gain;
-    double interval[2];
+    double mean_gain;   // E[G]; with the joint posterior E[G] if it changed
+    double interval[2]; // 90 %, of the same
     double correction;
     bool probed;
 } pf_mechanism_readiness;

@@ -295,7 +295,8 @@ static void from_category(const study *s, double score, double *posterior)
 
 static void add_scores(const study *s, double *posterior, int truth, double weight, double *value)
 {
-    pf_joint joint = {1, GRID, s->grid, 0, posterior, PF_FAULTS_ONE};
+    pf_joint joint = {
+        .m = 1, .n_grid = GRID, .grid = s->grid, .mass = posterior, .faults = PF_FAULTS_ONE};
     double lo, hi, g = s->grid[truth];
     pf_joint_interval(&joint, 1, &lo, &hi);
     value[PF_METRIC_gain_mae] += weight * fabs(pf_joint_moments(&joint, 1).mean - g);

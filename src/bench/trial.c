@@ -565,7 +565,12 @@ static pf_status tell_recovery(play *p, int index, const pf_ask *ask, bool fault
         pf_recovery_response r = {0};
         pf_status status =
             pf__responses_recovery(p->responses, index, ask->probe, faulty, &r, error);
-        pf_tell tell = {ask->probe, r.response, ask->rows, k.n_chan, r.start, k.n_state};
+        pf_tell tell = {.probe = ask->probe,
+                        .response = r.response,
+                        .rows = ask->rows,
+                        .channels = k.n_chan,
+                        .start = r.start,
+                        .n_start = k.n_state};
         return status ? status : pf_session_tell(p->session, &tell, &r.predictor, error);
     }
     const pf_stage2_answer *e = NULL;

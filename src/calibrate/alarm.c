@@ -130,7 +130,7 @@ static pf_status drive_trial(void *self, const pf_alarm_trial *t, pf_error *erro
 {
     const pf_source *source = self;
     const pf_predictor *predictor = NULL;
-    pf_machine machine = source->machine(source->self, t->worker, &predictor);
+    pf_machine machine = source->machine(source->self, t->worker, 0, 1, &predictor);
     pf_drive drive = {.seed = source->plan->settings.seed,
                       .trial = t->trial,
                       .purpose = PF_PURPOSE_THRESHOLD,

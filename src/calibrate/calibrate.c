@@ -71,7 +71,16 @@ pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_err
         status = source->returns(source->self, error);
     }
     if (status == PF_OK) {
+        status = pf__calibrate_looks(source, error);
+    }
+    if (status == PF_OK) {
         status = pf__calibrate_alarm(source, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_misfit(source, error);
+    }
+    if (status == PF_OK) {
+        status = pf__calibrate_rehearsals(source, error);
     }
     return status == PF_OK ? pf__kit_build_save(source->build, bytes, n_bytes, error) : status;
 }

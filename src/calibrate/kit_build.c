@@ -37,6 +37,13 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_reach = plan->tasks[t].policy_index >= 0 ? k->n_uses : k->n_reach;
     }
     k->n_shares = PF_RETURN_SHARES;
+    k->n_knots = kind->n_knots;
+    for (int q = 0; q < plan->n_probes; q++) {
+        int n = plan->probes[q].n_targets;
+        k->n_look += kind->n_knots > 0 ? n * (1 + n * kind->n_knots) : 0;
+    }
+    k->n_misfit = kind->n_knots > 0 ? k->n_rows : 0;
+    k->n_rehearse = kind->rehearse ? k->n_tasks : 0;
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
@@ -45,6 +52,9 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
                    suite, kit, hash, group, help)                                                  \
     PF_KIT_##kit(k->field = plan->settings.field;)
 #include "settings/settings.def"
+    if (k->budget3 < 0) {
+        k->budget3 = 2 * k->n_tasks * (k->rehearsals > 0 ? k->rehearsals : 1);
+    }
 }
 
 // --- names, in the order of pf_kit_string and after it
@@ -87,6 +97,9 @@ static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
     }
     for (int t = 0; t < plan->n_tasks; t++) {
         add_name(list, plan->tasks[t].policy);
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        add_name(list, plan->tasks[t].fallback ? plan->tasks[t].fallback : "");
     }
     for (int i = 0; i < kind->n_methods; i++) {
         add_name(list, kind->methods[i]);
@@ -148,6 +161,24 @@ static void fill_tasks(pf_kit_build *b, const pf_plan *plan)
     }
 }
 
+// What the field's verdict knows before it is calibrated: nothing, in numbers that a kit may have.
+static void fill_verdict(pf_kit_build *b)
+{
+    const pf_kit *k = &b->kit;
+    for (int i = 0; i < k->n_look; i++) {
+        b->look_variance[i] = 1;
+    }
+    for (int i = 0; i < k->n_misfit * k->n_chan; i++) {
+        b->residual_rms[i] = 1;
+    }
+    for (int i = 0; k->n_misfit > 0 && i < k->n_probes * k->n_chan; i++) {
+        b->misfit_sd[i] = 1;
+    }
+    if (k->n_misfit > 0) {
+        b->kit.misfit_chan = b->kit.misfit_shape = b->kit.misfit_level = 1;
+    }
+}
+
 pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_kind *kind,
                              pf_error *error)
 {
@@ -182,6 +213,8 @@ pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_
     for (int i = 0; i < PF_RETURN_SHARES; i++) {
         b->shares[i] = i * .05;
     }
+    memcpy(b->knots, kind->knots, sizeof(double) * (size_t)k->n_knots);
+    fill_verdict(b);
     fill_probes(b, plan);
     fill_tasks(b, plan);
     for (int u = 0; u < k->n_reach; u++) {
@@ -203,6 +236,30 @@ pf_status pf__kit_build_cross(pf_kit_build *b, int n, const double *cross, pf_er
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for full rows");
     }
     memcpy(b->cross, cross, sizeof(double) * (size_t)n);
+    return PF_OK;
+}
+
+pf_status pf__kit_build_groups(pf_kit_build *b, int n, const int32_t *first, const int32_t *tasks,
+                               pf_error *error)
+{
+    pf_kit *k = &b->kit;
+    k->n_groups = n;
+    k->n_grouped = first[n];
+    k->group_first = b->group_first =
+        pf__arena_take(&b->arena, n > 0 ? (size_t)n + 1 : 0, sizeof *first);
+    k->group_task = b->group_task =
+        pf__arena_take(&b->arena, (size_t)first[n], sizeof *tasks);
+    k->group_rehearsal = b->group_rehearsal =
+        pf__arena_take(&b->arena, (size_t)n * PF_REHEARSAL_NUMBERS, sizeof(double));
+    if (b->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for groups");
+    }
+    for (int i = 0; i <= n && n > 0; i++) {
+        b->group_first[i] = first[i];
+    }
+    for (int i = 0; i < first[n]; i++) {
+        b->group_task[i] = tasks[i];
+    }
     return PF_OK;
 }
 

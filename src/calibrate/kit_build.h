@@ -28,6 +28,9 @@ typedef struct pf_kit_kind {
     bool responses; // room for recorded responses
     bool curves;    // room for a curve of z per target
     int n_members;
+    int n_knots; // gains of looks; 0: no joint posterior, and no misfit
+    const double *knots;
+    bool rehearse; // room for rehearsals
     int n_methods; // 0: the plan's method alone
     const char *const *methods;
 } pf_kit_kind;
@@ -39,6 +42,10 @@ pf_status pf__kit_build_init(pf_kit_build *build, const pf_plan *plan, const pf_
 
 // Replaces the full rows: n doubles, probe_cross as given.
 pf_status pf__kit_build_cross(pf_kit_build *build, int n, const double *cross, pf_error *error);
+
+// Replaces the groups of rehearsals: first has n + 1 entries, tasks as many as the last one says.
+pf_status pf__kit_build_groups(pf_kit_build *build, int n, const int32_t *first,
+                               const int32_t *tasks, pf_error *error);
 
 // The file image; free with free().
 pf_status pf__kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_bytes,

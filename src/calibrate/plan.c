@@ -622,6 +622,7 @@ static pf_status build_tasks(pf_plan_builder *b)
     for (int t = 0; list && t < c->n_tasks; t++) {
         const pf_config_task *given = &c->tasks[t];
         list[t] = (pf_plan_task){.name = text(b, given->name),
+                                 .fallback = given->fallback ? text(b, given->fallback) : "",
                                  .policy = "",
                                  .policy_index = -1,
                                  .reveal = isnan(given->reveal) ? 1.0 / c->n_tasks : given->reveal,

@@ -15,6 +15,7 @@ typedef struct pf_plan_task {
     const double *command; // rows x n_mech; NULL with a policy
     const char *policy;    // "" for an open loop
     int policy_index;      // of the plant, -1 for an open loop
+    const char *fallback;  // Nullable: the uncorrected command
     double reveal, importance;
 } pf_plan_task;
 

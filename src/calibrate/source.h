@@ -67,8 +67,12 @@ typedef struct pf_source {
     double (*plain_off)(const void *self, int probe);
 
     pf_status (*returns)(void *self, pf_error *error);
-    // What answers the probes of a healthy machine, and what predicts there (Nullable).
-    pf_machine (*machine)(void *self, int worker, const pf_predictor **predictor);
+    // What answers the probes of a machine with one mechanism at a gain (mechanism 0: healthy), and
+    // what predicts there (Nullable).
+    pf_machine (*machine)(void *self, int worker, int mechanism, double gain,
+                          const pf_predictor **predictor);
+    // Whether that machine can rehearse a task.
+    bool (*can_rehearse)(const void *self, int task);
 } pf_source;
 
 // The steps of every calibration, in order; free() the image.
@@ -76,6 +80,17 @@ pf_status pf__calibrate(pf_source *source, void **bytes, size_t *n_bytes, pf_err
 
 // Everything but the return table and the thresholds.
 pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
+
+// --- the field's verdict: nothing is done where the kit has no room for it
+
+// Gains that looks are calibrated at on a plant. The one at .9 matters: some coordinates are flat
+// above .85.
+enum { PF_LOOK_KNOTS = 9 };
+extern const double pf__look_knots[PF_LOOK_KNOTS];
+
+pf_status pf__calibrate_looks(pf_source *source, pf_error *error);
+pf_status pf__calibrate_misfit(pf_source *source, pf_error *error); // after the alarm
+pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error);
 
 // --- alarm
 

@@ -105,6 +105,12 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                         .n_members = plan->settings.members,
                         .curves = plan->settings.every_severity && plan->settings.severity_curve &&
                                   statistic == PF_STATISTIC_MATCHED};
+    if (plan->settings.field && statistic == PF_STATISTIC_MATCHED &&
+        plan->settings.posterior == PF_POSTERIOR_JOINT) {
+        kind.n_knots = PF_LOOK_KNOTS;
+        kind.knots = pf__look_knots;
+    }
+    kind.rehearse = plan->settings.field && plan->settings.rehearse != PF_REHEARSE_NONE;
     for (int q = 0; pf__plant_residual(c) && q < plan->n_probes; q++) {
         int rows = plan->probes[q].rows;
         kind.n_scale = rows > kind.n_scale ? rows : kind.n_scale;
@@ -297,12 +303,26 @@ static pf_status plant_returns(void *self, pf_error *error)
     return pf__plant_returns(self, error);
 }
 
-static pf_machine healthy_machine(void *self, int worker, const pf_predictor **predictor)
+static pf_machine machine(void *self, int worker, int mechanism, double gain,
+                          const pf_predictor **predictor)
 {
-    pf_worker *w = &((pf_plant_source *)self)->workers[worker];
-    w->rig.gains = NULL;
+    pf_plant_source *c = self;
+    pf_worker *w = &c->workers[worker];
+    for (int j = 0; j < c->plan->n_mech; j++) {
+        w->gains[j] = j == mechanism && j > 0 ? gain : 1;
+    }
+    w->rig.gains = mechanism > 0 ? w->gains : NULL;
     *predictor = &w->predictor;
     return pf_rig_machine(&w->rig);
+}
+
+// A plant with returns of its own measures its loops itself: there is nothing to compare. A model
+// predicts commands only.
+static bool can_rehearse(const void *self, int task)
+{
+    const pf_plant_source *c = self;
+    bool policy = c->plan->tasks[task].policy_index >= 0;
+    return !policy || (!c->model && pf_plant_get_info(c->workers[0].plant)->n_metrics == 0);
 }
 
 pf_source pf__plant_source(pf_plant_source *c)
@@ -327,6 +347,7 @@ pf_source pf__plant_source(pf_plant_source *c)
         .most_points = PF_SEVERITIES + 1,
         .plain_off = c->build.kit.n_whiten > 0 ? plain_off : NULL,
         .returns = plant_returns,
-        .machine = healthy_machine,
+        .machine = machine,
+        .can_rehearse = can_rehearse,
     };
 }

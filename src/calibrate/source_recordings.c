@@ -16,6 +16,8 @@
 // alarm), so that no episode is judged by itself.
 
 typedef struct recorded {
+    struct recorded_machine *machines; // one per worker
+    int n_workers;
     const pf_recordings *rec;
     const pf_effort *effort;
     pf_plan plan;
@@ -350,25 +352,58 @@ static pf_status fill_returns(void *self, pf_error *error)
 
 // --- alarm
 
+// A recorded machine with one mechanism at a gain, one per worker.
+typedef struct recorded_machine {
+    const recorded *r;
+    int mechanism;
+    double gain;
+} recorded_machine;
+
+// The group of a probe that is nearest to a mechanism's gain; healthy where the probe does not move
+// that mechanism.
+static const pf_group *group_near(const recorded *r, int probe, int mechanism, double gain)
+{
+    const pf_group *best = pf__recordings_find(r->rec, probe, 0, 1);
+    double least = INFINITY;
+    for (int g = 0; mechanism > 0 && g < r->rec->n_groups; g++) {
+        const pf_group *group = &r->rec->groups[g];
+        double away = fabs(group->gain - gain);
+        if (group->probe == probe && group->mechanism == mechanism && group->n >= 2 &&
+            away < least) {
+            least = away;
+            best = group;
+        }
+    }
+    return best;
+}
+
 // A response drawn from the odd ranks.
 static pf_status draw_answer(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error)
 {
-    const recorded *r = self;
-    const pf_group *group = pf__recordings_find(r->rec, probe, 0, 1);
+    const recorded_machine *m = self;
+    const pf_group *group = group_near(m->r, probe, m->mechanism, m->gain);
     pf_rng rng;
     (void)error;
     pf_rng_init(&rng, key);
     int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
-    *answer = (pf_answer){.response = pf__recordings_response(r->rec, group, rank)};
+    *answer = (pf_answer){.response = pf__recordings_response(m->r->rec, group, rank)};
     return PF_OK;
 }
 
-static pf_machine healthy_machine(void *self, int worker, const pf_predictor **predictor)
+static pf_machine machine(void *self, int worker, int mechanism, double gain,
+                          const pf_predictor **predictor)
 {
-    const recorded *r = self;
-    (void)worker;
+    recorded *r = self;
     (void)predictor; // the kit predicts by itself
-    return (pf_machine){self, r->plan.environment, draw_answer};
+    r->machines[worker] = (recorded_machine){r, mechanism, gain};
+    return (pf_machine){&r->machines[worker], r->plan.environment, draw_answer, NULL};
+}
+
+static bool can_rehearse(const void *self, int task)
+{
+    (void)self;
+    (void)task;
+    return false;
 }
 
 // --- all of it
@@ -402,6 +437,8 @@ static pf_status make_room(recorded *r, pf_error *error)
                        .residual = pf__arena_take(&r->arena, most, d),
                        .signatures = pf__arena_take(&r->arena, most * targets, d),
                        .scratch = pf__arena_take(&r->arena, pf__match_scratch((int)targets), d)};
+    r->n_workers = pf__threads(r->effort);
+    r->machines = pf__arena_take(&r->arena, (size_t)r->n_workers, sizeof *r->machines);
     r->from = pf__arena_take(&r->arena, most, d);
     r->to = pf__arena_take(&r->arena, most, d);
     r->energy = pf__arena_take(&r->arena, (size_t)k->n_targets, d);
@@ -447,7 +484,7 @@ static pf_source source_of(recorded *r)
         .plan = &r->plan,
         .build = &r->build,
         .effort = r->effort,
-        .n_workers = pf__threads(r->effort),
+        .n_workers = r->n_workers,
         .centre = pf__fit_mean,
         .same_gain = PF_SAME_GAIN,
         .even = true,
@@ -464,7 +501,8 @@ static pf_source source_of(recorded *r)
         .severity_scores = severity_scores,
         .energy = r->energy,
         .returns = fill_returns,
-        .machine = healthy_machine,
+        .machine = machine,
+        .can_rehearse = can_rehearse,
     };
 }
 

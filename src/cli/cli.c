@@ -195,31 +195,94 @@ static const char *reason_of(pf_why why)
 {
     switch (why) {
     case PF_WHY_NOT_PROBED:
-        return "  (a mechanism it needs was not probed)";
+        return "a mechanism it needs was not probed";
     case PF_WHY_CONFLICT:
-        return "  (more than one mechanism seems to have changed)";
+        return "more than one mechanism seems to have changed";
     case PF_WHY_OFF_GRID:
-        return "  (less is left than the model can say)";
-    default:
-        return "  (the bound is below the requirement)";
+        return "less is left than the model can say";
+    case PF_WHY_MISFIT:
+        return "the responses fit no machine of the model";
+    case PF_WHY_REHEARSAL:
+        return "it did not come out well when it was rehearsed";
+    case PF_WHY_NOT_REHEARSED:
+        return "its corrected command was not rehearsed";
+    case PF_WHY_UNSEEN_LOSS:
+        return "a loss that no probe shows is not ruled out";
+    case PF_WHY_BOUND:
+        return "the bound is below the requirement";
+    case PF_WHY_CERTIFIED:
+        break;
     }
+    return "";
 }
 
-bool cli_all_go(const pf_session *session)
+bool cli_accept(const char *command, const cli_list *words, cli_accepted *accepted)
+{
+    *accepted = (cli_accepted){false, false};
+    for (int i = 0; i < words->n; i++) {
+        if (strcmp(words->item[i], pf_why_name(PF_WHY_NOT_REHEARSED)) == 0) {
+            accepted->not_rehearsed = true;
+        } else if (strcmp(words->item[i], pf_why_name(PF_WHY_UNSEEN_LOSS)) == 0) {
+            accepted->unseen_loss = true;
+        } else {
+            cli_usage(command, "--accept: '%s' is no condition; there are not-rehearsed and "
+                               "unseen-loss",
+                      words->item[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cli_task_go(const pf_task_readiness *task, const cli_accepted *accepted)
+{
+    bool agreed = accepted && ((task->why == PF_WHY_NOT_REHEARSED && accepted->not_rehearsed) ||
+                               (task->why == PF_WHY_UNSEEN_LOSS && accepted->unseen_loss));
+    return task->decision == PF_GO || (task->decision == PF_GO_IF && agreed);
+}
+
+bool cli_all_go(const pf_session *session, const cli_accepted *accepted)
 {
     bool all = true;
     for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
-        all = all && pf_session_task(session, t)->decision == PF_GO;
+        all = all && cli_task_go(pf_session_task(session, t), accepted);
     }
     return all;
+}
+
+static void print_task(const pf_session *session, int t)
+{
+    const pf_kit *kit = pf_session_kit(session);
+    const pf_task_readiness *r = pf_session_task(session, t);
+    const int32_t *uses = NULL;
+    pf_kit_task_mechanisms(kit, t, &uses);
+    double correction = pf_session_mechanism(session, uses[0])->correction;
+    const char *word = r->decision == PF_GO ? "go" : r->decision == PF_GO_IF ? "GO-IF" : "NO-GO";
+    const char *paint = r->decision == PF_GO      ? CLI_GREEN
+                        : r->decision == PF_GO_IF ? CLI_YELLOW
+                                                  : CLI_RED;
+    const char *fallback = pf_kit_task_fallback(kit, t);
+    printf("%-16s %10.3f %10.3f %10.3f %9s  %s%s%s", pf_kit_task_name(kit, t), correction, r->mean,
+           r->lower, pf_rehearsed_name(r->rehearsed), cli_paint(paint), word, cli_paint(NULL));
+    if (r->why == PF_WHY_UNSEEN_LOSS) {
+        printf("  (unless a gain is between %.2f and %.2f, which no probe shows)", r->unseen[0],
+               r->unseen[1]);
+    } else if (r->decision != PF_GO) {
+        printf("  (%s)", reason_of(r->why));
+    }
+    if (r->decision == PF_NO_GO && fallback[0]) {
+        printf("; fallback: %s", fallback);
+    }
+    printf("\n");
 }
 
 void cli_print_readiness(const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
-    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", "gain", "90 % interval",
-           "probed");
+    bool joint = k.joint_posterior; // its gains are those if the mechanism changed
+    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", joint ? "if so: gain" : "gain",
+           "90 % interval", "probed");
     for (int j = 1; j < k.n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
         printf("%s%-16s %10.4f %10.3f   %5.2f .. %4.2f %7s%s\n",
@@ -227,15 +290,9 @@ void cli_print_readiness(const pf_session *session)
                r->changed, r->mean_gain, r->interval[0], r->interval[1], r->probed ? "yes" : "no",
                cli_paint(NULL));
     }
-    printf("\n%-16s %10s %10s %10s  %s\n", "task", "correction", "return", "at least", "verdict");
+    printf("\n%-16s %10s %10s %10s %9s  %s\n", "task", "correction", "return", "at least",
+           "rehearsed", "verdict");
     for (int t = 0; t < k.n_tasks; t++) {
-        const pf_task_readiness *r = pf_session_task(session, t);
-        const int32_t *uses = NULL;
-        pf_kit_task_mechanisms(kit, t, &uses);
-        double correction = pf_session_mechanism(session, uses[0])->correction;
-        bool go = r->decision == PF_GO;
-        printf("%-16s %10.3f %10.3f %10.3f  %s%s%s%s\n", pf_kit_task_name(kit, t), correction,
-               r->mean, r->lower, cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO",
-               cli_paint(NULL), go ? "" : reason_of(r->why));
+        print_task(session, t);
     }
 }

@@ -13,7 +13,8 @@
 
 typedef struct call {
     const char *plant, *model, *seed, *method, *journal, *certificate;
-    cli_list fault, kit;
+    cli_list fault, kit, accept;
+    cli_accepted accepted;
     bool json;
 } call;
 
@@ -29,6 +30,7 @@ typedef struct run {
     pf_witness witness;
     uint64_t seed;
     pf_text journal;
+    const cli_accepted *accepted;
     bool quiet;
 } run;
 
@@ -63,7 +65,9 @@ static void after_ask(void *self, const pf_ask *asked)
 static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *asked)
 {
     run *r = self;
-    pf__witness_start(&r->witness, r->file->kit, inner, asked->stage == 2);
+    (void)asked;
+    pf__witness_start(&r->witness, r->file->kit, inner,
+                      pf_session_get_state(r->session).per_gain);
     return pf__witness_predictor(&r->witness);
 }
 
@@ -72,7 +76,15 @@ static void journal_tell(run *r, const pf_ask *asked, const pf_answer *answer)
     const pf_kit *kit = r->file->kit;
     pf_kit_info k = pf_kit_get_info(kit);
     pf_text request = {0}, reply = {0};
-    pf__text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
+    if (asked->kind == PF_ASK_REHEARSAL) {
+        pf__text_add(&request, "{\"op\":\"tell\",\"rehearsal\":[");
+        for (int i = 0; i < asked->n_tasks; i++) {
+            pf__text_addf(&request, i ? ",%d" : "%d", (int)asked->tasks[i]);
+        }
+        pf__text_add(&request, "],\"response\":");
+    } else {
+        pf__text_addf(&request, "{\"op\":\"tell\",\"probe\":%d,\"response\":", asked->probe);
+    }
     pf__json_matrix(&request, asked->rows, k.n_chan, answer->response);
     if (!k.recorded) {
         pf__json_key(&request, "state");
@@ -116,10 +128,27 @@ static const pf_reading *strongest(const run *r)
     return most;
 }
 
+static void print_rehearsal(const run *r, const pf_ask *asked)
+{
+    const pf_kit *kit = r->file->kit;
+    bool passed = pf_session_rehearsed(r->session, NULL);
+    printf("%3d  rehearsal", pf_session_get_state(r->session).told);
+    for (int i = 0; i < asked->n_tasks; i++) {
+        printf("%s%s", i ? "+" : "  ", pf_kit_task_name(kit, asked->tasks[i]));
+    }
+    printf("  %s\n", passed             ? "as predicted"
+                     : asked->n_tasks > 1 ? "not as predicted: each alone"
+                                          : "NOT as predicted");
+}
+
 static void print_tell(run *r, const pf_ask *asked)
 {
     const pf_kit *kit = r->file->kit;
     pf_kit_info k = pf_kit_get_info(kit);
+    if (asked->kind == PF_ASK_REHEARSAL) {
+        print_rehearsal(r, asked);
+        return;
+    }
     printf("%3d  stage %d  %-16s", pf_session_get_state(r->session).told, asked->stage,
            pf_kit_probe_name(kit, asked->probe));
     if (asked->stage == 2) {
@@ -163,9 +192,36 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
     pf__json_number(out, pf_kit_get_info(r->file->kit).alpha);
     pf__json_key(out, "j_min");
     pf__json_number(out, pf_kit_get_info(r->file->kit).j_min);
+    pf__json_key(out, "accepted");
+    pf__text_addf(out, "[%s%s%s]", r->accepted->not_rehearsed ? "\"not-rehearsed\"" : "",
+                  r->accepted->not_rehearsed && r->accepted->unseen_loss ? "," : "",
+                  r->accepted->unseen_loss ? "\"unseen-loss\"" : "");
     pf__text_add(out, ",");
     pf__text_add_n(out, readiness->data, readiness->size);
     pf__text_add(out, "}\n");
+}
+
+static void print_end(const run *r, bool all)
+{
+    pf_session_state state = pf_session_get_state(r->session);
+    const pf_kit *kit = r->file->kit;
+    bool conditions = all && !cli_all_go(r->session, NULL);
+    if (state.misfit > 1 || state.implausible > 0) {
+        printf("\n%sThe responses fit no machine of the model%s: %s%s speaks since look %d.\n",
+               cli_paint(CLI_YELLOW), cli_paint(NULL),
+               state.misfit_channel >= 0 ? "channel " : "the mix of amplitudes",
+               state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel) : "",
+               state.misfit_look);
+    } else if (state.alarm && !state.explained) {
+        printf("\n%sThe alarm sounded and nothing explains it.%s\n", cli_paint(CLI_YELLOW),
+               cli_paint(NULL));
+    }
+    printf("\n%s%s%s after %d probes and %d rehearsals, charge %.3g\n",
+           cli_paint(all ? CLI_GREEN : CLI_RED),
+           conditions ? "all ready under the accepted conditions"
+           : all      ? "all ready"
+                      : "not ready for every task",
+           cli_paint(NULL), state.told - state.rehearsals, state.rehearsals, state.charge);
 }
 
 static int report(run *r, const call *c)
@@ -186,11 +242,9 @@ static int report(run *r, const call *c)
     } else if (status == EXIT_YES) {
         cli_print_readiness(r->session);
     }
-    bool all = cli_all_go(r->session);
+    bool all = cli_all_go(r->session, &c->accepted);
     if (status == EXIT_YES && !c->json) {
-        printf("\n%s%s%s after %d probes, charge %.3g\n", cli_paint(all ? CLI_GREEN : CLI_RED),
-               all ? "all ready" : "not ready for every task", cli_paint(NULL),
-               pf_session_get_state(r->session).told, pf_session_get_state(r->session).charge);
+        print_end(r, all);
     }
     pf__text_free(&verdict);
     pf__text_free(&reply);
@@ -242,6 +296,10 @@ static pf_status start(run *r, const call *c, pf_error *error)
         pf__journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
                            pf_session_method(r->session)->id, r->seed);
         pf__text_add(&r->journal, "\n");
+        pf_text hello = {0};
+        pf__reply_hello(&hello, kit);
+        journal_event(r, "{\"op\":\"hello\",\"protocol\":2}", NULL, &hello);
+        pf__text_free(&hello);
     }
     return status;
 }
@@ -338,6 +396,7 @@ int cmd_check(int argc, char **argv)
         {"--seed", .value = &c.seed},       {"--method", .value = &c.method},
         {"--journal", .value = &c.journal}, {"--certificate", .value = &c.certificate},
         {"--json", .flag = &c.json},        {"--model", .value = &c.model},
+        {"--accept", .list = &c.accept},
     };
     if (!cli_parse("check", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;
@@ -346,7 +405,7 @@ int cmd_check(int argc, char **argv)
     if (c.kit.n != 1) {
         return cli_usage("check", "name one kit file");
     }
-    if (!cli_seed("check", c.seed, &seed)) {
+    if (!cli_seed("check", c.seed, &seed) || !cli_accept("check", &c.accept, &c.accepted)) {
         return EXIT_USAGE;
     }
     int status = check_outputs(&c);
@@ -354,7 +413,7 @@ int cmd_check(int argc, char **argv)
     if (status != EXIT_YES || !cli_kit_open("check", c.kit.item[0], &file, &status)) {
         return status;
     }
-    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json};
+    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json, .accepted = &c.accepted};
     if (!read_faults(&r, &c)) {
         status = EXIT_USAGE;
     } else if (open_model(&r, &c, &status)) {

@@ -168,6 +168,120 @@ pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, double
     return PF_OK;
 }
 
+// Weights of the gains of one use that count, and the gains: how many. lost: given that it has lost
+// strength. *sum is what they add up to; with `lost` 1.
+static int count_gains(const pf_joint *joint, int mechanism, bool lost, double *p, double *gains,
+                       double *sum)
+{
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    double whole = lost ? 0 : 1, kept = 0;
+    int n = 0;
+    for (int g = 0; mechanism > 0 && lost && g < joint->n_grid; g++) {
+        whole += joint->grid[g] < 1 ? mass[g] : 0;
+    }
+    for (int g = 0; mechanism > 0 && g < joint->n_grid; g++) {
+        if (!(mass[g] > PF_NEGLIGIBLE * whole) || (lost && joint->grid[g] > 1)) {
+            continue;
+        }
+        p[n] = mass[g] / whole;
+        gains[n] = joint->grid[g];
+        kept += p[n++];
+    }
+    for (int i = 0; i < n && lost; i++) {
+        p[i] /= kept; // what was left out is spread over the rest
+    }
+    *sum = lost ? 1 : kept;
+    return n;
+}
+
+// The weights of one use (n_grid of them, the rest 0) and what every member returns there; members
+// are `stride` returns apart.
+static pf_status weigh_use(const pf_task_model *t, const pf_joint *joint, int use, bool lost,
+                           size_t stride, double *p, double *returns, double *gains, double *sum,
+                           pf_error *error)
+{
+    int n = count_gains(joint, t->uses[use], lost, p, gains, sum);
+    for (int g = n; g < joint->n_grid; g++) {
+        p[g] = 0;
+    }
+    for (int e = 0; e < t->n_members; e++) {
+        double *ret = returns + (size_t)e * stride;
+        pf_status status =
+            n > 0 ? t->returns(t->self, e, use, n, gains, ret, error) : PF_OK;
+        if (status != PF_OK) {
+            return status;
+        }
+        for (int g = n; g < joint->n_grid; g++) {
+            ret[g] = 0; // without weight
+        }
+    }
+    return PF_OK;
+}
+
+// Returns with one use healthy, -1: with nothing changed.
+static pf_status weigh_healthy(const pf_task_model *t, int use, size_t stride, double *returns,
+                               pf_error *error)
+{
+    const double healthy = 1;
+    pf_status status = PF_OK;
+    for (int e = 0; e < t->n_members && status == PF_OK; e++) {
+        status = t->returns(t->self, e, use, 1, &healthy, returns + (size_t)e * stride, error);
+    }
+    return status;
+}
+
+pf_status pf__predict_task_given(const pf_task_model *t, const pf_joint *joint, int lost,
+                                 double alpha, double *p, double *returns, double *gains,
+                                 pf_prediction *out, pf_error *error)
+{
+    bool many = joint->faults == PF_FAULTS_MANY;
+    size_t n = (size_t)joint->n_grid, uses = (size_t)t->n_uses;
+    size_t stride = many ? uses * (1 + n) : 1 + uses * n;
+    double all = 0;
+    pf_status status = many ? PF_OK : weigh_healthy(t, -1, stride, returns, error);
+    for (size_t u = 0; u < uses && status == PF_OK; u++) {
+        bool is_lost = (int)u == lost;
+        size_t at = many ? u * (1 + n) + 1 : 1 + u * n;
+        double sum = 0;
+        if (many) {
+            status = weigh_healthy(t, (int)u, stride, returns + at - 1, error);
+        }
+        if (status == PF_OK) {
+            status = weigh_use(t, joint, (int)u, is_lost, stride, p + at, returns + at, gains, &sum,
+                               error);
+        }
+        for (size_t g = 0; !many && lost >= 0 && !is_lost && g < n; g++) {
+            p[at + g] = sum = 0; // one change at a time
+        }
+        if (many) {
+            p[at - 1] = fmax(0, 1 - sum);
+        }
+        all += sum;
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    if (many) {
+        *out = pf__predict_product(t->n_members, t->n_uses, 1 + joint->n_grid, p, returns, alpha);
+        return PF_OK;
+    }
+    p[0] = fmax(0, 1 - all);
+    *out = pf__predict_return(t->n_members, (int)stride, p, returns, alpha);
+    return PF_OK;
+}
+
+const char *pf_decision_name(pf_decision decision)
+{
+    return decision == PF_GO ? "go" : decision == PF_GO_IF ? "go-if" : "no-go";
+}
+
+const char *pf_rehearsed_name(pf_rehearsed rehearsed)
+{
+    return rehearsed == PF_REHEARSED_GROUP   ? "group"
+           : rehearsed == PF_REHEARSED_APART ? "apart"
+                                             : "no";
+}
+
 const char *pf_why_name(pf_why why)
 {
     switch (why) {

@@ -101,7 +101,7 @@ static bool looks_at_new(const pf_session *s, int probe)
 static int mark_eligible(pf_session *s)
 {
     int n_new = 0, n = 0;
-    bool new_first = s->stage == 1 && s->alarm && s->rules.field;
+    bool new_first = s->stage == PF_STAGE_LOOK && s->alarm && s->rules.field;
     for (int q = 0; new_first && q < s->kit->n_probes; q++) {
         n_new += !s->skipped[q] && looks_at_new(s, q);
     }
@@ -231,7 +231,7 @@ void pf__session_open_opportunity(pf_session *s)
         pf__belief_hazard(s->m, s->belief, k->hazard);
         pf__risk_prepare(s->m, s->belief, k->weight, &s->terms);
     }
-    s->ask = (pf_ask){PF_ASK_PROBE, 1, -1, 0, false, 0, PF_DONE_NOT};
+    s->ask = (pf_ask){.kind = PF_ASK_PROBE, .stage = PF_STAGE_LOOK, .probe = -1};
     switch (s->method->rule) {
     case PF_RULE_RANDOM:
         s->ask.probe = choose_random(s);
@@ -253,7 +253,8 @@ void pf__session_open_opportunity(pf_session *s)
 
 void pf__session_open_recovery(pf_session *s)
 {
-    s->ask = (pf_ask){PF_ASK_PROBE, 2, -1, 0, true, 0, PF_DONE_NOT};
+    s->ask = (pf_ask){
+        .kind = PF_ASK_PROBE, .stage = PF_STAGE_RECOVER, .probe = -1, .has_value = true};
     s->ask.probe = choose_best(s, recovery_value, &s->ask.value);
     s->recoveries++;
 }

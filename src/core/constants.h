@@ -20,6 +20,49 @@
 // A probe that gave this many implausible responses is not asked again. One may be bad luck.
 #define PF_IMPLAUSIBLE_MAX 2
 
+// --- the joint posterior (field kits)
+
+// A gain above 1 is four times less probable before any look than one below: mechanisms wear, but a
+// valve may be replaced by a larger one, and a go for such a machine must be true too.
+#define PF_POSTERIOR_STRONGER .25
+// Degrees of freedom of the coordinates. Their tails are heavier than a Gaussian's: with one, 90 %
+// intervals held .87 of the gains (.78 on the worst of nine plants), with 5 degrees .95 (.93).
+#define PF_POSTERIOR_FREEDOM 5
+// The least variance of a coordinate: the square of PF_SIGMA_MIN.
+#define PF_POSTERIOR_VARIANCE_MIN 4e-4
+// A mechanism whose probability of a change fell below this share of what it was is not suspected any
+// more: its bound is that over all hypotheses, not that given a loss.
+#define PF_SUSPECTED_SHARE .01
+// Hypotheses with less probability than this do not move a mean by a digit that is shown.
+#define PF_NEGLIGIBLE 1e-9
+// J names a loss where the probability that its mechanism changed is above this.
+#define PF_NAMED .5
+
+// A kit from recordings says off-grid where more than this belief lies farther than this from every
+// recorded gain.
+#define PF_BEYOND_KNOTS .05
+#define PF_BEYOND_BELIEF .05
+// A loss is unseen where the looks have not lowered its odds against healthy to a tenth.
+#define PF_UNSEEN_SHARE .1
+// The doubt below which a verdict is settled: no further probe will change it.
+#define PF_SETTLED_DOUBT 1e-3
+
+// The least level of a misfit: a normal deviate that one session in a hundred reaches by chance.
+#define PF_MISFIT_LEAST 2.3
+
+// --- rehearsal (field kits)
+
+// A rehearsal must leave this many standard deviations to the limit, and its bound is that far below
+// what was seen.
+#define PF_REHEARSAL_SDS 2
+// In a group a task that just fails must stand this many standard deviations out of the noise; else
+// it runs alone.
+#define PF_REHEARSAL_VISIBLE_SDS 4
+// Hypotheses above this probability must keep a rehearsal within the limits of the design.
+#define PF_REHEARSAL_WEIGHT .01
+// Charge of one row of a rehearsal: that of a row of a default probe.
+#define PF_REHEARSAL_CHARGE .01
+
 // --- does a response count as having probed a mechanism?
 
 // Only a reading whose |log likelihood ratio| exceeds this says more than that the probe ran: odds

@@ -257,8 +257,52 @@ void pf__joint_update_each(pf_joint *joint, int n_targets, const int *targets, c
     }
 }
 
+// The gain below which `share` of the mass of a row lies, each mass spread evenly over its cell: half
+// way to its neighbours.
+static double cell_point(const pf_joint *joint, const double *mass, double whole, double share)
+{
+    const double *gain = joint->grid;
+    int last = joint->n_grid - 1;
+    double below = 0;
+    for (int k = 0; k <= last; k++) {
+        double from = k > 0 ? (gain[k - 1] + gain[k]) / 2 : gain[0];
+        double to = k < last ? (gain[k] + gain[k + 1]) / 2 : gain[last];
+        if (mass[k] > 0 && below + mass[k] >= share * whole) {
+            return from + (to - from) * fmin(1, (share * whole - below) / mass[k]);
+        }
+        below += mass[k];
+    }
+    return gain[last];
+}
+
+double pf__joint_mean_if_changed(const pf_joint *joint, int mechanism)
+{
+    const double *mass = row_of(joint, mechanism);
+    double whole = sum_row(joint, mechanism), mean = 0;
+    for (int k = 0; k < joint->n_grid; k++) {
+        mean += mass[k] * joint->grid[k];
+    }
+    return whole > 0 ? mean / whole : 1;
+}
+
+// Of the gain if the mechanism changed. It holds the mean, whatever the shape.
+static void cell_interval(const pf_joint *joint, int mechanism, double *lo, double *hi)
+{
+    const double *mass = row_of(joint, mechanism);
+    double whole = sum_row(joint, mechanism), mean = pf__joint_mean_if_changed(joint, mechanism);
+    *lo = *hi = 1;
+    if (whole > 0) {
+        *lo = fmin(mean, cell_point(joint, mass, whole, PF_INTERVAL_TAIL));
+        *hi = fmax(mean, cell_point(joint, mass, whole, 1 - PF_INTERVAL_TAIL));
+    }
+}
+
 void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double *hi)
 {
+    if (joint->cells) {
+        cell_interval(joint, mechanism, lo, hi);
+        return;
+    }
     const double *mass = row_of(joint, mechanism);
     double below = 0;
     bool has_lo = false;

@@ -49,6 +49,9 @@ void pf__joint_update(pf_joint *joint, int n_targets, const int *targets, double
 void pf__joint_update_each(pf_joint *joint, int n_targets, const int *targets, const double *d,
                            double temperature);
 
+// E[G_i] if i changed; 1 where that is certain not to be.
+double pf__joint_mean_if_changed(const pf_joint *joint, int mechanism);
+
 // Whether [lo, hi] holds the truth, ends included (slack 1e-9).
 bool pf__interval_covers(double lo, double hi, double truth);
 

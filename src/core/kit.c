@@ -46,10 +46,16 @@ const char *pf_kit_task_policy(const pf_kit *kit, int task)
                               kit->n_tasks + task);
 }
 
+const char *pf_kit_task_fallback(const pf_kit *kit, int task)
+{
+    return string_at(kit, PF_KIT_STRINGS + kit->n_mech + kit->n_chan + kit->n_probes +
+                              2 * kit->n_tasks + task);
+}
+
 const char *pf_kit_method_id(const pf_kit *kit, int method)
 {
     return string_at(kit, PF_KIT_STRINGS + kit->n_mech + kit->n_chan + kit->n_probes +
-                              2 * kit->n_tasks + method);
+                              3 * kit->n_tasks + method);
 }
 
 bool pf__kit_starts_from_channels(const pf_kit *kit)
@@ -163,10 +169,21 @@ pf_kit_info pf_kit_get_info(const pf_kit *k)
         .sensor_noise = k->sensor_noise,
         .statistic = (pf_statistic)k->statistic,
         .faults = (pf_faults)k->faults,
-        .rules = {(pf_stop)k->stop, k->field != 0, k->budget1, k->budget2},
+        .rules = {.stop = (pf_stop)k->stop,
+                  .field = k->field != 0,
+                  .budget1 = k->budget1,
+                  .budget2 = k->budget2,
+                  .budget3 = k->budget3,
+                  .rehearse = (pf_rehearse)k->rehearse,
+                  .rehearsals = k->rehearsals},
         .recorded = k->n_response > 0,
         .starts_from_channels = pf__kit_starts_from_channels(k),
         .sensed_start = k->sensed_start != 0,
+        .joint_posterior = k->posterior == PF_POSTERIOR_JOINT && k->n_knots > 0 && k->field,
+        .rehearsable = k->n_rehearse > 0,
+        .rehearsal_rows = pf__kit_rehearsal_rows(k),
+        .alarm_checks = (int)k->alarm_checks,
+        .alarm_false = (int)k->alarm_false,
         .episodes = k->episodes,
         .alarm_trials = k->alarm_trials,
         .seed = (uint64_t)k->seed,
@@ -179,6 +196,25 @@ pf_channel_row pf__kit_channel(const pf_kit *kit, int target)
     size_t row = (size_t)target * (size_t)kit->n_bins;
     return (pf_channel_row){kit->n_bins, kit->edges + (size_t)target * (size_t)(kit->n_bins - 1),
                             kit->nominal + row, kit->changed + row};
+}
+
+size_t pf__kit_look(const pf_kit *kit, int probe)
+{
+    size_t at = 0;
+    for (int q = 0; q < probe; q++) {
+        size_t n = (size_t)pf_kit_probe_targets(kit, q, NULL);
+        at += n * (1 + n * (size_t)kit->n_knots);
+    }
+    return at;
+}
+
+int pf__kit_rehearsal_rows(const pf_kit *kit)
+{
+    int most = 0;
+    for (int t = 0; t < kit->n_rehearse; t++) {
+        most = kit->rehearsal_rows[t] > most ? kit->rehearsal_rows[t] : most;
+    }
+    return most;
 }
 
 const double *pf__kit_whiten(const pf_kit *kit, int probe)
@@ -201,6 +237,7 @@ const double *pf__kit_whiten(const pf_kit *kit, int probe)
 #define MECH_MAX 256
 #define BINS_MAX 64
 #define GRID_MAX 256
+#define KNOTS_MAX 64
 
 static pf_status ranges_check(const pf_kit *k, pf_error *error)
 {
@@ -232,6 +269,9 @@ static pf_status ranges_check(const pf_kit *k, pf_error *error)
         {"n_text", k->n_text, 1, 1 << 24},
         {"statistic", k->statistic, 0, 1},
         {"n_scale", k->n_scale, 1, 1 << 20},
+        {"n_knots", k->n_knots, 0, KNOTS_MAX},
+        {"n_groups", k->n_groups, 0, k->n_rehearse},
+        {"n_grouped", k->n_grouped, 0, k->n_rehearse},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (rules[i].value < rules[i].lo || rules[i].value > rules[i].hi) {
@@ -249,7 +289,7 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
         return s;
     }
     int names =
-        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 2 * k->n_tasks + k->n_methods;
+        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 3 * k->n_tasks + k->n_methods;
     if (k->n_names != names) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_names is %d, must be %d", (int)k->n_names,
                        names);
@@ -271,6 +311,23 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
     }
     if (k->n_response != 0 && k->n_response != k->n_rows) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_response must be 0 or the number of rows");
+    }
+    struct {
+        const char *name;
+        int value, whole;
+    } parts[] = {{"n_misfit", k->n_misfit, k->n_rows},
+                 {"n_rehearse", k->n_rehearse, k->n_tasks},
+                 {"n_bounded", k->n_bounded, k->n_uses}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].value != 0 && parts[i].value != parts[i].whole) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: %s is %d, must be 0 or %d", parts[i].name,
+                           parts[i].value, parts[i].whole);
+        }
+    }
+    if ((k->n_knots == 0) != (k->n_look == 0) || (k->n_misfit > 0 && k->n_knots == 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: knots, looks and misfit come together: %d, %d and %d", (int)k->n_knots,
+                       (int)k->n_look, (int)k->n_misfit);
     }
     if ((k->n_response == 0) != (k->n_variant == 0)) {
         return pf_fail(error, PF_ERR_FORMAT,
@@ -360,6 +417,7 @@ static pf_status scalars_check(const pf_kit *k, pf_error *error)
 
 static pf_status numbers_check(const pf_kit *k, pf_error *error)
 {
+    size_t misfits = k->n_misfit ? (size_t)k->n_probes * (size_t)k->n_chan : 0;
     struct {
         const char *name;
         const double *value;
@@ -398,6 +456,18 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"signature", k->signature, (size_t)k->n_targets, 0, 1e300},
         {"whiten", k->whiten, (size_t)k->n_whiten, -1e150, 1e150},
         {"reach", k->reach, (size_t)k->n_reach, 1, 1e6},
+        {"knots", k->knots, (size_t)k->n_knots, 0, 1e6},
+        {"look_mean", k->look_mean, (size_t)k->n_look, -1e150, 1e150},
+        {"look_variance", k->look_variance, (size_t)k->n_look, 1e-12, 1e150},
+        {"residual_rms", k->residual_rms, (size_t)k->n_misfit * (size_t)k->n_chan, 1e-300, 1e150},
+        {"misfit_mean", k->misfit_mean, misfits, 0, 1e150},
+        {"misfit_sd", k->misfit_sd, misfits, 1e-300, 1e150},
+        {"rehearsal", k->rehearsal, (size_t)k->n_rehearse * PF_REHEARSAL_NUMBERS, 0, 1e300},
+        {"use_edge", k->use_edge, k->n_rehearse ? 2 * (size_t)k->n_uses : 0, 0, 1e6},
+        {"group_rehearsal", k->group_rehearsal, (size_t)k->n_groups * PF_REHEARSAL_NUMBERS, 0,
+         1e300},
+        {"slew", k->slew, k->n_rehearse ? (size_t)k->n_mech : 0, 0, INFINITY},
+        {"excursion", k->excursion, (size_t)k->n_bounded, 0, 1e300},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (size_t j = 0; j < rules[i].n; j++) {
@@ -620,6 +690,61 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
     return PF_OK;
 }
 
+// Groups of a rehearsal: open loops, no mechanism moved by two of them, each task once.
+static pf_status groups_check(const pf_kit *k, pf_error *error)
+{
+    pf_status s = partition("group_first", k->group_first, k->n_groups, 2, k->n_grouped, error);
+    for (int g = 0; g < k->n_groups && s == PF_OK; g++) {
+        bool moved[MECH_MAX] = {false};
+        for (int i = k->group_first[g]; i < k->group_first[g + 1]; i++) {
+            int task = k->group_task[i];
+            if (task < 0 || task >= k->n_tasks || pf_kit_task_rows(k, task) == 0 ||
+                k->rehearsal_rows[task] == 0) {
+                return pf_fail(error, PF_ERR_FORMAT, "kit: group %d has no such task", g);
+            }
+            for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+                if (moved[k->use_mech[u]]) {
+                    return pf_fail(error, PF_ERR_FORMAT, "kit: group %d moves mechanism %d twice", g,
+                                   (int)k->use_mech[u]);
+                }
+                moved[k->use_mech[u]] = true;
+            }
+        }
+    }
+    return s;
+}
+
+// What the field's verdict needs: looks of the right size, levels above nothing, sound groups.
+static pf_status verdict_check(const pf_kit *k, pf_error *error)
+{
+    if (k->n_knots > 0 && (size_t)k->n_look != pf__kit_look(k, k->n_probes)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: n_look is %d, must be %d", (int)k->n_look,
+                       (int)pf__kit_look(k, k->n_probes));
+    }
+    if (k->n_knots > 0 && k->statistic == PF_STATISTIC_NORM) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: looks need the matched statistic");
+    }
+    for (int i = 0; i < k->n_knots; i++) {
+        if (k->knots[i] == 1 || (i > 0 && !(k->knots[i] > k->knots[i - 1]))) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: knots must ascend, 1 is not one of them");
+        }
+    }
+    if (k->n_misfit > 0 && !(k->misfit_chan > 0 && k->misfit_shape > 0 && k->misfit_level > 0)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: the levels of the misfit must be above 0");
+    }
+    for (int t = 0; t < k->n_rehearse; t++) {
+        int rows = k->rehearsal_rows[t], own = pf_kit_task_rows(k, t);
+        const double *numbers = k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
+        if (rows < 0 || (int64_t)rows * k->n_chan > WINDOW_MAX ||
+            (rows > 0 && own > 0 && rows != own) ||
+            (rows > 0 && !(numbers[PF_REHEARSAL_ENERGY] > 0 && numbers[PF_REHEARSAL_SD] > 0 &&
+                           numbers[PF_REHEARSAL_CLEAN] >= numbers[PF_REHEARSAL_MEAN]))) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of task %d makes no sense", t);
+        }
+    }
+    return k->n_groups > 0 ? groups_check(k, error) : PF_OK;
+}
+
 pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
 {
     pf_status s = PF_OK;
@@ -644,7 +769,7 @@ pf_status pf_kit_check(const pf_kit *kit, pf_error *error)
     for (int t = 0; t < kit->n_tasks && s == PF_OK; t++) {
         s = task_check(kit, t, error);
     }
-    return s;
+    return s == PF_OK ? verdict_check(kit, error) : s;
 }
 
 // --- the file image

@@ -20,7 +20,7 @@
 // file with other settings is refused; arrays get a new id, and a section whose id is not known is
 // passed over if it is marked optional, else refused.
 #define PF_KIT_MAGIC "PFLTKIT"
-#define PF_KIT_VERSION 3
+#define PF_KIT_VERSION 4
 
 // One row of the table of sections.
 typedef struct pf_kit_section {
@@ -64,10 +64,22 @@ enum {
     X(n_text)      /* bytes of `text` */                                                           \
     X(statistic)   /* pf_statistic */                                                              \
     X(n_whiten)    /* doubles of all whitening factors, 0 where inner products are plain */        \
-    X(n_reach)     /* n_uses where a task is a policy, else 0 */
+    X(n_reach)     /* n_uses where a task is a policy, else 0 */                                   \
+    X(n_knots)     /* gains that looks are calibrated at; 0: no joint posterior */                 \
+    X(n_look)      /* doubles of all looks, see look_mean; 0 without knots */                      \
+    X(n_misfit)    /* n_rows where the misfit is calibrated, else 0 */                             \
+    X(n_rehearse)  /* n_tasks where tasks can be rehearsed, else 0 */                              \
+    X(n_groups)    /* rehearsals of several tasks in one run */                                    \
+    X(n_grouped)   /* tasks of all groups together */                                              \
+    X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */
 
 #define PF_KIT_SCALARS(X)                                                                          \
-    X(cross_ratio) /* worst ratio of a target's row under another's fault to its nominal row */
+    X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */    \
+    X(misfit_chan)  /* A*: what the misfit of a channel is divided by */                           \
+    X(misfit_shape) /* B*: the same of the coordinates */                                          \
+    X(misfit_level) /* V*: a session above it fits no machine of the model */                      \
+    X(alarm_checks) /* fresh healthy sessions that the kit was tried on */                         \
+    X(alarm_false)  /* how many of them alarmed */
 
 // (id, type, field, count)
 #define PF_KIT_ARRAYS(X)                                                                           \
@@ -111,7 +123,34 @@ enum {
     X(53, char, text, k->n_text)                                                                   \
     X(54, double, distance_limit, k->n_probes) /* largest plausible rms distance, stage 2 */       \
     X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
-    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */
+    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */         \
+    X(57, double, knots, k->n_knots) /* ascending gains, 1 is not among them */                    \
+    /* per probe with T targets: T of the nominal look, then per target and knot T */              \
+    X(58, double, look_mean, k->n_look)                                                            \
+    X(59, double, look_variance, k->n_look)                                                        \
+    X(60, double, residual_rms, (size_t)k->n_misfit *(size_t)k->n_chan) /* by row and channel */   \
+    X(61, double, misfit_mean, k->n_misfit ? (size_t)k->n_probes * (size_t)k->n_chan : 0)          \
+    X(62, double, misfit_sd, k->n_misfit ? (size_t)k->n_probes * (size_t)k->n_chan : 0)            \
+    X(63, double, rehearsal, (size_t)k->n_rehearse *PF_REHEARSAL_NUMBERS)                          \
+    X(64, double, use_edge, k->n_rehearse ? 2 * (size_t)k->n_uses : 0) /* shares where a task */   \
+    /* of that use alone returns j_min: below 1 and above */                                       \
+    X(65, int32_t, group_first, k->n_groups ? k->n_groups + 1 : 0) /* in group_task */             \
+    X(66, int32_t, group_task, k->n_grouped)                                                       \
+    X(67, double, group_rehearsal, (size_t)k->n_groups *PF_REHEARSAL_NUMBERS)                      \
+    X(68, double, slew, k->n_rehearse ? k->n_mech : 0) /* largest step of a command */             \
+    X(69, double, excursion, k->n_bounded) /* of a use, at share 1, over what is allowed */        \
+    X(70, int32_t, rehearsal_rows, k->n_rehearse) /* 0: this task cannot be rehearsed */
+
+// What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of one
+// row of `rehearsal` and `group_rehearsal`.
+enum {
+    PF_REHEARSAL_MEAN,   // of the distance D to the prediction
+    PF_REHEARSAL_SD,     // of D
+    PF_REHEARSAL_CLEAN,  // 99 % point of D
+    PF_REHEARSAL_ENERGY, // 5 % point over starts of what the task moves
+    PF_REHEARSAL_CV,     // spread of the tracking error over members where its mean gives j_min
+    PF_REHEARSAL_NUMBERS
+};
 
 // What settings.def says of a setting: whether a kit has it, and as what.
 #define PF_KIT_YES(...) __VA_ARGS__
@@ -123,7 +162,8 @@ enum {
 #define PF_KIT_WORD int32_t
 
 // The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
-// probe, task (its name), task (its policy, empty for an open loop) and method id.
+// probe, task (its name), task (its policy, empty for an open loop), task (its fallback, empty: the
+// uncorrected command) and method id.
 struct pf_kit {
 #define X(field) int32_t field;
     PF_KIT_DIMS(X)
@@ -160,6 +200,12 @@ bool pf__kit_starts_from_channels(const pf_kit *kit);
 
 // Channel of target t (counted over all probes).
 pf_channel_row pf__kit_channel(const pf_kit *kit, int target);
+
+// Where the looks of a probe begin in look_mean and look_variance.
+size_t pf__kit_look(const pf_kit *kit, int probe);
+
+// Rows of the longest rehearsal of commands, 0: none.
+int pf__kit_rehearsal_rows(const pf_kit *kit);
 
 // Whitening factor of a probe for windows of n = rows x channels, n (n + 1)/2 doubles, row by row:
 // the inverse of the lower Cholesky factor of the shrunk covariance of nominal residuals. NULL

@@ -7,7 +7,7 @@
 
 pf_joint *pf__session_joint_now(pf_session *s)
 {
-    if (s->stage != 1) {
+    if (s->stage != PF_STAGE_LOOK || s->posterior) {
         return &s->joint;
     }
     pf__session_boundary(s, &s->boundary);
@@ -106,9 +106,23 @@ static pf_status use_returns(void *self, int member, int use, int n, const doubl
     return PF_OK;
 }
 
-// What speaks against a task before any bound is computed. A mechanism's own evidence must not be
-// explained away by another's (a belief that knows one change at a time, or full rows), and an
-// amplitude beyond the weakest gain of the grid means less is left than the model can say.
+// What of a use lies beyond the gains that were ever recorded: the kit cannot say what it does there.
+static bool beyond_knots(const pf_session *s, const pf_joint *joint, int mechanism)
+{
+    const pf_kit *k = s->kit;
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    double lowest = k->knots[0], highest = fmax(1, k->knots[k->n_knots - 1]), beyond = 0;
+    for (int g = 0; g < joint->n_grid; g++) {
+        bool far = joint->grid[g] < lowest - PF_BEYOND_KNOTS ||
+                   joint->grid[g] > highest + PF_BEYOND_KNOTS;
+        beyond += far ? mass[g] : 0;
+    }
+    return beyond > PF_BEYOND_BELIEF;
+}
+
+// What speaks against a task before any bound is computed. With the joint posterior: a mechanism that
+// was not probed, and of a kit from recordings a gain that was never recorded. Without it also own
+// evidence that another's explains away, and an amplitude beyond the weakest gain of the grid.
 static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, pf_why *why)
 {
     const pf_kit *k = s->kit;
@@ -123,6 +137,10 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
             *why = PF_WHY_NOT_PROBED;
             return true;
         }
+        if (s->posterior) {
+            off_grid = off_grid || (k->n_response > 0 && beyond_knots(s, joint, j));
+            continue;
+        }
         double changed = pf_joint_moments(joint, j).changed;
         conflict = conflict || (explains && s->own_evidence[j - 1] > log(PF_CONFLICT_ODDS) &&
                                 changed < PF_CONFLICT_BELIEF);
@@ -134,7 +152,10 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
     return conflict || off_grid;
 }
 
-static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int task)
+// --- the bound of a task
+
+// Sets what each use of a task delivers under the corrections of the joint belief.
+static void set_shares(pf_session *s, const pf_joint *joint, int task)
 {
     const pf_kit *k = s->kit;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
@@ -144,13 +165,140 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
         deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
         s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
     }
-    pf_prediction p;
-    task_at at = {s, k->task_use[task], k->task_use[task + 1] - k->task_use[task]};
-    pf_task_model model = {&at, k->n_members, at.n, k->use_mech + at.first, use_returns};
-    pf__predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
-    pf_task_readiness out = {p.mean, sqrt(p.variance), p.lower, PF_NO_GO, PF_WHY_NOT_PROBED};
-    if (!s->rules.field || !task_blocked(s, joint, task, &out.why)) {
-        out.decision = pf__decide(p.lower, k->j_min, true, &out.why);
+}
+
+static pf_task_model model_of(const pf_session *s, int task, task_at *at)
+{
+    const pf_kit *k = s->kit;
+    *at = (task_at){s, k->task_use[task], k->task_use[task + 1] - k->task_use[task]};
+    return (pf_task_model){at, k->n_members, at->n, k->use_mech + at->first, use_returns};
+}
+
+// Whether a mechanism is still suspected of a loss: its probability has not fallen to a small share
+// of what it was before the first look.
+static bool suspected(const pf_session *s, const pf_joint *joint, int mechanism)
+{
+    return mechanism > 0 && pf_joint_moments(joint, mechanism).changed >=
+                                PF_SUSPECTED_SHARE * s->kit->prior[mechanism];
+}
+
+// Gains that would return less than j_min and that no look has spoken against; false: there are none
+// of weight, or something speaks for a loss.
+static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, int use, double *range)
+{
+    const pf_kit *k = s->kit;
+    task_at at;
+    pf_task_model model = model_of(s, task, &at);
+    int mechanism = k->use_mech[at.first + use];
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    double weight[PF_POSTERIOR_GAINS], bad = 0, all = 0;
+    pf__posterior_prior(weight);
+    range[0] = 1;
+    range[1] = 0;
+    if (pf_joint_moments(joint, mechanism).changed > k->prior[mechanism]) {
+        return false;
+    }
+    double healthy = 1 - pf_joint_moments(joint, mechanism).changed;
+    for (int g = 0; g < joint->n_grid && joint->grid[g] < 1; g++) {
+        double mean = 0, ret;
+        for (int e = 0; e < k->n_members; e++) {
+            use_returns(model.self, e, use, 1, &joint->grid[g], &ret, NULL);
+            mean += ret / k->n_members;
+        }
+        // odds against healthy, relative to what they were
+        double before = k->prior[mechanism] * weight[g] / (1 - k->prior[mechanism]);
+        bool unseen = mass[g] / healthy > PF_UNSEEN_SHARE * before;
+        all += mass[g];
+        if (mean < k->j_min && unseen) {
+            bad += mass[g];
+            range[0] = fmin(range[0], joint->grid[g]);
+            range[1] = fmax(range[1], joint->grid[g]);
+        }
+    }
+    return bad > k->alpha * all;
+}
+
+// The prediction of a task. Under the joint posterior its bound is the lower of two: over all
+// hypotheses, and given that a mechanism that is still suspected has lost strength. A healthy
+// majority would hide a mild loss otherwise. Where only losses that no probe shows keep the bound
+// down, `unseen` has their gains (else 1 and 0).
+static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task, double *unseen)
+{
+    const pf_kit *k = s->kit;
+    task_at at;
+    pf_prediction p, given;
+    unseen[0] = 1;
+    unseen[1] = 0;
+    set_shares(s, joint, task);
+    pf_task_model model = model_of(s, task, &at);
+    if (!s->posterior) {
+        pf__predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
+        return p;
+    }
+    pf__predict_task_given(&model, joint, -1, k->alpha, s->probability, s->returns, s->gains, &p,
+                           NULL);
+    double lower = p.lower;
+    bool only_unseen = true;
+    for (int u = 0; u < at.n; u++) {
+        if (!suspected(s, joint, model.uses[u])) {
+            continue;
+        }
+        pf__predict_task_given(&model, joint, u, k->alpha, s->probability, s->returns, s->gains,
+                               &given, NULL);
+        if (!(given.lower >= k->j_min)) {
+            double range[2];
+            only_unseen = only_unseen && unseen_loss(s, joint, task, u, range);
+            unseen[0] = fmin(unseen[0], range[0]);
+            unseen[1] = fmax(unseen[1], range[1]);
+        }
+        lower = fmin(lower, given.lower);
+    }
+    if (!only_unseen || !(p.lower >= k->j_min) || lower >= k->j_min) {
+        unseen[0] = 1;
+        unseen[1] = 0;
+    }
+    p.lower = lower;
+    return p;
+}
+
+// What the rehearsal makes of a task whose bound is met, or unmet only for losses that no probe
+// shows: a run of the task itself would have shown them.
+static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_readiness *out)
+{
+    const pf__rehearsal *r = &s->rehearsal[task];
+    bool ran = r->state == PF__REHEARSAL_PASSED || r->state == PF__REHEARSAL_FAILED;
+    out->decision = PF_GO_IF;
+    out->why = met ? PF_WHY_NOT_REHEARSED : PF_WHY_UNSEEN_LOSS;
+    out->rehearsed = !ran ? PF_REHEARSED_NOT : r->apart ? PF_REHEARSED_APART : PF_REHEARSED_GROUP;
+    if (r->state == PF__REHEARSAL_PASSED) {
+        double bound = fmax(r->bound, s->kit->j_min); // passing says so
+        out->lower = met ? fmin(out->lower, bound) : bound;
+        out->decision = PF_GO;
+        out->why = PF_WHY_CERTIFIED;
+    } else if (r->state == PF__REHEARSAL_FAILED) {
+        out->decision = PF_NO_GO;
+        out->why = pf__session_doubt(s) ? PF_WHY_MISFIT : PF_WHY_REHEARSAL;
+    } else if (r->state == PF__REHEARSAL_IMPOSSIBLE && pf__session_doubt(s)) {
+        out->decision = PF_NO_GO;
+        out->why = PF_WHY_MISFIT;
+    }
+}
+
+static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int task)
+{
+    const pf_kit *k = s->kit;
+    pf_task_readiness out = {.decision = PF_NO_GO, .why = PF_WHY_NOT_PROBED};
+    pf_prediction p = predict_task(s, joint, task, out.unseen);
+    out.mean = p.mean;
+    out.sd = sqrt(p.variance);
+    out.lower = p.lower;
+    if (s->rules.field && task_blocked(s, joint, task, &out.why)) {
+        return out;
+    }
+    out.decision = pf__decide(p.lower, k->j_min, true, &out.why);
+    bool met = out.decision == PF_GO, unseen = out.unseen[1] > 0;
+    if (s->rules.field && (met || unseen)) {
+        judge_rehearsal(s, task, met, &out);
     }
     return out;
 }
@@ -168,17 +316,114 @@ bool pf__session_all_go(pf_session *s)
     }
     joint = pf__session_joint_now(s);
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        if (certify_task(s, joint, task).decision != PF_GO) {
+        if (certify_task(s, joint, task).decision == PF_NO_GO) {
             return false;
         }
     }
     return true;
 }
 
+// The best return that a use can have at a gain, with the correction that is right for it.
+static double best_return(pf_session *s, int task, int use, double gain)
+{
+    const pf_kit *k = s->kit;
+    int j = k->use_mech[use];
+    double mean = 0, correction = gain > 0 ? 1 / gain : 1e6;
+    deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
+    s->asked[j] = 0;
+    for (int e = 0; e < k->n_members; e++) {
+        mean += pf__return(use_error(s, use, e, gain)) / k->n_members;
+    }
+    return mean;
+}
+
+// Whether a task can never be go: one of its mechanisms has certainly so little left that even the
+// right correction returns less than j_min.
+static bool hopeless(pf_session *s, const pf_joint *joint, int task)
+{
+    const pf_kit *k = s->kit;
+    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+        int j = k->use_mech[u];
+        if (j == 0 || pf_joint_moments(joint, j).changed < 1 - PF_SETTLED_DOUBT) {
+            continue;
+        }
+        const double *mass = joint->mass + (size_t)(j - 1) * (size_t)joint->n_grid;
+        double hope = 1;
+        for (int g = 0; g < joint->n_grid && hope >= PF_SETTLED_DOUBT; g++) {
+            if (mass[g] > PF_NEGLIGIBLE && best_return(s, task, u, joint->grid[g]) < k->j_min) {
+                hope -= mass[g];
+            }
+        }
+        if (hope < PF_SETTLED_DOUBT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pf__session_settled(pf_session *s)
+{
+    const pf_kit *k = s->kit;
+    if (!s->posterior) {
+        return false;
+    }
+    // a certain loss first: it is the cheap question
+    bool certain = false;
+    for (int j = 1; j <= s->m && !certain; j++) {
+        certain = pf_joint_moments(&s->joint, j).changed >= 1 - PF_SETTLED_DOUBT;
+    }
+    for (int task = 0; task < k->n_tasks && certain; task++) {
+        if (!hopeless(s, &s->joint, task) &&
+            certify_task(s, &s->joint, task).decision == PF_NO_GO) {
+            return false;
+        }
+    }
+    return certain;
+}
+
+// --- doubt
+
+double pf__misfit_level(const pf_session *s)
+{
+    return s->posterior && s->kit->n_misfit > 0
+               ? pf__misfit_value(&s->misfit, s->kit) / s->kit->misfit_level
+               : 0;
+}
+
+bool pf__session_misfit(const pf_session *s)
+{
+    return s->posterior && (s->misfit.implausible > 0 || pf__misfit_level(s) > 1);
+}
+
+// Whether a loss is named.
+static bool named(const pf_session *s)
+{
+    for (int j = 1; j <= s->m; j++) {
+        if (pf_joint_moments(&s->joint, j).changed > PF_NAMED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pf__session_doubt(const pf_session *s)
+{
+    return s->posterior && (pf__session_misfit(s) || (s->alarm && !named(s)));
+}
+
+bool pf__session_explained(const pf_session *s)
+{
+    bool clean = true;
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        clean = clean && s->rehearsal[t].state == PF__REHEARSAL_PASSED && s->rehearsal[t].apart;
+    }
+    return clean || !pf__session_doubt(s);
+}
+
 void pf__session_forget_answers(pf_session *s)
 {
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        s->tasks[task] = (pf_task_readiness){NAN, NAN, NAN, PF_NO_GO, PF_WHY_NOT_PROBED};
+        s->tasks[task] = (pf_task_readiness){.mean = NAN, .sd = NAN, .lower = NAN};
     }
     for (int j = 0; j <= s->m; j++) {
         s->mechanisms[j] = (pf_mechanism_readiness){NAN, NAN, {NAN, NAN}, 1, false};
@@ -196,6 +441,9 @@ void pf_session_certify(pf_session *s)
         pf_moments moments = moments_of(joint, j);
         out->changed = moments.changed;
         out->mean_gain = moments.mean;
+        if (joint->cells && j > 0) {
+            out->mean_gain = pf__joint_mean_if_changed(joint, j);
+        }
         out->correction = pf__correction(&moments);
         out->probed = s->probed[j];
         out->interval[0] = out->interval[1] = 1;
@@ -207,7 +455,7 @@ void pf_session_certify(pf_session *s)
 
 const pf_task_readiness *pf_session_task(const pf_session *s, int task)
 {
-    static const pf_task_readiness none = {0, 0, 0, PF_NO_GO, PF_WHY_NOT_PROBED};
+    static const pf_task_readiness none = {.decision = PF_NO_GO, .why = PF_WHY_NOT_PROBED};
     return task >= 0 && task < s->kit->n_tasks ? &s->tasks[task] : &none;
 }
 

@@ -36,16 +36,48 @@ static int most_uses(const pf_kit *k)
     return most;
 }
 
+// What the field's verdict needs; gains is 0 without the joint posterior, rows without rehearsals.
+static void lay_out_field(pf_session *s, layout *l, const pf_kit *k, size_t gains, size_t rows)
+{
+    size_t m = (size_t)k->n_mech - 1, targets = (size_t)pf__kit_most_targets(k);
+    size_t d = sizeof(double), chan = (size_t)k->n_chan, mech = (size_t)k->n_mech;
+    s->rehearsal = take(l, (size_t)k->n_tasks, sizeof *s->rehearsal);
+    s->rehearsing = take(l, (size_t)k->n_tasks, sizeof *s->rehearsing);
+    s->asked_tasks = take(l, (size_t)k->n_tasks, sizeof *s->asked_tasks);
+    s->rehearsal_command = take(l, rows * mech, d);
+    s->asked_command = take(l, rows * mech, d);
+    s->idle_command = take(l, rows * mech, d);
+    s->rehearsal_correction = take(l, mech, d);
+    s->rehearsal_nominal = take(l, rows * chan, d);
+    s->rehearsal_other = take(l, rows * chan, d);
+    if (gains == 0) {
+        return;
+    }
+    s->q_healthy = take(l, m, d);
+    s->q_gain = take(l, m * gains, d);
+    s->misfit.sum = take(l, chan, d);
+    s->between = take(l, gains, sizeof *s->between);
+    s->look.log_healthy = take(l, targets, d);
+    s->look.q_healthy = take(l, targets, d);
+    s->look.log_gain = take(l, targets * gains, d);
+    s->look.q_gain = take(l, targets * gains, d);
+    s->look.z = s->z = take(l, targets, d);
+    s->u = take(l, chan, d);
+    s->gains = take(l, gains, d);
+}
+
 static void lay_out(pf_session *s, layout *l, const pf_kit *k)
 {
     size_t m = (size_t)k->n_mech - 1, grid = (size_t)k->n_grid, probes = (size_t)k->n_probes;
     size_t targets = (size_t)pf__kit_most_targets(k);
     size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan;
-    size_t hypotheses = 1 + (size_t)most_uses(k) * (grid + 1), d = sizeof(double);
+    size_t gains = s->posterior ? PF_POSTERIOR_GAINS : 0, cells = gains > grid ? gains : grid;
+    size_t hypotheses = 1 + (size_t)most_uses(k) * (cells + 1), d = sizeof(double);
+    size_t rehearsed = s->rules.field ? (size_t)pf__kit_rehearsal_rows(k) : 0;
     s->belief = take(l, m + 1, d);
     s->odds = take(l, m, d);
     s->severity = take(l, m * grid, d);
-    s->joint.mass = take(l, m * grid, d);
+    s->joint.mass = take(l, m * cells, d);
     s->own_evidence = take(l, m, d);
     s->beyond = take(l, m, d);
     s->admitted = take(l, m, sizeof(int));
@@ -58,7 +90,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->readings = take(l, targets, sizeof(pf_reading));
     s->tasks = take(l, (size_t)k->n_tasks, sizeof(pf_task_readiness));
     s->mechanisms = take(l, m + 1, sizeof(pf_mechanism_readiness));
-    s->boundary.mass = take(l, m * grid, d);
+    s->boundary.mass = take(l, m * cells, d);
     s->next = take(l, targets, sizeof(pf_reading));
     s->matches = take(l, targets, sizeof(pf_match));
     s->inverse = take(l, window, d);
@@ -86,6 +118,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->share = take(l, m + 1, d);
     s->off_shape = take(l, m + 1, d);
     s->asked = take(l, m + 1, d);
+    lay_out_field(s, l, k, gains, rehearsed);
 }
 
 size_t pf_session_size(const pf_kit *kit)
@@ -94,7 +127,9 @@ size_t pf_session_size(const pf_kit *kit)
         return 0;
     }
     layout measure = {NULL, 0};
-    pf_session nowhere;
+    // as the kit's own rules need it; no others need more
+    pf_session nowhere = {.rules = {.field = true},
+                          .posterior = kit->posterior == PF_POSTERIOR_JOINT && kit->n_knots > 0};
     take(&measure, 1, sizeof nowhere);
     lay_out(&nowhere, &measure, kit);
     return measure.used <= SIZE_MAX / 2 ? measure.used : 0;
@@ -146,13 +181,25 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->window = pf__kit_most_rows(kit) * kit->n_chan;
     s->seed = config ? config->seed : 0;
     s->rules = config && config->rules ? *config->rules : pf_kit_get_info(kit).rules;
-    if (s->rules.budget1 < 1 || s->rules.budget2 < 0 || (unsigned)s->rules.stop > PF_STOP_LATCH) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "session rules: budget1 %d, budget2 %d or stop %d",
-                       s->rules.budget1, s->rules.budget2, (int)s->rules.stop);
+    if (s->rules.budget1 < 1 || s->rules.budget2 < 0 || s->rules.budget3 < 0 ||
+        (unsigned)s->rules.stop > PF_STOP_LATCH ||
+        (unsigned)s->rules.rehearse > PF_REHEARSE_GROUP) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "session rules: budgets %d, %d, %d, stop %d or rehearse %d",
+                       s->rules.budget1, s->rules.budget2, s->rules.budget3, (int)s->rules.stop,
+                       (int)s->rules.rehearse);
     }
-    s->joint = s->boundary =
-        (pf_joint){s->m, kit->n_grid, kit->grid, 0, NULL, (pf_faults)kit->faults};
+    s->posterior =
+        s->rules.field && kit->posterior == PF_POSTERIOR_JOINT && kit->n_knots > 0;
+    s->joint = s->boundary = (pf_joint){.m = s->m,
+                                        .n_grid = s->posterior ? PF_POSTERIOR_GAINS : kit->n_grid,
+                                        .grid = s->posterior ? pf__posterior_gains : kit->grid,
+                                        .faults = (pf_faults)kit->faults,
+                                        .cells = s->posterior};
     lay_out(s, &l, kit);
+    if (s->posterior) {
+        pf__posterior_between(kit, s->between);
+    }
     status = find_method(s, config ? config->method : NULL, error);
     if (status != PF_OK) {
         return status;
@@ -177,6 +224,7 @@ void pf_session_reset(pf_session *s)
     s->done = PF_DONE_NOT;
     s->outstanding = false;
     s->opportunities = s->recoveries = s->told = s->n_readings = 0;
+    pf__session_reset_rehearsals(s);
     s->charge = s->peak = 0;
     s->alarm = false;
     s->alarm_opportunity = -1;
@@ -202,6 +250,13 @@ void pf_session_reset(pf_session *s)
     if (s->method->rule == PF_RULE_SCHEDULE) {
         pf__session_make_schedule(s);
     }
+    if (s->posterior) {
+        pf__posterior_reset(&s->joint, k->prior);
+        pf__misfit_reset(&s->misfit, k->n_chan);
+        memset(s->q_healthy, 0, sizeof(double) * (size_t)s->m);
+        memset(s->q_gain, 0, sizeof(double) * (size_t)s->m * PF_POSTERIOR_GAINS);
+        s->n_z = 0;
+    }
     pf__session_forget_answers(s);
 }
 
@@ -209,19 +264,23 @@ void pf_session_reset(pf_session *s)
 
 pf_ask pf_session_ask(pf_session *s)
 {
-    if (s->stage == 3) {
-        return (pf_ask){PF_ASK_DONE, 0, -1, 0, false, 0, s->done};
+    if (s->stage == PF_STAGE_DONE) {
+        return (pf_ask){.kind = PF_ASK_DONE, .probe = -1, .why = s->done};
     }
-    if (!s->outstanding) {
+    if (!s->outstanding && s->stage == PF_STAGE_REHEARSE) {
+        s->rehearsals++; // s->ask has been the next one since the last tell
+        memcpy(s->asked_tasks, s->rehearsing, sizeof(int32_t) * (size_t)s->ask.n_tasks);
+        s->ask.tasks = s->asked_tasks;
+    } else if (!s->outstanding) {
         pf__session_forget_answers(s);
-        if (s->stage == 1) {
+        if (s->stage == PF_STAGE_LOOK) {
             pf__session_open_opportunity(s);
         } else {
             pf__session_open_recovery(s);
         }
         s->ask.rows = pf_kit_probe_rows(s->kit, s->ask.probe);
-        s->outstanding = true;
     }
+    s->outstanding = true;
     return s->ask;
 }
 
@@ -230,15 +289,36 @@ bool pf_session_outstanding(const pf_session *s, pf_ask *ask)
     if (ask && s->outstanding) {
         *ask = s->ask;
     }
-    return s->stage != 3 && s->outstanding;
+    return s->stage != PF_STAGE_DONE && s->outstanding;
 }
 
 // --- stages
 
+// The rehearsals are over.
+static void end(pf_session *s)
+{
+    bool ready = true;
+    s->stage = PF_STAGE_DONE;
+    for (int t = 0; t < s->kit->n_tasks && s->rules.field; t++) {
+        ready = ready && s->rehearsal[t].state == PF__REHEARSAL_PASSED;
+    }
+    if (s->rules.field && s->alarm && !pf_session_get_state(s).explained) {
+        s->done = PF_DONE_UNEXPLAINED;
+    } else if (s->done == PF_DONE_READY && !ready) {
+        s->done = PF_DONE_SETTLED;
+    }
+}
+
+// The probes are over: rehearse what they leave.
 static void finish(pf_session *s, pf_done why)
 {
-    s->stage = 3;
     s->done = why;
+    s->stage = PF_STAGE_REHEARSE;
+    if (!s->rules.field) {
+        s->stage = PF_STAGE_DONE;
+    } else if (!pf__session_start_rehearsals(s)) {
+        end(s);
+    }
 }
 
 void pf__session_boundary(const pf_session *s, pf_joint *joint)
@@ -253,47 +333,61 @@ void pf__session_boundary(const pf_session *s, pf_joint *joint)
 // The boundary: from here on only the joint belief is read and written.
 static void enter_stage2(pf_session *s)
 {
-    pf__session_boundary(s, &s->joint);
-    s->stage = 2;
-    if (!s->alarm) {
-        finish(s, PF_DONE_NO_ALARM);
-    } else if (s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0) {
-        finish(s, PF_DONE_BUDGET);
+    if (!s->posterior) {
+        pf__session_boundary(s, &s->joint);
     }
+    s->stage = PF_STAGE_RECOVER;
+}
+
+// Whether the probes are over before their budget is: nothing more is to be learned from them.
+static bool nothing_left(pf_session *s, bool *ready, bool *settled)
+{
+    *ready = s->rules.field && pf__session_all_go(s);
+    *settled = s->rules.field && !*ready && pf__session_settled(s);
+    return *ready || *settled;
 }
 
 // After every response or skip: is this stage over?
 static void advance(pf_session *s)
 {
-    if (s->stage == 1) {
+    bool ready = false, settled = false;
+    if (s->stage == PF_STAGE_REHEARSE) {
+        if (!pf__session_next_rehearsal(s)) {
+            end(s);
+        }
+        return;
+    }
+    bool over = nothing_left(s, &ready, &settled);
+    if (s->stage == PF_STAGE_LOOK) {
         bool stop = s->alarm && s->rules.stop == PF_STOP_BREAK;
-        bool ready = s->rules.field && pf__session_all_go(s);
-        if (stop || ready || s->opportunities >= s->rules.budget1 ||
-            pf__session_available(s) == 0) {
-            enter_stage2(s);
+        if (!stop && !over && s->opportunities < s->rules.budget1 &&
+            pf__session_available(s) > 0) {
+            return;
         }
-        if (ready) {
-            finish(s, PF_DONE_READY);
-        }
-    } else if (s->stage == 2) {
-        if (s->rules.field && pf__session_all_go(s)) {
-            finish(s, PF_DONE_READY);
-        } else if (s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0) {
-            finish(s, PF_DONE_BUDGET);
-        }
+        enter_stage2(s);
+    }
+    bool spent = s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0;
+    if (over) {
+        finish(s, ready ? PF_DONE_READY : PF_DONE_SETTLED);
+    } else if (!s->alarm || spent) {
+        finish(s, s->alarm ? PF_DONE_BUDGET : PF_DONE_NO_ALARM);
     }
 }
 
 pf_status pf_session_skip(pf_session *s, pf_error *error)
 {
-    if (s->stage == 3) {
+    if (s->stage == PF_STAGE_DONE) {
         return pf_fail(error, PF_ERR_STAGE, "skip: the session is done");
     }
     if (!s->outstanding) {
         return pf_fail(error, PF_ERR_PROBE, "skip: no probe is outstanding; ask first");
     }
-    pf__session_forget_answers(s);
-    s->skipped[s->ask.probe] = true;
+    if (s->stage == PF_STAGE_REHEARSE) {
+        pf__session_skip_rehearsal(s);
+    } else {
+        pf__session_forget_answers(s);
+        s->skipped[s->ask.probe] = true;
+    }
     s->outstanding = false;
     advance(s);
     return PF_OK;
@@ -307,6 +401,9 @@ pf_status pf_session_stage2(pf_session *s, pf_error *error)
     pf__session_forget_answers(s);
     s->outstanding = false;
     enter_stage2(s);
+    if (!s->alarm || s->recoveries >= s->rules.budget2 || pf__session_available(s) == 0) {
+        finish(s, s->alarm ? PF_DONE_BUDGET : PF_DONE_NO_ALARM);
+    }
     return PF_OK;
 }
 
@@ -503,6 +600,36 @@ static void accept_readings(pf_session *s, int probe, int n_targets)
     }
 }
 
+// Whether every probability is one: with one fault they sum to 1, with several each row is below.
+static bool proper(const pf_joint *joint)
+{
+    double sum = joint->nominal;
+    for (int j = 1; j <= joint->m; j++) {
+        double changed = pf_joint_moments(joint, j).changed;
+        if (!(changed >= 0 && changed < 1 + PF_SUM_SLACK)) {
+            return false;
+        }
+        sum += changed;
+    }
+    return joint->faults == PF_FAULTS_MANY || fabs(sum - 1) < PF_SUM_SLACK;
+}
+
+// A recovery probe of a field kit: the location belief and the alarm stay as they are.
+static void accept_recovery(pf_session *s, int probe, int n_targets)
+{
+    bool implausible = false;
+    for (int t = 0; t < n_targets; t++) {
+        const pf_reading *r = &s->next[t];
+        implausible = implausible || !r->plausible;
+        s->probed[r->mechanism] = s->probed[r->mechanism] ||
+                                  (r->usable && fabs(log(r->ratio)) > PF_PROBED_LOG_RATIO);
+    }
+    s->n_readings = 0;
+    if (implausible) {
+        give_up(s, probe);
+    }
+}
+
 // Reads s->matches and accepts them.
 static pf_status take_matches(pf_session *s, int probe, pf_error *error)
 {
@@ -534,11 +661,140 @@ static pf_status tell_stage1(pf_session *s, const pf_tell *tell, const pf_predic
     return status == PF_OK ? take_matches(s, tell->probe, error) : status;
 }
 
+// --- a look of a field kit, in either stage: the joint posterior and the misfit
+
+// Coordinates of the look from the readings in scratch. False: no machine of the model answers like
+// this. A target whose signature the start state hides says nothing, which is no fault of the
+// response.
+static bool take_coordinates(pf_session *s, int probe, int n_targets)
+{
+    const pf_kit *k = s->kit;
+    bool good = true;
+    for (int t = 0; t < n_targets; t++) {
+        const pf_match *match = &s->matches[t];
+        bool hidden = !match->usable ||
+                      match->size < PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
+        s->z[t] = s->next[t].usable ? s->next[t].coordinate : NAN;
+        good = good && (hidden || s->next[t].plausible);
+    }
+    return good;
+}
+
+// Squared distance over all looks at the likeliest hypothesis, with the look at hand.
+static double likeliest_distance(const pf_session *s, const pf_joint *joint)
+{
+    int n = PF_POSTERIOR_GAINS;
+    double most = joint->nominal, q = s->q_healthy[0] + s->look.q_healthy[0], all = 0;
+    for (int j = 1; j <= s->m; j++) {
+        const double *mass = joint->mass + (j - 1) * n;
+        int t = 0;
+        while (t < s->look.n_targets && s->look.targets[t] != j) {
+            t++;
+        }
+        bool seen = t < s->look.n_targets && !(pf__session_many(s) && isnan(s->z[t]));
+        if (pf__session_many(s)) {
+            most = 1 - pf_joint_moments(joint, j).changed;
+            q = s->q_healthy[j - 1] + (seen ? s->look.q_healthy[t] : 0);
+        }
+        for (int g = 0; g < n; g++) {
+            if (mass[g] > most) {
+                most = mass[g];
+                q = s->q_gain[(j - 1) * n + g];
+                q += seen                   ? s->look.q_gain[t * n + g]
+                     : pf__session_many(s) ? 0
+                                           : s->look.q_healthy[0];
+            }
+        }
+        all += q;
+    }
+    return pf__session_many(s) ? all : q;
+}
+
+// Adds the squared distances of the look at hand.
+static void add_distances(pf_session *s)
+{
+    int n = PF_POSTERIOR_GAINS;
+    bool many = pf__session_many(s);
+    if (!many) {
+        s->q_healthy[0] += s->look.q_healthy[0];
+    }
+    for (int j = 1; j <= s->m; j++) {
+        int t = 0;
+        while (t < s->look.n_targets && s->look.targets[t] != j) {
+            t++;
+        }
+        bool seen = t < s->look.n_targets && !(many && isnan(s->z[t]));
+        s->q_healthy[j - 1] += many && seen ? s->look.q_healthy[t] : 0;
+        for (int g = 0; g < n; g++) {
+            s->q_gain[(j - 1) * n + g] += seen   ? s->look.q_gain[t * n + g]
+                                          : many ? 0
+                                                 : s->look.q_healthy[0];
+        }
+    }
+    s->n_z += s->look.n_z;
+}
+
+// Readings, posterior and misfit of one look, all in scratch until nothing can fail any more.
+static pf_status tell_look(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                           pf_error *error)
+{
+    pf__evidence *e = gather(s, tell, predictor);
+    pf_status status = pf__evidence_read(e, tell->response, s->matches, error);
+    if (status == PF_OK) {
+        status = read_matches(s, tell->probe, e->targets, e->n_targets, error);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_joint *next = &s->boundary;
+    size_t bytes = sizeof(double) * (size_t)s->m * PF_POSTERIOR_GAINS;
+    bool good = take_coordinates(s, tell->probe, e->n_targets);
+    s->look.probe = tell->probe;
+    s->look.n_targets = e->n_targets;
+    s->look.targets = e->targets;
+    pf__look_weigh(&s->look, s->kit, s->between);
+    bool counts = good && s->look.n_z > 0;
+    if (counts) {
+        const double *predicted = NULL;
+        next->nominal = s->joint.nominal;
+        memcpy(next->mass, s->joint.mass, bytes);
+        pf__posterior_update(next, &s->look);
+        if (s->kit->n_misfit > 0) {
+            status = pf__misfit_predict(s->kit, &s->look, e, s->others, &predicted, error);
+        }
+        if (status == PF_OK && !proper(next)) {
+            status = pf_fail(error, PF_ERR_NONFINITE, "response: the posterior is not finite");
+        }
+        if (status == PF_OK && predicted) {
+            pf__misfit_channels(s->kit, tell->probe, tell->response, predicted, s->u);
+        }
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    if (s->stage == PF_STAGE_LOOK) {
+        accept_readings(s, tell->probe, e->n_targets);
+    } else {
+        accept_recovery(s, tell->probe, e->n_targets);
+    }
+    s->misfit.implausible += !good;
+    if (counts) {
+        double q = likeliest_distance(s, next);
+        add_distances(s);
+        s->joint.nominal = next->nominal;
+        memcpy(s->joint.mass, next->mass, bytes);
+        if (s->kit->n_misfit > 0) {
+            pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, pf__misfit_shape(q, s->n_z));
+        }
+    }
+    return PF_OK;
+}
+
 // --- stage 2: from distances to the joint belief
 
 const double *pf_session_others(pf_session *s)
 {
-    if (s->stage != 2 || !pf__session_many(s)) {
+    if (s->stage != PF_STAGE_RECOVER || s->posterior || !pf__session_many(s)) {
         return NULL;
     }
     s->others[0] = 1;
@@ -599,20 +855,6 @@ static bool too_far(const pf_session *s, int probe, int n)
         least = s->distance[i] < least ? s->distance[i] : least;
     }
     return s->rules.field && sqrt(least) > s->kit->distance_limit[probe];
-}
-
-// Whether every probability is one: with one fault they sum to 1, with several each row is below.
-static bool proper(const pf_joint *joint)
-{
-    double sum = joint->nominal;
-    for (int j = 1; j <= joint->m; j++) {
-        double changed = pf_joint_moments(joint, j).changed;
-        if (!(changed >= 0 && changed < 1 + PF_SUM_SLACK)) {
-            return false;
-        }
-        sum += changed;
-    }
-    return joint->faults == PF_FAULTS_MANY || fabs(sum - 1) < PF_SUM_SLACK;
 }
 
 // The joint belief after s->distance, in scratch first.
@@ -705,17 +947,38 @@ static pf_status tell_stage2(pf_session *s, const pf_tell *tell, const pf_predic
 
 // --- tell
 
+static pf_status rehearsal_check(const pf_session *s, const pf_tell *tell, pf_error *error)
+{
+    bool same = tell->probe < 0 && tell->n_tasks == s->ask.n_tasks && tell->tasks;
+    for (int i = 0; same && i < tell->n_tasks; i++) {
+        same = tell->tasks[i] == s->ask.tasks[i];
+    }
+    if (!same) {
+        return pf_fail(error, PF_ERR_PROBE,
+                       "rehearsal: of %d tasks from '%s' on was asked for, %s was told",
+                       s->ask.n_tasks, pf_kit_task_name(s->kit, s->ask.tasks[0]),
+                       tell->probe >= 0 ? "a probe" : "another");
+    }
+    return PF_OK;
+}
+
 static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *error)
 {
-    if (s->stage == 3) {
+    bool rehearsal = s->stage == PF_STAGE_REHEARSE;
+    if (s->stage == PF_STAGE_DONE) {
         return pf_fail(error, PF_ERR_STAGE, "tell: the session is done");
     }
     if (!s->outstanding) {
-        return pf_fail(error, PF_ERR_PROBE, "tell: no probe is outstanding; ask first");
+        return pf_fail(error, PF_ERR_PROBE, "tell: no %s is outstanding; ask first",
+                       rehearsal ? "rehearsal" : "probe");
     }
-    if (tell->probe != s->ask.probe) {
+    if (!rehearsal && tell->probe != s->ask.probe) {
         return pf_fail(error, PF_ERR_PROBE, "probe: %d was told, %d was asked for", tell->probe,
                        s->ask.probe);
+    }
+    pf_status status = rehearsal ? rehearsal_check(s, tell, error) : PF_OK;
+    if (status != PF_OK) {
+        return status;
     }
     if (!tell->response) {
         return pf_fail(error, PF_ERR_ARGUMENT, "response: there is none");
@@ -730,7 +993,8 @@ static pf_status tell_check(const pf_session *s, const pf_tell *tell, pf_error *
 static void close_probe(pf_session *s)
 {
     pf__session_forget_answers(s);
-    s->charge += s->kit->charge[s->ask.probe];
+    s->charge += s->stage == PF_STAGE_REHEARSE ? PF_REHEARSAL_CHARGE * s->ask.rows
+                                               : s->kit->charge[s->ask.probe];
     s->told++;
     s->outstanding = false;
     advance(s);
@@ -738,9 +1002,12 @@ static void close_probe(pf_session *s)
 
 pf_status pf_session_tell_evidence(pf_session *s, const pf_evidence *e, pf_error *error)
 {
-    bool stage2 = s->stage == 2;
-    if (s->stage == 3 || !s->outstanding) {
+    bool stage2 = s->stage == PF_STAGE_RECOVER;
+    if (s->stage >= PF_STAGE_REHEARSE || !s->outstanding) {
         return pf_fail(error, PF_ERR_STAGE, "no probe is outstanding; ask first");
+    }
+    if (s->posterior) {
+        return pf_fail(error, PF_ERR_STAGE, "a field kit needs the response itself");
     }
     if (stage2 && pf__session_many(s)) {
         return pf_fail(error, PF_ERR_STAGE,
@@ -772,8 +1039,11 @@ pf_status pf_session_tell(pf_session *s, const pf_tell *tell, const pf_predictor
 {
     pf_status status = tell_check(s, tell, error);
     if (status == PF_OK) {
-        status = s->stage == 1 ? tell_stage1(s, tell, predictor, error)
-                               : tell_stage2(s, tell, predictor, error);
+        status = s->stage == PF_STAGE_REHEARSE
+                     ? pf__session_tell_rehearsal(s, tell, predictor, error)
+                 : s->posterior              ? tell_look(s, tell, predictor, error)
+                 : s->stage == PF_STAGE_LOOK ? tell_stage1(s, tell, predictor, error)
+                                             : tell_stage2(s, tell, predictor, error);
     }
     if (status != PF_OK) {
         return status;
@@ -796,15 +1066,26 @@ const pf_method *pf_session_method(const pf_session *s)
 
 pf_session_state pf_session_get_state(const pf_session *s)
 {
-    return (pf_session_state){.stage = s->stage,
-                              .told = s->told,
-                              .opportunities = s->opportunities,
-                              .charge = s->charge,
-                              .alarm = s->alarm,
-                              .alarm_opportunity = s->alarm_opportunity,
-                              .threshold = s->threshold,
-                              .change = change_of(s),
-                              .peak = s->peak};
+    bool shape = s->posterior && s->kit->n_misfit > 0 &&
+                 s->misfit.shape / s->kit->misfit_shape > s->misfit.chan / s->kit->misfit_chan;
+    return (pf_session_state){
+        .stage = s->stage,
+        .told = s->told,
+        .rehearsals = s->rehearsals,
+        .opportunities = s->opportunities,
+        .charge = s->charge,
+        .alarm = s->alarm,
+        .alarm_opportunity = s->alarm_opportunity,
+        .threshold = s->threshold,
+        .change = change_of(s),
+        .peak = s->peak,
+        .explained = pf__session_explained(s),
+        .misfit = pf__misfit_level(s),
+        .misfit_channel = shape ? -1 : s->misfit.channel,
+        .misfit_look = shape ? s->misfit.shape_look : s->misfit.look,
+        .implausible = s->misfit.implausible,
+        .per_gain = s->stage == PF_STAGE_RECOVER && !s->posterior,
+    };
 }
 
 const double *pf_session_belief(const pf_session *s)
@@ -821,6 +1102,14 @@ const pf_reading *pf_session_readings(const pf_session *s, int *n)
 {
     *n = s->n_readings;
     return s->readings;
+}
+
+bool pf_session_rehearsed(const pf_session *s, double *distance)
+{
+    if (distance) {
+        *distance = s->rehearsed_distance;
+    }
+    return s->rehearsed_passed;
 }
 
 bool pf_session_probed(const pf_session *s, int mechanism)

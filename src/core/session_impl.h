@@ -7,6 +7,9 @@
 #include "evidence.h"
 #include "joint.h"
 #include "kit_layout.h"
+#include "misfit.h"
+#include "posterior.h"
+#include "rehearsal.h"
 
 struct pf_session {
     const pf_kit *kit;
@@ -19,11 +22,11 @@ struct pf_session {
     int most_targets; // of one probe
 
     // where the session stands
-    int stage; // 1, 2, 3 done
+    int stage; // pf_stage
     pf_done done;
     pf_ask ask; // the outstanding probe, kind done when there is none
     bool outstanding;
-    int opportunities, recoveries;
+    int opportunities, recoveries, rehearsals;
     int told;
     double charge;
     bool alarm;
@@ -35,7 +38,12 @@ struct pf_session {
     double *belief;       // m + 1
     double *odds;         // m: with several faults what `belief` is made from
     double *severity;     // m x n_grid; nothing in stage 1 reads it
-    pf_joint joint;       // from stage 2 on
+    pf_joint joint;       // from stage 2 on; the joint posterior from the start
+    bool posterior;       // the joint posterior rules: a field kit that has looks
+    double *q_healthy;    // 1, with several faults m: squared distance over all looks
+    double *q_gain;       // m x PF_POSTERIOR_GAINS, of the joint posterior
+    int n_z;              // coordinates in them
+    pf__misfit misfit;
     double *own_evidence; // m: own evidence of a mechanism, whatever the others say
     double *beyond;       // m: sum of admitted amplitudes beyond the grid's weakest gain, in sigmas
     int *admitted;        // m: how many were admitted
@@ -47,6 +55,17 @@ struct pf_session {
     int *schedule;    // n_probes, for PF_RULE_SCHEDULE
     pf_reading *readings;
     int n_readings;
+
+    // rehearsals
+    pf__rehearsal *rehearsal; // n_tasks
+    int32_t *rehearsing;      // n_tasks: those that run, or would next
+    int32_t *asked_tasks;     // n_tasks: those that were asked for last
+    int group;                // that runs, -1: one task alone
+    double *rehearsal_command, *asked_command, *idle_command; // longest rehearsal x n_mech
+    double *rehearsal_correction;                             // n_mech
+    double *rehearsal_nominal, *rehearsal_other;              // longest rehearsal x n_chan
+    double rehearsed_distance;                                // of the last one
+    bool rehearsed_passed;
 
     // what it answers
     pf_task_readiness *tasks;           // n_tasks
@@ -74,6 +93,11 @@ struct pf_session {
     double *share;          // m + 1: what a healthy mechanism delivers of the task at hand
     double *asked;          // m + 1: the whole correction of a policy, 0 for an open loop
     double *off_shape;      // m + 1: and what it sends beside the asked shape (recordings)
+    pf__between *between;   // PF_POSTERIOR_GAINS: of the kit's knots
+    pf__look look;          // of the response that is told
+    double *z;              // most_targets
+    double *u;              // n_chan: misfit of the look
+    double *gains;          // PF_POSTERIOR_GAINS
 };
 
 // The next probe of stage 1 (with its hazard) or of stage 2, into s->ask.
@@ -102,7 +126,27 @@ void pf__session_boundary(const pf_session *s, pf_joint *joint);
 // The joint belief as if stage 1 ended now; in later stages the present one.
 pf_joint *pf__session_joint_now(pf_session *s);
 
-// Whether every task is go now; stops at the first that is not.
+// Whether the bound of every task is met now; stops at the first whose is not.
 bool pf__session_all_go(pf_session *s);
+// Whether no further probe can change a verdict: what is not go now never will be.
+bool pf__session_settled(pf_session *s);
+
+// How badly the looks fit every machine of the model, in units of the kit's level; and whether that
+// is misfit: above 1, or an implausible look.
+double pf__misfit_level(const pf_session *s);
+bool pf__session_misfit(const pf_session *s);
+// Whether only a clean rehearsal apart makes a task go: misfit, or an alarm without a loss to name.
+bool pf__session_doubt(const pf_session *s);
+// Whether an alarm has its reason: a loss is named without misfit, or every task ran clean.
+bool pf__session_explained(const pf_session *s);
+
+// Rehearsals. Reset: all that can be are due. Start: after the last probe; what is no-go is left out.
+// Next: into s->ask; false: none is left.
+void pf__session_reset_rehearsals(pf_session *s);
+bool pf__session_start_rehearsals(pf_session *s);
+bool pf__session_next_rehearsal(pf_session *s);
+pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
+                                     const pf_predictor *predictor, pf_error *error);
+void pf__session_skip_rehearsal(pf_session *s);
 
 #endif

@@ -25,7 +25,9 @@ static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
                        k.starts_from_channels ? "model" : "twin");
     }
     pf_answer answer = {0};
-    pf_status status = machine->answer(machine->self, ask->probe, key, &answer, error);
+    pf_status status = ask->kind == PF_ASK_REHEARSAL
+                           ? machine->rehearse(machine->self, ask, key, &answer, error)
+                           : machine->answer(machine->self, ask->probe, key, &answer, error);
     if (status != PF_OK) {
         return status;
     }
@@ -33,12 +35,27 @@ static pf_status run_and_tell(pf_session *session, const pf_machine *machine,
     if (!recordings) {
         watched = drive->watch ? drive->watch(drive->self, predictor, ask) : *predictor;
     }
-    pf_tell tell = {ask->probe, answer.response, ask->rows, k.n_chan, answer.start, answer.n_start};
+    pf_tell tell = {.probe = ask->probe,
+                    .response = answer.response,
+                    .rows = ask->rows,
+                    .channels = k.n_chan,
+                    .start = answer.start,
+                    .n_start = answer.n_start,
+                    .n_tasks = ask->n_tasks,
+                    .tasks = ask->tasks};
     status = pf_session_tell(session, &tell, recordings ? NULL : &watched, error);
     if (status == PF_OK && drive->after_tell) {
         drive->after_tell(drive->self, ask, &answer);
     }
     return status;
+}
+
+// A machine or a predictor that knows probes only leaves tasks not rehearsed.
+static bool can_rehearse(const pf_session *session, const pf_machine *machine,
+                         const pf_predictor *predictor)
+{
+    bool recorded = pf_kit_get_info(pf_session_kit(session)).recorded;
+    return machine->rehearse && (recorded || (predictor && predictor->run));
 }
 
 pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
@@ -65,10 +82,19 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
         if (ask.kind == PF_ASK_DONE) {
             return PF_OK;
         }
-        bool first = ask.stage == 1;
-        int index = first ? pf_session_get_state(session).opportunities - 1 : recovery++;
-        pf_key key = pf_key_stream(drive->seed, machine->environment, drive->trial,
-                                   first ? drive->purpose : PF_PURPOSE_RECOVERY, (uint64_t)index);
+        if (ask.kind == PF_ASK_REHEARSAL && !can_rehearse(session, machine, predictor)) {
+            pf_session_skip(session, NULL);
+            continue;
+        }
+        pf_session_state state = pf_session_get_state(session);
+        pf_purpose purpose = ask.stage == PF_STAGE_LOOK      ? drive->purpose
+                             : ask.stage == PF_STAGE_RECOVER ? PF_PURPOSE_RECOVERY
+                                                             : PF_PURPOSE_REHEARSAL;
+        int index = ask.stage == PF_STAGE_LOOK      ? state.opportunities - 1
+                    : ask.stage == PF_STAGE_RECOVER ? recovery++
+                                                    : state.rehearsals - 1;
+        pf_key key = pf_key_stream(drive->seed, machine->environment, drive->trial, purpose,
+                                   (uint64_t)index);
         pf_status status = run_and_tell(session, machine, predictor, drive, &ask, key, error);
         if (status != PF_OK) {
             return status;
@@ -111,7 +137,8 @@ static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_conf
     void *memory = pf__arena_take(&c->arena, bytes, 1);
     double *gains = pf__arena_take(&c->arena, (size_t)k.n_mech, d);
     c->rig.start = pf__arena_take(&c->arena, (size_t)n_state + 1, d);
-    c->rig.response = pf__arena_take(&c->arena, (size_t)k.most_rows * (size_t)k.n_chan, d);
+    int rows = k.most_rows > k.rehearsal_rows ? k.most_rows : k.rehearsal_rows;
+    c->rig.response = pf__arena_take(&c->arena, (size_t)rows * (size_t)k.n_chan, d);
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a check");
     }

@@ -59,6 +59,27 @@ static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *
     return pf_plant_roll(s->twin, &roll, &trace, error);
 }
 
+static pf_status run_twin(void *self, const pf_run *run, const double *start, int n_start,
+                          double *response, pf_error *error)
+{
+    const source *s = self;
+    const pf_plant_info *info = pf_plant_get_info(s->twin);
+    if (n_start != info->n_state || (info->n_state > 0 && !start)) {
+        return pf_fail(error, PF_ERR_PREDICTION, "state: %d numbers, the twin %s needs %d", n_start,
+                       info->name, info->n_state);
+    }
+    pf_roll roll = pf_roll_default();
+    roll.start = info->n_state > 0 ? start : NULL;
+    roll.gains = run->gains;
+    roll.rows = run->rows;
+    roll.command = run->command;
+    pf_status status =
+        run->command ? PF_OK : pf__task_policy(info, s->kit, run->task, &roll.policy, error);
+    return status == PF_OK
+               ? pf_plant_roll(s->twin, &roll, &(pf_trace){.output = response}, error)
+               : status;
+}
+
 // --- a learned model: the mean over its members, from the channels before the first command
 
 static void take_memory(source *e)
@@ -81,6 +102,9 @@ static void take_memory(source *e)
         grid = (size_t)sizes[2] * window > grid ? (size_t)sizes[2] * window : grid;
         each = (size_t)sizes[3] * window > each ? (size_t)sizes[3] * window : each;
     }
+    // a rehearsal is one hypothesis, however long
+    size_t works = pf__model_scratch(e->model, 1) + (size_t)k->rehearsal_rows * chan;
+    scratch = works > scratch ? works : scratch;
     e->first = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
                        pf__arena_take(&e->arena, first, sizeof(double))};
     e->grid = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
@@ -99,6 +123,23 @@ static void set_gain(source *e, int at, int mechanism, double gain, const double
     for (int j = 0; j < e->info.n_mech; j++) {
         row[j] = j == mechanism ? gain : others ? others[j] : 1;
     }
+}
+
+static pf_status run_model(void *self, const pf_run *run, const double *start, int n_start,
+                           double *response, pf_error *error)
+{
+    source *e = self;
+    if (n_start != e->info.n_chan || !start || !run->command) {
+        return pf_fail(error, PF_ERR_PREDICTION,
+                       "state: the model needs the %d channels before the first command, and a "
+                       "command",
+                       e->info.n_chan);
+    }
+    for (int j = 0; j < e->info.n_mech; j++) {
+        e->gains[j] = run->gains ? run->gains[j] : 1;
+    }
+    pf_model_request r = {start, run->command, run->rows, 1, e->gains};
+    return pf__model_mean(e->model, &r, e->scratch, response, error);
 }
 
 static pf_status request(source *e, int probe, const double *start, int n, double *response,
@@ -228,7 +269,7 @@ static pf_status predict_model(void *self, const pf_hypothesis *h, const double 
 pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_plant *twin,
                               const pf_model *model, pf_error *error)
 {
-    *predictor = (pf_predictor){NULL, NULL};
+    *predictor = (pf_predictor){NULL, NULL, NULL};
     pf_kit_info info = pf_kit_get_info(kit);
     if (info.recorded) {
         return PF_OK;
@@ -247,7 +288,8 @@ pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_pla
     source *s = calloc(1, sizeof *s);
     if (s) {
         *s = (source){.kit = kit, .info = info, .twin = twin, .model = model};
-        *predictor = (pf_predictor){s, model ? predict_model : predict_twin};
+        *predictor = (pf_predictor){s, model ? predict_model : predict_twin,
+                                    model ? run_model : run_twin};
     }
     if (s && model) {
         take_memory(s);
@@ -266,10 +308,47 @@ void pf_predictor_destroy(pf_predictor *predictor)
         pf__arena_free(&s->arena);
         free(s);
     }
-    *predictor = (pf_predictor){NULL, NULL};
+    *predictor = (pf_predictor){NULL, NULL, NULL};
 }
 
 // --- predictions of the caller's
+
+// A gain that was not given: on the straight line through nominal and g_cal, one mechanism after the
+// other.
+static void between_given(const pf_given *given, const pf_hypothesis *h, double *response)
+{
+    const pf_kit *kit = pf_session_kit(given->session);
+    pf_kit_info k = pf_kit_get_info(kit);
+    const int32_t *targets = NULL;
+    int n = pf_kit_probe_targets(kit, h->probe, &targets);
+    size_t window = (size_t)pf_kit_probe_rows(kit, h->probe) * (size_t)k.n_chan;
+    memcpy(response, given->nominal, window * sizeof(double));
+    for (int t = 0; t < n; t++) {
+        int j = targets[t];
+        double gain = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
+        double share = (1 - gain) / (1 - k.g_cal);
+        const double *fault = given->fault + (size_t)t * window;
+        for (size_t i = 0; i < window && gain != 1; i++) {
+            response[i] += share * (fault[i] - given->nominal[i]);
+        }
+    }
+}
+
+static pf_status run_given(void *self, const pf_run *run, const double *start, int n_start,
+                           double *response, pf_error *error)
+{
+    pf_given *given = self;
+    (void)start;
+    (void)n_start;
+    size_t window = (size_t)run->rows *
+                    (size_t)pf_kit_get_info(pf_session_kit(given->session)).n_chan;
+    if (given->next_run >= given->n_runs) {
+        return pf_fail(error, PF_ERR_PREDICTION, "rehearsal: prediction %d is missing",
+                       given->next_run);
+    }
+    memcpy(response, given->runs + (size_t)given->next_run++ * window, window * sizeof(double));
+    return PF_OK;
+}
 
 static pf_status predict_given(void *self, const pf_hypothesis *h, const double *start, int n_start,
                                double *response, pf_error *error)
@@ -287,9 +366,18 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
         if (targets[t] != h->mechanism) {
             continue;
         }
-        if (pf_session_get_state(given->session).stage == 1 || h->gain == 1) {
+        bool per_gain = pf_session_get_state(given->session).per_gain;
+        if (per_gain ? h->gain == 1 : h->gain == k.g_cal && !h->others) {
             from = given->fault + (size_t)t * window;
             break;
+        }
+        if (!per_gain && given->nearest) {
+            from = given->nearest;
+            break;
+        }
+        if (!per_gain) {
+            between_given(given, h, response);
+            return PF_OK;
         }
         for (int g = 0; g < k.n_grid && !from; g++) {
             if (k.grid[g] == h->gain) {
@@ -306,5 +394,5 @@ static pf_status predict_given(void *self, const pf_hypothesis *h, const double 
 
 pf_predictor pf_given_predictor(pf_given *given)
 {
-    return (pf_predictor){given, predict_given};
+    return (pf_predictor){given, predict_given, run_given};
 }

@@ -4,6 +4,7 @@
 #include "core/rng.h"
 
 #include <math.h>
+#include <string.h>
 
 // Streams of the noise that the observer adds; the plant's own streams are 1 to 3.
 enum { STREAM_OBSERVER = 4, STREAM_START = 5 };
@@ -80,18 +81,17 @@ pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool
                           kit->n_chan, kit->n_state);
 }
 
-pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+// One trajectory of the rig, seen through its sensors.
+static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(rig->kit);
     pf_status status = pf__same_size(&k, pf_plant_get_info(rig->plant), false, error);
     if (status != PF_OK) {
         return status;
     }
-    pf_roll roll = pf_roll_default();
-    roll.key = key;
+    pf_roll roll = *given;
+    pf_key key = roll.key;
     roll.gains = rig->gains;
-    roll.rows = pf_kit_probe_rows(rig->kit, probe);
-    roll.command = pf_kit_probe_command(rig->kit, probe);
     bool channels = k.starts_from_channels;
     pf_trace trace = {.start = channels ? NULL : rig->start,
                       .initial = channels ? rig->start : NULL,
@@ -108,6 +108,51 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     return status;
 }
 
+pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    roll.rows = pf_kit_probe_rows(rig->kit, probe);
+    roll.command = pf_kit_probe_command(rig->kit, probe);
+    return watch(rig, &roll, error);
+}
+
+pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task, int *policy,
+                          pf_error *error)
+{
+    const char *name = pf_kit_task_policy(kit, task);
+    for (*policy = 0; *policy < info->n_policies; (*policy)++) {
+        if (strcmp(info->policies[*policy].name, name) == 0) {
+            return PF_OK;
+        }
+    }
+    return pf_fail(error, PF_ERR_MISMATCH, "%s offers no policy '%s', which task '%s' needs",
+                   info->name, name, pf_kit_task_name(kit, task));
+}
+
+pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    roll.rows = ask->rows;
+    roll.command = ask->command;
+    pf_status status = PF_OK;
+    if (!ask->command) {
+        roll.correction = ask->correction;
+        status = pf__task_policy(pf_plant_get_info(rig->plant), rig->kit, ask->tasks[0],
+                                 &roll.policy, error);
+    }
+    return status == PF_OK ? watch(rig, &roll, error) : status;
+}
+
+static pf_status rehearse(void *self, const pf_ask *ask, pf_key key, pf_answer *out,
+                          pf_error *error)
+{
+    pf_rig *rig = self;
+    *out = (pf_answer){rig->response, rig->start, pf_kit_get_info(rig->kit).n_state};
+    return pf_rig_rehearse(rig, ask, key, error);
+}
+
 static pf_status answer(void *self, int probe, pf_key key, pf_answer *out, pf_error *error)
 {
     pf_rig *rig = self;
@@ -117,5 +162,5 @@ static pf_status answer(void *self, int probe, pf_key key, pf_answer *out, pf_er
 
 pf_machine pf_rig_machine(pf_rig *rig)
 {
-    return (pf_machine){rig, pf_plant_environment(pf_plant_get_info(rig->plant)), answer};
+    return (pf_machine){rig, pf_plant_environment(pf_plant_get_info(rig->plant)), answer, rehearse};
 }

@@ -21,6 +21,10 @@ void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double s
 pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool state,
                         pf_error *error);
 
+// The policy of a plant that a task names.
+pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task, int *policy,
+                          pf_error *error);
+
 // Whether the plant told its channels before the first command, as a learned model needs.
 pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
 

@@ -130,6 +130,8 @@ static const pf_schema_row task_rows[] = {
      "one row per control step, one number per mechanism"},
     {"policy", PF_KIND_NAME, 0, 1, 64, offsetof(pf_config_task, policy), NULL,
      "a closed loop that the plant offers"},
+    {"fallback", PF_KIND_NAME, 0, 1, 64, offsetof(pf_config_task, fallback), NULL,
+     "what to do where the task is no-go; default: its uncorrected command"},
     {"reveal", PF_KIND_NUMBER, 0, 0, DBL_MAX, offsetof(pf_config_task, reveal), NULL,
      "how likely the task is asked for"},
     {"importance", PF_KIND_NUMBER, 0, 0, DBL_MAX, offsetof(pf_config_task, importance), NULL,

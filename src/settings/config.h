@@ -37,6 +37,7 @@ typedef struct pf_config_task {
     pf_config_refs mechanisms;
     pf_config_matrix command;
     char *policy;
+    char *fallback; // NULL: the uncorrected command
     double reveal, importance;
     pf_place place;
 } pf_config_task;

@@ -23,6 +23,13 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
         pf__json_matrix(&w->healthy, rows, n_chan, response);
         return PF_OK;
     }
+    if (!w->per_gain && w->seen == pf_kit_probe_targets(w->kit, h->probe, NULL)) {
+        // at g_cal it is one of the targets' own
+        if (h->others || h->gain != pf_kit_get_info(w->kit).g_cal) {
+            pf__json_matrix(&w->nearest, rows, n_chan, response);
+        }
+        return PF_OK;
+    }
     int n_grid = pf_kit_get_info(w->kit).n_grid;
     bool opens = w->per_gain && w->seen % n_grid == 0;
     pf__text_add(&w->targets, w->seen > 0 ? "," : "");
@@ -33,9 +40,42 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     return PF_OK;
 }
 
+static pf_status run(void *self, const pf_run *asked, const double *start, int n_start,
+                     double *response, pf_error *error)
+{
+    pf_witness *w = self;
+    pf_status status = w->inner->run(w->inner->self, asked, start, n_start, response, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_text *out = w->n_runs == 0 ? &w->nominal : &w->runs;
+    pf__text_add(out, w->n_runs > 1 ? "," : "");
+    pf__json_matrix(out, asked->rows, pf_kit_get_info(w->kit).n_chan, response);
+    w->idle = w->idle || asked->idle;
+    w->n_runs++;
+    return PF_OK;
+}
+
 pf_predictor pf__witness_predictor(pf_witness *witness)
 {
-    return (pf_predictor){witness, predict};
+    return (pf_predictor){witness, predict, witness->inner->run ? run : NULL};
+}
+
+void pf__witness_clear(pf_witness *w)
+{
+    w->seen = w->n_runs = 0;
+    w->idle = false;
+    pf__text_clear(&w->nearest);
+    pf__text_clear(&w->runs);
+    pf__text_clear(&w->nominal);
+    pf__text_clear(&w->healthy);
+    pf__text_clear(&w->targets);
+}
+
+bool pf__witness_failed(const pf_witness *w)
+{
+    return w->nominal.failed || w->healthy.failed || w->targets.failed || w->nearest.failed ||
+           w->runs.failed;
 }
 
 void pf__witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inner, bool per_gain)
@@ -43,10 +83,7 @@ void pf__witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inn
     w->kit = kit;
     w->inner = inner;
     w->per_gain = per_gain;
-    w->seen = 0;
-    pf__text_clear(&w->nominal);
-    pf__text_clear(&w->healthy);
-    pf__text_clear(&w->targets);
+    pf__witness_clear(w);
 }
 
 void pf__witness_json(const pf_witness *w, pf_text *out)
@@ -65,6 +102,15 @@ void pf__witness_json(const pf_witness *w, pf_text *out)
         pf__text_add_n(out, w->targets.data, w->targets.size);
         pf__text_add(out, "]");
     }
+    if (w->nearest.size > 0) {
+        pf__text_add(out, ",\"nearest\":");
+        pf__text_add_n(out, w->nearest.data, w->nearest.size);
+    }
+    if (w->runs.size > 0) {
+        pf__text_add(out, w->idle ? ",\"free\":" : ",\"edges\":[");
+        pf__text_add_n(out, w->runs.data, w->runs.size);
+        pf__text_add(out, w->idle ? "" : "]");
+    }
     pf__text_add(out, "}");
 }
 
@@ -73,6 +119,8 @@ void pf__witness_free(pf_witness *w)
     pf__text_free(&w->nominal);
     pf__text_free(&w->healthy);
     pf__text_free(&w->targets);
+    pf__text_free(&w->nearest);
+    pf__text_free(&w->runs);
 }
 
 void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,

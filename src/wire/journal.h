@@ -15,18 +15,25 @@ typedef struct pf_witness {
     const pf_predictor *inner;
     pf_text nominal; // matrix
     pf_text healthy; // stage 2 with several faults: matrices per target, at gain 1
-    pf_text targets; // stage 1: matrices per target; stage 2: per target and gain
+    pf_text targets; // matrices per target, per_gain: per target and gain
+    pf_text nearest; // matrix: the nearest hypothesis, where it is none of these
+    pf_text runs;    // of a rehearsal: matrices after the nominal one
     int seen;        // predictions for targets so far
-    bool per_gain;   // stage 2
+    bool per_gain;   // stage 2 without the joint posterior
+    int n_runs;      // predictions of a rehearsal so far
+    bool idle;       // the second of them was the free response
 } pf_witness;
 
 pf_predictor pf__witness_predictor(pf_witness *witness);
 void pf__witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
                        bool per_gain);
-// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
-// {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
+// {"nominal":..,"fault":..,"nearest":..} or {"nominal":..,"grid":..}, with several faults
+// {"healthy":..,"grid":..}; of a rehearsal {"nominal":..,"free":..} or {"nominal":..,"edges":..};
+// nothing was predicted: nothing is added.
 void pf__witness_json(const pf_witness *witness, pf_text *out);
 void pf__witness_free(pf_witness *witness);
+void pf__witness_clear(pf_witness *witness);
+bool pf__witness_failed(const pf_witness *witness); // out of memory somewhere
 
 // The first line, without a newline.
 void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,

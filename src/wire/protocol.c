@@ -30,9 +30,10 @@ struct pf_protocol {
     char no_predictor[320];
     pf_witness witness;
     // one tell
-    double *response, *state;
+    double *response, *state, *nearest;
     pf_given given;
     bool has_given; // its predictions are to be used
+    int version;    // of the protocol that the client speaks
     bool weighty;   // of the last accepted request
 };
 
@@ -56,16 +57,21 @@ pf_status pf__protocol_create(pf_protocol **dialogue, const void *image, size_t 
         return status;
     }
     pf_kit_info k = d->info = pf_kit_get_info(d->kit);
-    size_t window = (size_t)k.most_rows * (size_t)k.n_chan;
+    int most = k.most_rows > k.rehearsal_rows ? k.most_rows : k.rehearsal_rows;
+    size_t window = (size_t)most * (size_t)k.n_chan;
+    d->version = 1;
     size_t targets = (size_t)k.most_targets, bytes = pf_session_size(d->kit);
     d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     d->response = calloc(window, sizeof(double));
     d->given.nominal = calloc(window, sizeof(double));
     d->given.fault = calloc(targets * window, sizeof(double));
     d->given.grid = calloc(targets * (size_t)k.n_grid * window, sizeof(double));
+    d->nearest = calloc(window, sizeof(double));
+    // the uncorrected command, then the free response or two edges per mechanism
+    d->given.runs = calloc((1 + 2 * (size_t)k.n_mech) * window, sizeof(double));
     d->state = calloc((size_t)k.n_state + 1, sizeof(double));
     if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
-        !d->state) {
+        !d->state || !d->nearest || !d->given.runs) {
         pf__protocol_destroy(d);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
     }
@@ -76,7 +82,7 @@ pf_status pf__protocol_create(pf_protocol **dialogue, const void *image, size_t 
         return status;
     }
     d->given.session = d->session;
-    d->predictor = config->predictor ? *config->predictor : (pf_predictor){NULL, NULL};
+    d->predictor = config->predictor ? *config->predictor : (pf_predictor){NULL, NULL, NULL};
     snprintf(d->no_predictor, sizeof d->no_predictor, "%s",
              config->no_predictor ? config->no_predictor
                                   : "there is nothing to predict from a state with");
@@ -95,6 +101,8 @@ void pf__protocol_destroy(pf_protocol *d)
     free(d->given.nominal);
     free(d->given.fault);
     free(d->given.grid);
+    free(d->given.runs);
+    free(d->nearest);
     free(d->state);
     free(d);
 }
@@ -256,24 +264,59 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
     int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
     bool matched = k.statistic == PF_STATISTIC_MATCHED;
     json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
-    json_t *grid = json_object_get(from, "grid");
-    if (ask->stage == 2 && k.faults == PF_FAULTS_MANY) {
+    json_t *grid = json_object_get(from, "grid"), *nearest = json_object_get(from, "nearest");
+    bool per_gain = pf_session_get_state(d->session).per_gain;
+    d->given.nearest = NULL;
+    if (per_gain && k.faults == PF_FAULTS_MANY) {
         return read_each(d, from, ask, r);
     }
     if (!nominal) {
         return refuse(r, "missing-prediction", "nominal: the prediction at gain 1 is missing");
     }
-    if (!fault && ask->stage == 1 && matched) {
+    if (!fault && !per_gain && matched) {
         return refuse(r, "missing-prediction", "fault: the predictions at g_cal are missing");
     }
-    if (!grid && ask->stage == 2) {
+    if (!grid && per_gain) {
         return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
     }
     if (!read_matrix(nominal, "nominal", rows, n_chan, d->given.nominal, r) ||
-        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r))) {
+        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r)) ||
+        (nearest && !read_matrix(nearest, "nearest", rows, n_chan, d->nearest, r))) {
         return false;
     }
+    d->given.nearest = nearest ? d->nearest : NULL;
     return !grid || read_grid(d, grid, ask, r);
+}
+
+// Predictions of a rehearsal: the uncorrected command, and the free response or the edges of a group.
+static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
+{
+    json_t *nominal = json_object_get(from, "nominal"), *idle = json_object_get(from, "free");
+    json_t *edges = json_object_get(from, "edges");
+    int n_chan = d->info.n_chan, rows = ask->rows, n = 0;
+    size_t window = (size_t)rows * (size_t)n_chan;
+    bool group = ask->n_tasks > 1;
+    if (!nominal || (group ? !edges : !idle)) {
+        return refuse(r, "missing-prediction",
+                      "%s: is missing: the prediction of %s%s",
+                      !nominal ? "nominal" : group ? "edges" : "free",
+                      !nominal ? "the uncorrected command"
+                      : group  ? "the whole with each mechanism at the gains of the ask"
+                               : "no command at all",
+                      group ? "; or skip, then each task is asked for alone" : "");
+    }
+    for (int i = 0; group && i < ask->n_tasks; i++) {
+        const int32_t *uses = NULL;
+        int n_uses = pf_kit_task_mechanisms(d->kit, ask->tasks[i], &uses);
+        for (int u = 0; u < n_uses; u++) {
+            n += uses[u] > 0 ? 2 : 0;
+        }
+    }
+    d->given.n_runs = 1 + (group ? n : 1);
+    d->given.next_run = 0;
+    return read_matrix(nominal, "nominal", rows, n_chan, d->given.runs, r) &&
+           (group ? read_matrices(edges, "edges", n, rows, n_chan, d->given.runs + window, r)
+                  : read_matrix(idle, "free", rows, n_chan, d->given.runs + window, r));
 }
 
 // --- tell
@@ -286,7 +329,9 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
     pf_kit_info k = pf_kit_get_info(kit);
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
-               json_object_get(request, "grid") || json_object_get(request, "healthy");
+               json_object_get(request, "grid") || json_object_get(request, "healthy") ||
+               json_object_get(request, "free") || json_object_get(request, "edges") ||
+               json_object_get(request, "nearest");
     d->has_given = false;
     if (k.recorded) {
         if (state || own) {
@@ -309,45 +354,81 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
     }
     if (own || predictions) {
         d->has_given = true;
-        return read_predictions(d, own ? request : predictions, ask, r);
+        json_t *from = own ? request : predictions;
+        return ask->kind == PF_ASK_REHEARSAL ? read_runs(d, from, ask, r)
+                                             : read_predictions(d, from, ask, r);
     }
-    if (!d->predictor.predict) {
+    if (!d->predictor.predict || (ask->kind == PF_ASK_REHEARSAL && !d->predictor.run)) {
         return refuse(r, "missing-prediction", "state: %s; give predictions instead",
                       d->no_predictor);
     }
     return true;
 }
 
+// Whether a tell names what was asked for: its probe, or the tasks of its rehearsal.
+static bool names_ask(json_t *request, const pf_ask *ask, refusal *r)
+{
+    json_t *probe = json_object_get(request, "probe");
+    json_t *tasks = json_object_get(request, "rehearsal");
+    bool rehearsal = ask->kind == PF_ASK_REHEARSAL;
+    if (probe && tasks) {
+        return refuse(r, "ambiguous", "rehearsal: give either a probe or a rehearsal");
+    }
+    if (rehearsal != (tasks != NULL)) {
+        return refuse(r, "wrong-probe", rehearsal ? "probe: a rehearsal was asked for; give its "
+                                                    "tasks as `rehearsal`"
+                                                  : "rehearsal: a probe was asked for");
+    }
+    if (!rehearsal && json_integer_value(probe) != ask->probe) {
+        return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",
+                      (long long)json_integer_value(probe), ask->probe);
+    }
+    bool same = !rehearsal || json_array_size(tasks) == (size_t)ask->n_tasks;
+    for (int i = 0; rehearsal && same && i < ask->n_tasks; i++) {
+        json_t *item = json_array_get(tasks, (size_t)i);
+        same = json_is_integer(item) && json_integer_value(item) == ask->tasks[i];
+    }
+    return same || refuse(r, "wrong-probe", "rehearsal: other tasks were asked for, in that order");
+}
+
 static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *reply, refusal *r)
 {
     pf_ask ask;
     json_t *probe = json_object_get(request, "probe");
+    json_t *tasks = json_object_get(request, "rehearsal");
     json_t *response = json_object_get(request, "response");
-    if (!probe || !response) {
-        return refuse(r, "missing-key", "%s: is missing", probe ? "response" : "probe");
+    if ((!probe && !tasks) || !response) {
+        return refuse(r, "missing-key", "%s: is missing", probe || tasks ? "response" : "probe");
     }
-    if (!json_is_integer(probe)) {
+    if (probe && !json_is_integer(probe)) {
         return refuse(r, "wrong-type", "probe: must be a whole number");
     }
-    if (pf_session_get_state(d->session).stage == 3) {
+    if (tasks && !json_is_array(tasks)) {
+        return refuse(r, "wrong-type", "rehearsal: must be a list of tasks, as in the ask");
+    }
+    if (pf_session_get_state(d->session).stage == PF_STAGE_DONE) {
         return refuse(r, "wrong-stage", "tell: the session is done");
     }
     if (!pf_session_outstanding(d->session, &ask)) {
         return refuse(r, "wrong-probe", "probe: no probe is outstanding; ask first");
     }
-    if (json_integer_value(probe) != ask.probe) {
-        return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",
-                      (long long)json_integer_value(probe), ask.probe);
-    }
-    if (!read_matrix(response, "response", ask.rows, d->info.n_chan, d->response, r) ||
+    if (!names_ask(request, &ask, r) ||
+        !read_matrix(response, "response", ask.rows, d->info.n_chan, d->response, r) ||
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }
     pf_predictor from_caller = pf_given_predictor(&d->given);
     const pf_predictor *inner = d->has_given ? &from_caller : &d->predictor;
-    pf__witness_start(&d->witness, d->kit, inner, ask.stage == 2);
+    pf__witness_start(&d->witness, d->kit, inner, pf_session_get_state(d->session).per_gain);
     pf_predictor watched = pf__witness_predictor(&d->witness);
-    pf_tell told = {ask.probe, d->response, ask.rows, d->info.n_chan, d->state, d->info.n_state};
+    pf_tell told = {.probe = ask.probe,
+                    .response = d->response,
+                    .rows = ask.rows,
+                    .channels = d->info.n_chan,
+                    .start = d->state,
+                    .n_start = d->info.n_state,
+                    .n_tasks = ask.n_tasks,
+                    .tasks = ask.tasks};
     pf_error error;
     pf_status status = pf_session_tell(d->session, &told,
                                        d->info.recorded ? NULL
@@ -361,6 +442,33 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
     return true;
 }
 
+// Which protocol the client speaks; 1 where it does not say.
+static bool take_version(pf_protocol *d, json_t *request, refusal *r)
+{
+    json_t *version = json_object_get(request, "protocol");
+    if (version && !json_is_integer(version)) {
+        return refuse(r, "wrong-type", "protocol: must be a whole number");
+    }
+    json_int_t asked = version ? json_integer_value(version) : d->version;
+    if (asked < 1 || asked > PF_PROTOCOL_VERSION) {
+        return refuse(r, "wrong-version", "protocol: %lld is not spoken here, 1 to %d are",
+                      (long long)asked, PF_PROTOCOL_VERSION);
+    }
+    d->version = (int)asked;
+    return true;
+}
+
+// The next ask. A client of protocol 1 knows no rehearsals: its tasks stay not rehearsed.
+static pf_ask next_ask(pf_protocol *d)
+{
+    pf_ask ask = pf_session_ask(d->session);
+    while (ask.kind == PF_ASK_REHEARSAL && d->version < 2) {
+        pf_session_skip(d->session, NULL);
+        ask = pf_session_ask(d->session);
+    }
+    return ask;
+}
+
 // --- all requests
 
 typedef enum operation { HELLO, ASK, TELL, SKIP, STAGE2, READINESS, RESET } operation;
@@ -369,13 +477,14 @@ typedef enum operation { HELLO, ASK, TELL, SKIP, STAGE2, READINESS, RESET } oper
 static const struct {
     const char *op;
     bool weighty;
-    const char *keys[8];
+    const char *keys[12];
 } operations[] = {
-    [HELLO] = {"hello", false, {NULL}},
+    [HELLO] = {"hello", false, {"protocol", NULL}},
     [ASK] = {"ask", false, {NULL}},
     [TELL] = {"tell",
               true,
-              {"probe", "response", "state", "nominal", "fault", "grid", "healthy", NULL}},
+              {"probe", "rehearsal", "response", "state", "nominal", "fault", "grid", "healthy",
+               "free", "edges", "nearest", NULL}},
     [SKIP] = {"skip", false, {NULL}},
     [STAGE2] = {"stage2", false, {NULL}},
     [READINESS] = {"readiness", true, {NULL}},
@@ -392,9 +501,9 @@ static bool run_operation(pf_protocol *d, operation op, json_t *request, json_t 
     switch (op) {
     case HELLO:
         pf__reply_hello(reply, d->kit);
-        return true;
+        return take_version(d, request, r);
     case ASK:
-        ask = pf_session_ask(d->session);
+        ask = next_ask(d);
         pf__reply_ask(reply, d->session, &ask);
         return true;
     case TELL:
@@ -488,8 +597,7 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
 {
     refusal r = {NULL, ""};
     pf__text_clear(reply);
-    pf__text_clear(&d->witness.nominal);
-    d->witness.seen = 0;
+    pf__witness_clear(&d->witness);
     pf__text_add(reply, "{\"ok\":true");
     if (!run_request(d, request, predictions, reply, &r)) {
         pf__text_clear(reply);
@@ -499,7 +607,7 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
     pf__text_add(reply, "}");
     if (journal) {
         char *echo = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
-        if (echo && !reply->failed && !d->witness.nominal.failed && !d->witness.targets.failed) {
+        if (echo && !reply->failed && !pf__witness_failed(&d->witness)) {
             pf__journal_entry(journal, echo, &d->witness, reply->data);
             pf__text_add(journal, "\n");
         } else {

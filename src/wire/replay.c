@@ -133,7 +133,7 @@ static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm
         w->told = 0;
         w->told_done = false;
     }
-    if (pf_session_get_state(session).stage == 3 && !w->told_done) {
+    if (pf_session_get_state(session).stage == PF_STAGE_DONE && !w->told_done) {
         pf__explain_done(out, session);
         w->told_done = true;
     }
@@ -207,7 +207,7 @@ pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay
         at += size + 1;
     }
     if (status == PF_OK && w.dialogue) {
-        result->open = pf_session_get_state(pf__protocol_session(w.dialogue)).stage != 3;
+        result->open = pf_session_get_state(pf__protocol_session(w.dialogue)).stage != PF_STAGE_DONE;
     }
     // words about a journal that does not replay would be words about something else
     if (result->differs) {

@@ -45,7 +45,7 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
 {
     char sha[65];
     pf__sha256_text(kit->sha256, sha);
-    add_int(out, "protocol", 1);
+    add_int(out, "protocol", PF_PROTOCOL_VERSION);
     add_string(out, "preflight", PF_VERSION);
     add_string(out, "kit", sha);
     add_string(out, "plant", pf_kit_get_string(kit, PF_KIT_PLANT));
@@ -68,6 +68,9 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
     add_int(out, "state_size", kit->n_state);
     add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
     add_bool(out, "sensed_start", kit->sensed_start);
+    add_string(out, "rehearse", kit->n_rehearse == 0                     ? "none"
+                                : kit->rehearse == PF_REHEARSE_GROUP ? "group"
+                                                                     : "each");
 }
 
 static void add_targets(pf_text *out, const pf_kit *kit, int probe)
@@ -82,9 +85,62 @@ static void add_targets(pf_text *out, const pf_kit *kit, int probe)
     pf__text_add(out, "]");
 }
 
+// The gains at which the prediction of a group must be given: a task of it just returns j_min there.
+static void add_edges(pf_text *out, const pf_kit *kit, const pf_ask *ask)
+{
+    pf__json_key(out, "edges");
+    pf__text_add(out, "[");
+    for (int i = 0; i < ask->n_tasks; i++) {
+        for (int u = kit->task_use[ask->tasks[i]]; u < kit->task_use[ask->tasks[i] + 1]; u++) {
+            for (int side = 0; side < 2 && kit->use_mech[u] > 0; side++) {
+                pf__json_comma(out);
+                pf__text_add(out, "{");
+                add_int(out, "mechanism", kit->use_mech[u]);
+                add_number(out, "gain", kit->use_edge[2 * u + side]);
+                pf__text_add(out, "}");
+            }
+        }
+    }
+    pf__text_add(out, "]");
+}
+
+static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
+{
+    add_string(out, "ask", "rehearsal");
+    add_int(out, "stage", ask->stage);
+    pf__json_key(out, "tasks");
+    pf__text_add(out, "[");
+    for (int i = 0; i < ask->n_tasks; i++) {
+        pf__text_addf(out, i ? ",%d" : "%d", (int)ask->tasks[i]);
+    }
+    pf__text_add(out, "]");
+    pf__json_key(out, "names");
+    pf__text_add(out, "[");
+    for (int i = 0; i < ask->n_tasks; i++) {
+        pf__json_comma(out);
+        pf__json_string(out, pf_kit_task_name(kit, ask->tasks[i]));
+    }
+    pf__text_add(out, "]");
+    if (ask->command) {
+        pf__json_key(out, "command");
+        pf__json_matrix(out, ask->rows, kit->n_mech, ask->command);
+    } else {
+        add_string(out, "policy", pf_kit_task_policy(kit, ask->tasks[0]));
+        add_numbers(out, "correction", kit->n_mech, ask->correction);
+    }
+    add_int(out, "rows", ask->rows);
+    if (ask->n_tasks > 1) {
+        add_edges(out, kit, ask);
+    }
+}
+
 void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 {
     const pf_kit *kit = pf_session_kit(session);
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        add_rehearsal(out, kit, ask);
+        return;
+    }
     if (ask->kind == PF_ASK_DONE) {
         add_string(out, "ask", "done");
         add_string(out, "why", pf_done_name(ask->why));
@@ -125,7 +181,14 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
 {
     const pf_kit *kit = pf_session_kit(session);
     int m = kit->n_mech - 1;
-    if (stage == 1) {
+    if (stage == PF_STAGE_REHEARSE) {
+        double distance = 0;
+        bool passed = pf_session_rehearsed(session, &distance);
+        add_bool(out, "passed", passed);
+        add_number(out, "distance", distance);
+        return;
+    }
+    if (stage == PF_STAGE_LOOK) {
         int n = 0;
         const pf_reading *readings = pf_session_readings(session, &n);
         pf__json_key(out, "targets");
@@ -138,6 +201,7 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
         add_numbers(out, "belief", m + 1, belief);
         add_number(out, "change", pf_session_get_state(session).change);
         add_bool(out, "alarm", pf_session_get_state(session).alarm);
+        add_number(out, "misfit", pf_session_get_state(session).misfit);
         return;
     }
     pf_joint joint = pf_session_joint(session);
@@ -184,16 +248,34 @@ static void add_task(pf_text *out, const pf_session *session, int task)
     add_number(out, "mean", r->mean);
     add_number(out, "sd", r->sd);
     add_number(out, "lower", r->lower);
-    add_string(out, "decision", r->decision == PF_GO ? "go" : "no-go");
+    add_string(out, "decision", pf_decision_name(r->decision));
     add_string(out, "why", pf_why_name(r->why));
+    if (r->why == PF_WHY_UNSEEN_LOSS) {
+        add_numbers(out, "unseen", 2, r->unseen);
+    }
+    add_string(out, "rehearsed", pf_rehearsed_name(r->rehearsed));
+    const char *fallback = pf_kit_task_fallback(kit, task);
+    add_string(out, "fallback", fallback[0] ? fallback : "uncorrected");
     pf__text_add(out, "}");
 }
 
 void pf__reply_readiness(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);
-    add_bool(out, "alarm", pf_session_get_state(session).alarm);
-    add_number(out, "charge", pf_session_get_state(session).charge);
+    pf_session_state state = pf_session_get_state(session);
+    add_bool(out, "alarm", state.alarm);
+    add_bool(out, "explained", state.explained);
+    add_number(out, "charge", state.charge);
+    add_int(out, "probes", state.told - state.rehearsals);
+    add_int(out, "rehearsals", state.rehearsals);
+    pf__json_key(out, "misfit");
+    pf__text_add(out, "{");
+    add_number(out, "value", state.misfit);
+    add_int(out, "implausible", state.implausible);
+    add_string(out, "channel",
+               state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel) : "");
+    add_int(out, "look", state.misfit_look);
+    pf__text_add(out, "}");
     pf__json_key(out, "mechanisms");
     pf__text_add(out, "[");
     for (int j = 1; j < kit->n_mech; j++) {

@@ -3,6 +3,9 @@
 #ifndef PF_REPLY_H
 #define PF_REPLY_H
 
+// What `hello` says. 2: rehearsals.
+#define PF_PROTOCOL_VERSION 2
+
 #include "host/text.h"
 #include "preflight/session.h"
 

@@ -1,0 +1,378 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "rehearsal.h"
+#include "certificate.h"
+#include "session_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- the rule
+
+pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n)
+{
+    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(j_min, 1e-300)));
+    energy = fmin(energy, numbers[PF_REHEARSAL_ENERGY]);
+    return (pf__rehearsal_rule){.mean = numbers[PF_REHEARSAL_MEAN],
+                                .sd = numbers[PF_REHEARSAL_SD],
+                                .clean = numbers[PF_REHEARSAL_CLEAN],
+                                .cv = numbers[PF_REHEARSAL_CV],
+                                .energy = energy,
+                                .limit = theta * energy,
+                                .n = n};
+}
+
+double pf__rehearsal_spread(const pf__rehearsal_rule *r, double x)
+{
+    // noise alone, noise times what is missed, and how differently starts miss
+    return sqrt(r->sd * r->sd + 4 * x * r->mean / r->n + r->cv * r->cv * x * x);
+}
+
+bool pf__rehearsal_passes(const pf__rehearsal_rule *r, double d)
+{
+    double sure = r->limit - PF_REHEARSAL_SDS * pf__rehearsal_spread(r, r->limit);
+    double as_healthy = fmin(r->clean - r->mean, r->limit);
+    return d - r->mean <= fmax(sure, as_healthy);
+}
+
+bool pf__rehearsal_clean(const pf__rehearsal_rule *r, double d)
+{
+    return d <= r->clean;
+}
+
+double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
+{
+    double x = fmax(0, d - r->mean);
+    return exp(-(x + PF_REHEARSAL_SDS * pf__rehearsal_spread(r, x)) / r->energy);
+}
+
+// --- what may be rehearsed
+
+// Largest share of its command that a use delivers on a machine of some weight: a correction that is
+// wrong must not overdrive a sound mechanism.
+static double largest_share(const pf_session *s, const pf_joint *joint, int task, int mechanism)
+{
+    const pf_kit *k = s->kit;
+    double correction = s->mechanisms[mechanism].correction;
+    double share = pf_kit_delivered_share(k, task, mechanism, correction, 1), most = share;
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    for (int g = 0; mechanism > 0 && g < joint->n_grid; g++) {
+        most = mass[g] > PF_REHEARSAL_WEIGHT ? fmax(most, share * joint->grid[g]) : most;
+    }
+    return most;
+}
+
+static bool within_slew(const pf_session *s, int rows, const double *command)
+{
+    const pf_kit *k = s->kit;
+    for (int i = 0; i < rows * k->n_mech; i++) {
+        int j = i % k->n_mech;
+        double before = i >= k->n_mech ? command[i - k->n_mech] : 0;
+        if (fabs(command[i] - before) > k->slew[j] * (1 + 1e-9)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Builds the command of the tasks in s->rehearsing; false: it would leave the limits of the design.
+static bool build_command(pf_session *s, int n)
+{
+    const pf_kit *k = s->kit;
+    const pf_joint *joint = pf__session_joint_now(s);
+    double excursion = 0;
+    int rows = 0, n_mech = k->n_mech;
+    bool policy = pf_kit_task_rows(k, s->rehearsing[0]) == 0;
+    for (int i = 0; i < n; i++) {
+        rows = k->rehearsal_rows[s->rehearsing[i]] > rows ? k->rehearsal_rows[s->rehearsing[i]]
+                                                          : rows;
+    }
+    memset(s->rehearsal_command, 0, sizeof(double) * (size_t)rows * (size_t)n_mech);
+    for (int i = 0; i < n; i++) {
+        int task = s->rehearsing[i];
+        const double *asked = pf_kit_task_command(k, task);
+        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+            int j = k->use_mech[u];
+            double correction = s->mechanisms[j].correction;
+            for (int r = 0; r < pf_kit_task_rows(k, task); r++) {
+                s->rehearsal_command[r * n_mech + j] =
+                    pf__corrected_command(asked[r * n_mech + j], correction, k->lo[j], k->hi[j]);
+            }
+            excursion +=
+                k->n_bounded > 0 ? k->excursion[u] * largest_share(s, joint, task, j) : 0;
+        }
+    }
+    for (int j = 0; j < n_mech; j++) {
+        s->rehearsal_correction[j] = s->mechanisms[j].correction;
+    }
+    s->ask = (pf_ask){.kind = PF_ASK_REHEARSAL,
+                      .stage = PF_STAGE_REHEARSE,
+                      .probe = -1,
+                      .rows = rows,
+                      .n_tasks = n,
+                      .tasks = s->rehearsing,
+                      .command = policy ? NULL : s->rehearsal_command,
+                      .correction = s->rehearsal_correction};
+    return excursion <= 1 && (policy || within_slew(s, rows, s->rehearsal_command));
+}
+
+// --- what comes next
+
+static bool due(const pf_session *s, int task)
+{
+    return s->rehearsal[task].state == PF__REHEARSAL_DUE ||
+           s->rehearsal[task].state == PF__REHEARSAL_ALONE;
+}
+
+static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state to)
+{
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        if (s->rehearsal[t].state == from) {
+            s->rehearsal[t].state = to;
+        }
+    }
+}
+
+// The next group with at least two tasks that are due in it.
+static bool next_group(pf_session *s)
+{
+    const pf_kit *k = s->kit;
+    for (int g = 0; g < k->n_groups; g++) {
+        int n = 0;
+        for (int i = k->group_first[g]; i < k->group_first[g + 1]; i++) {
+            if (s->rehearsal[k->group_task[i]].state == PF__REHEARSAL_DUE) {
+                s->rehearsing[n++] = k->group_task[i];
+            }
+        }
+        if (n >= 2 && build_command(s, n)) {
+            s->group = g;
+            return true;
+        }
+        for (int i = 0; i < n; i++) {
+            s->rehearsal[s->rehearsing[i]].state = PF__REHEARSAL_ALONE;
+        }
+    }
+    return false;
+}
+
+static bool next_alone(pf_session *s)
+{
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        if (!due(s, t)) {
+            continue;
+        }
+        s->rehearsing[0] = t;
+        if (build_command(s, 1)) {
+            s->group = -1;
+            return true;
+        }
+        s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE;
+    }
+    return false;
+}
+
+bool pf__session_next_rehearsal(pf_session *s)
+{
+    if (s->rehearsals >= s->rules.budget3) {
+        set_all(s, PF__REHEARSAL_DUE, PF__REHEARSAL_IMPOSSIBLE);
+        set_all(s, PF__REHEARSAL_ALONE, PF__REHEARSAL_IMPOSSIBLE);
+        return false;
+    }
+    bool groups = s->rules.rehearse == PF_REHEARSE_GROUP && !pf__session_doubt(s);
+    return (groups && next_group(s)) || next_alone(s);
+}
+
+void pf__session_reset_rehearsals(pf_session *s)
+{
+    const pf_kit *k = s->kit;
+    s->rehearsals = 0;
+    for (int t = 0; t < k->n_tasks; t++) {
+        bool can = s->rules.field && s->rules.rehearse != PF_REHEARSE_NONE && k->n_rehearse > 0 &&
+                   k->rehearsal_rows[t] > 0;
+        s->rehearsal[t] = (pf__rehearsal){
+            .state = can ? PF__REHEARSAL_DUE : PF__REHEARSAL_IMPOSSIBLE, .bound = 1};
+    }
+}
+
+bool pf__session_start_rehearsals(pf_session *s)
+{
+    pf_session_certify(s); // corrections and bounds as they are from here on
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        if (s->tasks[t].decision == PF_NO_GO) {
+            s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE; // what is no-go need not run
+        }
+    }
+    return pf__session_next_rehearsal(s);
+}
+
+// --- what a response says
+
+typedef struct judge {
+    pf_session *s;
+    const pf_tell *tell;
+    const pf_predictor *predictor;
+    pf_error *error;
+} judge;
+
+static pf_status predict(const judge *j, const double *command, const double *gains, double *out)
+{
+    const pf_session *s = j->s;
+    pf_run run = {.task = s->rehearsing[0],
+                  .command = command,
+                  .rows = s->ask.rows,
+                  .idle = command == s->idle_command,
+                  .gains = gains};
+    if (!j->predictor || !j->predictor->run) {
+        return pf_fail(j->error, PF_ERR_PREDICTION,
+                       "rehearsal: nothing predicts a command that is no probe");
+    }
+    pf_status status = j->predictor->run(j->predictor->self, &run, j->tell->start,
+                                         j->tell->n_start, out, j->error);
+    for (int i = 0; status == PF_OK && i < s->ask.rows * s->kit->n_chan; i++) {
+        if (!isfinite(out[i])) {
+            return pf_fail(j->error, PF_ERR_NONFINITE,
+                           "prediction: row %d, channel %d is not finite", i / s->kit->n_chan,
+                           i % s->kit->n_chan);
+        }
+    }
+    return status;
+}
+
+static double distance(const pf_session *s, const double *a, const double *b)
+{
+    return pf__tracking_distance(s->ask.rows, s->kit->n_chan, s->kit->return_scale, a, b);
+}
+
+// The uncorrected commands of all tasks that run, added.
+static const double *asked_command(pf_session *s)
+{
+    const pf_kit *k = s->kit;
+    int n_mech = k->n_mech;
+    if (!s->ask.command) {
+        return NULL;
+    }
+    memset(s->asked_command, 0, sizeof(double) * (size_t)s->ask.rows * (size_t)n_mech);
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        int task = s->rehearsing[i];
+        const double *asked = pf_kit_task_command(k, task);
+        for (int a = 0; a < pf_kit_task_rows(k, task) * n_mech; a++) {
+            s->asked_command[a] += asked[a];
+        }
+    }
+    return s->asked_command;
+}
+
+// The least that the whole of a group shows of a task that just misses j_min: what cannot be seen in
+// the whole must run alone.
+static pf_status least_visible(const judge *j, const double *asked, double *least)
+{
+    pf_session *s = j->s;
+    const pf_kit *k = s->kit;
+    pf_status status = PF_OK;
+    *least = INFINITY;
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        int task = s->rehearsing[i];
+        for (int e = 2 * k->task_use[task]; e < 2 * k->task_use[task + 1] && status == PF_OK; e++) {
+            int mechanism = k->use_mech[e / 2];
+            for (int m = 0; m < k->n_mech; m++) {
+                s->others[m] = m == mechanism ? k->use_edge[e] : 1;
+            }
+            status = mechanism > 0 ? predict(j, asked, s->others, s->rehearsal_other) : PF_OK;
+            if (status == PF_OK && mechanism > 0) {
+                *least = fmin(*least, distance(s, s->rehearsal_other, s->rehearsal_nominal));
+            }
+        }
+    }
+    return status;
+}
+
+static pf_status rule_of_group(const judge *j, const double *asked, pf__rehearsal_rule *rule)
+{
+    pf_session *s = j->s;
+    const pf_kit *k = s->kit;
+    double numbers[PF_REHEARSAL_NUMBERS], visible;
+    memcpy(numbers, k->group_rehearsal + (size_t)s->group * PF_REHEARSAL_NUMBERS, sizeof numbers);
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        const double *own = k->rehearsal + (size_t)s->rehearsing[i] * PF_REHEARSAL_NUMBERS;
+        double energy = own[PF_REHEARSAL_ENERGY], cv = own[PF_REHEARSAL_CV];
+        numbers[PF_REHEARSAL_ENERGY] = i == 0 ? energy : fmin(numbers[PF_REHEARSAL_ENERGY], energy);
+        numbers[PF_REHEARSAL_CV] = i == 0 ? cv : fmax(numbers[PF_REHEARSAL_CV], cv);
+    }
+    *rule = pf__rehearsal_rule_of(numbers, INFINITY, k->j_min, s->ask.rows * k->n_chan);
+    pf_status status = least_visible(j, asked, &visible);
+    rule->limit = fmin(rule->limit, visible);
+    return status;
+}
+
+static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
+{
+    pf_session *s = j->s;
+    const pf_kit *k = s->kit;
+    pf_status status = predict(j, s->idle_command, NULL, s->rehearsal_other);
+    if (status == PF_OK) {
+        double energy = distance(s, s->rehearsal_nominal, s->rehearsal_other);
+        *rule =
+            pf__rehearsal_rule_of(k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
+                                  energy, k->j_min, s->ask.rows * k->n_chan);
+    }
+    return status;
+}
+
+// What one run means for a task of it.
+static void settle(pf_session *s, int task, bool passed, double bound)
+{
+    pf__rehearsal *r = &s->rehearsal[task];
+    bool apart = s->group < 0;
+    if (!passed) {
+        r->state = apart ? PF__REHEARSAL_FAILED : PF__REHEARSAL_ALONE;
+        r->passes = 0;
+        r->bound = 1;
+    } else {
+        r->passes++;
+        r->bound = fmin(r->bound, bound);
+        r->state = r->passes >= s->rules.rehearsals ? PF__REHEARSAL_PASSED : r->state;
+    }
+    r->apart = apart;
+}
+
+pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
+                                     const pf_predictor *predictor, pf_error *error)
+{
+    judge j = {s, tell, predictor, error};
+    for (int i = 0; i < tell->rows * tell->channels; i++) {
+        if (!isfinite(tell->response[i])) {
+            return pf_fail(error, PF_ERR_NONFINITE, "response: row %d, channel %d is not finite",
+                           i / tell->channels, i % tell->channels);
+        }
+    }
+    pf__rehearsal_rule rule;
+    const double *asked = asked_command(s);
+    pf_status status = predict(&j, asked, NULL, s->rehearsal_nominal);
+    if (status == PF_OK) {
+        status = s->group >= 0 ? rule_of_group(&j, asked, &rule) : rule_of_task(&j, &rule);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    double d = distance(s, tell->response, s->rehearsal_nominal);
+    bool passed = isfinite(d) && rule.energy > 0 && pf__rehearsal_passes(&rule, d);
+    if (s->group >= 0) {
+        passed = passed && rule.limit >= PF_REHEARSAL_VISIBLE_SDS * rule.sd;
+    } else if (pf__session_doubt(s)) {
+        passed = passed && pf__rehearsal_clean(&rule, d);
+    }
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        settle(s, s->rehearsing[i], passed, passed ? pf__rehearsal_bound(&rule, d) : 0);
+    }
+    s->rehearsed_distance = d;
+    s->rehearsed_passed = passed;
+    return PF_OK;
+}
+
+void pf__session_skip_rehearsal(pf_session *s)
+{
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        s->rehearsal[s->rehearsing[i]].state =
+            s->group >= 0 ? PF__REHEARSAL_ALONE : PF__REHEARSAL_IMPOSSIBLE;
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_REHEARSAL_H
+#define PF_REHEARSAL_H
+
+#include "kit_layout.h"
+#include "preflight/session.h"
+
+// Rehearsal: before go, the machine runs the corrected command of a task itself, and the response is
+// compared with what the healthy machine would do under the uncorrected one. It is the only look at
+// the amplitude, sign and shape that the task will have.
+
+// What a rehearsal is judged by.
+typedef struct pf__rehearsal_rule {
+    double mean, sd, clean; // of the distance D of healthy runs, and its 99 % point
+    double energy;          // what the task moves, the least of its starts and this one
+    double limit;           // largest excess of D that still returns j_min
+    double cv;              // how differently members miss there
+    int n;                  // rows x channels
+} pf__rehearsal_rule;
+
+// The rule of a kit's rehearsal numbers (PF_REHEARSAL_NUMBERS of them).
+pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n);
+
+// Spread of the excess x of D beyond its healthy mean.
+double pf__rehearsal_spread(const pf__rehearsal_rule *rule, double x);
+
+// Whether the distance D lets the task pass; whether it is one of a healthy machine.
+bool pf__rehearsal_passes(const pf__rehearsal_rule *rule, double d);
+bool pf__rehearsal_clean(const pf__rehearsal_rule *rule, double d);
+
+// The return that the distance supports.
+double pf__rehearsal_bound(const pf__rehearsal_rule *rule, double d);
+
+// What is known of a task so far.
+typedef enum pf__rehearsal_state {
+    PF__REHEARSAL_DUE = 0,     // in its group first
+    PF__REHEARSAL_ALONE,       // due, but not in a group
+    PF__REHEARSAL_PASSED,      // as often as the rules ask for
+    PF__REHEARSAL_FAILED,      //
+    PF__REHEARSAL_IMPOSSIBLE   // outside the limits, over budget, given up, or nothing to compare
+} pf__rehearsal_state;
+
+typedef struct pf__rehearsal {
+    pf__rehearsal_state state;
+    int passes;
+    bool apart;   // the last run was of this task alone
+    double bound; // the return that its runs support so far; 1 before the first
+} pf__rehearsal;
+
+#endif
