@@ -117,7 +117,7 @@ static void print_memory(void)
 
 static pf_status check(pf_session **s, pf_error *error)
 {
-    const pf_predictor model = {NULL, predict};
+    const pf_predictor model = {NULL, predict, NULL};
     pf_status status =
         pf_kit_load(&kit, embedded_kit, sizeof embedded_kit, kit_memory, sizeof kit_memory, error);
     pf_kit_info info = {0};
@@ -139,7 +139,12 @@ static pf_status check(pf_session **s, pf_error *error)
         }
         bool alarm_before = pf_session_get_state(*s).alarm;
         run_probe(ask.probe);
-        pf_tell tell = {ask.probe, response, ask.rows, TANKS, start, TANKS};
+        pf_tell tell = {.probe = ask.probe,
+                        .response = response,
+                        .rows = ask.rows,
+                        .channels = TANKS,
+                        .start = start,
+                        .n_start = TANKS};
         status = pf_session_tell(*s, &tell, &model, error);
         if (status == PF_OK) {
             print_step(*s, &ask, alarm_before);

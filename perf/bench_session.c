@@ -34,7 +34,8 @@ static double one_run(pf_session *session, const pf_kit *k)
         while (ask.kind == PF_ASK_PROBE) {
             const double *response =
                 k->response + (size_t)k->probe_row[ask.probe] * (size_t)k->n_chan;
-            pf_tell tell = {ask.probe, response, ask.rows, k->n_chan, NULL, 0};
+            pf_tell tell = {
+                .probe = ask.probe, .response = response, .rows = ask.rows, .channels = k->n_chan};
             if (pf_session_tell(session, &tell, NULL, NULL) != PF_OK) {
                 fputs("bench_session: tell was refused\n", stderr);
                 exit(1);

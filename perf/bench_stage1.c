@@ -125,6 +125,7 @@ static void lay_out(problem *p, bool field)
                                  .alarm_trials = 2000,
                                  .hazard = .01,
                                  .budget1 = 2 * ROUND,
+                                 .rehearsals = 1,
                                  .alpha = .1,
                                  .j_min = .85,
                                  .temperature = .05,
@@ -255,7 +256,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
 
 static double run_round(problem *p)
 {
-    pf_predictor predictor = {p, predict};
+    pf_predictor predictor = {p, predict, NULL};
     pf_session_reset(p->session);
     p->probe[0] = pf_session_ask(p->session).probe;
     double begin = bench_now();
@@ -266,7 +267,7 @@ static double run_round(problem *p)
             exit(1);
         }
         const double *y = p->response + (size_t)(q * VARIANTS + t % VARIANTS) * WINDOW;
-        pf_tell tell = {q, y, ROWS, CHANNELS, NULL, 0};
+        pf_tell tell = {.probe = q, .response = y, .rows = ROWS, .channels = CHANNELS};
         if (pf_session_tell(p->session, &tell, &predictor, NULL) != PF_OK) {
             fputs("bench_stage1: tell failed\n", stderr);
             exit(1);

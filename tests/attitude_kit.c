@@ -28,6 +28,8 @@ static const char small_config[] =
     "                                            [0, .25, 0, 0, 0, 0, 0, 0]]}\n"
     "  - {name: tilt, mechanisms: [2, 3], command: [[0, 0, .2, .2, 0, 0, 0, 0],\n"
     "                                               [0, 0, .2, .1, 0, 0, 0, 0]]}\n"
+    "posterior: transport\n" // predictions at every gain of the grid in stage 2
+    "rehearse: none\n"
     "grid: [.2, .35, .5, .8]\n"
     "episodes: 60\n"
     "budget: {stage1: 6, stage2: 2}\n";
@@ -71,7 +73,7 @@ static const image *calibrated(image *kit, const char *config)
 }
 
 // Kept for the life of the process.
-static image whole_kit, small_kit, many_kit;
+static image whole_kit, small_kit, many_kit, transport_kit, transport_many_kit;
 
 const pf_kit *attitude_kit(void)
 {
@@ -81,6 +83,19 @@ const pf_kit *attitude_kit(void)
 const void *attitude_kit_bytes(size_t *n)
 {
     const image *kit = calibrated(&whole_kit, NULL);
+    *n = kit->n;
+    return kit->bytes;
+}
+
+// Without the joint posterior recovery probes are predicted at every gain of the grid.
+static const char transport_config[] = "plant: attitude\nposterior: transport\nrehearse: none\n";
+static const char transport_many_config[] =
+    "plant: attitude\nfaults: many\nposterior: transport\nrehearse: none\n";
+
+const void *attitude_transport_kit_bytes(bool many, size_t *n)
+{
+    const image *kit = many ? calibrated(&transport_many_kit, transport_many_config)
+                            : calibrated(&transport_kit, transport_config);
     *n = kit->n;
     return kit->bytes;
 }

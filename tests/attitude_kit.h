@@ -18,6 +18,9 @@ const void *attitude_kit_bytes(size_t *n);
 const pf_kit *attitude_many_kit(void);
 const void *attitude_many_kit_bytes(size_t *n);
 
+// Both without the joint posterior and without rehearsals.
+const void *attitude_transport_kit_bytes(bool many, size_t *n);
+
 // A kit of a few KB: a probe of thruster 1, a group probe of 2 and 3, two tasks, four gains.
 const pf_kit *attitude_small_kit(void);
 const void *attitude_small_kit_bytes(size_t *n);

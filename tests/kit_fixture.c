@@ -98,12 +98,13 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
     }
     k->n_methods = c->method ? 1 : k->n_methods;
     k->n_names =
-        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 2 * k->n_tasks + k->n_methods;
+        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 3 * k->n_tasks + k->n_methods;
     k->n_text = k->n_names * 24;
     k->stop = (int32_t)c->stop;
     k->field = c->field;
     k->budget1 = c->budget1;
     k->budget2 = c->budget2;
+    k->rehearsals = 1;
     k->episodes = 60;
     k->alarm_trials = 100;
 }
@@ -167,6 +168,9 @@ static void fill_names(pf_fixture *f)
     }
     for (int i = 0; i < k->n_tasks; i++) {
         add_name(f, &n, &used, i == k->n_tasks - 1 ? "policy" : "", -1);
+    }
+    for (int i = 0; i < k->n_tasks; i++) {
+        add_name(f, &n, &used, "", -1); // no fallback
     }
     for (int i = 0; i < pf_method_count(); i++) {
         const pf_method *method = pf_method_at(i);
@@ -361,7 +365,7 @@ static pf_status predict(void *self, const pf_hypothesis *hypothesis, const doub
 
 pf_predictor pf_fixture_predictor(pf_fixture *f)
 {
-    return (pf_predictor){f, predict};
+    return (pf_predictor){f, predict, NULL};
 }
 
 // Edges around 0 and the score of the target's own fault at g_cal.
@@ -460,7 +464,8 @@ pf_status pf_fixture_tell(pf_fixture *f, pf_session *session, int mechanism, dou
     double *response = need(calloc((size_t)f->window, sizeof(double)));
     pf_hypothesis truth = {ask.probe, mechanism, gain, NULL};
     pf_fixture_response(f, &truth, noise, rng, response);
-    pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+    pf_tell tell = {
+        .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
     pf_predictor predictor = pf_fixture_predictor(f);
     pf_status status =
         pf_session_tell(session, &tell, f->config.recorded ? NULL : &predictor, NULL);

@@ -167,7 +167,7 @@ static void set_scalar(parts *p)
 
 static void fewer_dims(parts *p)
 {
-    extend(p, PF_KIT_ID_DIMS, -2, 0); // an earlier file: n_whiten and n_reach are 0
+    extend(p, PF_KIT_ID_DIMS, -1, 0); // an earlier file: n_bounded is 0
 }
 
 static void fewer_settings(parts *p)

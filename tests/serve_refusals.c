@@ -35,7 +35,7 @@ static void take_snapshot(talk *t, snapshot *s)
     s->outstanding = pf_session_outstanding(session, NULL);
     pf__text_add(&s->readiness, say(t, "{\"op\":\"readiness\"}"));
     // asking again opens nothing while a probe is outstanding or the session is done
-    if (s->outstanding || s->stage == 3) {
+    if (s->outstanding || s->stage == PF_STAGE_DONE) {
         pf__text_add(&s->ask, say(t, "{\"op\":\"ask\"}"));
     } else {
         pf__text_add(&s->ask, "none");
@@ -425,7 +425,7 @@ static void refuse_halves(void)
 {
     talk t;
     size_t n = 0;
-    const void *bytes = attitude_many_kit_bytes(&n);
+    const void *bytes = attitude_transport_kit_bytes(true, &n);
     open_talk(&t, bytes, n, 5, false);
     while (pf_session_get_state(t.session).stage == 1 && !pf_session_get_state(t.session).alarm) {
         CHECK(step(&t, false));
@@ -477,7 +477,7 @@ void check_refusals(void)
     PF_CASE("serve refuses: when the session is done");
     while (step(&t, true)) {
     }
-    CHECK(pf_session_get_state(t.session).stage == 3);
+    CHECK(pf_session_get_state(t.session).stage == PF_STAGE_DONE);
     check_general(&t);
     refused(&t, "{\"op\":\"tell\",\"probe\":0,\"response\":[]}", "wrong-stage", "tell");
     refused(&t, "{\"op\":\"skip\"}", "wrong-stage", "skip");

@@ -310,7 +310,12 @@ static double mass[M * GRID], grid[GRID];
 static pf_joint random_joint(int m, int n_grid)
 {
     double all[M * GRID + 1];
-    pf_joint joint = {m, n_grid, grid, 0, mass, PF_FAULTS_ONE};
+    pf_joint joint = {.m = m,
+                      .n_grid = n_grid,
+                      .grid = grid,
+                      .nominal = 0,
+                      .mass = mass,
+                      .faults = PF_FAULTS_ONE};
     pf_fixture_simplex(&rng, m * n_grid + 1, 0, all);
     double share = pf_rng_uniform(&rng); // of H = 0
     joint.nominal = share + (1 - share) * all[0];
@@ -435,7 +440,8 @@ static void test_summaries(void)
     }
     // cumulative masses of exactly .05 and .95 count as reached, just below does not
     double ends[2], five[5] = {.05, .2, .7, .05, 0}, gains[5] = {.2, .3, .4, .5, .6};
-    pf_joint edge = {1, 5, gains, 0, five, PF_FAULTS_ONE};
+    pf_joint edge = {
+        .m = 1, .n_grid = 5, .grid = gains, .nominal = 0, .mass = five, .faults = PF_FAULTS_ONE};
     pf_joint_interval(&edge, 1, &ends[0], &ends[1]);
     CHECK(ends[0] == .2 && ends[1] == .4);
     five[0] -= 1e-9;

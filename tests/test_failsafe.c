@@ -23,7 +23,7 @@ typedef struct rig {
     const pf_kit *kit;
     pf_session *session;
     void *memory;
-    double start[8], response[64];
+    double start[8], response[1024];
 } rig;
 
 static rig open_rig(const pf_kit *kit)
@@ -61,11 +61,17 @@ static int told(rig *r, void (*answer)(pf_rng *rng, double *response, int n), ui
     pf_rng_init(&rng, seed);
     memset(r->start, 0, sizeof r->start);
     pf_session_reset(r->session);
-    for (pf_ask ask = pf_session_ask(r->session); ask.kind == PF_ASK_PROBE;
+    for (pf_ask ask = pf_session_ask(r->session); ask.kind != PF_ASK_DONE;
          ask = pf_session_ask(r->session)) {
         answer(&rng, r->response, ask.rows * r->kit->n_chan);
-        pf_tell tell = {ask.probe,      r->response, ask.rows,
-                        r->kit->n_chan, r->start,    r->kit->n_state};
+        pf_tell tell = {.probe = ask.probe,
+                        .response = r->response,
+                        .rows = ask.rows,
+                        .channels = r->kit->n_chan,
+                        .start = r->start,
+                        .n_start = r->kit->n_state,
+                        .n_tasks = ask.n_tasks,
+                        .tasks = ask.tasks};
         if (pf_session_tell(r->session, &tell, &predictor, NULL) != PF_OK) {
             pf_session_skip(r->session, NULL);
         }
@@ -216,7 +222,7 @@ static void check_small_task(const char *faults)
         const int lost = 1;
         for (uint64_t seed = 0; seed < 10; seed++) {
             check_machine(&r, gains, &lost, 1, seed);
-            CHECK(pf_session_task(r.session, 0)->why == PF_WHY_OFF_GRID);
+            CHECK(pf_session_task(r.session, 0)->decision == PF_NO_GO);
         }
         close_rig(&r);
     }
@@ -369,7 +375,10 @@ static void check_vanished(void)
             pf_hypothesis healthy = {ask.probe, 0, 1, NULL};
             pf_fixture_response(f, &healthy, 0, NULL, response);
             response[0] += wild ? 1e6 : 0;
-            pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+            pf_tell tell = {.probe = ask.probe,
+                            .response = response,
+                            .rows = ask.rows,
+                            .channels = f->kit.n_chan};
             if (!CHECK(pf_session_tell(s, &tell, &predictor, NULL) == PF_OK)) {
                 break;
             }

@@ -364,7 +364,7 @@ static void load(golden *c, json_t *json)
             }
         }
     }
-    c->joint = (pf_joint){c->m, c->G, c->grid, 0, c->mass, PF_FAULTS_ONE};
+    c->joint = (pf_joint){.m = c->m, .n_grid = c->G, .grid = c->grid, .mass = c->mass};
 }
 
 void test_golden(void)

@@ -261,7 +261,7 @@ static void test_cuts(const journal *whole, const journal *small, const char *fo
     memcpy(text, whole->text, whole->n + 1);
     strstr(text, "\"op\":\"tell\"")[0] = '!';
     CHECK(replay(text, whole->n, &result, &error) == PF_ERR_FORMAT);
-    CHECK_CONTAINS(error.text, "line 3: ");
+    CHECK_CONTAINS(error.text, "line 4: ");
     free(text);
 }
 

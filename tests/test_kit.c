@@ -344,7 +344,7 @@ static void test_dims(void)
         {DIM_n_variant, 1 << 26},
         {DIM_n_cross, 1 << 26},
         {DIM_n_task_rows, 1 << 20},
-        {DIM_n_names, PF_KIT_STRINGS + 256 + 4096 + 4096 + 2 * 4096 + 64}};
+        {DIM_n_names, PF_KIT_STRINGS + 256 + 4096 + 4096 + 3 * 4096 + 64}};
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
         set_dim(&c, large[i][0], large[i][1]);
     }

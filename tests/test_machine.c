@@ -127,7 +127,7 @@ static void test_failure(const char *folder)
     snprintf(command, sizeof command, "--journal %s/died --certificate %s/none", folder, folder);
     CHECK(check(folder, "dies", command, 3, "the journal up to there is in"));
     snprintf(command, sizeof command, "replay %s/died", folder);
-    CHECK(program(command, 0, "3 events recomputed, every reply equal"));
+    CHECK(program(command, 0, "4 events recomputed, every reply equal"));
     CHECK(program(command, 0, "the journal ends before the session was done"));
     snprintf(command, sizeof command, "--version; ! ls %s | grep -q 'tmp\\|none'", folder);
     CHECK(program(command, 0, "preflight"));

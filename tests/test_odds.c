@@ -41,7 +41,8 @@ static pf_status tell_gains(pf_fixture *f, pf_session *s, const double *gains, d
     pf_hypothesis truth = {ask.probe, 0, 1, gains};
     pf_predictor predictor = pf_fixture_predictor(f);
     pf_fixture_response(f, &truth, noise, &rng, response);
-    pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+    pf_tell tell = {
+        .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
     return pf_session_tell(s, &tell, f->config.recorded ? NULL : &predictor, NULL);
 }
 
@@ -344,12 +345,13 @@ static void test_two_faults(void)
     pf_session *s = pf_fixture_session(f, NULL, 1);
     const double gains[4] = {1, .35, 1, .55};
     watcher w = {.inner = pf_fixture_predictor(f)};
-    pf_predictor watched = {&w, watch};
+    pf_predictor watched = {&w, watch, NULL};
     double response[256];
     for (pf_ask ask = pf_session_ask(s); ask.kind == PF_ASK_PROBE; ask = pf_session_ask(s)) {
         pf_hypothesis truth = {ask.probe, 0, 1, gains};
         pf_fixture_response(f, &truth, .05, &rng, response);
-        pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+        pf_tell tell = {
+            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
         double before = pf_session_get_state(s).charge, mean[4] = {1, 0, 0, 0};
         int told = pf_session_get_state(s).told;
         for (int j = 1; j < 4 && ask.stage == 2; j++) {
@@ -440,7 +442,8 @@ static void check_refused(pf_fixture *f, pf_session *s)
     pf_fixture_response(f, &truth, 0, NULL, response);
     size_t n = snapshot(s, before);
     response[1] = NAN;
-    pf_tell bad = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+    pf_tell bad = {
+        .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
     CHECK(pf_session_tell(s, &bad, &predictor, NULL) == PF_ERR_NONFINITE);
     response[1] = 1e308;
     response[0] = -1e308;

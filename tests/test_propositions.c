@@ -78,7 +78,8 @@ static void run_pair(pf_fixture *f, const char *method, pair_count *count)
         }
         pf_hypothesis truth = {ask.probe, fault, gain, NULL};
         pf_fixture_response(f, &truth, noise, &rng, response);
-        pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+        pf_tell tell = {
+            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
         CHECK(pf_session_tell(a, &tell, &predictor, NULL) == PF_OK);
         CHECK(pf_session_tell(b, &tell, &predictor, NULL) == PF_OK);
         count->steps++;

@@ -179,7 +179,7 @@ static outcome run_session(const pf_kit *kit, const machine *w, int mechanism, d
     pf_session_certify(s);
     out.alarm = pf_session_get_state(s).alarm;
     for (int t = 0; t < kit->n_tasks; t++) {
-        out.go = out.go && pf_session_task(s, t)->decision == PF_GO;
+        out.go = out.go && pf_session_task(s, t)->decision != PF_NO_GO;
     }
     for (int j = 1; j < MECH; j++) {
         out.changed[j] = pf_session_mechanism(s, j)->changed;

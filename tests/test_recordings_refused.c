@@ -65,6 +65,7 @@ static void make_plan(planned *p)
                                      .hazard = .01,
                                      .budget1 = 5,
                                      .budget2 = 1,
+                                     .rehearsals = 1,
                                      .alpha = .2,
                                      .j_min = .8,
                                      .temperature = .05,

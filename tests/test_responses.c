@@ -213,7 +213,12 @@ static void check_evidence(bool pairs)
         CHECK(pf__responses_stage1(&responses, i, ask.probe, true, &e, NULL) == PF_OK);
         pf_key key = pf_key_stream(9, "attitude", 4, PF_PURPOSE_EVALUATION, (uint64_t)i);
         CHECK(pf_rig_run(&rig, ask.probe, key, NULL) == PF_OK);
-        pf_tell tell = {ask.probe, response, ask.rows, kit.n_chan, start, kit.n_state};
+        pf_tell tell = {.probe = ask.probe,
+                        .response = response,
+                        .rows = ask.rows,
+                        .channels = kit.n_chan,
+                        .start = start,
+                        .n_start = kit.n_state};
         CHECK(pf_session_tell(session, &tell, &predictor, NULL) == PF_OK);
         int n = 0;
         const pf_reading *r = pf_session_readings(session, &n);

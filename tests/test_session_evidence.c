@@ -77,8 +77,8 @@ static void fuzz_check(const pf_fixture *f, pf_session *s, const bool *looked, f
         for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
             sound = sound && (!k->field || k->use_mech[u] == 0 || looked[k->use_mech[u]]);
         }
-        n->go += task->decision == PF_GO;
-        n->unsound_go += task->decision == PF_GO && !sound;
+        n->go += task->decision != PF_NO_GO;
+        n->unsound_go += task->decision != PF_NO_GO && !sound;
     }
 }
 
@@ -96,7 +96,8 @@ static void fuzz_session(pf_fixture *f, pf_session *s, fuzz_count *n)
         for (int i = 0; i < ask.rows * k->n_chan && sane < 2; i++) {
             response[i] = sane == 1 && below(8) ? response[i] : garbage(response[i]);
         }
-        pf_tell tell = {ask.probe, response, ask.rows, k->n_chan, NULL, 0};
+        pf_tell tell = {
+            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = k->n_chan};
         if (pf_session_tell(s, &tell, &predictor, NULL) == PF_OK) {
             n->told++;
             int readings = 0;
@@ -365,7 +366,7 @@ static void test_readings(void)
         config.scale_rows = 1 + round % 2;
         pf_fixture *f = pf_fixture_create(&config);
         pf_session *s = pf_fixture_session(f, "eg-mpt", 0);
-        pf_predictor counted = {f, predict_counted};
+        pf_predictor counted = {f, predict_counted, NULL};
         for (pf_ask ask; (ask = pf_session_ask(s)).kind == PF_ASK_PROBE;) {
             double response[64], before[64], mass[64];
             size_t bytes = sizeof(double) * (size_t)(s->m * s->n_grid);
@@ -374,7 +375,10 @@ static void test_readings(void)
             memcpy(before, s->severity, bytes);
             pf_hypothesis truth = {ask.probe, 2, .6, NULL};
             pf_fixture_response(f, &truth, .1, &rng, response);
-            pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+            pf_tell tell = {.probe = ask.probe,
+                            .response = response,
+                            .rows = ask.rows,
+                            .channels = f->kit.n_chan};
             calls = 0;
             CHECK(pf_session_tell(s, &tell, &counted, NULL) == PF_OK);
             CHECK(calls == (ask.stage == 1 ? 2 : 1 + f->kit.n_grid));
@@ -424,7 +428,7 @@ static void test_one_state(void)
         CHECK(pf_fixture_tell(f, s[1], 2, .35, 0, NULL) == PF_OK);
     }
     size_t bytes = sizeof(double) * (size_t)(s[0]->m * s[0]->n_grid);
-    CHECK(s[0]->stage == 3 && memcmp(s[0]->joint.mass, s[1]->joint.mass, bytes) == 0);
+    CHECK(s[0]->stage == PF_STAGE_DONE && memcmp(s[0]->joint.mass, s[1]->joint.mass, bytes) == 0);
     free(s[0]);
     free(s[1]);
     pf_fixture_free(f);
@@ -457,8 +461,9 @@ static void test_silent_recovery(void)
         pf_hypothesis nothing = {ask.probe, 0, 1, NULL};
         pf_fixture_response(f, &nothing, 0, NULL, response);
         response[0] += off * f->kit.scale[0];
-        pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
-        pf_predictor flat = {f, predict_nominal};
+        pf_tell tell = {
+            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
+        pf_predictor flat = {f, predict_nominal, NULL};
         CHECK(ask.stage == 2 && pf_session_tell(s, &tell, &flat, NULL) == PF_OK);
         double most = fabs(joint.nominal - pf_session_joint(s).nominal);
         for (int i = 0; i < joint.m * joint.n_grid; i++) {
@@ -490,13 +495,14 @@ static void test_nonsense(void)
     config.targets = 1;
     pf_fixture *f = pf_fixture_create(&config);
     pf_session *s = pf_fixture_session(f, "eg-mpt", 0);
-    pf_predictor huge = {f, predict_huge};
+    pf_predictor huge = {f, predict_huge, NULL};
     pf_ask ask = pf_session_ask(s);
     double response[64];
     int target = f->kit.target_mech[f->kit.probe_target[ask.probe]];
     pf_hypothesis truth = {ask.probe, target, .2, NULL}; // clearly weakened
     pf_fixture_response(f, &truth, 0, NULL, response);
-    pf_tell tell = {ask.probe, response, ask.rows, f->kit.n_chan, NULL, 0};
+    pf_tell tell = {
+        .probe = ask.probe, .response = response, .rows = ask.rows, .channels = f->kit.n_chan};
     pf_status status = pf_session_tell(s, &tell, &huge, NULL);
     CHECK(status != PF_OK || !pf_session_probed(s, target));
     free(s);
@@ -536,7 +542,7 @@ static void test_tell_evidence(void)
             CHECK(pf_session_tell_evidence(b, &e, NULL) == PF_OK);
             stages |= stage;
         }
-        CHECK(stages == 3 && pf_session_get_state(b).stage == 3);
+        CHECK(stages == 3 && pf_session_get_state(b).stage == PF_STAGE_DONE);
         size_t n = (size_t)(a->m * n_grid);
         CHECK(memcmp(a->belief, b->belief, sizeof(double) * (size_t)(a->m + 1)) == 0);
         CHECK(memcmp(a->joint.mass, b->joint.mass, sizeof(double) * n) == 0);

@@ -72,8 +72,8 @@ typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
 // When stage 1 ends on an alarm.
 typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
 
-// What the certificate rests on: as in the paper the location belief times a transported severity, or
-// one joint posterior over which mechanism changed and what gain it has, from every look.
+// What the certificate rests on: as in the paper the location belief times a transported severity,
+// or one joint posterior over which mechanism changed and what gain it has, from every look.
 typedef enum pf_posterior { PF_POSTERIOR_TRANSPORT = 0, PF_POSTERIOR_JOINT = 1 } pf_posterior;
 
 // Whether tasks run once, corrected, before they are go: not at all, each alone, or several in one

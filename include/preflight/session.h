@@ -67,7 +67,8 @@ PF_API pf_status pf_session_init(pf_session **session, const pf_kit *kit,
 // A fresh session on the same kit and config.
 PF_API void pf_session_reset(pf_session *session);
 
-// A rehearsal runs the corrected command of a task, or of several tasks at once, before they are go.
+// A rehearsal runs the corrected command of a task, or of several tasks at once, before they are
+// go.
 typedef enum pf_ask_kind { PF_ASK_PROBE = 0, PF_ASK_DONE = 1, PF_ASK_REHEARSAL = 2 } pf_ask_kind;
 
 // Where a session stands.
@@ -83,7 +84,7 @@ typedef enum pf_stage {
     X(PF_DONE_READY, "ready")                                                                      \
     X(PF_DONE_BUDGET, "budget")                                                                    \
     X(PF_DONE_NO_ALARM, "no-alarm")                                                                \
-    X(PF_DONE_SETTLED, "settled") /* no further run can change a verdict */                        \
+    X(PF_DONE_SETTLED, "settled")         /* no further run can change a verdict */                \
     X(PF_DONE_UNEXPLAINED, "unexplained") /* it alarmed, and nothing says why */
 
 typedef enum pf_done {
@@ -109,8 +110,8 @@ typedef struct pf_ask {
     const double *correction; // n_mech: what the policy multiplies its commands by
 } pf_ask;
 
-// The next probe or rehearsal, or done. The first ask after a tell opens an opportunity (hazard, choice);
-// asking again gives the same answer.
+// The next probe or rehearsal, or done. The first ask after a tell opens an opportunity (hazard,
+// choice); asking again gives the same answer.
 PF_API pf_ask pf_session_ask(pf_session *session);
 
 // Whether a probe is outstanding, and which (Nullable). It never opens an opportunity.
@@ -255,12 +256,12 @@ PF_API const char *pf_decision_name(pf_decision decision);
 
 #define PF_WHY_LIST(X)                                                                             \
     X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
-    X(PF_WHY_CONFLICT, "conflict") /* own evidence of a loss, explained away by another's */       \
-    X(PF_WHY_OFF_GRID, "off-grid") /* weaker than the weakest gain of the model */                 \
-    X(PF_WHY_MISFIT, "misfit")     /* the responses fit no machine of the model */                 \
+    X(PF_WHY_CONFLICT, "conflict")   /* own evidence of a loss, explained away by another's */     \
+    X(PF_WHY_OFF_GRID, "off-grid")   /* weaker than the weakest gain of the model */               \
+    X(PF_WHY_MISFIT, "misfit")       /* the responses fit no machine of the model */               \
     X(PF_WHY_REHEARSAL, "rehearsal") /* it did not come out well when it was rehearsed */          \
     X(PF_WHY_NOT_REHEARSED, "not-rehearsed") /* go-if: its corrected command never ran */          \
-    X(PF_WHY_UNSEEN_LOSS, "unseen-loss") /* go-if: unless it has a loss that no probe shows */     \
+    X(PF_WHY_UNSEEN_LOSS, "unseen-loss")     /* go-if: unless it has a loss that no probe shows */ \
     X(PF_WHY_BOUND, "bound")                                                                       \
     X(PF_WHY_CERTIFIED, "certified")
 
@@ -273,7 +274,11 @@ typedef enum pf_why {
 PF_API const char *pf_why_name(pf_why why);
 
 // How a task was rehearsed.
-typedef enum pf_rehearsed { PF_REHEARSED_NOT = 0, PF_REHEARSED_GROUP, PF_REHEARSED_APART } pf_rehearsed;
+typedef enum pf_rehearsed {
+    PF_REHEARSED_NOT = 0,
+    PF_REHEARSED_GROUP,
+    PF_REHEARSED_APART
+} pf_rehearsed;
 
 PF_API const char *pf_rehearsed_name(pf_rehearsed rehearsed);
 

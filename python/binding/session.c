@@ -194,7 +194,7 @@ int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
     pf_status status = PF_OK;
     pf_ask ask;
     if (!pf_session_outstanding(s->session, &ask)) {
-        status = pf_session_get_state(s->session).stage == 3
+        status = pf_session_get_state(s->session).stage == PF_STAGE_DONE
                      ? pf_fail(&error, PF_ERR_STAGE, "tell: the session is done")
                      : pf_fail(&error, PF_ERR_PROBE, "probe: no probe is outstanding; ask first");
     } else if (predictor && !predictor->predict) {
@@ -202,8 +202,12 @@ int pf_py_session_tell(pf_py_session *s, int probe, int from, char *why)
                          "state: the session has nothing to predict from a state with; give it a "
                          "plant or a model, or tell it predictions");
     } else {
-        pf_tell tell = {probe,          s->desk.response, ask.rows,
-                        s->info.n_chan, s->desk.start,    s->info.n_state};
+        pf_tell tell = {.probe = probe,
+                        .response = s->desk.response,
+                        .rows = ask.rows,
+                        .channels = s->info.n_chan,
+                        .start = s->desk.start,
+                        .n_start = s->info.n_state};
         status = pf_session_tell(s->session, &tell, predictor, &error);
     }
     if (status != PF_OK) {

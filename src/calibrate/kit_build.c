@@ -247,8 +247,7 @@ pf_status pf__kit_build_groups(pf_kit_build *b, int n, const int32_t *first, con
     k->n_grouped = first[n];
     k->group_first = b->group_first =
         pf__arena_take(&b->arena, n > 0 ? (size_t)n + 1 : 0, sizeof *first);
-    k->group_task = b->group_task =
-        pf__arena_take(&b->arena, (size_t)first[n], sizeof *tasks);
+    k->group_task = b->group_task = pf__arena_take(&b->arena, (size_t)first[n], sizeof *tasks);
     k->group_rehearsal = b->group_rehearsal =
         pf__arena_take(&b->arena, (size_t)n * PF_REHEARSAL_NUMBERS, sizeof(double));
     if (b->arena.failed) {

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What the field's verdict needs beyond channels, returns and alarm: where the coordinates of a look
-// lie at each gain (the joint posterior), how badly a machine of the model may fit (misfit), and what
-// a healthy rehearsal looks like.
+// What the field's verdict needs beyond channels, returns and alarm: where the coordinates of a
+// look lie at each gain (the joint posterior), how badly a machine of the model may fit (misfit),
+// and what a healthy rehearsal looks like.
 
 const double pf__look_knots[PF_LOOK_KNOTS] = {0, .2, .35, .5, .65, .8, .9, 1.25, 1.5};
 
@@ -94,20 +94,19 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
     v->desks = pf__arena_take(&v->arena, (size_t)source->n_workers, sizeof *v->desks);
     for (int i = 0; v->desks && i < source->n_workers; i++) {
         desk *w = &v->desks[i];
-        w->evidence =
-            (pf__evidence){.nominal = pf__arena_take(&v->arena, window, d),
-                           .predicted = pf__arena_take(&v->arena, window, d),
-                           .residual = pf__arena_take(&v->arena, window, d),
-                           .signatures = pf__arena_take(&v->arena, window * targets, d),
-                           .scratch = pf__arena_take(&v->arena, pf__match_scratch((int)targets), d)};
+        w->evidence = (pf__evidence){
+            .nominal = pf__arena_take(&v->arena, window, d),
+            .predicted = pf__arena_take(&v->arena, window, d),
+            .residual = pf__arena_take(&v->arena, window, d),
+            .signatures = pf__arena_take(&v->arena, window * targets, d),
+            .scratch = pf__arena_take(&v->arena, pf__match_scratch((int)targets), d)};
         w->matches = pf__arena_take(&v->arena, targets, sizeof *w->matches);
         w->z = pf__arena_take(&v->arena, targets, d);
-        w->look = (pf__look){
-            .z = w->z,
-            .log_healthy = pf__arena_take(&v->arena, targets, d),
-            .q_healthy = pf__arena_take(&v->arena, targets, d),
-            .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
-            .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
+        w->look = (pf__look){.z = w->z,
+                             .log_healthy = pf__arena_take(&v->arena, targets, d),
+                             .q_healthy = pf__arena_take(&v->arena, targets, d),
+                             .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
+                             .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
         w->others = pf__arena_take(&v->arena, (size_t)k->n_mech, d);
         w->runs[0] = pf__arena_take(&v->arena, run, d);
         w->runs[1] = pf__arena_take(&v->arena, run, d);
@@ -174,15 +173,15 @@ static double rank_point(int n, double *values, double share)
 
 // --- looks
 
-// A probe on a machine with one mechanism at a gain: response, signatures and matches into the desk.
+// A probe on a machine with one mechanism at a gain: response, signatures and matches into the
+// desk.
 static pf_status look_at(verdict *v, int worker, int probe, int mechanism, double gain, pf_key key,
                          const double **response, pf_error *error)
 {
     desk *w = &v->desks[worker];
     const pf_predictor *predictor = NULL;
     pf_answer answer = {0};
-    pf_machine machine =
-        v->source->machine(v->source->self, worker, mechanism, gain, &predictor);
+    pf_machine machine = v->source->machine(v->source->self, worker, mechanism, gain, &predictor);
     pf_status status = machine.answer(machine.self, probe, key, &answer, error);
     if (status != PF_OK) {
         return status;
@@ -197,8 +196,8 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
-        bool shows = m->usable &&
-                     m->size >= PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
+        bool shows =
+            m->usable && m->size >= PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
         w->z[t] = shows ? pf__evidence_coordinate(k, probe, t, m) : NAN;
     }
     return status;
@@ -378,8 +377,8 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
     pf_session_config config = {.seed = number, .rules = &rules};
     pf_status status = PF_OK;
     if (!w->session) {
-        status = pf_session_init(&w->session, k, &config, w->session_memory, v->session_bytes,
-                                 error);
+        status =
+            pf_session_init(&w->session, k, &config, w->session_memory, v->session_bytes, error);
     } else {
         pf_session_reset(w->session);
     }
@@ -428,8 +427,8 @@ static pf_status calibrate_levels(verdict *v, pf_error *error)
         status = pf_kit_check(k, error);
     }
     if (status == PF_OK) {
-        status = pf__parallel(v->source->effort, v->source->n_workers,
-                              SESSION_CLASSES * (size_t)n, run_session, v, "sessions", error);
+        status = pf__parallel(v->source->effort, v->source->n_workers, SESSION_CLASSES * (size_t)n,
+                              run_session, v, "sessions", error);
     }
     if (status != PF_OK) {
         return status;
@@ -459,8 +458,7 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
         size_t window = (size_t)pf_kit_probe_rows(k, v->probe) * (size_t)k->n_chan;
         status = make_room(v, n, window, error);
         if (status == PF_OK) {
-            status =
-                pf__parallel(effort, workers, (size_t)n, run_residual, v, "residuals", error);
+            status = pf__parallel(effort, workers, (size_t)n, run_residual, v, "residuals", error);
         }
         if (status == PF_OK) {
             fit_residuals(v);
@@ -484,8 +482,8 @@ static double error_at(const pf_kit *k, int use, double share, double *sd)
     double mean = 0, square = 0;
     for (int e = 0; e < k->n_members; e++) {
         size_t row = (size_t)use * (size_t)k->n_members + (size_t)e;
-        double nte = pf__tracking_error_at(
-            k->n_shares, k->shares, k->tracking_error + row * (size_t)k->n_shares, share);
+        double nte = pf__tracking_error_at(k->n_shares, k->shares,
+                                           k->tracking_error + row * (size_t)k->n_shares, share);
         mean += nte / k->n_members;
         square += nte * nte / k->n_members;
     }
@@ -545,17 +543,16 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
                       .command = i == 0 ? v->ask.command : v->still,
                       .rows = v->ask.rows,
                       .idle = i == 1};
-        status = predictor->run(predictor->self, &run, answer.start, answer.n_start, w->runs[i],
-                                error);
+        status =
+            predictor->run(predictor->self, &run, answer.start, answer.n_start, w->runs[i], error);
     }
     if (status != PF_OK) {
         return status;
     }
     double *out = v->values + item * v->stride;
-    out[0] = pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, answer.response,
-                                   w->runs[0]);
-    out[1] =
-        pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, w->runs[0], w->runs[1]);
+    out[0] =
+        pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, answer.response, w->runs[0]);
+    out[1] = pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, w->runs[0], w->runs[1]);
     return isfinite(out[0]) && isfinite(out[1])
                ? PF_OK
                : pf_fail(error, PF_ERR_NONFINITE, "task '%s': its response is not finite",
@@ -657,8 +654,7 @@ static pf_status rehearse_group(verdict *v, int group, double *command, pf_error
     int n_mech = v->plan->n_mech, rows = 0;
     const int32_t *tasks = b->group_task + b->group_first[group];
     int n = b->group_first[group + 1] - b->group_first[group];
-    memset(command, 0,
-           sizeof(double) * (size_t)pf__plan_most_rows(v->plan) * (size_t)n_mech);
+    memset(command, 0, sizeof(double) * (size_t)pf__plan_most_rows(v->plan) * (size_t)n_mech);
     for (int i = 0; i < n; i++) {
         const pf_plan_task *t = &v->plan->tasks[tasks[i]];
         rows = t->rows > rows ? t->rows : rows;

@@ -225,8 +225,9 @@ bool cli_accept(const char *command, const cli_list *words, cli_accepted *accept
         } else if (strcmp(words->item[i], pf_why_name(PF_WHY_UNSEEN_LOSS)) == 0) {
             accepted->unseen_loss = true;
         } else {
-            cli_usage(command, "--accept: '%s' is no condition; there are not-rehearsed and "
-                               "unseen-loss",
+            cli_usage(command,
+                      "--accept: '%s' is no condition; there are not-rehearsed and "
+                      "unseen-loss",
                       words->item[i]);
             return false;
         }
@@ -281,8 +282,8 @@ void cli_print_readiness(const pf_session *session)
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     bool joint = k.joint_posterior; // its gains are those if the mechanism changed
-    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)", joint ? "if so: gain" : "gain",
-           "90 % interval", "probed");
+    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)",
+           joint ? "if so: gain" : "gain", "90 % interval", "probed");
     for (int j = 1; j < k.n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
         printf("%s%-16s %10.4f %10.3f   %5.2f .. %4.2f %7s%s\n",

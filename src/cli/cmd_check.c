@@ -66,8 +66,7 @@ static pf_predictor watch(void *self, const pf_predictor *inner, const pf_ask *a
 {
     run *r = self;
     (void)asked;
-    pf__witness_start(&r->witness, r->file->kit, inner,
-                      pf_session_get_state(r->session).per_gain);
+    pf__witness_start(&r->witness, r->file->kit, inner, pf_session_get_state(r->session).per_gain);
     return pf__witness_predictor(&r->witness);
 }
 
@@ -136,7 +135,7 @@ static void print_rehearsal(const run *r, const pf_ask *asked)
     for (int i = 0; i < asked->n_tasks; i++) {
         printf("%s%s", i ? "+" : "  ", pf_kit_task_name(kit, asked->tasks[i]));
     }
-    printf("  %s\n", passed             ? "as predicted"
+    printf("  %s\n", passed               ? "as predicted"
                      : asked->n_tasks > 1 ? "not as predicted: each alone"
                                           : "NOT as predicted");
 }

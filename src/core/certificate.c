@@ -206,8 +206,7 @@ static pf_status weigh_use(const pf_task_model *t, const pf_joint *joint, int us
     }
     for (int e = 0; e < t->n_members; e++) {
         double *ret = returns + (size_t)e * stride;
-        pf_status status =
-            n > 0 ? t->returns(t->self, e, use, n, gains, ret, error) : PF_OK;
+        pf_status status = n > 0 ? t->returns(t->self, e, use, n, gains, ret, error) : PF_OK;
         if (status != PF_OK) {
             return status;
         }

@@ -55,9 +55,9 @@ typedef struct pf_task_model {
 pf_status pf__predict_task(const pf_task_model *task, const pf_joint *joint, double alpha,
                            double *p, double *returns, pf_prediction *prediction, pf_error *error);
 
-// The same under the joint posterior of a field kit. lost -1: as it is; else given that this use has
-// lost strength. Hypotheses without weight are not asked for, so a sharp posterior is cheap. gains is
-// work space too, n_grid numbers.
+// The same under the joint posterior of a field kit. lost -1: as it is; else given that this use
+// has lost strength. Hypotheses without weight are not asked for, so a sharp posterior is cheap.
+// gains is work space too, n_grid numbers.
 pf_status pf__predict_task_given(const pf_task_model *task, const pf_joint *joint, int lost,
                                  double alpha, double *p, double *returns, double *gains,
                                  pf_prediction *prediction, pf_error *error);

@@ -253,8 +253,8 @@ void pf__session_open_opportunity(pf_session *s)
 
 void pf__session_open_recovery(pf_session *s)
 {
-    s->ask = (pf_ask){
-        .kind = PF_ASK_PROBE, .stage = PF_STAGE_RECOVER, .probe = -1, .has_value = true};
+    s->ask =
+        (pf_ask){.kind = PF_ASK_PROBE, .stage = PF_STAGE_RECOVER, .probe = -1, .has_value = true};
     s->ask.probe = choose_best(s, recovery_value, &s->ask.value);
     s->recoveries++;
 }

@@ -30,8 +30,8 @@
 #define PF_POSTERIOR_FREEDOM 5
 // The least variance of a coordinate: the square of PF_SIGMA_MIN.
 #define PF_POSTERIOR_VARIANCE_MIN 4e-4
-// A mechanism whose probability of a change fell below this share of what it was is not suspected any
-// more: its bound is that over all hypotheses, not that given a loss.
+// A mechanism whose probability of a change fell below this share of what it was is not suspected
+// any more: its bound is that over all hypotheses, not that given a loss.
 #define PF_SUSPECTED_SHARE .01
 // Hypotheses with less probability than this do not move a mean by a digit that is shown.
 #define PF_NEGLIGIBLE 1e-9
@@ -52,8 +52,8 @@
 
 // --- rehearsal (field kits)
 
-// A rehearsal must leave this many standard deviations to the limit, and its bound is that far below
-// what was seen.
+// A rehearsal must leave this many standard deviations to the limit, and its bound is that far
+// below what was seen.
 #define PF_REHEARSAL_SDS 2
 // In a group a task that just fails must stand this many standard deviations out of the noise; else
 // it runs alone.

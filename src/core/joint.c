@@ -257,8 +257,8 @@ void pf__joint_update_each(pf_joint *joint, int n_targets, const int *targets, c
     }
 }
 
-// The gain below which `share` of the mass of a row lies, each mass spread evenly over its cell: half
-// way to its neighbours.
+// The gain below which `share` of the mass of a row lies, each mass spread evenly over its cell:
+// half way to its neighbours.
 static double cell_point(const pf_joint *joint, const double *mass, double whole, double share)
 {
     const double *gain = joint->grid;

@@ -704,8 +704,8 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
             }
             for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
                 if (moved[k->use_mech[u]]) {
-                    return pf_fail(error, PF_ERR_FORMAT, "kit: group %d moves mechanism %d twice", g,
-                                   (int)k->use_mech[u]);
+                    return pf_fail(error, PF_ERR_FORMAT, "kit: group %d moves mechanism %d twice",
+                                   g, (int)k->use_mech[u]);
                 }
                 moved[k->use_mech[u]] = true;
             }

@@ -74,7 +74,7 @@ enum {
     X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */
 
 #define PF_KIT_SCALARS(X)                                                                          \
-    X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */    \
+    X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */   \
     X(misfit_chan)  /* A*: what the misfit of a channel is divided by */                           \
     X(misfit_shape) /* B*: the same of the coordinates */                                          \
     X(misfit_level) /* V*: a session above it fits no machine of the model */                      \
@@ -123,14 +123,14 @@ enum {
     X(53, char, text, k->n_text)                                                                   \
     X(54, double, distance_limit, k->n_probes) /* largest plausible rms distance, stage 2 */       \
     X(55, double, whiten, k->n_whiten)         /* per probe: rows 0..n-1 of a lower triangle */    \
-    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */         \
+    X(56, double, reach, k->n_reach) /* largest correction that a policy's limits let be */        \
     X(57, double, knots, k->n_knots) /* ascending gains, 1 is not among them */                    \
     /* per probe with T targets: T of the nominal look, then per target and knot T */              \
     X(58, double, look_mean, k->n_look)                                                            \
     X(59, double, look_variance, k->n_look)                                                        \
     X(60, double, residual_rms, (size_t)k->n_misfit *(size_t)k->n_chan) /* by row and channel */   \
-    X(61, double, misfit_mean, k->n_misfit ? (size_t)k->n_probes * (size_t)k->n_chan : 0)          \
-    X(62, double, misfit_sd, k->n_misfit ? (size_t)k->n_probes * (size_t)k->n_chan : 0)            \
+    X(61, double, misfit_mean, k->n_misfit ? (size_t)k->n_probes *(size_t)k->n_chan : 0)           \
+    X(62, double, misfit_sd, k->n_misfit ? (size_t)k->n_probes *(size_t)k->n_chan : 0)             \
     X(63, double, rehearsal, (size_t)k->n_rehearse *PF_REHEARSAL_NUMBERS)                          \
     X(64, double, use_edge, k->n_rehearse ? 2 * (size_t)k->n_uses : 0) /* shares where a task */   \
     /* of that use alone returns j_min: below 1 and above */                                       \
@@ -138,11 +138,11 @@ enum {
     X(66, int32_t, group_task, k->n_grouped)                                                       \
     X(67, double, group_rehearsal, (size_t)k->n_groups *PF_REHEARSAL_NUMBERS)                      \
     X(68, double, slew, k->n_rehearse ? k->n_mech : 0) /* largest step of a command */             \
-    X(69, double, excursion, k->n_bounded) /* of a use, at share 1, over what is allowed */        \
+    X(69, double, excursion, k->n_bounded)        /* of a use, at share 1, over what is allowed */ \
     X(70, int32_t, rehearsal_rows, k->n_rehearse) /* 0: this task cannot be rehearsed */
 
-// What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of one
-// row of `rehearsal` and `group_rehearsal`.
+// What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of
+// one row of `rehearsal` and `group_rehearsal`.
 enum {
     PF_REHEARSAL_MEAN,   // of the distance D to the prediction
     PF_REHEARSAL_SD,     // of D

@@ -7,28 +7,29 @@
 #include "kit_layout.h"
 #include "posterior.h"
 
-// Whether the looks of a session fit any machine of the model: a gain on one mechanism, or none. Two
-// signs add up over the looks: what the nearest hypothesis leaves of the response in a channel, and
-// how far the coordinates lie from the likeliest hypothesis.
+// Whether the looks of a session fit any machine of the model: a gain on one mechanism, or none.
+// Two signs add up over the looks: what the nearest hypothesis leaves of the response in a channel,
+// and how far the coordinates lie from the likeliest hypothesis.
 
 // What the hypothesis nearest to a look predicts of its response, with one prediction more at most.
 // The evidence is that of the look; others is work space of n_mech numbers.
 pf_status pf__misfit_predict(const pf_kit *kit, const pf__look *look, pf__evidence *evidence,
                              double *others, const double **predicted, pf_error *error);
 
-// What the prediction of the nearest hypothesis leaves of a response, by channel: the sum of squares
-// in standard deviations as a normal deviate (cube root, then mean and sd of calibration). u has
-// n_chan entries.
+// What the prediction of the nearest hypothesis leaves of a response, by channel: the sum of
+// squares in standard deviations as a normal deviate (cube root, then mean and sd of calibration).
+// u has n_chan entries.
 void pf__misfit_channels(const pf_kit *kit, int probe, const double *response,
                          const double *predicted, double *u);
 // The cube root that `u` is made of: what calibration takes mean and sd of.
-void pf__misfit_roots(const pf_kit *kit, int probe, const double *response,
-                      const double *predicted, double *root);
+void pf__misfit_roots(const pf_kit *kit, int probe, const double *response, const double *predicted,
+                      double *root);
 
 // The sum q of n squares of standard normal numbers as a normal deviate (Wilson and Hilferty).
 double pf__misfit_shape(double q, int n);
 
-// Over the looks of a session. Largest values are kept: a later look does not excuse an earlier one.
+// Over the looks of a session. Largest values are kept: a later look does not excuse an earlier
+// one.
 typedef struct pf__misfit {
     double *sum;        // n_chan: of u over the looks
     int looks;          // that counted

@@ -8,8 +8,8 @@
 
 // The joint posterior of a field kit: which mechanism changed and what gain it has, from the
 // coordinates of every plausible look. Calibration stored where the coordinates of a probe lie when
-// nothing changed and when a target has the gain of a knot; between the knots both mean and variance
-// are linear in the gain.
+// nothing changed and when a target has the gain of a knot; between the knots both mean and
+// variance are linear in the gain.
 
 // Gains of the posterior: 0, .025, ..., 1.5 without 1.
 enum { PF_POSTERIOR_GAINS = 60 };
@@ -18,9 +18,9 @@ extern const double pf__posterior_gains[PF_POSTERIOR_GAINS];
 // How probable each gain is if a mechanism changed: sums to 1.
 void pf__posterior_prior(double *weight);
 
-// Where each gain of the posterior lies among the knots of a kit and 1: value = from + share * (to -
-// from), where `from` and `to` count the knots and -1 is the nominal look. Beyond the last knot on
-// either side means go on in a straight line (share outside 0..1) and variances stay.
+// Where each gain of the posterior lies among the knots of a kit and 1: value = from + share * (to
+// - from), where `from` and `to` count the knots and -1 is the nominal look. Beyond the last knot
+// on either side means go on in a straight line (share outside 0..1) and variances stay.
 typedef struct pf__between {
     int from, to;
     double share, variance_share;
@@ -41,8 +41,8 @@ typedef struct pf__look {
 
 void pf__look_weigh(pf__look *look, const pf_kit *kit, const pf__between *between);
 
-// The hypothesis of least Q: its target and gain; target -1: nothing changed. With several faults of
-// one target by itself: gain -1: not changed.
+// The hypothesis of least Q: its target and gain; target -1: nothing changed. With several faults
+// of one target by itself: gain -1: not changed.
 int pf__look_nearest(const pf__look *look, int *gain);
 int pf__look_nearest_gain(const pf__look *look, int target);
 

@@ -106,23 +106,24 @@ static pf_status use_returns(void *self, int member, int use, int n, const doubl
     return PF_OK;
 }
 
-// What of a use lies beyond the gains that were ever recorded: the kit cannot say what it does there.
+// What of a use lies beyond the gains that were ever recorded: the kit cannot say what it does
+// there.
 static bool beyond_knots(const pf_session *s, const pf_joint *joint, int mechanism)
 {
     const pf_kit *k = s->kit;
     const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
     double lowest = k->knots[0], highest = fmax(1, k->knots[k->n_knots - 1]), beyond = 0;
     for (int g = 0; g < joint->n_grid; g++) {
-        bool far = joint->grid[g] < lowest - PF_BEYOND_KNOTS ||
-                   joint->grid[g] > highest + PF_BEYOND_KNOTS;
+        bool far =
+            joint->grid[g] < lowest - PF_BEYOND_KNOTS || joint->grid[g] > highest + PF_BEYOND_KNOTS;
         beyond += far ? mass[g] : 0;
     }
     return beyond > PF_BEYOND_BELIEF;
 }
 
-// What speaks against a task before any bound is computed. With the joint posterior: a mechanism that
-// was not probed, and of a kit from recordings a gain that was never recorded. Without it also own
-// evidence that another's explains away, and an amplitude beyond the weakest gain of the grid.
+// What speaks against a task before any bound is computed. With the joint posterior: a mechanism
+// that was not probed, and of a kit from recordings a gain that was never recorded. Without it also
+// own evidence that another's explains away, and an amplitude beyond the weakest gain of the grid.
 static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, pf_why *why)
 {
     const pf_kit *k = s->kit;
@@ -182,9 +183,10 @@ static bool suspected(const pf_session *s, const pf_joint *joint, int mechanism)
                                 PF_SUSPECTED_SHARE * s->kit->prior[mechanism];
 }
 
-// Gains that would return less than j_min and that no look has spoken against; false: there are none
-// of weight, or something speaks for a loss.
-static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, int use, double *range)
+// Gains that would return less than j_min and that no look has spoken against; false: there are
+// none of weight, or something speaks for a loss.
+static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, int use,
+                        double *range)
 {
     const pf_kit *k = s->kit;
     task_at at;
@@ -409,6 +411,12 @@ static bool named(const pf_session *s)
 bool pf__session_doubt(const pf_session *s)
 {
     return s->posterior && (pf__session_misfit(s) || (s->alarm && !named(s)));
+}
+
+bool pf__session_open_question(const pf_session *s)
+{
+    return s->posterior && s->alarm && !pf__session_misfit(s) && !named(s) &&
+           s->joint.nominal < s->kit->prior[0];
 }
 
 bool pf__session_explained(const pf_session *s)

@@ -48,8 +48,8 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
 
 // --- what may be rehearsed
 
-// Largest share of its command that a use delivers on a machine of some weight: a correction that is
-// wrong must not overdrive a sound mechanism.
+// Largest share of its command that a use delivers on a machine of some weight: a correction that
+// is wrong must not overdrive a sound mechanism.
 static double largest_share(const pf_session *s, const pf_joint *joint, int task, int mechanism)
 {
     const pf_kit *k = s->kit;
@@ -84,8 +84,8 @@ static bool build_command(pf_session *s, int n)
     int rows = 0, n_mech = k->n_mech;
     bool policy = pf_kit_task_rows(k, s->rehearsing[0]) == 0;
     for (int i = 0; i < n; i++) {
-        rows = k->rehearsal_rows[s->rehearsing[i]] > rows ? k->rehearsal_rows[s->rehearsing[i]]
-                                                          : rows;
+        rows =
+            k->rehearsal_rows[s->rehearsing[i]] > rows ? k->rehearsal_rows[s->rehearsing[i]] : rows;
     }
     memset(s->rehearsal_command, 0, sizeof(double) * (size_t)rows * (size_t)n_mech);
     for (int i = 0; i < n; i++) {
@@ -98,8 +98,7 @@ static bool build_command(pf_session *s, int n)
                 s->rehearsal_command[r * n_mech + j] =
                     pf__corrected_command(asked[r * n_mech + j], correction, k->lo[j], k->hi[j]);
             }
-            excursion +=
-                k->n_bounded > 0 ? k->excursion[u] * largest_share(s, joint, task, j) : 0;
+            excursion += k->n_bounded > 0 ? k->excursion[u] * largest_share(s, joint, task, j) : 0;
         }
     }
     for (int j = 0; j < n_mech; j++) {
@@ -226,8 +225,8 @@ static pf_status predict(const judge *j, const double *command, const double *ga
         return pf_fail(j->error, PF_ERR_PREDICTION,
                        "rehearsal: nothing predicts a command that is no probe");
     }
-    pf_status status = j->predictor->run(j->predictor->self, &run, j->tell->start,
-                                         j->tell->n_start, out, j->error);
+    pf_status status = j->predictor->run(j->predictor->self, &run, j->tell->start, j->tell->n_start,
+                                         out, j->error);
     for (int i = 0; status == PF_OK && i < s->ask.rows * s->kit->n_chan; i++) {
         if (!isfinite(out[i])) {
             return pf_fail(j->error, PF_ERR_NONFINITE,
@@ -262,8 +261,8 @@ static const double *asked_command(pf_session *s)
     return s->asked_command;
 }
 
-// The least that the whole of a group shows of a task that just misses j_min: what cannot be seen in
-// the whole must run alone.
+// The least that the whole of a group shows of a task that just misses j_min: what cannot be seen
+// in the whole must run alone.
 static pf_status least_visible(const judge *j, const double *asked, double *least)
 {
     pf_session *s = j->s;

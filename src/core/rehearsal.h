@@ -6,9 +6,9 @@
 #include "kit_layout.h"
 #include "preflight/session.h"
 
-// Rehearsal: before go, the machine runs the corrected command of a task itself, and the response is
-// compared with what the healthy machine would do under the uncorrected one. It is the only look at
-// the amplitude, sign and shape that the task will have.
+// Rehearsal: before go, the machine runs the corrected command of a task itself, and the response
+// is compared with what the healthy machine would do under the uncorrected one. It is the only look
+// at the amplitude, sign and shape that the task will have.
 
 // What a rehearsal is judged by.
 typedef struct pf__rehearsal_rule {
@@ -34,11 +34,11 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *rule, double d);
 
 // What is known of a task so far.
 typedef enum pf__rehearsal_state {
-    PF__REHEARSAL_DUE = 0,     // in its group first
-    PF__REHEARSAL_ALONE,       // due, but not in a group
-    PF__REHEARSAL_PASSED,      // as often as the rules ask for
-    PF__REHEARSAL_FAILED,      //
-    PF__REHEARSAL_IMPOSSIBLE   // outside the limits, over budget, given up, or nothing to compare
+    PF__REHEARSAL_DUE = 0,   // in its group first
+    PF__REHEARSAL_ALONE,     // due, but not in a group
+    PF__REHEARSAL_PASSED,    // as often as the rules ask for
+    PF__REHEARSAL_FAILED,    //
+    PF__REHEARSAL_IMPOSSIBLE // outside the limits, over budget, given up, or nothing to compare
 } pf__rehearsal_state;
 
 typedef struct pf__rehearsal {

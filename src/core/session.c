@@ -189,8 +189,7 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
                        s->rules.budget1, s->rules.budget2, s->rules.budget3, (int)s->rules.stop,
                        (int)s->rules.rehearse);
     }
-    s->posterior =
-        s->rules.field && kit->posterior == PF_POSTERIOR_JOINT && kit->n_knots > 0;
+    s->posterior = s->rules.field && kit->posterior == PF_POSTERIOR_JOINT && kit->n_knots > 0;
     s->joint = s->boundary = (pf_joint){.m = s->m,
                                         .n_grid = s->posterior ? PF_POSTERIOR_GAINS : kit->n_grid,
                                         .grid = s->posterior ? pf__posterior_gains : kit->grid,
@@ -300,7 +299,7 @@ static void end(pf_session *s)
     bool ready = true;
     s->stage = PF_STAGE_DONE;
     for (int t = 0; t < s->kit->n_tasks && s->rules.field; t++) {
-        ready = ready && s->rehearsal[t].state == PF__REHEARSAL_PASSED;
+        ready = ready && s->rehearsal[t].state != PF__REHEARSAL_FAILED;
     }
     if (s->rules.field && s->alarm && !pf_session_get_state(s).explained) {
         s->done = PF_DONE_UNEXPLAINED;
@@ -342,7 +341,8 @@ static void enter_stage2(pf_session *s)
 // Whether the probes are over before their budget is: nothing more is to be learned from them.
 static bool nothing_left(pf_session *s, bool *ready, bool *settled)
 {
-    *ready = s->rules.field && pf__session_all_go(s);
+    // an alarm asks for its reason first
+    *ready = s->rules.field && !pf__session_open_question(s) && pf__session_all_go(s);
     *settled = s->rules.field && !*ready && pf__session_settled(s);
     return *ready || *settled;
 }
@@ -360,8 +360,7 @@ static void advance(pf_session *s)
     bool over = nothing_left(s, &ready, &settled);
     if (s->stage == PF_STAGE_LOOK) {
         bool stop = s->alarm && s->rules.stop == PF_STOP_BREAK;
-        if (!stop && !over && s->opportunities < s->rules.budget1 &&
-            pf__session_available(s) > 0) {
+        if (!stop && !over && s->opportunities < s->rules.budget1 && pf__session_available(s) > 0) {
             return;
         }
         enter_stage2(s);
@@ -621,8 +620,8 @@ static void accept_recovery(pf_session *s, int probe, int n_targets)
     for (int t = 0; t < n_targets; t++) {
         const pf_reading *r = &s->next[t];
         implausible = implausible || !r->plausible;
-        s->probed[r->mechanism] = s->probed[r->mechanism] ||
-                                  (r->usable && fabs(log(r->ratio)) > PF_PROBED_LOG_RATIO);
+        s->probed[r->mechanism] =
+            s->probed[r->mechanism] || (r->usable && fabs(log(r->ratio)) > PF_PROBED_LOG_RATIO);
     }
     s->n_readings = 0;
     if (implausible) {
@@ -700,7 +699,7 @@ static double likeliest_distance(const pf_session *s, const pf_joint *joint)
             if (mass[g] > most) {
                 most = mass[g];
                 q = s->q_gain[(j - 1) * n + g];
-                q += seen                   ? s->look.q_gain[t * n + g]
+                q += seen                  ? s->look.q_gain[t * n + g]
                      : pf__session_many(s) ? 0
                                            : s->look.q_healthy[0];
             }

@@ -35,14 +35,14 @@ struct pf_session {
     pf_rng rng;
 
     // what it believes
-    double *belief;       // m + 1
-    double *odds;         // m: with several faults what `belief` is made from
-    double *severity;     // m x n_grid; nothing in stage 1 reads it
-    pf_joint joint;       // from stage 2 on; the joint posterior from the start
-    bool posterior;       // the joint posterior rules: a field kit that has looks
-    double *q_healthy;    // 1, with several faults m: squared distance over all looks
-    double *q_gain;       // m x PF_POSTERIOR_GAINS, of the joint posterior
-    int n_z;              // coordinates in them
+    double *belief;    // m + 1
+    double *odds;      // m: with several faults what `belief` is made from
+    double *severity;  // m x n_grid; nothing in stage 1 reads it
+    pf_joint joint;    // from stage 2 on; the joint posterior from the start
+    bool posterior;    // the joint posterior rules: a field kit that has looks
+    double *q_healthy; // 1, with several faults m: squared distance over all looks
+    double *q_gain;    // m x PF_POSTERIOR_GAINS, of the joint posterior
+    int n_z;           // coordinates in them
     pf__misfit misfit;
     double *own_evidence; // m: own evidence of a mechanism, whatever the others say
     double *beyond;       // m: sum of admitted amplitudes beyond the grid's weakest gain, in sigmas
@@ -137,11 +137,14 @@ double pf__misfit_level(const pf_session *s);
 bool pf__session_misfit(const pf_session *s);
 // Whether only a clean rehearsal apart makes a task go: misfit, or an alarm without a loss to name.
 bool pf__session_doubt(const pf_session *s);
+// Whether more looks may say what an alarm was about: no loss is named yet, nor is the machine rather
+// healthy again, and the looks fit.
+bool pf__session_open_question(const pf_session *s);
 // Whether an alarm has its reason: a loss is named without misfit, or every task ran clean.
 bool pf__session_explained(const pf_session *s);
 
-// Rehearsals. Reset: all that can be are due. Start: after the last probe; what is no-go is left out.
-// Next: into s->ask; false: none is left.
+// Rehearsals. Reset: all that can be are due. Start: after the last probe; what is no-go is left
+// out. Next: into s->ask; false: none is left.
 void pf__session_reset_rehearsals(pf_session *s);
 bool pf__session_start_rehearsals(pf_session *s);
 bool pf__session_next_rehearsal(pf_session *s);

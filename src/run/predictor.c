@@ -75,9 +75,8 @@ static pf_status run_twin(void *self, const pf_run *run, const double *start, in
     roll.command = run->command;
     pf_status status =
         run->command ? PF_OK : pf__task_policy(info, s->kit, run->task, &roll.policy, error);
-    return status == PF_OK
-               ? pf_plant_roll(s->twin, &roll, &(pf_trace){.output = response}, error)
-               : status;
+    return status == PF_OK ? pf_plant_roll(s->twin, &roll, &(pf_trace){.output = response}, error)
+                           : status;
 }
 
 // --- a learned model: the mean over its members, from the channels before the first command
@@ -288,8 +287,8 @@ pf_status pf_predictor_create(pf_predictor *predictor, const pf_kit *kit, pf_pla
     source *s = calloc(1, sizeof *s);
     if (s) {
         *s = (source){.kit = kit, .info = info, .twin = twin, .model = model};
-        *predictor = (pf_predictor){s, model ? predict_model : predict_twin,
-                                    model ? run_model : run_twin};
+        *predictor =
+            (pf_predictor){s, model ? predict_model : predict_twin, model ? run_model : run_twin};
     }
     if (s && model) {
         take_memory(s);
@@ -313,8 +312,8 @@ void pf_predictor_destroy(pf_predictor *predictor)
 
 // --- predictions of the caller's
 
-// A gain that was not given: on the straight line through nominal and g_cal, one mechanism after the
-// other.
+// A gain that was not given: on the straight line through nominal and g_cal, one mechanism after
+// the other.
 static void between_given(const pf_given *given, const pf_hypothesis *h, double *response)
 {
     const pf_kit *kit = pf_session_kit(given->session);
@@ -340,8 +339,8 @@ static pf_status run_given(void *self, const pf_run *run, const double *start, i
     pf_given *given = self;
     (void)start;
     (void)n_start;
-    size_t window = (size_t)run->rows *
-                    (size_t)pf_kit_get_info(pf_session_kit(given->session)).n_chan;
+    size_t window =
+        (size_t)run->rows * (size_t)pf_kit_get_info(pf_session_kit(given->session)).n_chan;
     if (given->next_run >= given->n_runs) {
         return pf_fail(error, PF_ERR_PREDICTION, "rehearsal: prediction %d is missing",
                        given->next_run);

@@ -288,7 +288,8 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
     return !grid || read_grid(d, grid, ask, r);
 }
 
-// Predictions of a rehearsal: the uncorrected command, and the free response or the edges of a group.
+// Predictions of a rehearsal: the uncorrected command, and the free response or the edges of a
+// group.
 static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
     json_t *nominal = json_object_get(from, "nominal"), *idle = json_object_get(from, "free");
@@ -297,9 +298,10 @@ static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
     size_t window = (size_t)rows * (size_t)n_chan;
     bool group = ask->n_tasks > 1;
     if (!nominal || (group ? !edges : !idle)) {
-        return refuse(r, "missing-prediction",
-                      "%s: is missing: the prediction of %s%s",
-                      !nominal ? "nominal" : group ? "edges" : "free",
+        return refuse(r, "missing-prediction", "%s: is missing: the prediction of %s%s",
+                      !nominal ? "nominal"
+                      : group  ? "edges"
+                               : "free",
                       !nominal ? "the uncorrected command"
                       : group  ? "the whole with each mechanism at the gains of the ask"
                                : "no command at all",
@@ -375,9 +377,10 @@ static bool names_ask(json_t *request, const pf_ask *ask, refusal *r)
         return refuse(r, "ambiguous", "rehearsal: give either a probe or a rehearsal");
     }
     if (rehearsal != (tasks != NULL)) {
-        return refuse(r, "wrong-probe", rehearsal ? "probe: a rehearsal was asked for; give its "
-                                                    "tasks as `rehearsal`"
-                                                  : "rehearsal: a probe was asked for");
+        return refuse(r, "wrong-probe",
+                      rehearsal ? "probe: a rehearsal was asked for; give its "
+                                  "tasks as `rehearsal`"
+                                : "rehearsal: a probe was asked for");
     }
     if (!rehearsal && json_integer_value(probe) != ask->probe) {
         return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",

@@ -207,7 +207,8 @@ pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay
         at += size + 1;
     }
     if (status == PF_OK && w.dialogue) {
-        result->open = pf_session_get_state(pf__protocol_session(w.dialogue)).stage != PF_STAGE_DONE;
+        result->open =
+            pf_session_get_state(pf__protocol_session(w.dialogue)).stage != PF_STAGE_DONE;
     }
     // words about a journal that does not replay would be words about something else
     if (result->differs) {

@@ -68,9 +68,10 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
     add_int(out, "state_size", kit->n_state);
     add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
     add_bool(out, "sensed_start", kit->sensed_start);
-    add_string(out, "rehearse", kit->n_rehearse == 0                     ? "none"
-                                : kit->rehearse == PF_REHEARSE_GROUP ? "group"
-                                                                     : "each");
+    add_string(out, "rehearse",
+               kit->n_rehearse == 0                 ? "none"
+               : kit->rehearse == PF_REHEARSE_GROUP ? "group"
+                                                    : "each");
 }
 
 static void add_targets(pf_text *out, const pf_kit *kit, int probe)
@@ -85,7 +86,8 @@ static void add_targets(pf_text *out, const pf_kit *kit, int probe)
     pf__text_add(out, "]");
 }
 
-// The gains at which the prediction of a group must be given: a task of it just returns j_min there.
+// The gains at which the prediction of a group must be given: a task of it just returns j_min
+// there.
 static void add_edges(pf_text *out, const pf_kit *kit, const pf_ask *ask)
 {
     pf__json_key(out, "edges");

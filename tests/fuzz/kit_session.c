@@ -79,7 +79,7 @@ static void run_session(pf_session *s, double *response, pf_rng *rng)
 {
     const pf_kit *k = pf_session_kit(s);
     linear_model model = {k};
-    pf_predictor linear = {&model, predict};
+    pf_predictor linear = {&model, predict, NULL};
     pf_error error = {PF_OK, ""};
     check_readiness(s);
     for (int i = 0; i < TELLS_MAX; i++) {
@@ -93,7 +93,8 @@ static void run_session(pf_session *s, double *response, pf_rng *rng)
         for (int j = 0; j < ask.rows * k->n_chan; j++) {
             response[j] = fmax(-1e300, fmin(1e300, size * pf_rng_normal(rng)));
         }
-        pf_tell tell = {ask.probe, response, ask.rows, k->n_chan, NULL, 0};
+        pf_tell tell = {
+            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = k->n_chan};
         pf_status status =
             pf_rng_below(rng, 10) == 0
                 ? pf_session_skip(s, &error)
