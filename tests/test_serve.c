@@ -391,7 +391,7 @@ static bool both_step(server *s, talk *t, bool state, const char *ending)
 static void test_pipes(const char *kit)
 {
     size_t n = 0;
-    const void *bytes = attitude_kit_bytes(&n);
+    const void *bytes = attitude_transport_kit_bytes(false, &n);
     server s;
     talk t;
     pf_text reply = {0};
@@ -522,7 +522,7 @@ static void test_socket(const char *kit)
     char path[100], journal[100], first[104];
     pf_error error = {PF_OK, ""};
     size_t n = 0;
-    const void *bytes = attitude_kit_bytes(&n);
+    const void *bytes = attitude_transport_kit_bytes(false, &n);
     server a, b;
     talk t, u;
     pf_text reply = {0};

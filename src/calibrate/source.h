@@ -71,8 +71,9 @@ typedef struct pf_source {
     // what predicts there (Nullable).
     pf_machine (*machine)(void *self, int worker, int mechanism, double gain,
                           const pf_predictor **predictor);
-    // Whether that machine can rehearse a task.
+    // Whether that machine can rehearse a task, and several at once.
     bool (*can_rehearse)(const void *self, int task);
+    bool groups;
 } pf_source;
 
 // The steps of every calibration, in order; free() the image.

@@ -349,5 +349,6 @@ pf_source pf__plant_source(pf_plant_source *c)
         .returns = plant_returns,
         .machine = machine,
         .can_rehearse = can_rehearse,
+        .groups = true,
     };
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "core/certificate.h"
 #include "core/score.h"
 #include "core/sha256.h"
 #include "recordings.h"
@@ -14,6 +15,9 @@
 // Recorded responses as the source of a calibration. In every group even ranks make what is
 // predicted (means, scale, signatures), odd ranks what is calibrated on it (channel, members,
 // alarm), so that no episode is judged by itself.
+
+// Knots of looks at most.
+enum { PF_KNOTS_RECORDED = 32 };
 
 typedef struct recorded {
     struct recorded_machine *machines; // one per worker
@@ -31,6 +35,7 @@ typedef struct recorded {
     double *from, *to;       // responses
     const pf_group **points; // recorded gains of one target and the nominal group
     double *gains;           // there
+    double knots[PF_KNOTS_RECORDED];
 } recorded;
 
 static size_t window(const pf_recordings *rec, int probe)
@@ -270,8 +275,8 @@ static int severity_scores(void *self, int probe, int target, double severity, d
 
 // --- returns
 
-// The return table of a machine without a simulator: what is not delivered is missed, and every run
-// has the error that a nominal run was seen to have.
+// The return table of a machine without a simulator: what a probe that moves the mechanism was seen
+// to do at each recorded gain, and the error that every nominal run was seen to have.
 
 // The probe whose runs show the error of a mechanism: its own alone if there is one; -1: none.
 static int probe_of(const pf_plan *plan, int mechanism)
@@ -314,40 +319,76 @@ static pf_status error_share(const pf_recordings *rec, const pf_kit *k, int prob
     return PF_OK;
 }
 
-static void fill_row(const pf_kit *k, double share, double *row)
+// What of the mean nominal response is missed when a mechanism delivers a share of its command: from
+// the responses recorded at the gains on either side, mixed in a straight line. Beyond the recorded
+// gains it is at least what a response in proportion to the command would miss. A response that is
+// in proportion misses (1 - e)^2.
+static void fill_missed(recorded *r, int probe, int mechanism, double *missed)
 {
-    for (int i = 0; i < k->n_shares; i++) {
-        double missing = 1 - k->shares[i];
-        row[i] = missing * missing + share;
+    const pf_kit *k = &r->build.kit;
+    const double *nominal =
+        k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
+    int n = find_points(r->rec, probe, mechanism, 1, r->points);
+    double lowest = r->points[0]->gain, highest = fmax(1, r->points[n - 2]->gain);
+    double energy = 0;
+    for (size_t i = 0; i < window(r->rec, probe); i++) {
+        double whole = nominal[i] / k->return_scale[i % (size_t)k->n_chan];
+        energy += whole * whole;
+    }
+    for (int s = 0; s < k->n_shares; s++) {
+        double share = k->shares[s], law = (1 - share) * (1 - share);
+        double at = fmin(highest, fmax(lowest, share));
+        response_at(r, probe, mechanism, at, r->to);
+        missed[s] = pf__tracking_distance(pf_kit_probe_rows(k, probe), k->n_chan, k->return_scale,
+                                          r->to, nominal) /
+                    energy;
+        missed[s] = share < lowest || share > highest ? fmax(missed[s], law) : missed[s];
     }
 }
 
-// NTE = (1 - e)^2 + e_k. Entries of a task's mechanisms are added in use, so each carries an equal
-// part of e_k: a run has its error once. The current mechanism carries none.
+// NTE = what is missed + e_k. Entries of a task's mechanisms are added in use, so each carries an
+// equal part of e_k: a run has its error once. The current mechanism carries none, and nothing is
+// known of what it misses but the law of proportion.
+static pf_status fill_use(recorded *r, int use, int candidates, double *row, pf_error *error)
+{
+    const pf_kit *k = &r->build.kit;
+    int mechanism = k->use_mech[use], probe = mechanism > 0 ? probe_of(&r->plan, mechanism) : -1;
+    double missed[PF_RETURN_SHARES];
+    for (int s = 0; s < k->n_shares; s++) {
+        missed[s] = (1 - k->shares[s]) * (1 - k->shares[s]);
+    }
+    if (probe >= 0) {
+        fill_missed(r, probe, mechanism, missed);
+    }
+    for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
+        double share = 0;
+        pf_status status = probe >= 0 ? error_share(r->rec, k, probe, e, &share, error) : PF_OK;
+        if (status != PF_OK) {
+            return status;
+        }
+        for (int s = 0; s < k->n_shares; s++) {
+            row[s] = missed[s] + share / (candidates > 0 ? candidates : 1);
+        }
+    }
+    return PF_OK;
+}
+
 static pf_status fill_returns(void *self, pf_error *error)
 {
     recorded *r = self;
     const pf_kit *k = &r->build.kit;
-    double *row = r->build.tracking_error;
+    pf_status status = PF_OK;
     for (int task = 0; task < k->n_tasks; task++) {
         int candidates = 0;
         for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
             candidates += k->use_mech[u] > 0;
         }
-        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-            int probe = k->use_mech[u] > 0 ? probe_of(&r->plan, k->use_mech[u]) : -1;
-            for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
-                double share = 0;
-                pf_status status =
-                    probe >= 0 ? error_share(r->rec, k, probe, e, &share, error) : PF_OK;
-                if (status != PF_OK) {
-                    return status;
-                }
-                fill_row(k, share / (candidates > 0 ? candidates : 1), row);
-            }
+        for (int u = k->task_use[task]; u < k->task_use[task + 1] && status == PF_OK; u++) {
+            size_t at = (size_t)u * (size_t)k->n_members * (size_t)k->n_shares;
+            status = fill_use(r, u, candidates, r->build.tracking_error + at, error);
         }
     }
-    return PF_OK;
+    return status;
 }
 
 // --- alarm
@@ -390,23 +431,77 @@ static pf_status draw_answer(void *self, int probe, pf_key key, pf_answer *answe
     return PF_OK;
 }
 
+static pf_status draw_rehearsal(void *self, const pf_ask *ask, pf_key key, pf_answer *answer,
+                                pf_error *error)
+{
+    const recorded_machine *m = self;
+    int probe = pf__recorded_probe(&m->r->build.kit, ask->rows, ask->command);
+    return draw_answer(self, probe, key, answer, error);
+}
+
 static pf_machine machine(void *self, int worker, int mechanism, double gain,
                           const pf_predictor **predictor)
 {
     recorded *r = self;
     (void)predictor; // the kit predicts by itself
     r->machines[worker] = (recorded_machine){r, mechanism, gain};
-    return (pf_machine){&r->machines[worker], r->plan.environment, draw_answer, NULL};
+    return (pf_machine){&r->machines[worker], r->plan.environment, draw_answer, draw_rehearsal};
+}
+
+// A task that is one of the probes was recorded with it.
+static int probe_of_task(const recorded *r, int task)
+{
+    const pf_plan_task *t = &r->plan.tasks[task];
+    return t->command ? pf__recorded_probe(&r->build.kit, t->rows, t->command) : -1;
 }
 
 static bool can_rehearse(const void *self, int task)
 {
-    (void)self;
-    (void)task;
-    return false;
+    return probe_of_task(self, task) >= 0;
 }
 
 // --- all of it
+
+// Whether every target of every probe was recorded at a gain, at least twice for calibration.
+static bool everywhere(const recorded *r, double gain)
+{
+    for (int q = 0; q < r->plan.n_probes; q++) {
+        const pf_plan_probe *p = &r->plan.probes[q];
+        for (int t = 0; t < p->n_targets; t++) {
+            const pf_group *group = pf__recordings_find(r->rec, q, p->targets[t], gain);
+            if (!group || group->n < 4) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+// The gains that looks are calibrated at: those that every target was recorded at.
+static void set_knots(recorded *r, pf_kit_kind *kind)
+{
+    const pf_settings *s = &r->plan.settings;
+    int n = 0;
+    for (int g = 0; g < r->rec->n_groups && n < PF_KNOTS_RECORDED; g++) {
+        double gain = r->rec->groups[g].gain;
+        bool known = r->rec->groups[g].mechanism == 0 || fabs(gain - 1) < PF_SAME_GAIN;
+        for (int i = 0; i < n; i++) {
+            known = known || fabs(r->knots[i] - gain) < PF_SAME_GAIN;
+        }
+        if (!known && everywhere(r, gain)) {
+            int at = n++;
+            for (; at > 0 && r->knots[at - 1] > gain; at--) {
+                r->knots[at] = r->knots[at - 1];
+            }
+            r->knots[at] = gain;
+        }
+    }
+    if (s->field && s->posterior == PF_POSTERIOR_JOINT) {
+        kind->n_knots = n;
+        kind->knots = r->knots;
+    }
+    kind->rehearse = s->field && s->rehearse != PF_REHEARSE_NONE;
+}
 
 // A curve needs two recorded gains of every target; there are as many members as every probe has
 // nominal episodes.
@@ -473,6 +568,7 @@ static pf_status open_kit(recorded *r, const char *csv, size_t n, pf_error *erro
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for responses", r->rec->file);
     }
     set_sizes(r, &kind);
+    set_knots(r, &kind);
     pf_status status = pf__kit_build_init(&r->build, &r->plan, &kind, error);
     return status == PF_OK ? make_room(r, error) : status;
 }

@@ -538,6 +538,8 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
     pf_key key = pf_key_stream(v->plan->settings.seed, v->plan->environment, item,
                                PF_PURPOSE_MISFIT, STREAM_REHEARSALS);
     pf_status status = machine.rehearse(machine.self, &v->ask, key, &answer, error);
+    pf_predictor recorded = pf__recorded_predictor(k);
+    predictor = predictor ? predictor : &recorded;
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         pf_run run = {.task = v->ask.tasks[0],
                       .command = i == 0 ? v->ask.command : v->still,
@@ -679,7 +681,7 @@ static pf_status rehearse_groups(verdict *v, double *command, pf_error *error)
     if (v->arena.failed) {
         return no_memory(error);
     }
-    int n = plan_groups(v, first, tasks);
+    int n = v->source->groups ? plan_groups(v, first, tasks) : 0;
     pf_status status = pf__kit_build_groups(v->build, n, first, tasks, error);
     for (int g = 0; g < n && status == PF_OK; g++) {
         status = rehearse_group(v, g, command, error);

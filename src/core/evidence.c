@@ -124,10 +124,47 @@ static pf_status predict_recorded(void *self, const pf_hypothesis *h, const doub
     return PF_OK;
 }
 
+int pf__recorded_probe(const pf_kit *k, int rows, const double *command)
+{
+    for (int q = 0; q < k->n_probes; q++) {
+        size_t n = (size_t)rows * (size_t)k->n_mech;
+        if (pf_kit_probe_rows(k, q) == rows &&
+            memcmp(pf_kit_probe_command(k, q), command, n * sizeof *command) == 0) {
+            return q;
+        }
+    }
+    return -1;
+}
+
+// A run that was recorded: the healthy response of the probe with that command. Recordings are
+// deviations from rest, so the free response is zero.
+static pf_status run_recorded(void *self, const pf_run *run, const double *start, int n_start,
+                              double *response, pf_error *error)
+{
+    const pf_kit *k = self;
+    size_t window = (size_t)run->rows * (size_t)k->n_chan;
+    int probe = run->command && !run->gains && k->n_response > 0
+                    ? pf__recorded_probe(k, run->rows, run->command)
+                    : -1;
+    (void)start;
+    (void)n_start;
+    if (run->idle) {
+        memset(response, 0, window * sizeof *response);
+        return PF_OK;
+    }
+    if (probe < 0) {
+        return pf_fail(error, PF_ERR_PREDICTION, "the kit holds no recording of task '%s'",
+                       pf_kit_task_name(k, run->task));
+    }
+    memcpy(response, k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan,
+           window * sizeof *response);
+    return PF_OK;
+}
+
 pf_predictor pf__recorded_predictor(const pf_kit *kit)
 {
-    // predict_recorded only reads it
-    return (pf_predictor){(void *)(uintptr_t)kit, predict_recorded, NULL};
+    // both only read it
+    return (pf_predictor){(void *)(uintptr_t)kit, predict_recorded, run_recorded};
 }
 
 static pf_status predict_unchecked(const pf__evidence *e, int mechanism, double gain, double *out,

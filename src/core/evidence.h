@@ -38,6 +38,8 @@ void pf__evidence_set(pf__evidence *e, const pf_kit *kit, int probe);
 
 // The kit's own recorded responses as a predictor. They show one loss at a time; several add up.
 pf_predictor pf__recorded_predictor(const pf_kit *kit);
+// The probe with this command, -1: none.
+int pf__recorded_probe(const pf_kit *kit, int rows, const double *command);
 
 pf_status pf__evidence_predict(const pf__evidence *e, int mechanism, double gain, double *out,
                                pf_error *error);

@@ -337,7 +337,8 @@ static void settle(pf_session *s, int task, bool passed, double bound)
 pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
                                      const pf_predictor *predictor, pf_error *error)
 {
-    judge j = {s, tell, predictor, error};
+    pf_predictor recorded = pf__recorded_predictor(s->kit);
+    judge j = {s, tell, predictor || s->kit->n_response == 0 ? predictor : &recorded, error};
     for (int i = 0; i < tell->rows * tell->channels; i++) {
         if (!isfinite(tell->response[i])) {
             return pf_fail(error, PF_ERR_NONFINITE, "response: row %d, channel %d is not finite",

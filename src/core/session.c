@@ -1080,7 +1080,7 @@ pf_session_state pf_session_get_state(const pf_session *s)
         .peak = s->peak,
         .explained = pf__session_explained(s),
         .misfit = pf__misfit_level(s),
-        .misfit_channel = shape ? -1 : s->misfit.channel,
+        .misfit_channel = shape || !s->posterior ? -1 : s->misfit.channel,
         .misfit_look = shape ? s->misfit.shape_look : s->misfit.look,
         .implausible = s->misfit.implausible,
         .per_gain = s->stage == PF_STAGE_RECOVER && !s->posterior,
