@@ -90,6 +90,8 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     pf_roll roll = pf_roll_default();
     roll.key = key;
     roll.gains = rig->gains;
+    roll.faults = rig->faults;
+    roll.n_faults = rig->n_faults;
     roll.rows = pf_kit_probe_rows(rig->kit, probe);
     roll.command = pf_kit_probe_command(rig->kit, probe);
     bool channels = k.starts_from_channels;
@@ -105,7 +107,10 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
         }
         status = pf__initial_check(pf_plant_get_info(rig->plant), rig->start, error);
     }
-    return status;
+    return status == PF_OK && rig->n_faults > 0
+               ? pf_fault_sense(rig->faults, rig->n_faults, pf_plant_get_info(rig->plant), key,
+                                channels ? rig->start : NULL, roll.rows, rig->response, error)
+               : status;
 }
 
 static pf_status answer(void *self, int probe, pf_key key, pf_answer *out, pf_error *error)
