@@ -126,7 +126,7 @@ static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_conf
     void *memory = pf__arena_take(&c->arena, bytes, 1);
     double *gains = pf__arena_take(&c->arena, (size_t)k.n_mech, d);
     size_t n_faults = config->n_faults > 0 ? (size_t)config->n_faults : 0;
-    pf_fault *faults = pf__arena_take(&c->arena, n_faults + 1, sizeof *faults);
+    pf_fault *faults = n_faults > 0 ? pf__arena_take(&c->arena, n_faults, sizeof *faults) : NULL;
     c->rig.start = pf__arena_take(&c->arena, (size_t)n_state + 1, d);
     c->rig.response = pf__arena_take(&c->arena, (size_t)k.most_rows * (size_t)k.n_chan, d);
     if (c->arena.failed) {
