@@ -161,11 +161,15 @@ static void list_settings(bool json, bool table)
     pf__text_free(&out);
 }
 
-static void list_fault_kinds(bool json, pf_text *out)
+// Kinds that any plant has, or all of them.
+static void list_fault_kinds(bool json, bool all, pf_text *out)
 {
     static const char *const places[] = {"mechanism", "channel", "plant"};
     for (int i = 0; i < pf_fault_count(); i++) {
         const pf_fault_info *k = pf_fault_at(i);
+        if (!all && k->place == PF_FAULT_ON_PLANT) {
+            continue;
+        }
         char range[40];
         snprintf(range, sizeof range, "%g to %g", k->least, k->most);
         if (!json) {
@@ -195,11 +199,10 @@ static void list_fault_kinds(bool json, pf_text *out)
 static void list_own_fault(bool json, pf_text *out, const char *key, const char *prefix,
                            const char *name, const char *line)
 {
+    char spelled[80];
+    snprintf(spelled, sizeof spelled, "%s%s=X", prefix, name);
     if (!json) {
-        printf(
-            "  --fault %s%s=X%*s %s\n", prefix, name,
-            (int)(20 - strlen(prefix) - strlen(name) > 0 ? 20 - strlen(prefix) - strlen(name) : 0),
-            "", line);
+        printf("  --fault %-22s %s\n", spelled, line);
     }
     pf__json_comma(out);
     pf__text_addf(out, "{\"%s\":", key);
@@ -278,7 +281,7 @@ static int list_faults(bool json, const char *name)
     }
     pf_text out = {0};
     pf__text_add(&out, "{\"kinds\":[");
-    list_fault_kinds(json, &out);
+    list_fault_kinds(json, !plant, &out);
     pf__text_add(&out, "]");
     if (plant) {
         list_plant_faults(json, pf_plant_get_info(plant), &out);

@@ -377,12 +377,13 @@ static pf_status parse_plant(const words *w, const pf_plant_info *info, pf_fault
         f->kind = knob >= 0 ? PF_FAULT_KNOB : PF_FAULT_DECLARED;
         f->at = knob >= 0 ? knob : declared;
     } else {
-        names have;
+        names have, mechanisms;
         plant_names(info, &have);
+        mechanism_names(info, &mechanisms);
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "fault %s: must be MECHANISM:GAIN such as 3:0.35, MECHANISM:KIND=X, "
-                       "CHANNEL:KIND=X, or NAME=X with a name of the plant: %s",
-                       w->text, have.text);
+                       "CHANNEL:KIND=X, or one of the plant: %s; its mechanisms are %s",
+                       w->text, have.text, mechanisms.text);
     }
     return take_value(w, info, f, error);
 }

@@ -50,8 +50,11 @@ static void native_destroy(pf_plant *plant)
     (void)plant; // the class is the caller's
 }
 
-static const pf_plant_ops native_ops = {
-    .native = true, .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
+static const pf_plant_ops native_ops = {.native = true,
+                                        .steps_faults = true,
+                                        .roll = native_roll,
+                                        .clone = native_clone,
+                                        .destroy = native_destroy};
 
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {
@@ -308,8 +311,8 @@ static pf_status faulty_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     if (status != PF_OK) {
         return status;
     }
-    bool moves = pf__fault_moves(roll->faults, roll->n_faults);
-    if (moves && roll->policy >= 0 && !plant->ops->native) {
+    bool moves = !plant->ops->steps_faults && pf__fault_moves(roll->faults, roll->n_faults);
+    if (moves && roll->policy >= 0) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
                        "plant %s: its policy %s runs inside the plant, where only gains and the "
                        "faults that it declares can act; use a task that is a command sequence",
@@ -322,7 +325,7 @@ static pf_status faulty_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     }
     pf_roll faulty = *roll;
     faulty.gains = gains;
-    if (moves && roll->policy < 0 && roll->rows > 0) {
+    if (moves && roll->rows > 0) {
         command = faulty_command(info, roll);
         faulty.command = command;
         if (!command) {

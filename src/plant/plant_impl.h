@@ -18,6 +18,7 @@ typedef struct pf_forecast {
 // What stands behind a plant: native physics or a process. roll has checked its arguments.
 typedef struct pf_plant_ops {
     bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
+    bool steps_faults; // its roll passes commands through pf__fault_step itself, policies' too
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant

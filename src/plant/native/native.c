@@ -108,12 +108,14 @@ typedef struct run {
     const pf_trace *trace;
     double x[PF_NATIVE_STATE], w[PF_NATIVE_WIND];
     double gains[PF_NATIVE_MECH], own[PF_NATIVE_MECH];
-    const double *u; // the command under way
-    bool over;       // the episode of a policy has ended
+    const double *u;     // the command under way
+    const double *asked; // the same before faults
+    bool over;           // the episode of a policy has ended
     double score;
     pf_rng wind, noise;
     double slow, windy;     // factors on its time constants and its disturbance
-    pf_fault_state *faults; // of the commands of a policy; NULL: it has none
+    pf_fault_state *faults; // that act on commands; NULL: it has none
+    double sent[PF_NATIVE_MECH];
 } run;
 
 static void begin(run *s)
@@ -150,16 +152,20 @@ static void take_command(run *s, int row)
 {
     int n = s->class->info.n_mech;
     if (s->roll->policy < 0) {
-        s->u = s->roll->command + (size_t)row * (size_t)n;
-        return;
+        s->asked = s->roll->command + (size_t)row * (size_t)n;
+    } else {
+        s->class->loops->command(s->roll->policy, s->x, s->own);
+        for (int j = 0; j < n && s->roll->correction; j++) {
+            s->own[j] *= s->roll->correction[j];
+        }
+        s->asked = s->own;
     }
-    s->class->loops->command(s->roll->policy, s->x, s->own);
-    for (int j = 0; j < n && s->roll->correction; j++) {
-        s->own[j] *= s->roll->correction[j];
-    }
+    s->u = s->asked;
     if (s->faults) {
+        memcpy(s->sent, s->asked, sizeof(double) * (size_t)n);
         pf__fault_step(s->roll->faults, s->roll->n_faults, s->class->info.mechanisms, s->faults,
-                       s->own);
+                       s->sent);
+        s->u = s->sent;
     }
 }
 
@@ -191,14 +197,14 @@ static void record(run *s, int row)
     double factor = s->roll->sensor_noise;
     pf__native_output(s->class, s->knob, s->x, s->u, s->gains, s->w, y);
     if (factor > 0 && s->class->noise) {
-        factor *= s->class->noise(s->u);
+        factor *= s->class->noise(s->asked);
     }
     for (int i = 0; i < info->n_chan && factor > 0; i++) {
         y[i] += factor * info->channels[i].noise_sd * pf_rng_normal(&s->noise);
     }
 }
 
-// What the faults ask of the physics. Those of an open-loop command have acted on it already.
+// What the faults ask of the physics.
 static pf_status take_faults(run *s, pf_error *error)
 {
     const pf_roll *roll = s->roll;
@@ -208,7 +214,7 @@ static pf_status take_faults(run *s, pf_error *error)
         s->slow = f->kind == PF_FAULT_TIME_CONSTANT ? f->value : s->slow;
         s->windy = f->kind == PF_FAULT_DISTURBANCE ? f->value : s->windy;
     }
-    if (roll->policy >= 0 && pf__fault_moves(roll->faults, roll->n_faults)) {
+    if (pf__fault_moves(roll->faults, roll->n_faults)) {
         s->faults = calloc((size_t)roll->n_faults, sizeof *s->faults);
         if (!s->faults) {
             return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for its faults",
@@ -242,7 +248,7 @@ pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_
                           const pf_trace *trace, pf_error *error)
 {
     run s = {.class = c, .knob = knob, .roll = roll, .trace = trace};
-    s.u = s.own;
+    s.u = s.asked = s.own;
     pf_status status = take_faults(&s, error);
     if (status == PF_OK) {
         begin(&s);
