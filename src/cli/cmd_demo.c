@@ -285,6 +285,17 @@ static pf_status probe_groups(story *s, pf_error *error)
     return status;
 }
 
+// Whether the machine is what a kit is made for.
+static bool losses_only(const story *s)
+{
+    for (int i = 0; i < s->faults.n; i++) {
+        if (s->faults.item[i].kind != PF_FAULT_GAIN || s->faults.item[i].value > 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // All tasks have the same disturbance; an intermittent fault draws for each.
 static pf_key task_key(const story *s, int task)
 {
@@ -349,8 +360,10 @@ static pf_status fly(story *s, pf_flight *flight, pf_error *error)
         printf("%d task%s that would have failed %s stopped. ", stopped, stopped > 1 ? "s" : "",
                stopped > 1 ? "were" : "was");
     }
-    printf("%s\n", broken ? "A promised bound was broken this time; it may be in 1 of 10."
-                          : "Every promised bound was kept.");
+    printf("%s\n", !broken ? "Every promised bound was kept."
+                   : losses_only(s)
+                       ? "A promised bound was broken this time; it may be in 1 of 10."
+                       : "A promised bound was broken; it holds for lost strength only.");
     printf(
         "\nNext: preflight calibrate attitude -o a.kit && preflight check a.kit --fault 3:0.35\n");
     return PF_OK;
