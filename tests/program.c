@@ -85,7 +85,7 @@ static void check_usage(const char *folder)
         {"--frobnicate", 2, "there is no command"},
         {"--help", 0, "usage: preflight COMMAND"},
         {"--version", 0, "preflight "},
-        {"list", 2, "plants, methods, settings or suites"},
+        {"list", 2, "plants, methods, settings, faults"},
         {"list planets", 2, "'planets'"},
         {"list plants", 0, "attitude"},
         {"list methods --json", 0, "eg-mpt"},

@@ -43,10 +43,10 @@ PF_PY char *pf_py_plant_json(const pf_py_plant *plant);
 // What is wrong with a plant: texts as `--fault` takes them, with units from the kit, or from the
 // plant where kit is NULL. Nullable wherever faults are taken: nothing.
 typedef struct pf_py_faults pf_py_faults;
+typedef struct pf_py_kit pf_py_kit;
 
-PF_PY int pf_py_faults_open(pf_py_faults **faults, const pf_py_plant *plant,
-                            const struct pf_py_kit *kit, const char *const *texts, int n,
-                            char *why);
+PF_PY int pf_py_faults_open(pf_py_faults **faults, const pf_py_plant *plant, const pf_py_kit *kit,
+                            const char *const *texts, int n, char *why);
 PF_PY void pf_py_faults_close(pf_py_faults *faults);
 
 // start (Nullable) in, start_out (Nullable) out; output is rows x channels. Channels before the
@@ -59,8 +59,6 @@ PF_PY int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start
 PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s);
 
 // --- kits
-
-typedef struct pf_py_kit pf_py_kit;
 
 PF_PY int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why);
 PF_PY void pf_py_kit_close(pf_py_kit *kit);
