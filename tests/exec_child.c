@@ -98,6 +98,29 @@ static void describe_domain(const char *mode, json_t *hello)
     json_object_set_new(hello, "charge", json_pack("[f, f]", .08, .08));
 }
 
+// A plant that declares faults of its own, in order or not.
+static void describe_faults(const char *mode, json_t *hello)
+{
+    static const struct {
+        const char *mode, *faults;
+    } lists[] = {
+        {"faults", "[{\"name\":\"leak\",\"help\":\"share that leaks\",\"least\":0,\"most\":1},"
+                   "\"disturbance\"]"},
+        {"faults-ours", "[\"dead_band\"]"},
+        {"faults-range", "[{\"name\":\"leak\",\"least\":2,\"most\":1}]"},
+        {"faults-name", "[\"a leak\"]"},
+        {"faults-twice", "[\"leak\",\"leak\"]"},
+        {"faults-nameless", "[{\"help\":\"x\"}]"},
+        {"faults-number", "[{\"name\":\"leak\",\"most\":\"much\"}]"},
+        {"faults-object", "{\"leak\":1}"},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (is_mode(mode, lists[i].mode)) {
+            json_object_set_new(hello, "faults", json_loads(lists[i].faults, 0, NULL));
+        }
+    }
+}
+
 static void say_hello(const char *mode)
 {
     if (is_mode(mode, "hang-hello")) {
@@ -136,6 +159,7 @@ static void say_hello(const char *mode)
     if (is_domain(mode)) {
         describe_domain(mode, hello);
     }
+    describe_faults(mode, hello);
     if (is_mode(mode, "no-mechanisms")) {
         json_object_del(hello, "mechanisms");
     }
@@ -173,6 +197,9 @@ static json_t *roll(const char *mode, const json_t *request)
     const json_t *commands = json_object_get(request, "commands");
     const json_t *correction = json_object_get(request, "correction");
     bool noise = json_is_true(json_object_get(request, "noise"));
+    const json_t *faults = json_object_get(request, "faults");
+    const json_t *windy = json_object_get(faults, "disturbance");
+    double leak = json_number_value(json_object_get(faults, "leak"));
     size_t rows = commands != NULL ? json_array_size(commands) : TASK_ROWS;
     json_t *reply =
         json_pack("{s:O, s:[f, f]}", "id", json_object_get(request, "id"), "start", x[0], x[1]);
@@ -187,8 +214,10 @@ static json_t *roll(const char *mode, const json_t *request)
             v[j] = number_at(gains, j) * clip(u);
         }
         double w = noise ? 0.01 * draw(&random) : 0;
+        w *= windy != NULL ? json_number_value(windy) : 1;
         x[0] += 0.1 * (v[0] + v[1] - 0.5 * v[2]) + w;
         x[1] += 0.1 * (x[0] - x[1] - v[2]);
+        x[0] -= leak * x[0];
         json_array_append_new(output, json_pack("[f, f]", x[0], x[1]));
     }
     json_object_set_new(reply, "output", output);

@@ -85,10 +85,17 @@ static void check_usage(const char *folder)
         {"--frobnicate", 2, "there is no command"},
         {"--help", 0, "usage: preflight COMMAND"},
         {"--version", 0, "preflight "},
-        {"list", 2, "plants, methods, settings or suites"},
+        {"list", 2, "plants, methods, settings, faults"},
         {"list planets", 2, "'planets'"},
         {"list plants", 0, "attitude"},
         {"list methods --json", 0, "eg-mpt"},
+        {"list faults", 0, "backlash"},
+        {"list faults --json", 0, "\"name\":\"backlash\""},
+        {"list faults attitude", 0, "--fault plant:dead_band=X"},
+        {"list faults attitude --json", 0, "\"knob\":\"dead_band\""},
+        {"list faults attitude battery", 2, "say what"},
+        {"list plants attitude", 2, "say what"},
+        {"list faults altitude", 3, "altitude"},
         {"calibrate", 2, "-o KIT is missing"},
         {"calibrate attitude", 2, "-o KIT is missing"},
         {"calibrate -o @/x", 2, "name one plant"},
@@ -134,7 +141,7 @@ static void check_usage(const char *folder)
 static void check_values(const char *folder)
 {
     static const char *const faults[] = {"5",      "5:",       "5:x",   "8:0.5",        "-1:0.5",
-                                         ":0.5",   "",         ":",     "thruster9:.5", "5:1.5",
+                                         ":0.5",   "",         ":",     "thruster9:.5", "5:1e6",
                                          "5:-.1",  "5:nan",    "5:inf", "'5:0.5 '",     "5:.5:.5",
                                          "5.0:.5", "'5 :0.5'", "5:0,5", "thruster:.5"};
     static const char *const seeds[] = {"-1",

@@ -47,6 +47,7 @@ const char *pf_scratch_dir(void);
     X(whiten, true)                                                                                \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
+    X(fault, true)                                                                                 \
     X(mujoco, true)                                                                                \
     X(classic, true)                                                                               \
     X(bridge, true)                                                                                \

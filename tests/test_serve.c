@@ -573,7 +573,8 @@ static void test_socket(const char *kit)
 void test_serve(void)
 {
     size_t n = 0, n_small = 0;
-    const void *bytes = attitude_transport_kit_bytes(false, &n), *small = attitude_small_kit_bytes(&n_small);
+    const void *bytes = attitude_transport_kit_bytes(false, &n),
+               *small = attitude_small_kit_bytes(&n_small);
     char kit[200];
     pf_error error;
     test_fields();

@@ -141,7 +141,8 @@ static void test_counting(void)
             if (below(4) == 0) {
                 skipped[ask.probe] = true;
                 CHECK(pf_session_skip(s, NULL) == PF_OK);
-                CHECK(pf_session_skip(s, NULL) == (s->stage == PF_STAGE_DONE ? PF_ERR_STAGE : PF_ERR_PROBE));
+                CHECK(pf_session_skip(s, NULL) ==
+                      (s->stage == PF_STAGE_DONE ? PF_ERR_STAGE : PF_ERR_PROBE));
             } else {
                 charge += f->kit.charge[ask.probe];
                 told++;

@@ -4,6 +4,7 @@
 #define PREFLIGHT_PLANT_H
 
 #include "preflight/base.h"
+#include "preflight/fault.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,6 +94,9 @@ typedef struct pf_plant_info {
     const char *const *metrics; // names
     int draws;                  // of the disturbance in a forecast
     double sensor_noise;        // suggested for kits, in shares of a channel's scale; 0: none
+    // Faults beyond what commands and readings carry. A native plant gets them from its class.
+    int n_faults;
+    const pf_plant_fault *faults;
 } pf_plant_info;
 
 // The closed loops of a native plant, by index in info.policies. All functions must be pure.
@@ -185,6 +189,12 @@ typedef struct pf_roll {
     const double *correction; // n_mech, policy only. Nullable: all 1
     bool disturbance;
     double sensor_noise; // multiple of the plant's own noise; 0: none
+    // What is wrong besides the gains; NULL and 0: nothing. Faults of mechanisms act in the order
+    // given on the command, clipped to its limits; gains act last. Those of channels do nothing
+    // here (pf_fault_sense). A closed loop of a plant that is not native has gains and what the
+    // plant declares.
+    const pf_fault *faults;
+    int n_faults;
 } pf_roll;
 
 PF_API pf_roll pf_roll_default(void);

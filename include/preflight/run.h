@@ -44,12 +44,15 @@ typedef struct pf_rig {
     // Where the last probe began: the larger of the plant's and the kit's n_state, and one more.
     // It holds the plant's state, or with a kit of a learned model the channels.
     double *start;
-    double *response; // rows x n_chan of the last probe or rehearsal, the longest of both
-    bool own_noise;   // the machine has sensor noise of its own: none is added here
+    double *response;       // rows x n_chan of the last probe or rehearsal, the longest of both
+    bool own_noise;         // the machine has sensor noise of its own: none is added here
+    const pf_fault *faults; // with their units. Nullable: none
+    int n_faults;
 } pf_rig;
 
 // Runs one probe from a fresh reset, with disturbance and sensor noise, into rig->start and
-// rig->response. Where the plant declares no sensor noise it is added, unless own_noise.
+// rig->response. Where the plant declares no sensor noise it is added, unless own_noise. Faults of
+// channels act last, on what would be read of response and told start.
 PF_API pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error);
 // The same for the command or policy of a rehearsal.
 PF_API pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *error);
@@ -128,6 +131,9 @@ typedef struct pf_check_config {
     const pf_model *model; // of a kit that predicts with one. Nullable.
     const char *method;    // Nullable: the kit's first
     uint64_t seed;
+    const pf_fault *faults; // what else is wrong with the machine; copied, and units that are 0 are
+                            // set from the kit. Nullable: nothing
+    int n_faults;
 } pf_check_config;
 
 // Refuses a machine, twin or model that does not belong to the kit. Everything given must outlive
@@ -165,6 +171,8 @@ typedef struct pf_attempt {
     const double *gains;       // n_mech. Nullable: all 1
     const double *corrections; // n_mech. Nullable: all 1; corrected commands are clipped to limits
     double *metrics;           // n_metrics of the plant, at most PF_METRICS_MAX. Nullable.
+    const pf_fault *faults; // with their units; those of channels do nothing in a flight. Nullable.
+    int n_faults;
 } pf_attempt;
 
 typedef struct pf_flown {

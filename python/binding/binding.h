@@ -39,16 +39,26 @@ PF_PY int pf_py_plant_wrap(pf_py_plant **plant, const char *name, const char *he
 PF_PY void pf_py_plant_close(pf_py_plant *plant);
 // {"name":..,"source":..,"mechanisms":[..],"channels":[..],"state_size":..,"dt":..}
 PF_PY char *pf_py_plant_json(const pf_py_plant *plant);
-// start (Nullable) in, start_out (Nullable) out; output is rows x channels.
+
+// What is wrong with a plant: texts as `--fault` takes them, with units from the kit, or from the
+// plant where kit is NULL. Nullable wherever faults are taken: nothing.
+typedef struct pf_py_faults pf_py_faults;
+typedef struct pf_py_kit pf_py_kit;
+
+PF_PY int pf_py_faults_open(pf_py_faults **faults, const pf_py_plant *plant, const pf_py_kit *kit,
+                            const char *const *texts, int n, char *why);
+PF_PY void pf_py_faults_close(pf_py_faults *faults);
+
+// start (Nullable) in, start_out (Nullable) out; output is rows x channels. Channels before the
+// first command, where the plant tells them, are readings too.
 PF_PY int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start,
-                           const double *gains, const double *commands, int rows, int noise,
-                           double *start_out, double *initial, double *output, char *why);
+                           const double *gains, const pf_py_faults *faults, const double *commands,
+                           int rows, int noise, double *start_out, double *initial, double *output,
+                           char *why);
 // Seconds for the hello and for one trajectory of a process plant; negative: as before.
 PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s);
 
 // --- kits
-
-typedef struct pf_py_kit pf_py_kit;
 
 PF_PY int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why);
 PF_PY void pf_py_kit_close(pf_py_kit *kit);
@@ -125,16 +135,21 @@ PF_PY int pf_py_session_stage(const pf_py_session *session);
 PF_PY double pf_py_session_charge(const pf_py_session *session);
 PF_PY double pf_py_session_threshold(const pf_py_session *session);
 
-// Runs the outstanding probe on a simulated machine (gains: n_mech) into desk.response and
-// desk.start, with the random streams of `preflight check --seed`.
-PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine, const double *gains,
-                            uint64_t seed, int index, char *why);
+// Runs the outstanding probe on a simulated machine into desk.response and desk.start, with the
+// random streams of `preflight check --seed`.
+PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine,
+                            const pf_py_faults *faults, uint64_t seed, int index, char *why);
 
 // --- shared by the files of the binding
 
 struct pf_py_plant {
     pf_plant *plant;
     pf_py_roll_fn roll; // of a plant in Python
+};
+
+struct pf_py_faults {
+    int n;
+    pf_fault item[];
 };
 
 struct pf_py_kit {

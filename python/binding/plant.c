@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 int pf_py_plant_open(pf_py_plant **plant, const char *name, char *why)
@@ -60,9 +61,41 @@ char *pf_py_plant_json(const pf_py_plant *plant)
     return pf_plant_json(plant->plant);
 }
 
+int pf_py_faults_open(pf_py_faults **faults, const pf_py_plant *plant, const pf_py_kit *kit,
+                      const char *const *texts, int n, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    const pf_plant_info *info = pf_plant_get_info(plant->plant);
+    *faults = NULL;
+    pf_py_faults *made = calloc(1, sizeof *made + (size_t)n * sizeof made->item[0]);
+    pf_status status =
+        made ? PF_OK : pf_fail(&error, PF_ERR_MEMORY, "out of memory for the faults of a plant");
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        status = pf_fault_parse(texts[i], info, &made->item[i], &error);
+        made->n = n;
+    }
+    if (status == PF_OK) {
+        status = pf_fault_set_units(made->item, n, kit ? kit->kit : NULL, info, &error);
+    }
+    if (status == PF_OK) {
+        status = pf_fault_check(made->item, n, info, &error);
+    }
+    if (status != PF_OK) {
+        free(made);
+        return pf_py_report(status, &error, why);
+    }
+    *faults = made;
+    return PF_OK;
+}
+
+void pf_py_faults_close(pf_py_faults *faults)
+{
+    free(faults);
+}
+
 int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start, const double *gains,
-                     const double *commands, int rows, int noise, double *start_out,
-                     double *initial, double *output, char *why)
+                     const pf_py_faults *faults, const double *commands, int rows, int noise,
+                     double *start_out, double *initial, double *output, char *why)
 {
     pf_error error = {PF_OK, ""};
     pf_roll roll = pf_roll_default();
@@ -73,8 +106,15 @@ int pf_py_plant_roll(pf_py_plant *plant, uint64_t key, const double *start, cons
     roll.rows = rows;
     roll.disturbance = noise != 0;
     roll.sensor_noise = noise != 0;
+    roll.faults = faults ? faults->item : NULL;
+    roll.n_faults = faults ? faults->n : 0;
     pf_trace trace = {.start = start_out, .initial = initial, .output = output};
-    return pf_py_report(pf_plant_roll(plant->plant, &roll, &trace, &error), &error, why);
+    pf_status status = pf_plant_roll(plant->plant, &roll, &trace, &error);
+    if (status == PF_OK && roll.n_faults > 0) {
+        status = pf_fault_sense(roll.faults, roll.n_faults, pf_plant_get_info(plant->plant), key,
+                                isfinite(initial[0]) ? initial : NULL, rows, output, &error);
+    }
+    return pf_py_report(status, &error, why);
 }
 
 void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s)

@@ -268,8 +268,8 @@ double pf_py_session_threshold(const pf_py_session *s)
 
 // --- a simulated machine
 
-int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const double *gains, uint64_t seed,
-                      int index, char *why)
+int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const pf_py_faults *faults,
+                      uint64_t seed, int index, char *why)
 {
     pf_error error = {PF_OK, ""};
     const pf_plant_info *info = pf_plant_get_info(machine->plant);
@@ -283,10 +283,11 @@ int pf_py_session_run(pf_py_session *s, pf_py_plant *machine, const double *gain
             s->info.recorded || strcmp(info->name, pf_kit_get_string(s->kit, PF_KIT_PLANT)) != 0;
         pf_rig rig = {.plant = machine->plant,
                       .kit = s->kit,
-                      .gains = gains,
                       .start = s->desk.start,
                       .response = s->desk.response,
-                      .own_noise = own};
+                      .own_noise = own,
+                      .faults = faults ? faults->item : NULL,
+                      .n_faults = faults ? faults->n : 0};
         pf_purpose purpose = ask.stage == 1 ? PF_PURPOSE_EVALUATION : PF_PURPOSE_RECOVERY;
         pf_key key = pf_key_stream(seed, pf_plant_environment(info), 0, purpose, (uint64_t)index);
         status = pf_rig_run(&rig, ask.probe, key, &error);

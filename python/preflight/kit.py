@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from preflight._library import WHY, Plan, library
-from preflight.machine import Machine
+from preflight.machine import Fault, Machine
 from preflight.plant import Plant, whole
 
 Path = Union[str, "os.PathLike[str]"]
@@ -210,10 +210,12 @@ class Kit:
         return Session(self, **options)
 
     def check(self, plant: Union[str, Plant, Machine, None] = None, *,
-              fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0,
-              method: Optional[str] = None, model: Optional[Path] = None) -> Any:
-        """One readiness check of a simulated machine, as `preflight check` does it. fault: the
-        gain left by mechanism (name or index)."""
+              fault: Fault = None, seed: int = 0, method: Optional[str] = None,
+              model: Optional[Path] = None) -> Any:
+        """One readiness check of a simulated machine, as `preflight check` does it. fault: what is
+        wrong with it (docs/faults.md). {"thruster3": .35} is the gain left of a mechanism, by name
+        or index; {"thruster3": {"backlash": .5}}, {"angle_z": "frozen"} and {"effectiveness": .8}
+        are others; a list has texts as `--fault` takes them."""
         session = self.session(method=method, seed=seed, model=model)
         session.run(plant, fault=fault, seed=seed)
         return session.readiness()

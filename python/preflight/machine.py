@@ -7,13 +7,18 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import operator
 import threading
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from preflight._library import ROLL, WHY, array_at, library
 from preflight.plant import Plant, Runner, Trace, hello_text, matrix, vector, whole
+
+# what `fault=` takes: {"thruster3": .35}, {"thruster3": "backlash=.5"}, {"thruster3": {"backlash":
+# .5, "delay": 1}}, {"angle_z": "frozen"}, {"effectiveness": .8}, or texts as `--fault` takes them
+Fault = Union[None, str, Mapping[Union[int, str], Any], Sequence[str]]
 
 
 class Machine:
@@ -85,9 +90,10 @@ class Machine:
                              -1 if roll is None else roll)
 
     def roll(self, commands: Any, gains: Any = None, *, key: int = 0, state: Any = None,
-             noise: bool = False) -> Trace:
+             noise: bool = False, fault: Fault = None) -> Trace:
         """One trajectory. key: 64 bits that name the random stream; a plant in Python or behind
-        the bridge gets the upper 53 of them as its seed."""
+        the bridge gets the upper 53 of them as its seed. fault: what is wrong with the plant, its
+        sensors included (docs/faults.md)."""
         n_mech, n_chan = len(self.mechanisms), len(self.channels)
         commands = matrix(commands, n_mech, "commands")
         gains = None if gains is None else vector(gains, n_mech, "gains")
@@ -95,13 +101,82 @@ class Machine:
         start, initial = np.zeros(self.state_size), np.zeros(n_chan)
         output = np.zeros((len(commands), n_chan))
         why = ctypes.create_string_buffer(WHY)
+        faults = Faults(self, fault)
         status = library.plant_roll(
             self.handle, whole(key, 2**64, "key"), _address(begin), _address(gains),
-            _address(commands), len(commands), noise, _address(start), _address(initial),
-            _address(output), why)
+            faults.handle, _address(commands), len(commands), noise, _address(start),
+            _address(initial), _address(output), why)
         if status:
             library.fail(status, why)
         return Trace(start, initial, output)
+
+
+class Faults:
+    """What is wrong with a machine, as the C library holds it. kit: the handle of the one whose
+    tasks and noise give the units."""
+
+    def __init__(self, machine: Machine, fault: Fault, kit: Optional[int] = None):
+        self.handle: Optional[int] = None
+        texts = [t.encode() for t in fault_texts(machine, fault)]
+        if not texts:
+            return
+        why = ctypes.create_string_buffer(WHY)
+        handle = ctypes.c_void_p()
+        status = library.faults_open(ctypes.byref(handle), machine.handle, kit,
+                                     (ctypes.c_char_p * len(texts))(*texts), len(texts), why)
+        if status and library.status(status) == b"bad-argument":
+            raise ValueError(why.value.decode("utf-8", "replace"))
+        if status:
+            library.fail(status, why)
+        self.handle = handle.value
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            library.faults_close(self.handle)
+            self.handle = None
+
+
+def fault_texts(machine: Machine, fault: Fault) -> List[str]:
+    """Faults as `--fault` takes them.
+
+    >>> machine = Machine("attitude")
+    >>> fault_texts(machine, {"thruster3": .35, 5: {"backlash": .5}, "effectiveness": .8})
+    ['thruster3:0.35', '5:backlash=0.5', 'effectiveness=0.8']
+    """
+    if fault is None:
+        return []
+    if isinstance(fault, str):
+        return [fault]
+    if not isinstance(fault, Mapping):
+        return [_text(f, "a fault") for f in fault]
+    texts = []
+    for place, what in fault.items():
+        where = place if isinstance(place, str) else str(operator.index(place))
+        # {"effectiveness": .8} is of the plant as a whole, what has a place is written with a colon
+        named = (not isinstance(place, str) or where in machine.mechanisms + machine.channels
+                 or isinstance(what, (str, Mapping)))
+        kinds = what.items() if isinstance(what, Mapping) else [(None, what)]
+        for kind, value in kinds:
+            text = value if isinstance(value, str) and kind is None else _number(value, where)
+            text = text if kind is None else f"{kind}={text}"
+            texts.append(f"{where}{':' if named else '='}{text}")
+    return texts
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"fault: {what} is {value!r}; give texts such as '3:0.35', or a mapping")
+    return value
+
+
+def _number(value: Any, where: str) -> str:
+    """A number with all its bits."""
+    if isinstance(value, (str, bytes, bool)):
+        raise ValueError(f"fault: {where!r} is {value!r}; give a number")
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"fault: {where!r} is {value!r}; give a number") from None
 
 
 def _address(array: Optional[np.ndarray]) -> Optional[int]:

@@ -219,8 +219,14 @@ class Plant:
         return self._bounds
 
     def roll(self, commands: Any, gains: Any = None, seed: Optional[int] = None,
-             state: Any = None, noise: bool = False) -> Trace:
-        """One trajectory from a seed or from a saved start."""
+             state: Any = None, noise: bool = False, fault: Any = None) -> Trace:
+        """One trajectory from a seed or from a saved start. fault: what is wrong with the plant,
+        as `Machine.roll` takes it."""
+        if fault is not None:
+            from preflight.machine import Machine
+            seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
+            return Machine(self).roll(commands, gains, key=seed << 11, state=state, noise=noise,
+                                      fault=fault)
         n = len(self.mechanisms)
         commands = matrix(commands, n, "commands")
         gains = np.ones(n) if gains is None else vector(gains, n, "gains")

@@ -8,13 +8,13 @@ import ctypes
 import os
 import struct
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from preflight._library import WHY, Desk, PreflightError, array_at, library
 from preflight.kit import Kit, Path, Probe
-from preflight.machine import Machine
+from preflight.machine import Fault, Faults, Machine
 from preflight.plant import Plant, real, vector, whole
 
 # the structs of binding.h that are read after every call
@@ -370,11 +370,11 @@ class Session:
     # --- a simulated machine
 
     def run(self, plant: Union[str, Plant, Machine, None] = None, *,
-            fault: Optional[Mapping[Union[int, str], float]] = None, seed: int = 0) -> Session:
+            fault: Fault = None, seed: int = 0) -> Session:
         """Drives the session on a simulated machine to its end, with the random draws of
-        `preflight check --seed`. plant: the machine, by default the kit's own plant."""
+        `preflight check --seed`. plant: the machine, by default the kit's own plant. fault: what
+        is wrong with it, as `Kit.check` takes it."""
         seed = whole(seed, 2**64, "seed")
-        gains = self._gains_left(fault or {})
         if not self._predicts and not self._twin_ready:
             self._use_twin()
         machine = Machine.of(plant) if plant is not None else self._machine
@@ -383,28 +383,15 @@ class Session:
                 raise ValueError("the kit was calibrated from recordings and names no plant to "
                                  "run; give plant")
             machine = self.kit._machine or Machine(self.kit.plant)
+        faults = Faults(machine, fault, self.kit._handle)
         taken = {1: 0, 2: 0}
         while not self.ask().done:
             stage = self._stage
-            self._check(library.session_run(self._handle, machine.handle, gains.ctypes.data, seed,
+            self._check(library.session_run(self._handle, machine.handle, faults.handle, seed,
                                             taken[stage], self._why))
             taken[stage] += 1
             self._tell_desk()
         return self
-
-    def _gains_left(self, fault: Mapping[Union[int, str], float]) -> np.ndarray:
-        gains = np.ones(len(self.kit.mechanisms))
-        named = set()
-        for mechanism, gain in fault.items():
-            j = self.kit.mechanism_index(mechanism)
-            if isinstance(gain, (str, bytes)) or not 0 <= gain <= 1:
-                raise ValueError(f"fault: {mechanism!r} is left {gain!r}; the gain must be from 0 "
-                                 "to 1")
-            if j in named:
-                raise ValueError(f"fault: {mechanism!r} has a fault already")
-            named.add(j)
-            gains[j] = gain
-        return gains
 
     def _tell_desk(self) -> None:
         """Tells the response that `session_run` left on the desk."""

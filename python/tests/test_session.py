@@ -75,14 +75,47 @@ class SessionTest(Case):
     def test_what_is_no_fault_or_seed(self):
         kit = self.kit
         name = kit.mechanisms[1]
-        for fault, text in (({1: 1.5}, "from 0 to 1"), ({1: float("nan")}, "from 0 to 1"),
-                            ({1: "0.5"}, "from 0 to 1"), ({1: .5, name: .5}, "already"),
-                            ({"nobody": .5}, "unknown"), ({99: .5}, "not in")):
+        for fault, text in (({1: 1e6}, "from 0 to 1"), ({1: float("nan")}, "finite"),
+                            ({1: -.1}, "from 0 to 1"), ({1: .5, name: .5}, "already"),
+                            ({"nobody": .5}, "mechanisms are thruster0"), ({99: .5}, "0..7"),
+                            ({1: True}, "a number"), ({1: None}, "a number"), ([.5], "texts"),
+                            ({1: "frozen"}, "can have: gain"), ("5", "MECHANISM:GAIN"),
+                            ({"angle_z": .5}, "can have: bias"), ({1: {"delay": .5}}, "whole"),
+                            ({"time_constant": 0}, "from 0.01"), ({1: {"delay": "1"}}, "number")):
             with self.assertRaisesRegex(ValueError, text):
                 kit.check(fault=fault)
         for seed in (-1, 2**70, 1.5, "7"):
             with self.assertRaisesRegex(ValueError, "seed"):
                 kit.session(seed=seed)
+
+    def test_faults_are_those_of_the_program(self):
+        path = self.folder / "faults.kit"
+        self.kit.save(path)
+        for fault, options in (
+                ({3: {"backlash": .5}}, ["3:backlash=.5"]),
+                ({"thruster3": "delay=2", "angle_z": "frozen"}, ["3:delay=2", "angle_z:frozen"]),
+                ({"effectiveness": 1.25}, ["effectiveness=1.25"]),
+                ({"plant": {"coupling": .1}}, ["coupling=.1"]),
+                (["5:2", "rate_x:noise=2"], ["5:2", "rate_x:noise=2"]),
+                ("3:intermittent=.2", ["3:intermittent=.2"]),
+                ({3: {"dead_band": .2, "lag": 2}}, ["3:dead_band=.2", "3:lag=2"])):
+            arguments = [x for text in options for x in ("--fault", text)]
+            want = json.loads(preflight("check", path, *arguments, "--seed", 5, "--json",
+                                        status=None))
+            got = self.kit.check(fault=fault, seed=5).data
+            self.assertEqual(got["tasks"], want["tasks"])
+            self.assertEqual(got["mechanisms"], want["mechanisms"])
+
+    def test_faults_of_a_trajectory(self):
+        machine = pf.Machine("attitude")
+        u = np.zeros((6, 8))
+        u[:, 3] = [.5, .5, .5, 0, 0, 0]
+        late = np.roll(u, 2, axis=0)
+        want = machine.roll(late, key=3, noise=True).output
+        got = machine.roll(u, key=3, noise=True, fault={3: {"delay": 2}}).output
+        self.assertEqual(got.tobytes(), want.tobytes())
+        got = machine.roll(u, key=3, noise=True, fault={"angle_z": "frozen"})
+        self.assertTrue((got.output[:, 2] == got.initial[2]).all())
 
     def test_what_only_looks_like_a_response(self):
         session = self.kit.session()
@@ -326,7 +359,7 @@ class SessionTest(Case):
             pf.Kit(bytes(self.kit)[:-1])
         with self.assertRaises(pf.PreflightError):
             pf.Kit(b"")
-        with self.assertRaisesRegex(ValueError, "mechanism 'x'"):
+        with self.assertRaisesRegex(ValueError, "fault x=0.3"):
             self.kit.check(fault={"x": .3})
         with self.assertRaisesRegex(pf.PreflightError, "calibrated for plant attitude"):
             self.kit.check("battery")

@@ -319,15 +319,14 @@ static pf_status error_share(const pf_recordings *rec, const pf_kit *k, int prob
     return PF_OK;
 }
 
-// What of the mean nominal response is missed when a mechanism delivers a share of its command: from
-// the responses recorded at the gains on either side, mixed in a straight line. Beyond the recorded
-// gains it is at least what a response in proportion to the command would miss. A response that is
-// in proportion misses (1 - e)^2.
+// What of the mean nominal response is missed when a mechanism delivers a share of its command:
+// from the responses recorded at the gains on either side, mixed in a straight line. Beyond the
+// recorded gains it is at least what a response in proportion to the command would miss. A response
+// that is in proportion misses (1 - e)^2.
 static void fill_missed(recorded *r, int probe, int mechanism, double *missed)
 {
     const pf_kit *k = &r->build.kit;
-    const double *nominal =
-        k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
+    const double *nominal = k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
     int n = find_points(r->rec, probe, mechanism, 1, r->points);
     double lowest = r->points[0]->gain, highest = fmax(1, r->points[n - 2]->gain);
     double energy = 0;

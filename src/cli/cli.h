@@ -72,9 +72,15 @@ bool cli_integer(const char *command, const char *option, const char *text, doub
 bool cli_seed(const char *command, const char *text, double *seed);
 bool cli_threads(const char *command, const char *text, double *threads);
 
-// "j:g" by index or name into gains (n_mech ones before the first call). False: printed.
-bool cli_fault(const char *command, const char *text, int n_mech,
-               const char *(*name_of)(const void *, int), const void *names, double *gains);
+// The --fault options of a call: what pf_fault_parse takes, with units from the kit (Nullable) or
+// the plant. False: printed.
+typedef struct cli_faults {
+    pf_fault item[64];
+    int n;
+} cli_faults;
+
+bool cli_read_faults(const char *command, const cli_list *given, const pf_plant_info *info,
+                     const pf_kit *kit, cli_faults *faults);
 
 // --- the terminal
 

@@ -21,7 +21,7 @@ typedef struct call {
 // One check under way, with everything it writes.
 typedef struct run {
     cli_kit *file;
-    double gains[PF_MECH_MAX];
+    cli_faults faults;
     pf_plant *machine;
     pf_plant *twin;  // the kit's simulator, where the machine is another. NULL: not needed
     pf_model *model; // of a kit that predicts with one
@@ -33,11 +33,6 @@ typedef struct run {
     const cli_accepted *accepted;
     bool quiet;
 } run;
-
-static const char *kit_mechanism(const void *kit, int j)
-{
-    return pf_kit_mechanism_name(kit, j);
-}
 
 static void journal_event(run *r, const char *request, const pf_witness *witness,
                           const pf_text *reply)
@@ -282,14 +277,14 @@ static bool open_model(run *r, const call *c, int *status)
 static pf_status start(run *r, const call *c, pf_error *error)
 {
     const pf_kit *kit = r->file->kit;
-    pf_check_config config = {.gains = r->gains, .method = c->method, .seed = r->seed};
-    pf_status status = open_plants(r, c, error);
-    config.machine = r->machine;
-    config.twin = r->twin;
-    config.model = r->model;
-    if (status == PF_OK) {
-        status = pf_check_create(&r->check, kit, &config, error);
-    }
+    pf_check_config config = {.machine = r->machine,
+                              .twin = r->twin,
+                              .model = r->model,
+                              .method = c->method,
+                              .seed = r->seed,
+                              .faults = r->faults.item,
+                              .n_faults = r->faults.n};
+    pf_status status = pf_check_create(&r->check, kit, &config, error);
     if (status == PF_OK) {
         r->session = pf_check_session(r->check);
         pf__journal_header(&r->journal, r->file->bytes, r->file->n_bytes,
@@ -301,21 +296,6 @@ static pf_status start(run *r, const call *c, pf_error *error)
         pf__text_free(&hello);
     }
     return status;
-}
-
-static bool read_faults(run *r, const call *c)
-{
-    const pf_kit *kit = r->file->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    for (int j = 0; j < k.n_mech; j++) {
-        r->gains[j] = 1;
-    }
-    for (int i = 0; i < c->fault.n; i++) {
-        if (!cli_fault("check", c->fault.item[i], k.n_mech, kit_mechanism, kit, r->gains)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 // The check did not come to its end. What was observed until then is evidence all the same.
@@ -363,7 +343,12 @@ static int check_outputs(const call *c)
 static int drive(run *r, const call *c)
 {
     pf_error error = {PF_OK, ""};
-    pf_status result = start(r, c, &error);
+    pf_status result = open_plants(r, c, &error);
+    if (result == PF_OK && !cli_read_faults("check", &c->fault, pf_plant_get_info(r->machine),
+                                            r->file->kit, &r->faults)) {
+        return EXIT_USAGE;
+    }
+    result = result == PF_OK ? start(r, c, &error) : result;
     if (result == PF_OK) {
         pf_drive how = pf_drive_default();
         how.stop = &cli_interrupted;
@@ -413,9 +398,7 @@ int cmd_check(int argc, char **argv)
         return status;
     }
     run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json, .accepted = &c.accepted};
-    if (!read_faults(&r, &c)) {
-        status = EXIT_USAGE;
-    } else if (open_model(&r, &c, &status)) {
+    if (open_model(&r, &c, &status)) {
         status = drive(&r, &c);
     }
     close_run(&r);

@@ -8,6 +8,7 @@
 #include "settings/config.h"
 #include "plant/mujoco/mujoco.h"
 
+#include <math.h>
 #include <string.h>
 
 static void list_plant(pf_text *out, bool json, const char *name, int candidates, int channels,
@@ -160,6 +161,144 @@ static void list_settings(bool json, bool table)
     pf__text_free(&out);
 }
 
+// Kinds that any plant has, or all of them.
+static void list_fault_kinds(bool json, bool all, pf_text *out)
+{
+    static const char *const places[] = {"mechanism", "channel", "plant"};
+    for (int i = 0; i < pf_fault_count(); i++) {
+        const pf_fault_info *k = pf_fault_at(i);
+        if (!all && k->place == PF_FAULT_ON_PLANT) {
+            continue;
+        }
+        char range[40];
+        snprintf(range, sizeof range, "%g to %g", k->least, k->most);
+        if (!json) {
+            printf("%-9s %-14s %-26s %-16s %s\n", places[k->place], k->name,
+                   pf_fault_measure_text(k->measure), range, k->line);
+        }
+        pf__json_comma(out);
+        pf__text_add(out, "{\"name\":");
+        pf__json_string(out, k->name);
+        pf__json_key(out, "place");
+        pf__json_string(out, places[k->place]);
+        pf__json_key(out, "measure");
+        pf__json_string(out, pf_fault_measure_text(k->measure));
+        pf__json_key(out, "least");
+        pf__json_number(out, k->least);
+        pf__json_key(out, "most");
+        pf__json_number(out, k->most);
+        pf__json_key(out, "default");
+        pf__json_number(out, k->otherwise < k->least ? NAN : k->otherwise);
+        pf__json_key(out, "line");
+        pf__json_string(out, k->line);
+        pf__text_add(out, "}");
+    }
+}
+
+// A fault of the plant itself, and how --fault spells it.
+static void list_own_fault(bool json, pf_text *out, const char *key, const char *prefix,
+                           const char *name, const char *line)
+{
+    char spelled[80];
+    snprintf(spelled, sizeof spelled, "%s%s=X", prefix, name);
+    if (!json) {
+        printf("  --fault %-22s %s\n", spelled, line);
+    }
+    pf__json_comma(out);
+    pf__text_addf(out, "{\"%s\":", key);
+    pf__json_string(out, name);
+    pf__json_key(out, "line");
+    pf__json_string(out, line);
+    pf__text_add(out, "}");
+}
+
+typedef const char *name_at(const pf_plant_info *info, int i);
+
+static const char *mechanism_at(const pf_plant_info *info, int i)
+{
+    return info->mechanisms[i].name;
+}
+
+static const char *channel_at(const pf_plant_info *info, int i)
+{
+    return info->channels[i].name;
+}
+
+static void list_names(bool json, pf_text *out, const pf_plant_info *info, const char *what, int n,
+                       name_at *name)
+{
+    pf__json_key(out, what);
+    pf__text_add(out, "[");
+    for (int i = 0; i < n; i++) {
+        pf__json_comma(out);
+        pf__json_string(out, name(info, i));
+        if (!json) {
+            printf("%s%s%s", i == 0 ? what : "", i == 0 ? ": " : ", ", name(info, i));
+        }
+    }
+    pf__text_add(out, "]");
+    if (!json) {
+        printf("\n");
+    }
+}
+
+// Where faults can act on a plant, and what it has beyond the kinds of every plant.
+static void list_plant_faults(bool json, const pf_plant_info *info, pf_text *out)
+{
+    if (!json) {
+        printf("\n%s\n", info->name);
+    }
+    list_names(json, out, info, "mechanisms", info->n_mech, mechanism_at);
+    list_names(json, out, info, "channels", info->n_chan, channel_at);
+    pf__json_key(out, "own");
+    pf__text_add(out, "[");
+    if (!json) {
+        printf("as a whole:\n");
+    }
+    const pf_fault_info *always = pf_fault_at(PF_FAULT_EFFECTIVENESS);
+    list_own_fault(json, out, "fault", "", always->name, always->line);
+    for (int i = 0; i < info->n_faults; i++) {
+        list_own_fault(json, out, "fault", "", info->faults[i].name, info->faults[i].line);
+    }
+    for (int i = 0; i < info->n_knobs; i++) {
+        pf_fault knob = {.kind = PF_FAULT_KNOB, .at = i};
+        char text[80];
+        pf_fault_text(&knob, info, text, sizeof text);
+        bool prefixed = strncmp(text, "plant:", 6) == 0;
+        list_own_fault(json, out, "knob", prefixed ? "plant:" : "", info->knobs[i].name,
+                       info->knobs[i].line);
+    }
+    pf__text_add(out, "]");
+}
+
+static int list_faults(bool json, const char *name)
+{
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    pf_status status = name ? pf_plant_create(&plant, name, &error) : PF_OK;
+    if (status != PF_OK) {
+        return cli_fail("list", status, &error);
+    }
+    pf_text out = {0};
+    pf__text_add(&out, "{\"kinds\":[");
+    list_fault_kinds(json, !plant, &out);
+    pf__text_add(&out, "]");
+    if (plant) {
+        list_plant_faults(json, pf_plant_get_info(plant), &out);
+    } else if (!json) {
+        printf(
+            "\n--fault MECHANISM:GAIN, MECHANISM:KIND=X, CHANNEL:KIND=X or KIND=X for the plant; "
+            "`preflight list faults PLANT` says what a plant has\n");
+    }
+    pf__text_add(&out, "}\n");
+    if (json) {
+        fputs(out.data ? out.data : "", stdout);
+    }
+    pf__text_free(&out);
+    pf_plant_destroy(plant);
+    return EXIT_YES;
+}
+
 int cmd_list(int argc, char **argv)
 {
     bool json = false;
@@ -169,12 +308,16 @@ int cmd_list(int argc, char **argv)
     if (!cli_parse("list", argc, argv, options, 2, &what)) {
         return EXIT_USAGE;
     }
-    if (what.n != 1) {
-        return cli_usage("list", "say what: plants, methods, settings or suites");
+    bool faults = what.n > 0 && strcmp(what.item[0], "faults") == 0;
+    if (what.n != 1 && !(faults && what.n == 2)) {
+        return cli_usage("list", "say what: plants, methods, settings, faults [PLANT] or suites");
     }
     bool settings = strcmp(what.item[0], "settings") == 0;
     if (format && (!settings || json || strcmp(format, "md") != 0)) {
         return cli_usage("list", "--format: say `list settings --format md`");
+    }
+    if (faults) {
+        return list_faults(json, what.n == 2 ? what.item[1] : NULL);
     }
     if (strcmp(what.item[0], "plants") == 0) {
         list_plants(json);
@@ -185,7 +328,8 @@ int cmd_list(int argc, char **argv)
     } else if (strcmp(what.item[0], "suites") == 0) {
         return bench_list_suites(json);
     } else {
-        return cli_usage("list", "'%s' cannot be listed: plants, methods, settings or suites",
+        return cli_usage("list",
+                         "'%s' cannot be listed: plants, methods, settings, faults or suites",
                          what.item[0]);
     }
     return EXIT_YES;

@@ -90,11 +90,6 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
     return status;
 }
 
-static const char *plant_mechanism(const void *info, int j)
-{
-    return ((const pf_plant_info *)info)->mechanisms[j].name;
-}
-
 static void print_row(pf_text *out, int step, int n, const double *values)
 {
     char number[32];
@@ -131,11 +126,11 @@ static void print_trace(const pf_plant_info *info, bool state, int rows, const d
 }
 
 typedef struct buffers {
-    double *gains, *start, *given, *initial, *output, *state;
+    double *start, *given, *initial, *output, *state;
 } buffers;
 
-static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const table *commands,
-                          const table *start, buffers *b, pf_error *error)
+static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const cli_faults *faults,
+                          const table *commands, const table *start, buffers *b, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
     bool state = c->what && strcmp(c->what, "state") == 0;
@@ -158,7 +153,8 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
     roll.key = pf_key_stream(seed, pf_plant_environment(info), 0, PF_PURPOSE_EVALUATION, 0);
     roll.mean_reset = c->mean_reset;
     roll.start = c->state ? b->given : NULL;
-    roll.gains = b->gains;
+    roll.faults = faults->item;
+    roll.n_faults = faults->n;
     roll.command = commands->value;
     roll.rows = commands->rows;
     roll.disturbance = !c->no_noise;
@@ -168,6 +164,12 @@ static pf_status simulate(const call *c, pf_plant *plant, uint64_t seed, const t
                       .output = b->output,
                       .state = state ? b->state : NULL};
     status = pf_plant_roll(plant, &roll, &trace, error);
+    if (status == PF_OK) {
+        // what is printed before the first command is a reading too
+        double *first = isfinite(b->initial[0]) ? b->initial : NULL;
+        status = pf_fault_sense(faults->item, faults->n, info, roll.key, first, roll.rows,
+                                b->output, error);
+    }
     if (status == PF_OK) {
         print_trace(info, state, commands->rows, state ? b->start : b->initial,
                     state ? b->state : b->output);
@@ -181,14 +183,8 @@ static int run(const call *c, pf_plant *plant, uint64_t seed)
     pf_error error = {PF_OK, ""};
     table commands = {0, 0, NULL}, start = {0, 0, NULL};
     buffers b = {0};
-    b.gains = calloc((size_t)info->n_mech, sizeof(double));
-    for (int j = 0; b.gains && j < info->n_mech; j++) {
-        b.gains[j] = 1;
-    }
-    bool good = b.gains != NULL;
-    for (int i = 0; i < c->fault.n && good; i++) {
-        good = cli_fault("rollout", c->fault.item[i], info->n_mech, plant_mechanism, info, b.gains);
-    }
+    cli_faults faults;
+    bool good = cli_read_faults("rollout", &c->fault, info, NULL, &faults);
     int exit_status = EXIT_USAGE;
     if (good) {
         pf_status status = read_table(c->commands, "u", info->n_mech, 1 << 20, &commands, &error);
@@ -200,13 +196,12 @@ static int run(const call *c, pf_plant *plant, uint64_t seed)
             }
         }
         if (status == PF_OK) {
-            status = simulate(c, plant, seed, &commands, &start, &b, &error);
+            status = simulate(c, plant, seed, &faults, &commands, &start, &b, &error);
         }
         exit_status = status == PF_OK ? EXIT_YES : cli_fail("rollout", status, &error);
     }
     free(commands.value);
     free(start.value);
-    free(b.gains);
     free(b.start);
     free(b.given);
     free(b.initial);

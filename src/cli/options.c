@@ -358,45 +358,26 @@ bool cli_threads(const char *command, const char *text, double *threads)
     return !text || cli_integer(command, "--threads", text, 1, 256, threads);
 }
 
-bool cli_fault(const char *command, const char *text, int n_mech,
-               const char *(*name_of)(const void *, int), const void *names, double *gains)
+bool cli_read_faults(const char *command, const cli_list *given, const pf_plant_info *info,
+                     const pf_kit *kit, cli_faults *faults)
 {
-    const char *colon = strrchr(text, ':');
-    int mechanism = -1;
-    size_t length = colon ? (size_t)(colon - text) : 0;
-    for (int j = 0; colon && j < n_mech; j++) {
-        char index[16];
-        snprintf(index, sizeof index, "%d", j);
-        const char *name = name_of(names, j);
-        bool match = (strlen(index) == length && strncmp(index, text, length) == 0) ||
-                     (strlen(name) == length && strncmp(name, text, length) == 0);
-        mechanism = match ? j : mechanism;
+    pf_error error = {PF_OK, ""};
+    pf_status status = PF_OK;
+    *faults = (cli_faults){.n = 0};
+    for (int i = 0; i < given->n && status == PF_OK; i++) {
+        status = pf_fault_parse(given->item[i], info, &faults->item[faults->n++], &error);
     }
-    if (mechanism < 0) {
-        char known[160] = "";
-        int used = 0;
-        for (int j = 0; j < n_mech && used < (int)sizeof known - 1; j++) {
-            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", j > 0 ? ", " : "",
-                             name_of(names, j));
-        }
-        cli_usage(command,
-                  "--fault %s: must be MECHANISM:GAIN with a mechanism 0..%d or its name (%s%s), "
-                  "such as 3:0.35",
-                  text, n_mech - 1, known, used < (int)sizeof known ? "" : "...");
-        return false;
+    if (status == PF_OK) {
+        status = pf_fault_set_units(faults->item, faults->n, kit, info, &error);
     }
-    char *end = NULL;
-    double gain = strtod(colon + 1, &end);
-    if (end == colon + 1 || *end || !(gain >= 0 && gain <= 1)) {
-        cli_usage(command, "--fault %s: the gain must be from 0 to 1", text);
-        return false;
+    if (status == PF_OK) {
+        status = pf_fault_check(faults->item, faults->n, info, &error);
     }
-    if (gains[mechanism] != 1) {
-        cli_usage(command, "--fault %s: this mechanism has a fault already", text);
-        return false;
+    if (status != PF_OK) {
+        bool named = strncmp(error.text, "fault ", 6) == 0;
+        cli_usage(command, "--%s%s", named ? "" : "fault: ", error.text);
     }
-    gains[mechanism] = gain;
-    return true;
+    return status == PF_OK;
 }
 
 int cli_config_open(const char *command, const char *path, const cli_list *set, cli_config *config)

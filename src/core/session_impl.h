@@ -137,8 +137,8 @@ double pf__misfit_level(const pf_session *s);
 bool pf__session_misfit(const pf_session *s);
 // Whether only a clean rehearsal apart makes a task go: misfit, or an alarm without a loss to name.
 bool pf__session_doubt(const pf_session *s);
-// Whether more looks may say what an alarm was about: no loss is named yet, nor is the machine rather
-// healthy again, and the looks fit.
+// Whether more looks may say what an alarm was about: no loss is named yet, nor is the machine
+// rather healthy again, and the looks fit.
 bool pf__session_open_question(const pf_session *s);
 // Whether an alarm has its reason: a loss is named without misfit, or every task ran clean.
 bool pf__session_explained(const pf_session *s);

@@ -26,7 +26,14 @@ const pf_plant_class *pf_plant_at(int index)
 static pf_status native_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                              pf_error *error)
 {
-    return pf__native_roll(plant->self, plant->knob, roll, trace, error);
+    double knob[PF_KNOBS_MAX];
+    memcpy(knob, plant->knob, sizeof knob);
+    for (int i = 0; i < roll->n_faults; i++) {
+        if (roll->faults[i].kind == PF_FAULT_KNOB) {
+            knob[roll->faults[i].at] = roll->faults[i].value;
+        }
+    }
+    return pf__native_roll(plant->self, knob, roll, trace, error);
 }
 
 static pf_status native_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
@@ -43,8 +50,11 @@ static void native_destroy(pf_plant *plant)
     (void)plant; // the class is the caller's
 }
 
-static const pf_plant_ops native_ops = {
-    .native = true, .roll = native_roll, .clone = native_clone, .destroy = native_destroy};
+static const pf_plant_ops native_ops = {.native = true,
+                                        .steps_faults = true,
+                                        .roll = native_roll,
+                                        .clone = native_clone,
+                                        .destroy = native_destroy};
 
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {
@@ -69,10 +79,30 @@ static pf_status class_check(const pf_plant_class *c, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "plant %s: policies need `loops` with their command and score", name);
     }
+    if (info->n_faults > 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "plant %s: a native plant declares no faults; make them knobs", name);
+    }
     if (!c->advance && (c->substeps < 1 || !(info->dt_s > 0))) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: needs dt_s > 0 and substeps >= 1", name);
     }
     return PF_OK;
+}
+
+// Faults that native physics carries: only one with a disturbance can have more of it, and only one
+// that is integrated can be slower.
+static void class_faults(const pf_plant_class *c, pf_plant_info *info)
+{
+    static const pf_plant_fault all[] = {
+#define X(code, name, place, measure, least, most, otherwise, line)                                \
+    [code] = {name, line, least, most},
+        PF_FAULT_LIST(X)
+#undef X
+    };
+    _Static_assert(PF_FAULT_TIME_CONSTANT == PF_FAULT_DISTURBANCE + 1, "both are one list");
+    bool slower = !c->advance, windy = c->n_wind > 0;
+    info->faults = windy ? &all[PF_FAULT_DISTURBANCE] : &all[PF_FAULT_TIME_CONSTANT];
+    info->n_faults = (windy ? 1 : 0) + (slower ? 1 : 0);
 }
 
 pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class, pf_error *error)
@@ -88,6 +118,7 @@ pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_clas
     }
     p->ops = &native_ops;
     p->info = plant_class->info;
+    class_faults(plant_class, &p->info);
     p->self = (void *)(uintptr_t)plant_class; // read only
     for (int i = 0; i < p->info.n_knobs; i++) {
         p->knob[i] = p->info.knobs[i].value;
@@ -240,6 +271,73 @@ pf_roll pf_roll_default(void)
     return (pf_roll){.policy = -1};
 }
 
+static pf_status gains_check(const pf_plant_info *info, const double *gains, pf_error *error)
+{
+    for (int j = 0; gains && j < info->n_mech; j++) {
+        if (!(gains[j] >= 0 && gains[j] < 1e6)) {
+            return pf_fail(error, PF_ERR_ARGUMENT, "gain %g of mechanism %d is out of range",
+                           gains[j], j);
+        }
+    }
+    return PF_OK;
+}
+
+// The command as the faults of the mechanisms leave it, to be freed with free(); NULL: no memory.
+static double *faulty_command(const pf_plant_info *info, const pf_roll *roll)
+{
+    size_t n_mech = (size_t)info->n_mech, n = (size_t)roll->rows * n_mech;
+    double *command = malloc((n + 1) * sizeof *command);
+    pf_fault_state *states = calloc((size_t)roll->n_faults, sizeof *states);
+    if (command && states) {
+        memcpy(command, roll->command, n * sizeof *command);
+        for (int r = 0; r < roll->rows; r++) {
+            pf__fault_step(roll->faults, roll->n_faults, info->mechanisms, states,
+                           command + (size_t)r * n_mech);
+        }
+    } else {
+        free(command);
+        command = NULL;
+    }
+    free(states);
+    return command;
+}
+
+static pf_status faulty_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                             pf_error *error)
+{
+    const pf_plant_info *info = &plant->info;
+    double gains[PF_MECH_MAX], *command = NULL;
+    pf_status status = pf_fault_check(roll->faults, roll->n_faults, info, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    bool moves = !plant->ops->steps_faults && pf__fault_moves(roll->faults, roll->n_faults);
+    if (moves && roll->policy >= 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "plant %s: its policy %s runs inside the plant, where only gains and the "
+                       "faults that it declares can act; use a task that is a command sequence",
+                       info->name, info->policies[roll->policy].name);
+    }
+    pf__fault_gains(roll->faults, roll->n_faults, info->n_mech, roll->key, roll->gains, gains);
+    status = gains_check(info, gains, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_roll faulty = *roll;
+    faulty.gains = gains;
+    if (moves && roll->rows > 0) {
+        command = faulty_command(info, roll);
+        faulty.command = command;
+        if (!command) {
+            return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its faults",
+                           info->name);
+        }
+    }
+    status = plant->ops->roll(plant, &faulty, trace, error);
+    free(command);
+    return status;
+}
+
 pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                         pf_error *error)
 {
@@ -262,13 +360,12 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
                            i / info->n_mech, i % info->n_mech);
         }
     }
-    for (int j = 0; roll->gains && j < info->n_mech; j++) {
-        if (!(roll->gains[j] >= 0 && roll->gains[j] < 1e6)) {
-            return pf_fail(error, PF_ERR_ARGUMENT, "gain %g of mechanism %d is out of range",
-                           roll->gains[j], j);
-        }
+    pf_status status = gains_check(info, roll->gains, error);
+    if (status != PF_OK) {
+        return status;
     }
-    return plant->ops->roll(plant, roll, trace, error);
+    return roll->n_faults > 0 ? faulty_roll(plant, roll, trace, error)
+                              : plant->ops->roll(plant, roll, trace, error);
 }
 
 pf_status pf__plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,

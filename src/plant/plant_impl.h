@@ -18,6 +18,7 @@ typedef struct pf_forecast {
 // What stands behind a plant: native physics or a process. roll has checked its arguments.
 typedef struct pf_plant_ops {
     bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
+    bool steps_faults; // its roll passes commands through pf__fault_step itself, policies' too
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
@@ -77,6 +78,31 @@ bool pf__plant_is_process(const char *name);
 // The default delivery of the fault layer: v = g * clip(u, lo, hi).
 void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
                        const double *gains, double *v);
+
+// The state of one fault along a trajectory. All zero: at rest.
+typedef struct pf_fault_state {
+    double last; // delivered before
+    double past[PF_FAULT_DELAY_MAX];
+    int row;
+} pf_fault_state;
+
+// Whether some of the faults act on the command of a mechanism, step by step.
+bool pf__fault_moves(const pf_fault *faults, int n);
+
+// What the faults make of the commands u (n_mech) of one step: those that some act on are clipped,
+// then pass through them in the order given. states: n, one per fault.
+void pf__fault_step(const pf_fault *faults, int n, const pf_mechanism *mechanisms,
+                    pf_fault_state *states, double *u);
+
+// gains (n_mech, Nullable: all 1) times what the faults leave; key is the trajectory's.
+void pf__fault_gains(const pf_fault *faults, int n, int n_mech, pf_key key, const double *gains,
+                     double *out);
+
+// The name under which the plant declares this fault; NULL: it is none that the plant carries.
+const char *pf__fault_declared_name(const pf_fault *fault, const pf_plant_info *info);
+
+// Whether a plant may declare a fault of this name: no kind of ours, or one that needs its physics.
+bool pf__fault_name_free(const char *name);
 
 // Fills rows x n_mech with the pulse of one mechanism, all others zero.
 void pf__pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command);

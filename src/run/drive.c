@@ -127,6 +127,21 @@ static pf_status check_fits(const pf_kit *k, const pf_check_config *config, bool
                : status;
 }
 
+// A copy of the machine's faults, with their units.
+static pf_status take_faults(pf_check *c, const pf_check_config *config, pf_fault *faults,
+                             pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(config->machine);
+    int n = config->n_faults;
+    for (int i = 0; i < n; i++) {
+        faults[i] = config->faults[i];
+    }
+    pf_status status = pf_fault_set_units(faults, n, c->rig.kit, info, error);
+    c->rig.faults = faults;
+    c->rig.n_faults = n;
+    return status == PF_OK ? pf_fault_check(faults, n, info, error) : status;
+}
+
 static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_config *config,
                              pf_error *error)
 {
@@ -136,6 +151,8 @@ static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_conf
     size_t bytes = pf_session_size(kit), d = sizeof(double);
     void *memory = pf__arena_take(&c->arena, bytes, 1);
     double *gains = pf__arena_take(&c->arena, (size_t)k.n_mech, d);
+    size_t n_faults = config->n_faults > 0 ? (size_t)config->n_faults : 0;
+    pf_fault *faults = n_faults > 0 ? pf__arena_take(&c->arena, n_faults, sizeof *faults) : NULL;
     c->rig.start = pf__arena_take(&c->arena, (size_t)n_state + 1, d);
     int rows = k.most_rows > k.rehearsal_rows ? k.most_rows : k.rehearsal_rows;
     c->rig.response = pf__arena_take(&c->arena, (size_t)rows * (size_t)k.n_chan, d);
@@ -146,6 +163,10 @@ static pf_status take_memory(pf_check *c, const pf_kit *kit, const pf_check_conf
         gains[j] = config->gains ? config->gains[j] : 1;
     }
     c->rig.gains = gains;
+    pf_status status = take_faults(c, config, faults, error);
+    if (status != PF_OK) {
+        return status;
+    }
     pf_session_config session = {.method = config->method, .seed = config->seed};
     return pf_session_init(&c->session, kit, &session, memory, bytes, error);
 }

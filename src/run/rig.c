@@ -92,6 +92,8 @@ static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
     pf_roll roll = *given;
     pf_key key = roll.key;
     roll.gains = rig->gains;
+    roll.faults = rig->faults;
+    roll.n_faults = rig->n_faults;
     bool channels = k.starts_from_channels;
     pf_trace trace = {.start = channels ? NULL : rig->start,
                       .initial = channels ? rig->start : NULL,
@@ -105,7 +107,10 @@ static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
         }
         status = pf__initial_check(pf_plant_get_info(rig->plant), rig->start, error);
     }
-    return status;
+    return status == PF_OK && rig->n_faults > 0
+               ? pf_fault_sense(rig->faults, rig->n_faults, pf_plant_get_info(rig->plant), key,
+                                channels ? rig->start : NULL, roll.rows, rig->response, error)
+               : status;
 }
 
 pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)

@@ -165,6 +165,8 @@ static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf
     roll.start = f->start;
     roll.key = a->key;
     roll.gains = a->gains;
+    roll.faults = a->faults;
+    roll.n_faults = a->n_faults;
     roll.rows = rows;
     roll.command = a->corrections ? f->sent : command;
     roll.disturbance = true;
@@ -199,6 +201,8 @@ static pf_status fly_closed(pf_flight *f, const pf_attempt *a, int policy, pf_fl
     }
     roll.key = a->key;
     roll.gains = a->gains;
+    roll.faults = a->faults;
+    roll.n_faults = a->n_faults;
     roll.correction = a->corrections;
     roll.disturbance = true;
     trace = info->n_metrics > 0 ? (pf_trace){.metrics = a->metrics ? a->metrics : own}

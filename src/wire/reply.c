@@ -626,6 +626,18 @@ char *pf_plant_json(const pf_plant *plant)
         add_number(&out, "scale", info->channels[c].scale);
         pf__text_add(&out, "}");
     }
+    pf__text_add(&out, "]");
+    pf__json_key(&out, "faults");
+    pf__text_add(&out, "[");
+    for (int i = 0; i < info->n_faults; i++) {
+        pf__json_comma(&out);
+        pf__text_add(&out, "{");
+        add_string(&out, "name", info->faults[i].name);
+        add_string(&out, "help", info->faults[i].line);
+        add_number(&out, "least", info->faults[i].least);
+        add_number(&out, "most", info->faults[i].most);
+        pf__text_add(&out, "}");
+    }
     pf__text_add(&out, "]}");
     return taken(&out);
 }

@@ -150,6 +150,24 @@ static json_t *number_rows(const double *values, int rows, int columns)
     return list;
 }
 
+// Adds the faults that the plant declares, by name. Nonzero: no memory.
+static int add_faults(json_t *request, const pf_description *about, const pf_roll *roll)
+{
+    pf_plant_info info = {.n_faults = about->n_faults, .faults = about->faults};
+    int bad = 0;
+    for (int i = 0; i < roll->n_faults; i++) {
+        const char *name = pf__fault_declared_name(&roll->faults[i], &info);
+        if (name != NULL && json_object_get(request, "faults") == NULL) {
+            bad |= json_object_set_new(request, "faults", json_object());
+        }
+        if (name != NULL) {
+            bad |= json_object_set_new(json_object_get(request, "faults"), name,
+                                       json_real(roll->faults[i].value));
+        }
+    }
+    return bad;
+}
+
 // NULL: no memory or a number that is not finite.
 static json_t *make_request(const bridge *self, const pf_roll *roll)
 {
@@ -175,6 +193,7 @@ static json_t *make_request(const bridge *self, const pf_roll *roll)
     }
     bool noise = roll->disturbance || roll->sensor_noise > 0;
     bad |= json_object_set_new(request, "noise", json_boolean(noise));
+    bad |= add_faults(request, about, roll);
     if (bad != 0) {
         json_decref(request);
         return NULL;

@@ -104,6 +104,12 @@ static pf_status describe(wrapped *self, const char *hello, pf_error *error)
                        problem.text);
     }
     pf_status status = pf__description_parse(parsed, &self->about, what);
+    if (status == PF_OK && self->about.n_faults > 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "%s: a plant in this process declares no faults, its function could not be "
+                       "told of them; run it behind exec:",
+                       self->name);
+    }
     return status == PF_OK ? PF_OK : pf_fail(error, status, "%s: %s", self->name, what);
 }
 

@@ -52,6 +52,7 @@ void pf__description_free(pf_description *about)
     free(about->indices);
     free(about->numbers);
     free(about->metrics);
+    free(about->faults);
     *about = (pf_description){0};
 }
 
@@ -264,6 +265,11 @@ static pf_status parse_tasks(pf_description *about, char *what)
 #define TIMEOUT_MAX_S 3600.0
 #define METRICS_MAX 32
 #define DRAWS_MAX 4096
+#define FAULTS_MAX 64
+#define FAULT_NAME_MAX 40
+// What a declared fault may be where the hello does not say.
+#define FAULT_LEAST 0.0
+#define FAULT_MOST 1e6
 
 // Takes n numbers of a list into *room and moves on; NULL where the list is something else.
 static const double *take_numbers(const json_t *list, int n, double **room)
@@ -364,6 +370,66 @@ static pf_status parse_metrics(pf_description *about, char *what)
     return PF_OK;
 }
 
+// A name that a command line can hold: small letters, digits and _.
+static bool is_fault_name(const char *name)
+{
+    return name != NULL && strlen(name) <= FAULT_NAME_MAX &&
+           name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+static pf_status parse_fault(pf_description *about, size_t i, const json_t *item, char *what)
+{
+    pf_plant_fault *fault = &about->faults[i];
+    const json_t *help = json_object_get(item, "help");
+    fault->name = item_name(item);
+    fault->line = json_is_string(help) ? json_string_value(help) : "";
+    if (!is_fault_name(fault->name)) {
+        return pf__bridge_refuse(what,
+                                 "hello: fault %zu has no name of small letters, digits and _, at "
+                                 "most %d",
+                                 i, FAULT_NAME_MAX);
+    }
+    if (!pf__fault_name_free(fault->name)) {
+        return pf__bridge_refuse(what,
+                                 "hello: fault %s is a kind that preflight has itself; give it "
+                                 "another name",
+                                 fault->name);
+    }
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(about->faults[k].name, fault->name) == 0) {
+            return pf__bridge_refuse(what, "hello: fault %s is there twice", fault->name);
+        }
+    }
+    pf_status status = read_number(item, "least", FAULT_LEAST, &fault->least, what);
+    status = status == PF_OK ? read_number(item, "most", FAULT_MOST, &fault->most, what) : status;
+    return status != PF_OK || fault->least <= fault->most
+               ? status
+               : pf__bridge_refuse(what, "hello: least > most of fault %s", fault->name);
+}
+
+// What can be wrong with the plant that only it can simulate.
+static pf_status parse_faults(pf_description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "faults");
+    size_t n = json_array_size(list);
+    if (list == NULL || json_is_null(list) || (json_is_array(list) && n == 0)) {
+        return PF_OK;
+    }
+    if (!json_is_array(list) || n > FAULTS_MAX) {
+        return pf__bridge_refuse(what, "hello: \"faults\" is not a list of at most %d", FAULTS_MAX);
+    }
+    about->faults = calloc(n, sizeof *about->faults);
+    if (about->faults == NULL) {
+        return pf__bridge_no_memory(what);
+    }
+    about->n_faults = (int)n;
+    pf_status status = PF_OK;
+    for (size_t i = 0; i < n && status == PF_OK; i++) {
+        status = parse_fault(about, i, json_array_get(list, i), what);
+    }
+    return status;
+}
+
 // Reads what a hello suggests besides the machine itself: pulses, weights, calm, time limit.
 static pf_status parse_suggestions(pf_description *about, char *what)
 {
@@ -379,6 +445,7 @@ static pf_status parse_suggestions(pf_description *about, char *what)
                              : status;
     status = status == PF_OK ? parse_weights(about, "charge", &about->charge, &room, what) : status;
     status = status == PF_OK ? parse_metrics(about, what) : status;
+    status = status == PF_OK ? parse_faults(about, what) : status;
     about->deterministic = json_is_true(json_object_get(about->hello, "calm"));
     const json_t *timeout = json_object_get(about->hello, "timeout");
     about->timeout_s = json_number_value(timeout);
@@ -460,7 +527,9 @@ pf_plant_info pf__description_info(const pf_description *about, const char *name
                            .metrics = about->metrics,
                            .draws = about->draws,
                            .sensor_noise = about->sensor_noise,
-                           .charge = about->charge};
+                           .charge = about->charge,
+                           .n_faults = about->n_faults,
+                           .faults = about->faults};
 }
 
 bool pf__description_same(const pf_description *a, const pf_description *b)
@@ -481,7 +550,7 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
     }
     static const char *const suggestions[] = {"probe",  "task",    "reveal", "importance",
                                               "calm",   "metrics", "draws",  "sensor_noise",
-                                              "charge", "tasks"};
+                                              "charge", "tasks",   "faults"};
     for (int i = 0; same && i < (int)(sizeof suggestions / sizeof suggestions[0]); i++) {
         const json_t *x = json_object_get(a->hello, suggestions[i]);
         const json_t *y = json_object_get(b->hello, suggestions[i]);

@@ -31,6 +31,8 @@ typedef struct pf_description {
     int n_metrics, draws;
     const char **metrics; // names, of a plant with measures of its own
     double sensor_noise;
+    int n_faults;
+    pf_plant_fault *faults; // that it declares
 } pf_description;
 
 // Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.

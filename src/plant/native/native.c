@@ -5,17 +5,19 @@
 #include "core/rng.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Streams of one trajectory. Disturbance and noise are drawn independently of commands and gains,
 // in a fixed order, so passive trajectories of a dormant fault are equal to the bit.
 enum { STREAM_RESET = 1, STREAM_WIND = 2, STREAM_NOISE = 3 };
 
-// The stationary AR(1) law: w_0 = sd e, w_k = phi w_{k-1} + sd sqrt(1 - phi^2) e.
-static void draw_wind(const pf_plant_class *c, pf_rng *rng, bool first, double *w)
+// The stationary AR(1) law: w_0 = sd e, w_k = phi w_{k-1} + sd sqrt(1 - phi^2) e, sd being
+// `factor` times the declared one.
+static void draw_wind(const pf_plant_class *c, double factor, pf_rng *rng, bool first, double *w)
 {
     for (int i = 0; i < c->n_wind; i++) {
-        double e = pf_rng_normal(rng), phi = c->wind_phi[i], sd = c->wind_sd[i];
+        double e = pf_rng_normal(rng), phi = c->wind_phi[i], sd = factor * c->wind_sd[i];
         w[i] = first ? sd * e : phi * w[i] + sd * sqrt(1 - phi * phi) * e;
     }
 }
@@ -54,8 +56,9 @@ static void deliver(const pf_plant_class *c, const double *knob, const double *x
     }
 }
 
-void pf__native_step(const pf_plant_class *c, const double *knob, double *x, const double *u,
-                     const double *gains, const double *w)
+// slow: how many times longer everything takes.
+static void step(const pf_plant_class *c, const double *knob, double *x, const double *u,
+                 const double *gains, const double *w, double slow)
 {
     double v[PF_NATIVE_MECH];
     int substeps = c->advance ? 1 : c->substeps;
@@ -64,12 +67,18 @@ void pf__native_step(const pf_plant_class *c, const double *knob, double *x, con
         if (c->advance) {
             c->advance(knob, x, v, w);
         } else {
-            runge_kutta(c, knob, x, v, w, c->info.dt_s / substeps);
+            runge_kutta(c, knob, x, v, w, c->info.dt_s / substeps / slow);
         }
         if (c->project) {
             c->project(x);
         }
     }
+}
+
+void pf__native_step(const pf_plant_class *c, const double *knob, double *x, const double *u,
+                     const double *gains, const double *w)
+{
+    step(c, knob, x, u, gains, w, 1);
 }
 
 void pf__native_output(const pf_plant_class *c, const double *knob, const double *x,
@@ -99,10 +108,14 @@ typedef struct run {
     const pf_trace *trace;
     double x[PF_NATIVE_STATE], w[PF_NATIVE_WIND];
     double gains[PF_NATIVE_MECH], own[PF_NATIVE_MECH];
-    const double *u; // the command under way
-    bool over;       // the episode of a policy has ended
+    const double *u;     // the command under way
+    const double *asked; // the same before faults
+    bool over;           // the episode of a policy has ended
     double score;
     pf_rng wind, noise;
+    double slow, windy;     // factors on its time constants and its disturbance
+    pf_fault_state *faults; // that act on commands; NULL: it has none
+    double sent[PF_NATIVE_MECH];
 } run;
 
 static void begin(run *s)
@@ -139,12 +152,20 @@ static void take_command(run *s, int row)
 {
     int n = s->class->info.n_mech;
     if (s->roll->policy < 0) {
-        s->u = s->roll->command + (size_t)row * (size_t)n;
-        return;
+        s->asked = s->roll->command + (size_t)row * (size_t)n;
+    } else {
+        s->class->loops->command(s->roll->policy, s->x, s->own);
+        for (int j = 0; j < n && s->roll->correction; j++) {
+            s->own[j] *= s->roll->correction[j];
+        }
+        s->asked = s->own;
     }
-    s->class->loops->command(s->roll->policy, s->x, s->own);
-    for (int j = 0; j < n && s->roll->correction; j++) {
-        s->own[j] *= s->roll->correction[j];
+    s->u = s->asked;
+    if (s->faults) {
+        memcpy(s->sent, s->asked, sizeof(double) * (size_t)n);
+        pf__fault_step(s->roll->faults, s->roll->n_faults, s->class->info.mechanisms, s->faults,
+                       s->sent);
+        s->u = s->sent;
     }
 }
 
@@ -153,12 +174,12 @@ static void advance(run *s)
     const pf_plant_class *c = s->class;
     double before[PF_NATIVE_STATE], v[PF_NATIVE_MECH];
     if (s->roll->policy < 0) {
-        pf__native_step(c, s->knob, s->x, s->u, s->gains, s->w);
+        step(c, s->knob, s->x, s->u, s->gains, s->w, s->slow);
         return;
     }
     memcpy(before, s->x, sizeof(double) * (size_t)c->info.n_state);
     deliver(c, s->knob, before, s->u, s->gains, v);
-    pf__native_step(c, s->knob, s->x, s->u, s->gains, s->w);
+    step(c, s->knob, s->x, s->u, s->gains, s->w, s->slow);
     s->over = !c->loops->score(s->roll->policy, before, v, s->x, &s->score);
 }
 
@@ -176,36 +197,66 @@ static void record(run *s, int row)
     double factor = s->roll->sensor_noise;
     pf__native_output(s->class, s->knob, s->x, s->u, s->gains, s->w, y);
     if (factor > 0 && s->class->noise) {
-        factor *= s->class->noise(s->u);
+        factor *= s->class->noise(s->asked);
     }
     for (int i = 0; i < info->n_chan && factor > 0; i++) {
         y[i] += factor * info->channels[i].noise_sd * pf_rng_normal(&s->noise);
     }
 }
 
+// What the faults ask of the physics.
+static pf_status take_faults(run *s, pf_error *error)
+{
+    const pf_roll *roll = s->roll;
+    s->slow = s->windy = 1;
+    for (int i = 0; i < roll->n_faults; i++) {
+        const pf_fault *f = &roll->faults[i];
+        s->slow = f->kind == PF_FAULT_TIME_CONSTANT ? f->value : s->slow;
+        s->windy = f->kind == PF_FAULT_DISTURBANCE ? f->value : s->windy;
+    }
+    if (pf__fault_moves(roll->faults, roll->n_faults)) {
+        s->faults = calloc((size_t)roll->n_faults, sizeof *s->faults);
+        if (!s->faults) {
+            return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for its faults",
+                           s->class->info.name);
+        }
+    }
+    return PF_OK;
+}
+
+static pf_status run_rows(run *s, pf_error *error)
+{
+    bool watched = s->trace->output || s->trace->state;
+    for (int r = 0; r < s->roll->rows && (watched || !s->over); r++) {
+        if (s->roll->disturbance) {
+            draw_wind(s->class, s->windy, &s->wind, r == 0, s->w);
+        }
+        if (!s->over) {
+            take_command(s, r);
+            advance(s);
+        }
+        pf_status status = finite_state(s->class, s->x, r, error);
+        if (status != PF_OK) {
+            return status;
+        }
+        record(s, r);
+    }
+    return PF_OK;
+}
+
 pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_roll *roll,
                           const pf_trace *trace, pf_error *error)
 {
     run s = {.class = c, .knob = knob, .roll = roll, .trace = trace};
-    bool watched = trace->output || trace->state;
-    s.u = s.own;
-    begin(&s);
-    for (int r = 0; r < roll->rows && (watched || !s.over); r++) {
-        if (roll->disturbance) {
-            draw_wind(c, &s.wind, r == 0, s.w);
-        }
-        if (!s.over) {
-            take_command(&s, r);
-            advance(&s);
-        }
-        pf_status status = finite_state(c, s.x, r, error);
-        if (status != PF_OK) {
-            return status;
-        }
-        record(&s, r);
+    s.u = s.asked = s.own;
+    pf_status status = take_faults(&s, error);
+    if (status == PF_OK) {
+        begin(&s);
+        status = run_rows(&s, error);
     }
-    if (trace->score) {
+    free(s.faults);
+    if (status == PF_OK && trace->score) {
         *trace->score = s.score;
     }
-    return PF_OK;
+    return status;
 }
