@@ -216,6 +216,7 @@ typedef struct pf_session_state {
     double threshold;      // of the alarm
     double change;         // P(anything changed), on which the alarm acts
     double peak;           // its largest value after an update
+    bool named;            // a mechanism is rather changed than not
     bool explained;        // the alarm: a loss is named without misfit, or every task ran clean
     // Whether the looks fit no machine of the model: above 1, or an implausible look.
     double misfit;

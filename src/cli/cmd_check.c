@@ -5,6 +5,7 @@
 
 #include "host/file.h"
 #include "preflight/run.h"
+#include "wire/audit_file.h"
 #include "wire/journal.h"
 #include "wire/reply.h"
 
@@ -31,6 +32,7 @@ typedef struct run {
     uint64_t seed;
     pf_text journal;
     const cli_accepted *accepted;
+    const char *kit_path;
     bool quiet;
 } run;
 
@@ -169,6 +171,24 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
     }
 }
 
+// What the kit was audited against, or null; and a line that says so.
+static void add_audit(const run *r, const char *sha, pf_text *out)
+{
+    pf_text summary = {0};
+    char line[200];
+    char *path = pf__audit_path(r->kit_path);
+    pf__text_add(&summary, "{");
+    bool audited = path && pf__audit_summary(&summary, path, sha, line, sizeof line);
+    pf__text_add(&summary, "}");
+    pf__json_key(out, "audit");
+    pf__text_add(out, audited && summary.data ? summary.data : "null");
+    if (!r->quiet) {
+        printf("\nThis kit was %s.\n", audited ? line : "not audited (`preflight audit` does it)");
+    }
+    pf__text_free(&summary);
+    free(path);
+}
+
 // readiness: the members that the journal has too.
 static void certificate(const run *r, const pf_text *readiness, pf_text *out)
 {
@@ -190,6 +210,7 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
     pf__text_addf(out, "[%s%s%s]", r->accepted->not_rehearsed ? "\"not-rehearsed\"" : "",
                   r->accepted->not_rehearsed && r->accepted->unseen_loss ? "," : "",
                   r->accepted->unseen_loss ? "\"unseen-loss\"" : "");
+    add_audit(r, sha, out);
     pf__text_add(out, ",");
     pf__text_add_n(out, readiness->data, readiness->size);
     pf__text_add(out, "}\n");
@@ -397,7 +418,8 @@ int cmd_check(int argc, char **argv)
     if (status != EXIT_YES || !cli_kit_open("check", c.kit.item[0], &file, &status)) {
         return status;
     }
-    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json, .accepted = &c.accepted};
+    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json, .accepted = &c.accepted,
+             .kit_path = c.kit.item[0]};
     if (open_model(&r, &c, &status)) {
         status = drive(&r, &c);
     }

@@ -397,8 +397,7 @@ bool pf__session_misfit(const pf_session *s)
     return s->posterior && (s->misfit.implausible > 0 || pf__misfit_level(s) > 1);
 }
 
-// Whether a loss is named.
-static bool named(const pf_session *s)
+bool pf__session_named(const pf_session *s)
 {
     for (int j = 1; j <= s->m; j++) {
         if (pf_joint_moments(&s->joint, j).changed > PF_NAMED) {
@@ -410,12 +409,12 @@ static bool named(const pf_session *s)
 
 bool pf__session_doubt(const pf_session *s)
 {
-    return s->posterior && (pf__session_misfit(s) || (s->alarm && !named(s)));
+    return s->posterior && (pf__session_misfit(s) || (s->alarm && !pf__session_named(s)));
 }
 
 bool pf__session_open_question(const pf_session *s)
 {
-    return s->posterior && s->alarm && !pf__session_misfit(s) && !named(s) &&
+    return s->posterior && s->alarm && !pf__session_misfit(s) && !pf__session_named(s) &&
            s->joint.nominal < s->kit->prior[0];
 }
 

@@ -1078,6 +1078,7 @@ pf_session_state pf_session_get_state(const pf_session *s)
         .threshold = s->threshold,
         .change = change_of(s),
         .peak = s->peak,
+        .named = pf__session_named(s),
         .explained = pf__session_explained(s),
         .misfit = pf__misfit_level(s),
         .misfit_channel = shape || !s->posterior ? -1 : s->misfit.channel,

@@ -135,6 +135,8 @@ bool pf__session_settled(pf_session *s);
 // is misfit: above 1, or an implausible look.
 double pf__misfit_level(const pf_session *s);
 bool pf__session_misfit(const pf_session *s);
+// Whether a mechanism is rather changed than not.
+bool pf__session_named(const pf_session *s);
 // Whether only a clean rehearsal apart makes a task go: misfit, or an alarm without a loss to name.
 bool pf__session_doubt(const pf_session *s);
 // Whether more looks may say what an alarm was about: no loss is named yet, nor is the machine

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_AUDIT_H
+#define PF_AUDIT_H
+
+#include "host/text.h"
+#include "preflight/run.h"
+#include "settings/schema.h"
+
+// An audit puts the shipped check on machines with every fault of a catalogue, flies every task that
+// comes out go, and counts how often that was false.
+
+// --- the catalogue
+
+typedef struct pf_audit_entry {
+    char *name;
+    char *fault;       // "none", a kind of fault, gain_along or gain_against
+    double value;      // NaN: the kind's own
+    double from, to;   // the value is drawn from here to there. NaN: it is not drawn
+    double second;     // gain of another candidate. NaN: none
+    int on;            // pf_fault_place, -1: of a mechanism
+    int promised;      // whether a false go of it counts against the aim; not given: -1, it does
+    pf_place place;
+} pf_audit_entry;
+
+typedef struct pf_catalogue {
+    int n;
+    pf_audit_entry *entries;
+    char sha256[65]; // of the text
+} pf_catalogue;
+
+// Reads a catalogue (YAML, called `file` in messages); text NULL: the one that comes with the
+// program. Free follows whatever it returned.
+pf_status pf__catalogue_read(pf_catalogue *catalogue, const char *file, const char *text, size_t n,
+                             pf_error *error);
+void pf__catalogue_free(pf_catalogue *catalogue);
+
+// The faults of one session of an entry: where in turn, and which value. faults has room for 2.
+// PF_ERR_UNSUPPORTED: this plant cannot have it.
+pf_status pf__catalogue_faults(const pf_audit_entry *entry, const pf_kit *kit,
+                               const pf_plant_info *info, uint64_t seed, int session,
+                               pf_fault *faults, int *n, pf_error *error);
+
+// --- what was found
+
+// One way to decide, counted over the sessions of an entry.
+typedef struct pf_audit_count {
+    int go;          // tasks that were go
+    int below_bound; // of them, flown below their bound
+    int below_j_min; // and below j_min
+    int false_go;    // sessions with at least one of the latter
+    int all_go;      // sessions with every task go
+} pf_audit_count;
+
+typedef struct pf_audit_result {
+    const char *name;
+    bool covered;  // false: the plant cannot have this fault
+    char why[160]; // then
+    bool promised;
+    int sessions, tasks;
+    int alarm;   // sessions
+    int misfit;  // sessions
+    int named;   // sessions in which exactly the changed mechanisms were named
+    int probes;  // all of them
+    int rehearsals;
+    pf_audit_count with, without; // rehearsal; without it a go-if counts as go
+} pf_audit_result;
+
+// The largest rate of false sessions that k of n are still compatible with, at 95 %.
+double pf__audit_upper(int k, int n);
+
+typedef struct pf_audit {
+    const pf_kit *kit;
+    pf_plant *plant;       // the kit's machine
+    const pf_model *model; // Nullable
+    const pf_catalogue *catalogue;
+    int sessions; // per entry
+    uint64_t seed;
+    const pf_effort *effort;
+    // After every entry, from one thread. Nullable.
+    pf_status (*done)(void *self, int entry, const pf_audit_result *result, pf_error *error);
+    void *self;
+} pf_audit;
+
+// Runs the entries that `known` does not mark as done; results has one per entry.
+pf_status pf__audit_run(const pf_audit *audit, const bool *known, pf_audit_result *results,
+                        pf_error *error);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli.h"
+
+#include "host/file.h"
+#include "wire/audit_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct call {
+    const char *catalogue, *plant, *model, *seed, *sessions, *output;
+    cli_list kit;
+    bool json;
+} call;
+
+// One audit under way.
+typedef struct run {
+    pf_audit audit;
+    bool *known;
+    pf_audit_result *results;
+    const char *path; // of the file that it keeps
+    const call *c;
+} run;
+
+static void print_head(void)
+{
+    printf("%-28s %5s %6s %6s %6s %6s %7s %8s %9s %7s %12s\n", "the machine has", "runs", "alarm",
+           "named", "all go", "go", "<bound", "false go", "upper 95%", "misfit", "unrehearsed");
+}
+
+static void print_result(const pf_audit_result *r)
+{
+    if (!r->covered) {
+        printf("%-28s not covered: %s\n", r->name, r->why);
+        return;
+    }
+    double n = r->sessions;
+    bool bad = r->with.false_go > 0;
+    printf("%s%-28s %5.1f %6.2f %6.2f %6.2f %6.2f %7d %8d %9.3f %7.2f %12d%s\n",
+           cli_paint(bad ? CLI_YELLOW : ""), r->name, (r->probes + r->rehearsals) / n, r->alarm / n,
+           r->named / n, r->with.all_go / n, r->with.go / (n * r->tasks), r->with.below_bound,
+           r->with.false_go, pf__audit_upper(r->with.false_go, r->sessions), r->misfit / n,
+           r->without.false_go, cli_paint(NULL));
+}
+
+// What was found stands in the file before the next entry begins.
+static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_error *error)
+{
+    run *r = self;
+    pf_text text = {0};
+    r->known[entry] = true;
+    pf__audit_json(&text, &r->audit, r->known, r->results);
+    pf_status status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
+                                   : pf__file_write(r->path, text.data, text.size, error);
+    pf__text_free(&text);
+    if (status == PF_OK && !r->c->json) {
+        print_result(result);
+        fflush(stdout);
+    }
+    return status;
+}
+
+static int finish(const run *r)
+{
+    int false_go = 0, covered = 0;
+    for (int e = 0; e < r->audit.catalogue->n; e++) {
+        const pf_audit_result *one = &r->results[e];
+        covered += one->covered;
+        false_go += one->covered && one->promised ? one->with.false_go : 0;
+    }
+    if (r->c->json) {
+        pf_text text = {0};
+        pf__audit_json(&text, &r->audit, r->known, r->results);
+        fputs(text.data ? text.data : "", stdout);
+        pf__text_free(&text);
+    } else {
+        printf("\n%d of %d entries, %d sessions each, %d sessions with a false go among what is "
+               "promised; kept in %s\n",
+               covered, r->audit.catalogue->n, r->audit.sessions, false_go, r->path);
+    }
+    return false_go == 0 ? EXIT_YES : EXIT_NO;
+}
+
+static int work(run *r, const pf_catalogue *catalogue)
+{
+    pf_error error = {PF_OK, ""};
+    int n = 0;
+    size_t entries = (size_t)catalogue->n;
+    r->known = calloc(entries, sizeof *r->known);
+    r->results = calloc(entries, sizeof *r->results);
+    if (!r->known || !r->results) {
+        pf_fail(&error, PF_ERR_MEMORY, "out of memory for an audit");
+        return cli_fail("audit", PF_ERR_MEMORY, &error);
+    }
+    pf_status status =
+        pf__audit_resume(r->path, &r->audit, r->known, r->results, &n, &error);
+    if (!r->c->json) {
+        print_head();
+    }
+    for (int e = 0; e < catalogue->n && !r->c->json; e++) {
+        if (r->known[e]) {
+            print_result(&r->results[e]);
+        }
+    }
+    if (status == PF_OK) {
+        status = pf__audit_run(&r->audit, r->known, r->results, &error);
+    }
+    if (status == PF_ERR_INTERRUPTED) {
+        fprintf(stderr, "preflight audit: interrupted; the same command goes on from %s\n",
+                r->path);
+        return EXIT_INTERRUPTED;
+    }
+    return status == PF_OK ? finish(r) : cli_fail("audit", status, &error);
+}
+
+static bool read_catalogue(const call *c, pf_catalogue *catalogue, int *status)
+{
+    pf_error error = {PF_OK, ""};
+    void *text = NULL;
+    size_t n = 0;
+    pf_status result =
+        c->catalogue ? pf__file_read(c->catalogue, (size_t)1 << 20, &text, &n, &error) : PF_OK;
+    if (result == PF_OK) {
+        result = pf__catalogue_read(catalogue, c->catalogue, text, n, &error);
+    }
+    free(text);
+    if (result != PF_OK) {
+        *status = cli_fail("audit", result, &error);
+    }
+    return result == PF_OK;
+}
+
+static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *catalogue,
+                    double sessions, double seed)
+{
+    pf_error error = {PF_OK, ""};
+    pf_plant *plant = NULL;
+    pf_model *model = NULL;
+    int status = EXIT_YES;
+    pf_kit_info k = pf_kit_get_info(file->kit);
+    if (k.recorded && !c->plant) {
+        return cli_usage("audit", "%s was made from recordings; name a simulated machine with "
+                                  "--plant",
+                         c->kit.item[0]);
+    }
+    if (!k.rules.field) {
+        return cli_usage("audit", "%s has the paper's rules; an audit is about a field kit",
+                         c->kit.item[0]);
+    }
+    if (!c->model && k.starts_from_channels) {
+        return cli_usage("audit", "%s predicts with a learned model; give its file with --model",
+                         c->kit.item[0]);
+    }
+    pf_status result = cli_plant_for_kit(&plant, file->kit, c->plant, &error);
+    if (result != PF_OK) {
+        return cli_fail("audit", result, &error);
+    }
+    if (!cli_model_for_kit("audit", file->kit, c->model, &model, &status)) {
+        pf_plant_destroy(plant);
+        return status;
+    }
+    pf_effort effort = {.stop = &cli_interrupted};
+    char *path = c->output ? NULL : pf__audit_path(c->kit.item[0]);
+    run r = {.audit = {.kit = file->kit,
+                       .plant = plant,
+                       .model = model,
+                       .catalogue = catalogue,
+                       .sessions = (int)sessions,
+                       .seed = (uint64_t)seed,
+                       .effort = &effort,
+                       .done = keep,
+                       .self = &r},
+             .path = c->output ? c->output : path,
+             .c = c};
+    status = r.path ? work(&r, catalogue) : EXIT_INTERNAL;
+    free(r.known);
+    free(r.results);
+    free(path);
+    pf_model_destroy(model);
+    pf_plant_destroy(plant);
+    return status;
+}
+
+int cmd_audit(int argc, char **argv)
+{
+    call c = {0};
+    const cli_option options[] = {
+        {"--catalogue", .value = &c.catalogue}, {"--sessions", .value = &c.sessions},
+        {"--plant", .value = &c.plant},         {"--model", .value = &c.model},
+        {"--seed", .value = &c.seed},           {"-o", .value = &c.output},
+        {"--json", .flag = &c.json},
+    };
+    if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
+        return EXIT_USAGE;
+    }
+    double seed = 0, sessions = 60;
+    if (c.kit.n != 1) {
+        return cli_usage("audit", "name one kit file");
+    }
+    if (!cli_seed("audit", c.seed, &seed)) {
+        return EXIT_USAGE;
+    }
+    if (c.sessions && !cli_integer("audit", "--sessions", c.sessions, 1, 1e6, &sessions)) {
+        return EXIT_USAGE;
+    }
+    int status = EXIT_YES;
+    cli_kit file;
+    pf_catalogue catalogue;
+    if (!cli_kit_open("audit", c.kit.item[0], &file, &status)) {
+        return status;
+    }
+    if (read_catalogue(&c, &catalogue, &status)) {
+        status = with_kit(&c, &file, &catalogue, sessions, seed);
+        pf__catalogue_free(&catalogue);
+    }
+    cli_kit_close(&file);
+    return status;
+}

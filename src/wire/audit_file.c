@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "audit_file.h"
+
+#include "core/sha256.h"
+#include "host/file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *pf__audit_path(const char *kit)
+{
+    static const char ending[] = ".audit.json";
+    size_t n = strlen(kit);
+    char *path = malloc(n + sizeof ending);
+    if (path) {
+        memcpy(path, kit, n);
+        memcpy(path + n, ending, sizeof ending);
+    }
+    return path;
+}
+
+// --- writing
+
+static void add_int(pf_text *out, const char *key, int value)
+{
+    pf__json_key(out, key);
+    pf__text_addf(out, "%d", value);
+}
+
+static void add_string(pf_text *out, const char *key, const char *value)
+{
+    pf__json_key(out, key);
+    pf__json_string(out, value);
+}
+
+static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
+{
+    add_int(out, "go", c->go);
+    add_int(out, "all_go", c->all_go);
+    add_int(out, "below_bound", c->below_bound);
+    add_int(out, "below_j_min", c->below_j_min);
+    add_int(out, "false_go", c->false_go);
+    pf__json_key(out, "upper");
+    pf__json_number(out, pf__audit_upper(c->false_go, sessions));
+}
+
+static void add_entry(pf_text *out, const pf_audit_result *r)
+{
+    pf__json_comma(out);
+    pf__text_add(out, "{");
+    add_string(out, "fault", r->name);
+    pf__json_key(out, "covered");
+    pf__text_add(out, r->covered ? "true" : "false");
+    pf__json_key(out, "promised");
+    pf__text_add(out, r->promised ? "true" : "false");
+    if (!r->covered) {
+        add_string(out, "why", r->why);
+        pf__text_add(out, "}");
+        return;
+    }
+    add_int(out, "sessions", r->sessions);
+    add_int(out, "tasks", r->tasks);
+    add_int(out, "alarm", r->alarm);
+    add_int(out, "misfit", r->misfit);
+    add_int(out, "named", r->named);
+    add_int(out, "probes", r->probes);
+    add_int(out, "rehearsals", r->rehearsals);
+    add_count(out, &r->with, r->sessions);
+    pf__json_key(out, "without_rehearsal");
+    pf__text_add(out, "{");
+    add_count(out, &r->without, r->sessions);
+    pf__text_add(out, "}}");
+}
+
+static void add_head(pf_text *out, const pf_audit *a)
+{
+    char sha[65];
+    pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
+    add_string(out, "kit", sha);
+    add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
+    add_string(out, "catalogue", a->catalogue->sha256);
+    add_int(out, "sessions", a->sessions);
+    pf__json_key(out, "seed");
+    pf__json_number(out, (double)a->seed);
+    add_int(out, "total", a->catalogue->n);
+    add_string(out, "preflight", PF_VERSION);
+}
+
+void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
+                    const pf_audit_result *results)
+{
+    pf__text_add(out, "{\"format\":\"preflight-audit\"");
+    add_head(out, a);
+    pf__json_key(out, "entries");
+    pf__text_add(out, "[");
+    for (int e = 0; e < a->catalogue->n; e++) {
+        if (known[e]) {
+            pf__text_add(out, "\n");
+            add_entry(out, &results[e]);
+        }
+    }
+    pf__text_add(out, "\n]}\n");
+}
+
+// --- reading
+
+static int get_int(json_t *object, const char *key)
+{
+    return (int)json_integer_value(json_object_get(object, key));
+}
+
+static pf_audit_count get_count(json_t *o)
+{
+    return (pf_audit_count){.go = get_int(o, "go"),
+                            .all_go = get_int(o, "all_go"),
+                            .below_bound = get_int(o, "below_bound"),
+                            .below_j_min = get_int(o, "below_j_min"),
+                            .false_go = get_int(o, "false_go")};
+}
+
+static void get_entry(json_t *o, pf_audit_result *r)
+{
+    const char *why = json_string_value(json_object_get(o, "why"));
+    r->covered = json_is_true(json_object_get(o, "covered"));
+    r->promised = json_is_true(json_object_get(o, "promised"));
+    snprintf(r->why, sizeof r->why, "%s", why ? why : "");
+    r->sessions = get_int(o, "sessions");
+    r->tasks = get_int(o, "tasks");
+    r->alarm = get_int(o, "alarm");
+    r->misfit = get_int(o, "misfit");
+    r->named = get_int(o, "named");
+    r->probes = get_int(o, "probes");
+    r->rehearsals = get_int(o, "rehearsals");
+    r->with = get_count(o);
+    r->without = get_count(json_object_get(o, "without_rehearsal"));
+}
+
+// The file as JSON, NULL: there is none, or it is not an audit.
+static json_t *load(const char *path)
+{
+    void *data = NULL;
+    size_t n = 0;
+    json_error_t problem;
+    if (!pf__file_regular(path) || pf__file_read(path, (size_t)1 << 26, &data, &n, NULL) != PF_OK) {
+        return NULL;
+    }
+    json_t *json = json_loadb(data, n, JSON_REJECT_DUPLICATES, &problem);
+    const char *format = json_string_value(json_object_get(json, "format"));
+    free(data);
+    if (json && (!format || strcmp(format, "preflight-audit") != 0 ||
+                 !json_is_array(json_object_get(json, "entries")))) {
+        json_decref(json);
+        json = NULL;
+    }
+    return json;
+}
+
+// Whether a file was made for the same question.
+static bool same_head(json_t *json, const pf_audit *a)
+{
+    pf_text head = {0};
+    json_error_t problem;
+    pf__text_add(&head, "{");
+    add_head(&head, a);
+    pf__text_add(&head, "}");
+    json_t *own = head.data ? json_loads(head.data, 0, &problem) : NULL;
+    bool same = own != NULL;
+    const char *key;
+    json_t *value;
+    json_object_foreach(own, key, value)
+    {
+        same = same && json_equal(value, json_object_get(json, key));
+    }
+    json_decref(own);
+    pf__text_free(&head);
+    return same;
+}
+
+pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
+                           pf_audit_result *results, int *n, pf_error *error)
+{
+    (void)error;
+    *n = 0;
+    json_t *json = load(path);
+    json_t *entries = json && same_head(json, a) ? json_object_get(json, "entries") : NULL;
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        json_t *item = json_array_get(entries, i);
+        const char *name = json_string_value(json_object_get(item, "fault"));
+        for (int e = 0; name && e < a->catalogue->n; e++) {
+            if (strcmp(a->catalogue->entries[e].name, name) == 0 && !known[e]) {
+                get_entry(item, &results[e]);
+                results[e].name = a->catalogue->entries[e].name;
+                known[e] = true;
+                (*n)++;
+            }
+        }
+    }
+    json_decref(json);
+    return PF_OK;
+}
+
+bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, char *line,
+                       size_t size)
+{
+    json_t *json = load(path);
+    json_t *entries = json_object_get(json, "entries");
+    const char *kit = json_string_value(json_object_get(json, "kit"));
+    size_t n = json_array_size(entries);
+    bool whole = json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 &&
+                 (int)n == get_int(json, "total");
+    int covered = 0, false_go = 0;
+    double worst = 0;
+    for (size_t i = 0; i < n && whole; i++) {
+        pf_audit_result r = {0};
+        get_entry(json_array_get(entries, i), &r);
+        covered += r.covered;
+        if (r.covered && r.promised) {
+            double upper = pf__audit_upper(r.with.false_go, r.sessions);
+            false_go += r.with.false_go;
+            worst = upper > worst ? upper : worst;
+        }
+    }
+    if (whole) {
+        int sessions = get_int(json, "sessions");
+        add_string(out, "catalogue", json_string_value(json_object_get(json, "catalogue")));
+        add_int(out, "entries", (int)n);
+        add_int(out, "covered", covered);
+        add_int(out, "sessions", sessions);
+        add_int(out, "false_go", false_go);
+        pf__json_key(out, "worst_upper");
+        pf__json_number(out, worst);
+        snprintf(line, size,
+                 "audited against %d of %d entries, %d sessions each: %d false, at worst %.1f %% "
+                 "(upper 95 %% limit)",
+                 covered, (int)n, sessions, false_go, 100 * worst);
+    }
+    json_decref(json);
+    return whole;
+}
