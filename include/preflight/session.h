@@ -103,7 +103,7 @@ typedef struct pf_ask {
     bool has_value; // false where the method has no value
     double value;   // acquisition value per charge
     pf_done why;    // when done
-    // of a rehearsal; the memory is the session's, command and correction hold until the next tell
+    // of a rehearsal; the memory is the session's, the command holds until the next tell
     int n_tasks;
     const int32_t *tasks;
     const double *command;    // rows x n_mech: corrected, within limits. NULL: the task's policy

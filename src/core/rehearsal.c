@@ -53,7 +53,7 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
 static double largest_share(const pf_session *s, const pf_joint *joint, int task, int mechanism)
 {
     const pf_kit *k = s->kit;
-    double correction = s->mechanisms[mechanism].correction;
+    double correction = s->rehearsal_correction[mechanism];
     double share = pf_kit_delivered_share(k, task, mechanism, correction, 1), most = share;
     const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
     for (int g = 0; mechanism > 0 && g < joint->n_grid; g++) {
@@ -93,16 +93,13 @@ static bool build_command(pf_session *s, int n)
         const double *asked = pf_kit_task_command(k, task);
         for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
             int j = k->use_mech[u];
-            double correction = s->mechanisms[j].correction;
+            double correction = s->rehearsal_correction[j];
             for (int r = 0; r < pf_kit_task_rows(k, task); r++) {
                 s->rehearsal_command[r * n_mech + j] =
                     pf__corrected_command(asked[r * n_mech + j], correction, k->lo[j], k->hi[j]);
             }
             excursion += k->n_bounded > 0 ? k->excursion[u] * largest_share(s, joint, task, j) : 0;
         }
-    }
-    for (int j = 0; j < n_mech; j++) {
-        s->rehearsal_correction[j] = s->mechanisms[j].correction;
     }
     s->ask = (pf_ask){.kind = PF_ASK_REHEARSAL,
                       .stage = PF_STAGE_REHEARSE,
@@ -195,7 +192,10 @@ void pf__session_reset_rehearsals(pf_session *s)
 
 bool pf__session_start_rehearsals(pf_session *s)
 {
-    pf_session_certify(s); // corrections and bounds as they are from here on
+    pf_session_certify(s); // bounds and corrections as they are from here on
+    for (int j = 0; j < s->kit->n_mech; j++) {
+        s->rehearsal_correction[j] = s->mechanisms[j].correction;
+    }
     for (int t = 0; t < s->kit->n_tasks; t++) {
         if (s->tasks[t].decision == PF_NO_GO) {
             s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE; // what is no-go need not run
