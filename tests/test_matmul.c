@@ -7,7 +7,6 @@
 #include "preflight/base.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
-#include "model/kernels/matmul_wide.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "host/file.h"
 #include "host/text.h"
 #include "preflight/train.h"
-#include "studies.h"
+#include "trial.h"
 
 #include <errno.h>
 #include <math.h>

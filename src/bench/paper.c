@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "paper.h"
+#include "report.h"
 
 #include "host/csv.h"
 #include "host/file.h"
-#include "stats.h"
 
 #include <math.h>
 #include <stdio.h>

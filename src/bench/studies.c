@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "studies.h"
+#include "trial.h"
 #include "plant/plant_impl.h"
 #include "core/belief.h"
 #include "core/score.h"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "table.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "worker.h"
+#include "experiment.h"
 #include "core/rng.h"
 
 #include "host/parallel.h"
 #include "host/text.h"
 #include "plant/plant_impl.h"
-#include "kits.h"
-#include "studies.h"
 
 #include <math.h>
 #include <pthread.h>

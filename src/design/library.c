@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 
 #include "host/file.h"
-#include "library.h"
 #include "plant/identity.h"
 #include "settings/config.h"
 #include "preflight/design.h"

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/pages.h"
+#include "host/arena.h"
 #include "rollout.h"
 #include "plant/plant_impl.h"
 
-#include "features.h"
+#include "model_impl.h"
 #include "host/text.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
-#include "model_impl.h"
 #include "plant/identity.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "yaml.h"
+#include "schema.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -54,4 +54,20 @@ void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // or too long.
 size_t pf__base64_decode(const char *text, size_t n_text, void *data, size_t n);
 
+// A session in words and numbers, event by event.
+
+void pf__explain_start(pf_text *out, const pf_session *session);
+
+// After a tell. number counts responses from 1; before is P(H = i) for i = 0..m before it.
+void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
+                      const double *before, bool alarm_before);
+
+void pf__explain_done(pf_text *out, pf_session *session);
+
+// Why each task is go or no-go.
+void pf__explain_readiness(pf_text *out, pf_session *session);
+
+// The readiness of a certificate in words.
+pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error);
+
 #endif

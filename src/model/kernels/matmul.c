@@ -3,7 +3,6 @@
 #include "matmul.h"
 #include "model/rollout.h"
 
-#include "matmul_wide.h"
 #include "preflight/model.h"
 
 #include <math.h>
