@@ -5,7 +5,6 @@
 #include "core/rng.h"
 
 #include "host/parallel.h"
-#include "model/kernels/loops.h"
 
 #include <math.h>
 #include <stdio.h>

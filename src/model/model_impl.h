@@ -61,7 +61,7 @@ size_t pf__net_packed(const pf_net *net, int layer);
 void pf__net_pack(const pf_net *net, const float *theta, float *packed);
 
 // y (rows x n_out) from x (rows x n_in). packed (Nullable): by pf__net_pack from theta. A row gives
-// the same bits in any batch where the products are our own (matmul_wide.h).
+// the same bits in any batch where the products are our own (matmul.h).
 void pf__net_forward(const pf_net *net, const float *theta, const float *packed, int rows,
                      const float *x, float *work, float *y);
 

@@ -9,8 +9,6 @@
 #include "settings/settings.h"
 #include "train_impl.h"
 
-#include "preflight/kit.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -173,7 +171,7 @@ static const pf_schema_row rows[] = {
     SETTINGS(X)
 #undef X
 };
-static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(written), 0, NULL};
+static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(written), 0, NULL, NULL};
 
 static void apply(pf_train_settings *s, const written *w)
 {
@@ -382,9 +380,7 @@ static void *work(void *self)
         pf_error error = {PF_OK, ""};
         pf_status status = pf__member_epoch(m, t->s, &t->model->net, &t->set, &space,
                                             t->effort ? t->effort->stop : NULL, &error);
-        if (status == PF_OK) {
-            status = save_member(t, m, &error);
-        }
+        status = status ? status : save_member(t, m, &error);
         pthread_mutex_lock(&t->lock);
         t->taken[m->index] = false;
         if (status == PF_OK) {
@@ -546,12 +542,8 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
     const pf_transitions_info *info = pf_transitions_get_info(data);
     take_fingerprint(t, settings, info->sha256);
     pf_status status = make_model(t, info, error);
-    if (status == PF_OK) {
-        status = pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
-    }
-    if (status == PF_OK) {
-        status = take_members(t, error);
-    }
+    status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
+    status = status ? status : take_members(t, error);
     if (status == PF_OK) {
         pthread_mutex_init(&t->lock, NULL);
         pthread_cond_init(&t->changed, NULL);

@@ -63,9 +63,6 @@ bool pf__yaml_is_null(const pf__yaml_node *node);
 // A copy of n bytes with a terminator, NULL without memory.
 char *pf__yaml_copy(const char *text, size_t n);
 
-// The text cut to fit `size` bytes, control characters replaced, so that a message stays one line.
-const char *pf__yaml_shown(char *out, size_t size, const char *text);
-
 // Fills the error with "file:line:column: ..." or "--set a.b=v: ..." and returns PF_ERR_FORMAT. The
 // format is that of printf.
 #if defined(__GNUC__)
@@ -163,16 +160,23 @@ typedef struct pf_schema {
     size_t place; // PF_KIND_LIST: offset of its pf_place
     pf_status (*check)(const pf__yaml_node *node, const void *base, const char *path,
                        pf_error *error); // NULL: none
+    const char *item;                    // PF_KIND_LIST: what one of them is
 } pf_schema;
 
 // What a row has beside its range.
 typedef struct pf_schema_shape {
-    const pf_schema *object;               // PF_KIND_OBJECT, PF_KIND_LIST
-    const pf_schema_row *single, *element; // how a lone value and an item of a list are read
-    size_t count;             // PF_KIND_LIST: offset of the int that counts the structs
-    const char *const *words; // PF_KIND_WORD: at least two, NULL at the end
-    const char *old;          // the key's name in older files, which still reads. NULL: none
+    const pf_schema *object;      // PF_KIND_OBJECT, PF_KIND_LIST
+    const pf_schema_row *single;  // how a lone value is read. NULL: a list only
+    const pf_schema_row *element; // how an item of a list is. NULL: as a lone value
+    size_t count;                 // PF_KIND_LIST: offset of the int that counts the structs
+    const char *const *words;     // PF_KIND_WORD: at least two, NULL at the end
+    const char *old;              // the key's name in older files, which still reads. NULL: none
 } pf_schema_shape;
+
+// The shape of a key that takes a value or a list of them.
+#define PF_ONE_OR_MORE(kind, flags, min, max, help)                                                \
+    (&(const pf_schema_shape){                                                                     \
+        .single = &(const pf_schema_row){"", kind, flags, min, max, 0, NULL, help}})
 
 // Reads text (n bytes of YAML, called `file` in messages; NULL: an empty mapping) with the
 // overrides

@@ -23,9 +23,6 @@ typedef struct pf_witness {
 pf_predictor pf__witness_predictor(pf_witness *witness);
 void pf__witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
                        bool per_gain);
-// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
-// {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
-void pf__witness_json(const pf_witness *witness, pf_text *out);
 void pf__witness_free(pf_witness *witness);
 
 // The first line, without a newline.

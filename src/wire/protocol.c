@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol.h"
 
+#include "host/arena.h"
 #include "preflight/run.h"
-#include "settings/config.h"
+#include "settings/schema.h"
 #include "journal.h"
 #include "reply.h"
 
@@ -25,7 +26,6 @@ struct pf_protocol {
     pf_kit *kit;
     pf_kit_info info; // of the kit
     pf_session *session;
-    void *memory;           // of the session
     pf_predictor predictor; // from a start state; predict NULL: none
     char no_predictor[320];
     pf_witness witness;
@@ -34,6 +34,7 @@ struct pf_protocol {
     pf_given given;
     bool has_given; // its predictions are to be used
     bool weighty;   // of the last accepted request
+    pf_arena arena; // of the session and a tell
 };
 
 bool pf__protocol_supported(void)
@@ -58,19 +59,15 @@ pf_status pf__protocol_create(pf_protocol **dialogue, const void *image, size_t 
     pf_kit_info k = d->info = pf_kit_get_info(d->kit);
     size_t window = (size_t)k.most_rows * (size_t)k.n_chan;
     size_t targets = (size_t)k.most_targets, bytes = pf_session_size(d->kit);
-    d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
-    d->response = calloc(window, sizeof(double));
-    d->given.nominal = calloc(window, sizeof(double));
-    d->given.fault = calloc(targets * window, sizeof(double));
-    d->given.grid = calloc(targets * (size_t)k.n_grid * window, sizeof(double));
-    d->state = calloc((size_t)k.n_state + 1, sizeof(double));
-    if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
-        !d->state) {
-        pf__protocol_destroy(d);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
-    }
+    void *memory = pf__arena_take(&d->arena, bytes, 1);
+    d->response = pf__arena_take(&d->arena, window, sizeof(double));
+    d->given.nominal = pf__arena_take(&d->arena, window, sizeof(double));
+    d->given.fault = pf__arena_take(&d->arena, targets * window, sizeof(double));
+    d->given.grid = pf__arena_take(&d->arena, targets * (size_t)k.n_grid * window, sizeof(double));
+    d->state = pf__arena_take(&d->arena, (size_t)k.n_state, sizeof(double));
     pf_session_config session = {.method = config->method, .seed = config->seed};
-    status = pf_session_init(&d->session, d->kit, &session, d->memory, bytes, error);
+    status = d->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a session")
+                             : pf_session_init(&d->session, d->kit, &session, memory, bytes, error);
     if (status != PF_OK) {
         pf__protocol_destroy(d);
         return status;
@@ -90,12 +87,7 @@ void pf__protocol_destroy(pf_protocol *d)
         return;
     }
     pf__witness_free(&d->witness);
-    free(d->memory);
-    free(d->response);
-    free(d->given.nominal);
-    free(d->given.fault);
-    free(d->given.grid);
-    free(d->state);
+    pf__arena_free(&d->arena);
     free(d);
 }
 

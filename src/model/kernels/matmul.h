@@ -27,7 +27,7 @@ typedef struct pf_product {
     const float *beside;
 } pf_product;
 
-// On the calling thread alone, by our own kernel where the processor has AVX-512 (matmul_wide.h),
+// On the calling thread alone, by our own kernel where the processor has AVX-512 (matmul_wide.c),
 // else through the numeric library, else in plain C.
 void pf__matmul_run(const pf_product *p);
 
