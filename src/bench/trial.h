@@ -6,7 +6,6 @@
 #include "preflight/base.h"
 #include "calibrate/plan.h"
 #include "core/certificate.h"
-#include "core/joint.h"
 #include "responses.h"
 
 // What does not depend on a method: drawn from (seed, environment, trial) alone.
@@ -124,6 +123,9 @@ int pf__metric_find(const char *name); // -1: none
 typedef struct pf_trial_result {
     double value[PF_METRIC_COUNT]; // NaN: not defined on this trial
 } pf_trial_result;
+
+// Nothing is defined but n counts, which are 0.
+void pf__trial_clear(double *value, size_t n, const int *counts);
 
 // What a cell of an experiment sets beyond the kit.
 typedef struct pf_trial_setup {
