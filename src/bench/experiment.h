@@ -51,6 +51,7 @@ typedef struct pf_experiment {
     bool *wanted;            // environments, seeds, cells: of pf__experiment_select. NULL: all
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
+    pf_arena arena;          // of all that but the models and the settings
 } pf_experiment;
 
 // The suite must outlive it and run units of its own (no `from`).

@@ -202,9 +202,7 @@ pf_status pf__paper_load(pf_paper *paper, const char *folder, pf_error *error)
     numbers list = {0};
     *paper = (pf_paper){0};
     pf_status status = load_numbers(&list, folder, error);
-    if (status == PF_OK) {
-        status = load_map(paper, &list, folder, error);
-    }
+    status = status ? status : load_map(paper, &list, folder, error);
     paper->n_numbers = list.n;
     free(list.row);
     if (status != PF_OK) {
