@@ -60,6 +60,16 @@ static const pf_schema_row ref_element = {"",   PF_KIND_NAME,        0, 1, 64, 0
                                           NULL, "a name or an index"};
 static const pf_schema_shape refs_shape = {.single = &ref_element};
 
+// What one item of a list is, and the list of them in a configuration.
+#define ITEM(type, rows, check, help)                                                              \
+    {                                                                                              \
+        rows, PF_COUNT(rows), sizeof(type), offsetof(type, place), check, help                     \
+    }
+#define LIST_OF(item, n)                                                                           \
+    {                                                                                              \
+        .object = &(item), .count = offsetof(pf_config, n)                                         \
+    }
+
 static const pf_schema_row mechanism_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_mechanism, name), NULL,
      "what the mechanism is called"},
@@ -68,14 +78,9 @@ static const pf_schema_row mechanism_rows[] = {
     {"hi", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, offsetof(pf_config_mechanism, hi), NULL,
      "greatest command"},
 };
-static const pf_schema mechanism_object = {mechanism_rows,
-                                           PF_COUNT(mechanism_rows),
-                                           sizeof(pf_config_mechanism),
-                                           offsetof(pf_config_mechanism, place),
-                                           check_mechanism,
-                                           "a mechanism"};
-static const pf_schema_shape mechanism_list = {.object = &mechanism_object,
-                                               .count = offsetof(pf_config, n_mechanisms)};
+static const pf_schema mechanism_object =
+    ITEM(pf_config_mechanism, mechanism_rows, check_mechanism, "a mechanism");
+static const pf_schema_shape mechanism_list = LIST_OF(mechanism_object, n_mechanisms);
 
 static const pf_schema_row channel_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_channel, name), NULL,
@@ -83,14 +88,8 @@ static const pf_schema_row channel_rows[] = {
     {"scale", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, offsetof(pf_config_channel, scale), NULL,
      "responses are divided by it"},
 };
-static const pf_schema channel_object = {channel_rows,
-                                         PF_COUNT(channel_rows),
-                                         sizeof(pf_config_channel),
-                                         offsetof(pf_config_channel, place),
-                                         NULL,
-                                         "a channel"};
-static const pf_schema_shape channel_list = {.object = &channel_object,
-                                             .count = offsetof(pf_config, n_channels)};
+static const pf_schema channel_object = ITEM(pf_config_channel, channel_rows, NULL, "a channel");
+static const pf_schema_shape channel_list = LIST_OF(channel_object, n_channels);
 
 static const pf_schema_row pulse_rows[] = {
     {"mechanism", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_probe, pulse_mechanism),
@@ -115,14 +114,8 @@ static const pf_schema_row probe_rows[] = {
     {"targets", PF_KIND_REFS, 0, 1, 256, offsetof(pf_config_probe, targets), &refs_shape,
      "names or indices of the mechanisms that it tests"},
 };
-static const pf_schema probe_object = {probe_rows,
-                                       PF_COUNT(probe_rows),
-                                       sizeof(pf_config_probe),
-                                       offsetof(pf_config_probe, place),
-                                       check_probe,
-                                       "a probe"};
-static const pf_schema_shape probe_list = {.object = &probe_object,
-                                           .count = offsetof(pf_config, n_probes)};
+static const pf_schema probe_object = ITEM(pf_config_probe, probe_rows, check_probe, "a probe");
+static const pf_schema_shape probe_list = LIST_OF(probe_object, n_probes);
 
 static const pf_schema_row task_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_task, name), NULL,
@@ -138,14 +131,8 @@ static const pf_schema_row task_rows[] = {
     {"importance", PF_KIND_NUMBER, 0, 0, DBL_MAX, offsetof(pf_config_task, importance), NULL,
      "how much the task matters"},
 };
-static const pf_schema task_object = {task_rows,
-                                      PF_COUNT(task_rows),
-                                      sizeof(pf_config_task),
-                                      offsetof(pf_config_task, place),
-                                      check_task,
-                                      "a task"};
-static const pf_schema_shape task_list = {.object = &task_object,
-                                          .count = offsetof(pf_config, n_tasks)};
+static const pf_schema task_object = ITEM(pf_config_task, task_rows, check_task, "a task");
+static const pf_schema_shape task_list = LIST_OF(task_object, n_tasks);
 
 // rows of settings.def that are keys of a configuration, or of its budget
 #define PF_CONFIG_ROW(field, key, type, field_kit, suite_default, least, most, ends, shape,        \
@@ -186,11 +173,11 @@ static const pf_schema_row design_mechanism_rows[] = {
     {"zero_integral", PF_KIND_FLAG, 0, 0, 0, DESIGN_MECHANISM(zero_integral), NULL,
      "whether its commands add up to zero"},
 };
-static const pf_schema design_mechanism_object = {
-    design_mechanism_rows,   PF_COUNT(design_mechanism_rows), sizeof(pf_config_design_mechanism),
-    DESIGN_MECHANISM(place), check_design_mechanism,          "what a mechanism may be asked for"};
-static const pf_schema_shape design_mechanism_list = {
-    .object = &design_mechanism_object, .count = offsetof(pf_config, design.n_mechanisms)};
+static const pf_schema design_mechanism_object =
+    ITEM(pf_config_design_mechanism, design_mechanism_rows, check_design_mechanism,
+         "what a mechanism may be asked for");
+static const pf_schema_shape design_mechanism_list =
+    LIST_OF(design_mechanism_object, design.n_mechanisms);
 
 static const pf_schema_row design_output_rows[] = {
     {"channel", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_design_output, channel),
@@ -198,14 +185,9 @@ static const pf_schema_row design_output_rows[] = {
     {"most", PF_KIND_NUMBER, PF_ROW_REQUIRED | PF_ROW_OPEN_MIN, 0, DBL_MAX,
      offsetof(pf_config_design_output, most), NULL, "how far a probe may move it, raw units"},
 };
-static const pf_schema design_output_object = {design_output_rows,
-                                               PF_COUNT(design_output_rows),
-                                               sizeof(pf_config_design_output),
-                                               offsetof(pf_config_design_output, place),
-                                               NULL,
-                                               "how far an output may move"};
-static const pf_schema_shape design_output_list = {.object = &design_output_object,
-                                                   .count = offsetof(pf_config, design.n_outputs)};
+static const pf_schema design_output_object =
+    ITEM(pf_config_design_output, design_output_rows, NULL, "how far an output may move");
+static const pf_schema_shape design_output_list = LIST_OF(design_output_object, design.n_outputs);
 
 // lists only: one name alone is no constraint
 static const pf_schema_shape apart_names = {.element = &ref_element};

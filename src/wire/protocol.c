@@ -138,63 +138,41 @@ static const char *json_problem(const json_error_t *error)
 
 // --- reading numbers
 
-// A list of n numbers; `where` names it in messages.
-static bool read_list(json_t *value, const char *where, int n, double *out, refusal *r)
+static bool read_number(json_t *value, const char *where, int i, double *out, refusal *r)
 {
+    if (!json_is_number(value)) {
+        return refuse(r, "wrong-type", "%s[%d]: must be a number", where, i);
+    }
+    *out = json_number_value(value);
+    return isfinite(*out) || refuse(r, "not-finite", "%s[%d]: is not finite", where, i);
+}
+
+// Numbers in lists of that depth, the size of the outermost first; `where` names them in messages.
+static bool read_numbers(json_t *value, const char *where, int depth, const int *sizes, double *out,
+                         refusal *r)
+{
+    static const char *const items[] = {"", "numbers", "rows", "predictions", "targets"};
+    size_t each = 1;
     if (!json_is_array(value)) {
-        return refuse(r, "wrong-type", "%s: must be a list of %d numbers", where, n);
+        return refuse(r, "wrong-type", "%s: must be a list of %d %s", where, sizes[0],
+                      items[depth]);
     }
-    if (json_array_size(value) != (size_t)n) {
-        return refuse(r, "wrong-shape", "%s: has %zu numbers, expected %d", where,
-                      json_array_size(value), n);
+    if (json_array_size(value) != (size_t)sizes[0]) {
+        return refuse(r, "wrong-shape", "%s: has %zu %s, expected %d", where,
+                      json_array_size(value), items[depth], sizes[0]);
     }
-    for (int i = 0; i < n; i++) {
+    for (int d = 1; d < depth; d++) {
+        each *= (size_t)sizes[d];
+    }
+    for (int i = 0; i < sizes[0]; i++) {
         json_t *item = json_array_get(value, (size_t)i);
-        if (!json_is_number(item)) {
-            return refuse(r, "wrong-type", "%s[%d]: must be a number", where, i);
-        }
-        out[i] = json_number_value(item);
-        if (!isfinite(out[i])) {
-            return refuse(r, "not-finite", "%s[%d]: is not finite", where, i);
-        }
-    }
-    return true;
-}
-
-static bool read_matrix(json_t *value, const char *where, int rows, int columns, double *out,
-                        refusal *r)
-{
-    if (!json_is_array(value)) {
-        return refuse(r, "wrong-type", "%s: must be a list of %d rows", where, rows);
-    }
-    if (json_array_size(value) != (size_t)rows) {
-        return refuse(r, "wrong-shape", "%s: has %zu rows, expected %d", where,
-                      json_array_size(value), rows);
-    }
-    for (int i = 0; i < rows; i++) {
+        double *to = out + (size_t)i * each;
         char at[96];
-        snprintf(at, sizeof at, "%s[%d]", where, i);
-        if (!read_list(json_array_get(value, (size_t)i), at, columns,
-                       out + (size_t)i * (size_t)columns, r)) {
-            return false;
+        if (depth > 1) {
+            snprintf(at, sizeof at, "%s[%d]", where, i);
         }
-    }
-    return true;
-}
-
-// A list of n things, each read by read_matrix.
-static bool read_matrices(json_t *value, const char *where, int n, int rows, int columns,
-                          double *out, refusal *r)
-{
-    if (!json_is_array(value) || json_array_size(value) != (size_t)n) {
-        return refuse(r, json_is_array(value) ? "wrong-shape" : "wrong-type",
-                      "%s: must be a list of %d predictions", where, n);
-    }
-    for (int i = 0; i < n; i++) {
-        char at[80];
-        snprintf(at, sizeof at, "%s[%d]", where, i);
-        if (!read_matrix(json_array_get(value, (size_t)i), at, rows, columns,
-                         out + (size_t)i * (size_t)rows * (size_t)columns, r)) {
+        if (depth > 1 ? !read_numbers(item, at, depth - 1, sizes + 1, to, r)
+                      : !read_number(item, where, i, to, r)) {
             return false;
         }
     }
@@ -203,25 +181,12 @@ static bool read_matrices(json_t *value, const char *where, int n, int rows, int
 
 // --- predictions that came with the request
 
+// One per target and gain.
 static bool read_grid(pf_protocol *d, json_t *grid, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
-    if (!json_is_array(grid) || json_array_size(grid) != (size_t)n) {
-        return refuse(r, json_is_array(grid) ? "wrong-shape" : "wrong-type",
-                      "grid: must be a list over %d targets", n);
-    }
-    size_t block = (size_t)k.n_grid * (size_t)rows * (size_t)n_chan;
-    for (int t = 0; t < n; t++) {
-        char at[32];
-        snprintf(at, sizeof at, "grid[%d]", t);
-        if (!read_matrices(json_array_get(grid, (size_t)t), at, k.n_grid, rows, n_chan,
-                           d->given.grid + (size_t)t * block, r)) {
-            return false;
-        }
-    }
-    return true;
+    const int sizes[] = {pf_kit_probe_targets(d->kit, ask->probe, NULL), d->info.n_grid, ask->rows,
+                         d->info.n_chan};
+    return read_numbers(grid, "grid", 4, sizes, d->given.grid, r);
 }
 
 // Stage 2 with several faults: each target healthy and at each gain, the others at the gains that
@@ -236,20 +201,19 @@ static bool read_each(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
                       "the ask",
                       healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
     }
-    return read_matrices(healthy, "healthy", n, ask->rows, d->info.n_chan, d->given.fault, r) &&
+    const int sizes[] = {n, ask->rows, d->info.n_chan};
+    return read_numbers(healthy, "healthy", 3, sizes, d->given.fault, r) &&
            read_grid(d, grid, ask, r);
 }
 
 // Reads nominal, fault and grid as far as this stage needs them.
 static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
-    bool matched = k.statistic == PF_STATISTIC_MATCHED;
+    const int sizes[] = {pf_kit_probe_targets(d->kit, ask->probe, NULL), ask->rows, d->info.n_chan};
+    bool matched = d->info.statistic == PF_STATISTIC_MATCHED;
     json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
     json_t *grid = json_object_get(from, "grid");
-    if (ask->stage == 2 && k.faults == PF_FAULTS_MANY) {
+    if (ask->stage == 2 && d->info.faults == PF_FAULTS_MANY) {
         return read_each(d, from, ask, r);
     }
     if (!nominal) {
@@ -261,11 +225,9 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
     if (!grid && ask->stage == 2) {
         return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
     }
-    if (!read_matrix(nominal, "nominal", rows, n_chan, d->given.nominal, r) ||
-        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r))) {
-        return false;
-    }
-    return !grid || read_grid(d, grid, ask, r);
+    return read_numbers(nominal, "nominal", 2, sizes + 1, d->given.nominal, r) &&
+           (!fault || read_numbers(fault, "fault", 3, sizes, d->given.fault, r)) &&
+           (!grid || read_grid(d, grid, ask, r));
 }
 
 // --- tell
@@ -274,8 +236,7 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
 static bool choose_predictor(pf_protocol *d, json_t *request, json_t *predictions,
                              const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
+    pf_kit_info k = d->info;
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
                json_object_get(request, "grid") || json_object_get(request, "healthy");
@@ -296,7 +257,7 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
                       k.starts_from_channels ? "the channels before the first command"
                                              : "the saved start state");
     }
-    if (state && !read_list(state, "state", k.n_state, d->state, r)) {
+    if (state && !read_numbers(state, "state", 1, &k.n_state, d->state, r)) {
         return false;
     }
     if (own || predictions) {
@@ -331,7 +292,8 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
         return refuse(r, "wrong-probe", "probe: %lld was told, %d was asked for",
                       (long long)json_integer_value(probe), ask.probe);
     }
-    if (!read_matrix(response, "response", ask.rows, d->info.n_chan, d->response, r) ||
+    const int sizes[] = {ask.rows, d->info.n_chan};
+    if (!read_numbers(response, "response", 2, sizes, d->response, r) ||
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }
