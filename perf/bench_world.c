@@ -6,7 +6,7 @@
 
 #include "host/parallel.h"
 #include "model/kernels/matmul.h"
-#include "model/member.h"
+#include "model/train_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

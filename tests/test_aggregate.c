@@ -6,7 +6,7 @@
 #include "host/csv.h"
 #include "host/file.h"
 #include "core/method.h"
-#include "bench/figure.h"
+#include "bench/report.h"
 
 #include <math.h>
 #include <sqlite3.h>

@@ -9,7 +9,7 @@
 #include "host/file.h"
 #include "preflight/base.h"
 #include "program.h"
-#include "bench/worker.h"
+#include "bench/experiment.h"
 
 #include <errno.h>
 #include <fcntl.h>

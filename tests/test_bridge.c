@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
-#include "host/clock.h"
+#include "host/parallel.h"
 #include "plant/plant_impl.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design/design_impl.h"
 #include "design/search.h"
-#include "design/library.h"
 #include "test.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "core/certificate.h"
 #include "bench/experiment.h"
 #include "bench/kits.h"
-#include "bench/studies.h"
+#include "bench/trial.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
-#include "bench/figure.h"
+#include "bench/report.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 #include "program.h"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/plan.h"
 #include "design/search.h"
-#include "design/library.h"
 #include "host/file.h"
 #include "preflight/design.h"
 #include "program.h"

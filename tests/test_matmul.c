@@ -7,7 +7,6 @@
 #include "preflight/base.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
-#include "model/kernels/matmul_wide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ static float *numbers(pf_rng *rng, size_t n)
     return x;
 }
 
-// The promise of matmul_wide.h, written out.
+// The promise of pf__wide_matmul, written out.
 static float element(const pf_product *p, size_t i, size_t j)
 {
     size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;

@@ -3,10 +3,9 @@
 #include "test.h"
 #include "model/rollout.h"
 
-#include "model/features.h"
+#include "model/model_impl.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
-#include "model/network.h"
 
 #include <float.h>
 #include <math.h>

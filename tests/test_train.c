@@ -7,7 +7,7 @@
 #include "train.h"
 
 #include "host/file.h"
-#include "model/member.h"
+#include "model/train_impl.h"
 
 #include <fcntl.h>
 #include <math.h>

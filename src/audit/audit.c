@@ -69,8 +69,8 @@ static pf_status fly(const work *w, pf_plant *plant, pf_session *session, uint64
     }
     pf_status status = pf_flight_create(&flight, plant, kit, error);
     if (status == PF_OK) {
-        status = pf_flight_start(flight, pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, 0),
-                                 error);
+        status =
+            pf_flight_start(flight, pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, 0), error);
     }
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
@@ -129,8 +129,8 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
     int n_faults = 0;
     pf_check *check = NULL;
     *out = (outcome){0};
-    pf_status status = pf__catalogue_faults(w->entry, a->kit, info, a->seed, (int)item, faults,
-                                            &n_faults, error);
+    pf_status status =
+        pf__catalogue_faults(w->entry, a->kit, info, a->seed, (int)item, faults, &n_faults, error);
     pf_check_config config = {.machine = plant,
                               .model = a->model,
                               .seed = seed,
@@ -176,8 +176,7 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
                            .sessions = a->sessions,
                            .tasks = pf_kit_get_info(a->kit).n_tasks};
     pf_error why = {PF_OK, ""};
-    pf_status status =
-        pf__catalogue_faults(w->entry, a->kit, info, a->seed, 0, faults, &n, &why);
+    pf_status status = pf__catalogue_faults(w->entry, a->kit, info, a->seed, 0, faults, &n, &why);
     if (status == PF_ERR_UNSUPPORTED) {
         memcpy(r->why, why.text, sizeof r->why - 1);
         return PF_OK;

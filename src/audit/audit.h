@@ -7,19 +7,19 @@
 #include "preflight/run.h"
 #include "settings/schema.h"
 
-// An audit puts the shipped check on machines with every fault of a catalogue, flies every task that
-// comes out go, and counts how often that was false.
+// An audit puts the shipped check on machines with every fault of a catalogue, flies every task
+// that comes out go, and counts how often that was false.
 
 // --- the catalogue
 
 typedef struct pf_audit_entry {
     char *name;
-    char *fault;       // "none", a kind of fault, gain_along or gain_against
-    double value;      // NaN: the kind's own
-    double from, to;   // the value is drawn from here to there. NaN: it is not drawn
-    double second;     // gain of another candidate. NaN: none
-    int on;            // pf_fault_place, -1: of a mechanism
-    int promised;      // whether a false go of it counts against the aim; not given: -1, it does
+    char *fault;     // "none", a kind of fault, gain_along or gain_against
+    double value;    // NaN: the kind's own
+    double from, to; // the value is drawn from here to there. NaN: it is not drawn
+    double second;   // gain of another candidate. NaN: none
+    int on;          // pf_fault_place, -1: of a mechanism
+    int promised;    // whether a false go of it counts against the aim; not given: -1, it does
     pf_place place;
 } pf_audit_entry;
 
@@ -58,10 +58,10 @@ typedef struct pf_audit_result {
     char why[160]; // then
     bool promised;
     int sessions, tasks;
-    int alarm;   // sessions
-    int misfit;  // sessions
-    int named;   // sessions in which exactly the changed mechanisms were named
-    int probes;  // all of them
+    int alarm;  // sessions
+    int misfit; // sessions
+    int named;  // sessions in which exactly the changed mechanisms were named
+    int probes; // all of them
     int rehearsals;
     pf_audit_count with, without; // rehearsal; without it a go-if counts as go
 } pf_audit_result;

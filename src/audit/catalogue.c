@@ -61,8 +61,8 @@ static pf_status check_entry(const pf__yaml_node *node, const void *base, const 
     }
     if (isnan(e->from) != isnan(e->to) || (!isnan(e->from) && !isnan(e->value)) ||
         e->from > e->to) {
-        return pf__yaml_refuse(error, node->at,
-                               "%s: give either value, or from and a larger to", path);
+        return pf__yaml_refuse(error, node->at, "%s: give either value, or from and a larger to",
+                               path);
     }
     const pf_fault_info *info = kind >= 0 ? pf_fault_at(kind) : pf_fault_at(PF_FAULT_GAIN);
     double least = isnan(e->from) ? e->value : e->from, most = isnan(e->to) ? e->value : e->to;
@@ -95,11 +95,10 @@ static const pf_schema_row entry_rows[] = {
 static const pf_schema entry_object = {entry_rows, sizeof entry_rows / sizeof entry_rows[0],
                                        sizeof(pf_audit_entry), AT(place), check_entry};
 static const pf_schema_shape entry_shape = {.object = &entry_object};
-static const pf_schema_row entry_element = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &entry_shape,
-                                            "an entry"};
-static const pf_schema_shape entry_list = {.object = &entry_object,
-                                           .element = &entry_element,
-                                           .count = offsetof(pf_catalogue, n)};
+static const pf_schema_row entry_element = {"", PF_KIND_OBJECT, 0,         0, 0,
+                                            0,  &entry_shape,   "an entry"};
+static const pf_schema_shape entry_list = {
+    .object = &entry_object, .element = &entry_element, .count = offsetof(pf_catalogue, n)};
 static const pf_schema_row catalogue_rows[] = {
     {"entries", PF_KIND_LIST, PF_ROW_REQUIRED, 1, 1000, offsetof(pf_catalogue, entries),
      &entry_list, "what a machine may have"},

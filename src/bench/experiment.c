@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "experiment.h"
 #include "core/sha256.h"
-#include "core/belief.h"
 #include "model/rollout.h"
 #include "model/transitions.h"
 
@@ -11,7 +10,7 @@
 #include "host/file.h"
 #include "host/text.h"
 #include "preflight/train.h"
-#include "studies.h"
+#include "trial.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,6 +23,17 @@
 
 // More units than this are a mistake in a suite.
 enum { UNITS_MAX = 4000000 };
+
+// Room for n of that size in the experiment's memory; NULL where it failed, as no_memory says.
+static void *take(pf_experiment *e, int n, size_t size)
+{
+    return pf__arena_take(&e->arena, (size_t)n, size);
+}
+
+static pf_status no_memory(pf_error *error)
+{
+    return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+}
 
 // --- axes
 
@@ -87,26 +97,31 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
     return status;
 }
 
+static void add_key(pf_cell *c, const char *key, int decimals, double value)
+{
+    size_t n = strlen(c->text);
+    snprintf(c->text + n, sizeof c->text - n, "%s%s=%.*f", n > 0 ? ";" : "", key, decimals, value);
+}
+
 // Keys in the order of their bytes: B2, F, K, N, P, g.
 static void name_cell(const pf_experiment *e, pf_cell *c)
 {
-    char bins[16] = "", episodes[16] = "", opportunities[16] = "", faults[16] = "", gain[16] = "";
+    add_key(c, "B2", 0, c->settings.budget2);
     if (c->n_faults > 0) {
-        snprintf(faults, sizeof faults, ";F=%d", c->n_faults);
-    } else {
-        snprintf(gain, sizeof gain, ";g=%.2f", c->gain);
+        add_key(c, "F", 0, c->n_faults);
     }
     if (e->suite->bins.n > 1) {
-        snprintf(bins, sizeof bins, ";K=%d", c->settings.bins);
+        add_key(c, "K", 0, c->settings.bins);
     }
     if (e->n_episodes > 1) {
-        snprintf(episodes, sizeof episodes, ";N=%d", c->settings.episodes);
+        add_key(c, "N", 0, c->settings.episodes);
     }
     if (e->suite->opportunities.n > 0) {
-        snprintf(opportunities, sizeof opportunities, ";P=%d", c->opportunities);
+        add_key(c, "P", 0, c->opportunities);
     }
-    snprintf(c->text, sizeof c->text, "B2=%d%s%s%s%s%s", c->settings.budget2, faults, bins,
-             episodes, opportunities, gain);
+    if (c->n_faults == 0) {
+        add_key(c, "g", 2, c->gain);
+    }
 }
 
 // What all points of the axes have in common.
@@ -122,9 +137,9 @@ static pf_status make_study_cells(pf_experiment *e, pf_error *error)
 {
     const pf_suite *s = e->suite;
     e->n_cells = s->named.n;
-    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    e->cells = take(e, e->n_cells, sizeof *e->cells);
     if (!e->cells) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+        return no_memory(error);
     }
     for (int i = 0; i < e->n_cells; i++) {
         pf_cell *c = &e->cells[i];
@@ -236,9 +251,9 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     int n_deadlines = s->opportunities.n > 0 ? s->opportunities.n : 1;
     int n_gains = s->n_faults.n > 0 ? s->n_faults.n : s->gains.n;
     e->n_cells = s->stage2.n * s->bins.n * e->n_episodes * n_gains * n_deadlines;
-    e->cells = calloc((size_t)e->n_cells, sizeof *e->cells);
+    e->cells = take(e, e->n_cells, sizeof *e->cells);
     if (!e->cells) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+        return no_memory(error);
     }
     // calibration outermost, so that units that share kits come together
     for (int i = 0; i < e->n_cells; i++) {
@@ -275,10 +290,9 @@ static bool same_calibration(const pf_suite *s, const pf_cell *a, const pf_cell 
 
 static pf_status number_calibrations(pf_experiment *e, pf_error *error)
 {
-    size_t n = e->n_cells > 0 ? (size_t)e->n_cells : 0;
-    e->calibration_cell = calloc(n + 1, sizeof *e->calibration_cell);
+    e->calibration_cell = take(e, e->n_cells, sizeof *e->calibration_cell);
     if (!e->calibration_cell) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d settings", e->n_cells);
+        return no_memory(error);
     }
     for (int i = 0; i < e->n_cells; i++) {
         int k = 0;
@@ -342,9 +356,9 @@ static pf_status make_units(pf_experiment *e, pf_error *error)
         return pf_fail(error, PF_ERR_FORMAT, "%g trials are more than %d", n, UNITS_MAX);
     }
     e->n_units = (size_t)n;
-    e->units = calloc(e->n_units, sizeof *e->units);
+    e->units = take(e, (int)n, sizeof *e->units);
     if (!e->units) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for %z trials", e->n_units);
+        return no_memory(error);
     }
     place_cells(e);
     for (int i = 0; i < s->environments.n; i++) {
@@ -380,9 +394,9 @@ static pf_status take_profile(pf_experiment *e, pf_error *error)
                  : study       ? pf_mechanism_arms()
                                : (const char *const *)s->methods.text;
     e->n_episodes = s->episodes.n;
-    e->episodes = calloc((size_t)e->n_episodes, sizeof *e->episodes);
+    e->episodes = take(e, e->n_episodes, sizeof *e->episodes);
     if (!e->episodes) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+        return no_memory(error);
     }
     for (int i = 0; i < e->n_episodes; i++) {
         bool own = e->n_episodes > 1 || p->episodes == 0;
@@ -396,10 +410,10 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
 {
     const pf_config_refs *names = &e->suite->environments;
     pf_status status = PF_OK;
-    e->fingerprint = calloc((size_t)names->n, sizeof *e->fingerprint);
-    e->missing = calloc((size_t)names->n, sizeof *e->missing);
-    if (!e->fingerprint || !e->missing) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    e->fingerprint = take(e, names->n, sizeof *e->fingerprint);
+    e->missing = take(e, names->n, sizeof *e->missing);
+    if (e->arena.failed) {
+        return no_memory(error);
     }
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
@@ -413,12 +427,9 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
         if (status != PF_OK && error) {
             *error = e->missing[i];
         }
-        if (status == PF_OK) {
-            status = pf__environment_usable(plant, names->text[i], e->suite->id, error);
-        }
-        if (status == PF_OK) {
-            status = pf__plant_fingerprint(plant, e->fingerprint[i], error);
-        }
+        status =
+            status ? status : pf__environment_usable(plant, names->text[i], e->suite->id, error);
+        status = status ? status : pf__plant_fingerprint(plant, e->fingerprint[i], error);
         pf_plant_destroy(plant);
     }
     return status;
@@ -441,35 +452,25 @@ static pf_status take_libraries(pf_experiment *e, pf_error *error)
     if (!s->probes || strcmp(s->probes, "single") == 0 || strcmp(s->probes, "designed") == 0) {
         return PF_OK;
     }
-    e->library = calloc((size_t)s->environments.n, sizeof *e->library);
+    e->library = take(e, s->environments.n, sizeof *e->library);
     for (int i = 0; e->library && i < s->environments.n && status == PF_OK; i++) {
         pf_text path = {0};
         void *data = NULL;
         size_t n = 0;
         library_path(s->probes, s->environments.text[i], &path);
-        status = path.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment")
+        status = path.failed ? no_memory(error)
                              : pf__file_read(path.data, (size_t)16 << 20, &data, &n, error);
-        e->library[i] = status == PF_OK ? calloc(n + 1, 1) : NULL;
-        if (e->library[i]) {
-            memcpy(e->library[i], data, n);
-        } else if (status == PF_OK) {
-            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
-        }
+        e->library[i] = status == PF_OK ? pf__arena_text(&e->arena, data) : NULL;
         free(data);
         pf__text_free(&path);
     }
-    return e->library ? status : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    return status == PF_OK && e->arena.failed ? no_memory(error) : status;
 }
 
 static void add_names(pf_text *out, const char *key, const pf_config_refs *names)
 {
     pf__json_key(out, key);
-    pf__text_add(out, "[");
-    for (int i = 0; i < names->n; i++) {
-        pf__json_comma(out);
-        pf__json_string(out, names->text[i]);
-    }
-    pf__text_add(out, "]");
+    pf__json_strings(out, names->n, (const char *const *)names->text);
 }
 
 static void add_number(pf_text *out, const char *key, double value)
@@ -502,8 +503,7 @@ static void add_group(const pf_experiment *e, pf_text *out)
 
 static void add_fingerprints(const pf_experiment *e, pf_text *out)
 {
-    pf__json_key(out, "fingerprints");
-    pf__text_add(out, "[");
+    pf__json_open(out, "fingerprints", "[");
     for (int i = 0; i < e->suite->environments.n; i++) {
         pf__json_comma(out);
         pf__json_string(out, e->fingerprint[i]);
@@ -525,8 +525,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
         add_string(out, "recalibrate", "g");
     }
     if (s->settings.verdict == PF_VERDICT_FIELD) {
-        pf__json_key(out, "kit");
-        pf__text_add(out, "{");
+        pf__json_open(out, "kit", "{");
         pf__settings_json(out, &s->settings, PF_SETTINGS_ALL);
         pf__text_add(out, "}");
     }
@@ -608,54 +607,44 @@ pf_status pf__experiment_outline(pf_experiment *e, const pf_suite *suite, const 
     return status;
 }
 
-pf_status pf__experiment_complete(pf_experiment *e, pf_error *error)
+// Files and settings of an outline, with the plants' fingerprints and a hash or without.
+static pf_status complete(pf_experiment *e, bool fingerprints, pf_error *error)
 {
-    pf_status status = take_fingerprints(e, error);
+    pf_status status = fingerprints ? take_fingerprints(e, error) : PF_OK;
     status = status ? status : take_libraries(e, error);
     status = status ? status : take_settings(e, error);
     if (status != PF_OK) {
         pf__experiment_free(e);
     }
     return status;
+}
+
+pf_status pf__experiment_complete(pf_experiment *e, pf_error *error)
+{
+    return complete(e, true, error);
 }
 
 pf_status pf__experiment_init(pf_experiment *e, const pf_suite *suite, const pf_profile *profile,
                               pf_error *error)
 {
     pf_status status = pf__experiment_outline(e, suite, profile, error);
-    return status ? status : pf__experiment_complete(e, error);
+    return status ? status : complete(e, true, error);
 }
 
 pf_status pf__experiment_describe(pf_experiment *e, const pf_suite *suite,
                                   const pf_profile *profile, pf_error *error)
 {
     pf_status status = pf__experiment_outline(e, suite, profile, error);
-    status = status ? status : take_libraries(e, error);
-    status = status ? status : take_settings(e, error);
-    if (status != PF_OK) {
-        pf__experiment_free(e);
-    }
-    return status;
+    return status ? status : complete(e, false, error);
 }
 
 void pf__experiment_free(pf_experiment *e)
 {
-    free(e->episodes);
     for (int i = 0; e->models && i < e->suite->environments.n; i++) {
         pf_model_destroy(e->models[i]);
     }
-    free(e->models);
-    free(e->calibration_cell);
-    free(e->cells);
-    free(e->units);
-    free(e->fingerprint);
-    for (int i = 0; e->library && i < e->suite->environments.n; i++) {
-        free(e->library[i]);
-    }
-    free(e->library);
-    free(e->missing);
-    free(e->wanted);
     free(e->settings);
+    pf__arena_free(&e->arena);
     memset(e, 0, sizeof *e);
 }
 
@@ -799,38 +788,32 @@ static pf_status mark_clause(const pf_experiment *e, const char *clause, int key
 pf_status pf__experiment_select(pf_experiment *e, int n, const char *const *clauses,
                                 pf_error *error)
 {
-    size_t items = (size_t)e->suite->environments.n + (size_t)e->seeds + (size_t)e->n_cells;
+    int items = e->suite->environments.n + e->seeds + e->n_cells;
     bool named[CLAUSE_KEYS] = {false};
-    bool *hits = calloc(CLAUSE_KEYS * items, sizeof *hits);
-    free(e->wanted);
-    e->wanted = n > 0 ? malloc(items * sizeof *e->wanted) : NULL;
-    pf_status status = hits && (e->wanted || n == 0)
-                           ? PF_OK
-                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for an experiment");
+    bool *hits = take(e, CLAUSE_KEYS * items, sizeof *hits);
+    e->wanted = n > 0 ? take(e, items, sizeof *e->wanted) : NULL;
+    pf_status status = e->arena.failed ? no_memory(error) : PF_OK;
     for (int i = 0; i < n && status == PF_OK; i++) {
         const char *values = NULL;
         int key = clause_key(clauses[i], &values);
         if (key < 0) {
-            status = pf_fail(error, PF_ERR_ARGUMENT,
-                             "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, "
-                             "K, N, P, A or profile",
-                             clauses[i]);
-            break;
+            return pf_fail(error, PF_ERR_ARGUMENT,
+                           "--only %s: must be KEY=A,B with a key environment, seed, g, B2, F, "
+                           "K, N, P, A or profile",
+                           clauses[i]);
         }
         named[key] = true;
-        status = mark_clause(e, clauses[i], key, hits + (size_t)key * items, error);
-    }
-    for (size_t i = 0; e->wanted && hits && i < items; i++) {
-        e->wanted[i] = true;
+        status = mark_clause(e, clauses[i], key, hits + key * items, error);
     }
     // clauses of one key add up, different keys narrow
-    for (int key = 0; key < CLAUSE_KEYS && status == PF_OK && e->wanted; key++) {
-        int first = 0, own = key_items(e, key, &first);
-        for (int i = first; i < first + own && named[key]; i++) {
-            e->wanted[i] = e->wanted[i] && hits[(size_t)key * items + (size_t)i];
+    for (int i = 0; i < items && status == PF_OK && e->wanted; i++) {
+        e->wanted[i] = true;
+        for (int key = 0; key < CLAUSE_KEYS; key++) {
+            int first = 0, own = key_items(e, key, &first);
+            bool mine = named[key] && i >= first && i < first + own;
+            e->wanted[i] = e->wanted[i] && (!mine || hits[key * items + i]);
         }
     }
-    free(hits);
     return status;
 }
 
@@ -971,12 +954,9 @@ static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const 
     snprintf(data_path, sizeof data_path, "%s.data", path);
     snprintf(w.what, sizeof w.what, "learning %s", info->name);
     pf_status status = pf_train_check(s, info, error);
-    if (status == PF_OK) {
-        status = pf__transitions_ready(&data, s, true, plant, data_path, effort, error);
-    }
-    if (status == PF_OK) {
-        status = pf_train(s, data, path, checkpoint_s, effort, &watch, error);
-    }
+    status =
+        status ? status : pf__transitions_ready(&data, s, true, plant, data_path, effort, error);
+    status = status ? status : pf_train(s, data, path, checkpoint_s, effort, &watch, error);
     pf_transitions_close(data);
     return status;
 }
@@ -1037,9 +1017,7 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
         }
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
-    if (status == PF_OK) {
-        status = check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
-    }
+    status = status ? status : check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
     pf_plant_destroy(plant);
     return status;
 }
@@ -1054,9 +1032,8 @@ pf_status pf__experiment_learn(pf_experiment *e, const char *folder, bool train,
         return pf_fail(error, PF_ERR_FILE, "the folder of models '%s' cannot be made: %s", folder,
                        strerror(errno));
     }
-    e->models = calloc((size_t)e->suite->environments.n, sizeof(*e->models));
-    pf_status status =
-        e->models ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for models");
+    e->models = take(e, e->suite->environments.n, sizeof *e->models);
+    pf_status status = e->models ? PF_OK : no_memory(error);
     for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
         if (!pf__experiment_missing(e, i) && wants_any(e, i)) {
             status = learn_one(e, i, folder, train, effort, error);

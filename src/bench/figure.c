@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700
-#include "figure.h"
+#include "report.h"
 
 #include "host/file.h"
 #include "host/gnuplot.h"

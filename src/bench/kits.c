@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
+#include "trial.h"
 #include "design/search.h"
 #include "model/rollout.h"
 #include "plant/plant_impl.h"
@@ -50,6 +51,19 @@ static void hash_numbers(pf_sha256 *sha, const double *values, size_t n)
     }
 }
 
+// A disturbed rollout of a machine with one mechanism weak; -1: none is.
+static pf_roll weak_roll(const pf_plant_info *info, pf_key key, int weak, double *gains)
+{
+    pf_roll roll = pf_roll_default();
+    for (int j = 0; j < info->n_mech; j++) {
+        gains[j] = j == weak ? .35 : 1;
+    }
+    roll.key = key;
+    roll.gains = gains;
+    roll.disturbance = true;
+    return roll;
+}
+
 // Responses to one pulse shape on every mechanism.
 static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha256 *sha,
                                 pf_error *error)
@@ -61,16 +75,10 @@ static pf_status hash_responses(pf_plant *plant, const pf_pulse *pulse, pf_sha25
     double *output = calloc(rows * (size_t)info->n_chan, sizeof *output);
     pf_status status = command && output ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory");
     for (int j = 0; j < 2 * info->n_mech && status == PF_OK; j++) {
-        for (int i = 0; i < info->n_mech; i++) {
-            gains[i] = i == j / 2 && j % 2 ? .35 : 1;
-        }
         pf__pulse_command(pulse, info->n_mech, j / 2, command);
-        pf_roll roll = pf_roll_default();
-        roll.key = (pf_key)j;
-        roll.gains = gains;
+        pf_roll roll = weak_roll(info, (pf_key)j, j % 2 ? j / 2 : -1, gains);
         roll.command = command;
         roll.rows = pulse->rows;
-        roll.disturbance = true;
         roll.sensor_noise = 1;
         status = pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, error);
         hash_numbers(sha, output, rows * (size_t)info->n_chan);
@@ -91,15 +99,9 @@ static pf_status hash_loops(pf_plant *plant, pf_sha256 *sha, pf_error *error)
             continue;
         }
         double gains[PF_MECH_MAX], numbers[] = {policy->norm, policy->owner, 0};
-        for (int j = 0; j < info->n_mech; j++) {
-            gains[j] = j == policy->owner && i % 2 ? .35 : 1;
-        }
-        pf_roll roll = pf_roll_default();
-        roll.key = (pf_key)i;
-        roll.gains = gains;
+        pf_roll roll = weak_roll(info, (pf_key)i, i % 2 ? policy->owner : -1, gains);
         roll.rows = policy->rows;
         roll.policy = i / 2;
-        roll.disturbance = true;
         status = pf_plant_roll(plant, &roll, &(pf_trace){.score = &numbers[2]}, error);
         hash_numbers(sha, numbers, 3);
     }
@@ -113,15 +115,9 @@ static pf_status hash_flights(pf_plant *plant, pf_sha256 *sha, pf_error *error)
     double gains[PF_MECH_MAX], metrics[64];
     pf_status status = PF_OK;
     for (int p = 0; p < info->n_policies && status == PF_OK; p += info->n_mech - 1) {
-        for (int i = 0; i < info->n_mech; i++) {
-            gains[i] = i == 1 ? .35 : 1;
-        }
-        pf_roll roll = pf_roll_default();
-        roll.key = (pf_key)p << 32;
-        roll.gains = gains;
+        pf_roll roll = weak_roll(info, (pf_key)p << 32, 1, gains);
         roll.policy = p;
         roll.rows = info->policies[p].rows;
-        roll.disturbance = true;
         status = pf_plant_roll(plant, &roll, &(pf_trace){.metrics = metrics}, error);
         hash_numbers(sha, metrics, (size_t)info->n_metrics);
     }
@@ -252,24 +248,30 @@ static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double ampli
     }
 }
 
+// The probes of a suite's file into the plan. `source` owns them and must outlive it.
+static pf_status take_library(pf_plan *plan, pf_plan *source, const pf_kits_request *r,
+                              pf_error *error)
+{
+    const pf_group_settings *g = &r->group;
+    pf_status status = pf__plan_from_config(source, pf_plant_get_info(r->plant), g->probes,
+                                            g->library, strlen(g->library), NULL, 0, error);
+    plan->n_probes = source->n_probes;
+    plan->probes = source->probes;
+    return status;
+}
+
 // The one place that decides which probes the methods of a family have: the paper's library, or for
-// group methods what the suite asks for. Tasks are the plant's with any of them. `source` owns the
-// probes of a file and must outlive the plan.
+// group methods what the suite asks for. Tasks are the plant's with any of them.
 static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_request *r,
                                 int family, pf_error *error)
 {
-    const pf_plant_info *info = pf_plant_get_info(r->plant);
     const pf_group_settings *g = &r->group;
-    pf_status status = pf__plan_default(plan, info, error);
+    pf_status status = pf__plan_default(plan, pf_plant_get_info(r->plant), error);
     if (status != PF_OK || family != PF_FAMILY_GROUP || strcmp(g->probes, "single") == 0) {
         return status;
     }
     if (g->library) {
-        status = pf__plan_from_config(source, info, g->probes, g->library, strlen(g->library), NULL,
-                                      0, error);
-        plan->n_probes = source->n_probes;
-        plan->probes = source->probes;
-        return status;
+        return take_library(plan, source, r, error);
     }
     plan->settings.g_cal = r->settings->g_cal;
     plan->settings.seed = r->seed;
@@ -293,9 +295,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
         settings.weighting = PF_WEIGHTING_NONE;
     }
     pf_status status = choose_library(plan, source, r, family, error);
-    if (status == PF_OK) {
-        status = pf__plan_take_settings(plan, &settings, error);
-    }
+    status = status ? status : pf__plan_take_settings(plan, &settings, error);
     if (status != PF_OK) {
         return status;
     }
@@ -327,9 +327,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_effort one = {.threads = 1};
     pf_plant_source c = {.plan = &plan, .model = r->model, .effort = &one};
     pf_status status = make_plan(&plan, &probes, r, family, error);
-    if (status == PF_OK) {
-        status = pf__contract_check(&plan, r->plant, error);
-    }
+    status = status ? status : pf__contract_check(&plan, r->plant, error);
     if (status == PF_OK) {
         pf_kit_kind kind =
             pf__plant_kind(&c, pf_plant_get_info(r->plant), pf_method_find(methods[0])->statistic);
@@ -421,10 +419,9 @@ static pf_status open_responses(alarm_work *w, int b, const pf_kit *kit, pf_erro
     void *bytes = NULL;
     size_t n = 0;
     pf_status status = pf__responses_init(&w->responses[b], r->plant, kit, r->model, error);
-    if (status == PF_OK) {
-        status = pf__nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
-                                  r->fingerprint, error);
-    }
+    status = status ? status
+                    : pf__nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
+                                       r->fingerprint, error);
     if (status == PF_OK && r->nominal.get &&
         r->nominal.get(r->nominal.self, cache->key, &bytes, &n) && bytes) {
         pf__nominal_read(cache, bytes, n);
@@ -488,9 +485,7 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
             status = open_responses(&w, b, &builds[shared ? 0 : family].kit, error);
         }
     }
-    if (status == PF_OK) {
-        status = run_alarm(&w, kits, thresholds, error);
-    }
+    status = status ? status : run_alarm(&w, kits, thresholds, error);
     for (int b = 0; b < 2; b++) {
         if (status == PF_OK) {
             keep_nominal(&w, b);
@@ -510,73 +505,57 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
 static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, int method,
                                  pf_error *error)
 {
-    const pf_plant_info *info = pf_plant_get_info(r->plant);
     const pf_effort one = {.threads = 1};
-    const pf_group_settings *g = &r->group;
     pf_settings settings = kit_settings(r);
     pf_plan plan = {0}, source = {0};
-    pf_status status = pf__plan_default(&plan, info, error);
+    pf_status status = pf__plan_default(&plan, pf_plant_get_info(r->plant), error);
+    plan.method = r->methods[method];
+    status = status ? status : pf__plan_take_settings(&plan, &settings, error);
     if (status == PF_OK) {
-        plan.method = r->methods[method];
-        status = pf__plan_take_settings(&plan, &settings, error);
+        status = r->group.library ? take_library(&plan, &source, r, error)
+                                  : pf_plan_choose_probes(&plan, r->group.probes, r->plant,
+                                                          r->model, &one, error);
     }
-    if (status == PF_OK && g->library) {
-        status = pf__plan_from_config(&source, info, g->probes, g->library, strlen(g->library),
-                                      NULL, 0, error);
-        plan.n_probes = source.n_probes;
-        plan.probes = source.probes;
-    } else if (status == PF_OK) {
-        status = pf_plan_choose_probes(&plan, g->probes, r->plant, r->model, &one, error);
-    }
-    if (status == PF_OK) {
-        status = pf_calibrate(&plan, r->plant, r->model, &one, &kits->bytes[method],
-                              &kits->n[method], error);
-    }
+    status = status ? status
+                    : pf_calibrate(&plan, r->plant, r->model, &one, &kits->bytes[method],
+                                   &kits->n[method], error);
     pf__plan_free(&plan);
     pf__plan_free(&source);
     return status;
 }
 
-static pf_status calibrate_fields(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
-{
-    pf_status status = PF_OK;
-    memset(kits, 0, sizeof *kits);
-    for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        status = calibrate_field(kits, r, i, error);
-    }
-    status = status ? status : pf__kits_load(kits, error);
-    if (status != PF_OK) {
-        pf__kits_free(kits);
-    }
-    return status;
-}
+// --- all of them
 
-pf_status pf__kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+static pf_status calibrate_families(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
 {
     pf_kit_build builds[PF_FAMILIES] = {{.arena = {0}}};
-    if (r->settings->verdict == PF_VERDICT_FIELD && r->n_methods <= PF_KITS_MAX) {
-        return calibrate_fields(kits, r, error);
-    }
-    memset(kits, 0, sizeof *kits);
-    pf_status status = r->n_methods <= PF_KITS_MAX
-                           ? PF_OK
-                           : pf_fail(error, PF_ERR_ARGUMENT, "%d methods; at most %d share kits",
-                                     r->n_methods, PF_KITS_MAX);
+    pf_status status = PF_OK;
     for (int f = 0; f < PF_FAMILIES && status == PF_OK; f++) {
         status = fit_channels(&builds[f], r, f, error);
     }
-    if (status == PF_OK) {
-        status = fit_thresholds(builds, r, error);
-    }
+    status = status ? status : fit_thresholds(builds, r, error);
     for (int f = 0; f < PF_FAMILIES; f++) {
         if (status == PF_OK && builds[f].kit.n_probes > 0) {
             status = pf__kit_build_save(&builds[f], &kits->bytes[f], &kits->n[f], error);
         }
         pf__kit_build_free(&builds[f]);
     }
-    if (status == PF_OK) {
-        status = pf__kits_load(kits, error);
+    return status;
+}
+
+pf_status pf__kits_calibrate(pf_trial_kits *kits, const pf_kits_request *r, pf_error *error)
+{
+    bool field = r->settings->verdict == PF_VERDICT_FIELD;
+    memset(kits, 0, sizeof *kits);
+    if (r->n_methods > PF_KITS_MAX) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%d methods; at most %d share kits", r->n_methods,
+                       PF_KITS_MAX);
     }
+    pf_status status = field ? PF_OK : calibrate_families(kits, r, error);
+    for (int i = 0; field && i < r->n_methods && status == PF_OK; i++) {
+        status = calibrate_field(kits, r, i, error);
+    }
+    status = status ? status : pf__kits_load(kits, error);
     if (status != PF_OK) {
         pf__kits_free(kits);
     }

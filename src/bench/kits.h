@@ -3,9 +3,8 @@
 #ifndef PF_TRIAL_KITS_H
 #define PF_TRIAL_KITS_H
 
-#include "calibrate/plan.h"
+#include "preflight/model.h"
 #include "suite.h"
-#include "trial.h"
 
 // Methods of one family share a kit: those of the paper's library by their statistic, which number
 // the first two, and the group methods with the suite's library of group probes.

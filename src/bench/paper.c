@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "paper.h"
+#include "report.h"
 
 #include "host/csv.h"
 #include "host/file.h"
-#include "stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -203,9 +202,7 @@ pf_status pf__paper_load(pf_paper *paper, const char *folder, pf_error *error)
     numbers list = {0};
     *paper = (pf_paper){0};
     pf_status status = load_numbers(&list, folder, error);
-    if (status == PF_OK) {
-        status = load_map(paper, &list, folder, error);
-    }
+    status = status ? status : load_map(paper, &list, folder, error);
     paper->n_numbers = list.n;
     free(list.row);
     if (status != PF_OK) {

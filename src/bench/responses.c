@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "responses.h"
+#include "core/evidence.h"
 #include "model/rollout.h"
 #include "plant/plant_impl.h"
 #include "core/rng.h"
@@ -8,7 +9,6 @@
 #include "core/sha256.h"
 
 #include "core/certificate.h"
-#include "core/joint.h"
 #include "preflight/base.h"
 #include "run/run_impl.h"
 
@@ -304,9 +304,7 @@ pf_status pf__responses_stage1(pf_responses *r, int opportunity, int probe, bool
     pf__evidence seen = evidence(r, probe);
     pf_status status =
         r->pool ? observe_pooled(r, probe, key, error) : observe(r, probe, key, faulty, error);
-    if (status == PF_OK) {
-        status = pf__evidence_signatures(&seen, error);
-    }
+    status = status ? status : pf__evidence_signatures(&seen, error);
     if (status != PF_OK) {
         return status;
     }
@@ -340,9 +338,8 @@ pf_status pf__responses_stage2(pf_responses *r, int index, int probe, bool fault
     pf__evidence seen = evidence(r, probe);
     pf_status status =
         observe(r, probe, pf__responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
-    if (status == PF_OK) {
-        status = pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
-    }
+    status =
+        status ? status : pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
     for (int i = 0; i < seen.n_targets * k.n_grid && status == PF_OK; i++) {
         status = pf__evidence_distance(&seen, r->response, seen.targets[i / k.n_grid],
                                        k.grid[i % k.n_grid], &e->d[i], error);

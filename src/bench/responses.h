@@ -3,7 +3,6 @@
 #ifndef PF_RESPONSES_H
 #define PF_RESPONSES_H
 
-#include "core/evidence.h"
 #include "host/arena.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"

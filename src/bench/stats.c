@@ -4,12 +4,18 @@
 #include "core/rng.h"
 
 #include "host/parallel.h"
-#include "core/method.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_METHODS = 64, MOST_SEEDS = 1000 };
+
+static pf_status no_memory(pf_error *error)
+{
+    return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+}
 
 // --- intervals
 
@@ -40,7 +46,8 @@ static double beta_fraction(double a, double b, double x)
     return h;
 }
 
-double pf__beta_share(double a, double b, double x)
+// Regularised incomplete beta function I_x(a, b), a and b > 0, x in [0, 1].
+static double beta_share(double a, double b, double x)
 {
     if (!(x > 0) || !(x < 1)) {
         return x >= 1 ? 1 : 0;
@@ -56,7 +63,7 @@ static double beta_quantile(double a, double b, double p)
     double lo = 0, hi = 1;
     for (int i = 0; i < 60; i++) {
         double middle = (lo + hi) / 2;
-        if (pf__beta_share(a, b, middle) < p) {
+        if (beta_share(a, b, middle) < p) {
             lo = middle;
         } else {
             hi = middle;
@@ -137,7 +144,8 @@ pf_interval pf__percentiles(double *values, int n, double alpha)
     return (pf_interval){lo, quantile(values, kept, 1 - alpha / 2)};
 }
 
-void pf__mean_sd(const double *values, int n, double *mean, double *sd)
+// Mean and sample standard deviation of the values that are defined; sd is NaN for fewer than two.
+static void mean_sd(const double *values, int n, double *mean, double *sd)
 {
     double sum = 0, squares = 0;
     int kept = 0;
@@ -158,6 +166,65 @@ void pf__mean_sd(const double *values, int n, double *mean, double *sd)
 
 // --- one environment and setting
 
+// The trials of one environment and one (pooled) setting, all methods: statistics by seed, and the
+// same statistics on resampled trials. Every statistic is a sum over a sum, so means of a metric
+// and shares of pooled counts are one case.
+
+// Shares of counts, pooled within a seed and divided: name, numerator, denominator.
+#define PF_SHARES(X)                                                                               \
+    X(violation, violated, deployed)                                                               \
+    X(violation_changed, changed_violated, changed_deployed)                                       \
+    X(false_ready_share, false_ready, deployed)                                                    \
+    X(false_ready_changed, changed_false_ready, changed_deployed)                                  \
+    X(mute_share, mute_looks, fault_looks)                                                         \
+    X(safe_coverage, safe_ready, contracts)                                                        \
+    X(unsafe_coverage, false_ready, contracts)                                                     \
+    X(clipped_go_share, clipped_go, clipped)                                                       \
+    X(clipped_false_share, clipped_false, clipped_go)                                              \
+    X(clipped_recovered_share, clipped_recovered, clipped)
+
+// Metrics in which a method is ranked: name, direction (1: higher is better).
+#define PF_RANKED(X)                                                                               \
+    X(compensation_error, -1)                                                                      \
+    X(worst_error, -1)                                                                             \
+    X(crps, -1)                                                                                    \
+    X(probes, -1)                                                                                  \
+    X(coverage, 1)
+
+enum {
+#define X(name, num, den) PF_SHARE_##name,
+    PF_SHARES(X)
+#undef X
+        PF_SHARE_COUNT,
+    PF_STATISTIC_COUNT = PF_METRIC_COUNT + PF_SHARE_COUNT, // metrics, then shares
+    PF_RESAMPLES = 2000
+};
+
+enum {
+#define X(name, direction) PF_RANK_##name,
+    PF_RANKED(X)
+#undef X
+        PF_RANK_COUNT
+};
+
+// One stored trial of one method; names are indices into lists of the caller's.
+typedef struct trial_row {
+    int environment, setting, method, seed, trial;
+    double value[PF_METRIC_COUNT];
+} trial_row;
+
+typedef struct sample {
+    int n_methods, n_seeds;
+    double *seed_mean; // methods x seeds x statistics; NaN: undefined
+    double *sum;       // methods x statistics: pooled over seeds
+    double *count;     // methods x statistics: what the sum is divided by
+    double *resampled; // methods x statistics x PF_RESAMPLES: mean of seed means
+    bool *paired;      // methods x statistics: same trials as the reference
+    double rank[PF_RANK_COUNT];
+    double *rank_resampled; // ranks x PF_RESAMPLES; NaN: undefined
+    pf_arena arena;         // of all that
+} sample;
+
 static const struct {
     const char *name;
     int num, den;
@@ -176,14 +243,9 @@ static const struct {
 #undef X
 };
 
-const char *pf__statistic_id(int i)
+static const char *statistic_id(int i) // "crps" or "violation"
 {
     return i < PF_METRIC_COUNT ? pf__metric_name(i) : shares[i - PF_METRIC_COUNT].name;
-}
-
-const char *pf__rank_id(int rank)
-{
-    return ranks[rank].name;
 }
 
 // --- trials as clusters: what is drawn together
@@ -198,6 +260,7 @@ typedef struct sums_table {
     cluster *clusters;
     double *cell;                 // methods x clusters x width: sums, then counts by pattern
     int pattern[PF_METRIC_COUNT]; // column of a metric's counts
+    pf_arena arena;
 } sums_table;
 
 static int compare_clusters(const void *a, const void *b)
@@ -207,22 +270,17 @@ static int compare_clusters(const void *a, const void *b)
                               : (x->trial > y->trial) - (x->trial < y->trial);
 }
 
-static void table_free(sums_table *t)
-{
-    free(t->clusters);
-    free(t->cell);
-}
-
 static double *table_row(const sums_table *t, int method, int at)
 {
     return t->cell + ((size_t)method * (size_t)t->n_clusters + (size_t)at) * (size_t)t->width;
 }
 
-static pf_status find_clusters(sums_table *t, const pf_row *const *rows, size_t n, pf_error *error)
+static pf_status find_clusters(sums_table *t, const trial_row *const *rows, size_t n,
+                               pf_error *error)
 {
-    t->clusters = malloc((n ? n : 1) * sizeof *t->clusters);
+    t->clusters = pf__arena_take(&t->arena, n, sizeof *t->clusters);
     if (!t->clusters) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     for (size_t i = 0; i < n; i++) {
         t->clusters[i] = (cluster){rows[i]->seed, rows[i]->trial};
@@ -277,7 +335,7 @@ static void merge_patterns(sums_table *t)
     t->width = packed;
 }
 
-static pf_status table_init(sums_table *t, const pf_row *const *rows, size_t n, int n_methods,
+static pf_status table_init(sums_table *t, const trial_row *const *rows, size_t n, int n_methods,
                             pf_error *error)
 {
     *t = (sums_table){.n_methods = n_methods, .width = 2 * PF_METRIC_COUNT};
@@ -286,9 +344,9 @@ static pf_status table_init(sums_table *t, const pf_row *const *rows, size_t n, 
         return status;
     }
     size_t cells = (size_t)n_methods * (size_t)t->n_clusters * (size_t)t->width;
-    t->cell = calloc(cells ? cells : 1, sizeof *t->cell);
+    t->cell = pf__arena_take(&t->arena, cells, sizeof *t->cell);
     if (!t->cell) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     for (size_t i = 0; i < n; i++) {
         cluster key = {rows[i]->seed, rows[i]->trial};
@@ -308,11 +366,6 @@ static pf_status table_init(sums_table *t, const pf_row *const *rows, size_t n, 
 
 // --- statistics
 
-static double divide(double sum, double count)
-{
-    return count > 0 ? sum / count : NAN;
-}
-
 // What a statistic divides, from the sums over clusters.
 static void parts_of(const sums_table *t, const double *sums, int statistic, double *sum,
                      double *count)
@@ -329,33 +382,29 @@ static void parts_of(const sums_table *t, const double *sums, int statistic, dou
     *count = sums[t->pattern[num]] > 0 ? sums[den] : 0;
 }
 
-static pf_status sample_alloc(pf_sample *s, int n_methods, int n_seeds, pf_error *error)
+static pf_status sample_alloc(sample *s, int n_methods, int n_seeds, pf_error *error)
 {
-    size_t cells = (size_t)n_methods * PF_STATISTIC_COUNT;
-    *s = (pf_sample){.n_methods = n_methods, .n_seeds = n_seeds};
-    s->seed_mean = calloc(cells * (size_t)(n_seeds ? n_seeds : 1), sizeof *s->seed_mean);
-    s->sum = calloc(cells, sizeof *s->sum);
-    s->count = calloc(cells, sizeof *s->count);
-    s->resampled = calloc(cells * PF_RESAMPLES, sizeof *s->resampled);
-    s->paired = calloc(cells, sizeof *s->paired);
-    s->rank_resampled = calloc((size_t)PF_RANK_COUNT * PF_RESAMPLES, sizeof *s->rank_resampled);
-    if (!s->seed_mean || !s->sum || !s->count || !s->resampled || !s->paired ||
-        !s->rank_resampled) {
-        pf__sample_free(s);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
-    }
-    return PF_OK;
+    size_t cells = (size_t)n_methods * PF_STATISTIC_COUNT, d = sizeof(double);
+    *s = (sample){.n_methods = n_methods, .n_seeds = n_seeds};
+    s->seed_mean = pf__arena_take(&s->arena, cells * (size_t)n_seeds, d);
+    s->sum = pf__arena_take(&s->arena, cells, d);
+    s->count = pf__arena_take(&s->arena, cells, d);
+    s->resampled = pf__arena_take(&s->arena, cells * PF_RESAMPLES, d);
+    s->paired = pf__arena_take(&s->arena, cells, sizeof *s->paired);
+    s->rank_resampled = pf__arena_take(&s->arena, (size_t)PF_RANK_COUNT * PF_RESAMPLES, d);
+    return s->arena.failed ? no_memory(error) : PF_OK;
 }
 
-void pf__sample_free(pf_sample *s)
+static size_t statistic_at(int method, int statistic)
 {
-    free(s->seed_mean);
-    free(s->sum);
-    free(s->count);
-    free(s->resampled);
-    free(s->paired);
-    free(s->rank_resampled);
-    *s = (pf_sample){0};
+    return (size_t)method * PF_STATISTIC_COUNT + (size_t)statistic;
+}
+
+static void seed_values(const sample *s, int method, int statistic, double *out)
+{
+    for (int k = 0; k < s->n_seeds; k++) {
+        out[k] = s->seed_mean[statistic_at(method * s->n_seeds + k, statistic)];
+    }
 }
 
 // Clusters of a seed are first..last-1.
@@ -371,7 +420,7 @@ static void seed_range(const sums_table *t, int seed, int *first, int *last)
     }
 }
 
-static void seed_means(pf_sample *s, const sums_table *t)
+static void seed_means(sample *s, const sums_table *t)
 {
     double sums[2 * PF_METRIC_COUNT];
     for (int m = 0; m < s->n_methods; m++) {
@@ -386,20 +435,20 @@ static void seed_means(pf_sample *s, const sums_table *t)
                 }
             }
             for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
-                size_t at = (size_t)m * PF_STATISTIC_COUNT + (size_t)i;
+                size_t at = statistic_at(m, i);
                 double sum = 0, count = 0;
                 parts_of(t, sums, i, &sum, &count);
                 s->sum[at] += sum;
                 s->count[at] += count;
-                s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) * PF_STATISTIC_COUNT +
-                             (size_t)i] = divide(sum, count);
+                s->seed_mean[statistic_at(m * s->n_seeds + seed, i)] =
+                    count > 0 ? sum / count : NAN;
             }
         }
     }
 }
 
 // Adds one seed's statistics on drawn clusters; seen counts the seeds in which each is defined.
-static void resample_seed(pf_sample *s, const sums_table *t, int m, int first, int n,
+static void resample_seed(sample *s, const sums_table *t, int m, int first, int n,
                           const uint32_t *draws, uint16_t *seen)
 {
     const double *base = table_row(t, m, first);
@@ -424,14 +473,7 @@ static void resample_seed(pf_sample *s, const sums_table *t, int m, int first, i
     }
 }
 
-static void finish_resamples(double *out, const uint16_t *seen)
-{
-    for (size_t i = 0; i < (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES; i++) {
-        out[i] = seen[i] ? out[i] / seen[i] : NAN;
-    }
-}
-
-static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_error *error)
+static pf_status resample(sample *s, const sums_table *t, pf_key key, pf_error *error)
 {
     size_t per_method = (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES;
     uint16_t *seen = calloc(per_method * (size_t)s->n_methods, sizeof *seen);
@@ -440,7 +482,7 @@ static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_erro
     if (!seen || !draws) {
         free(seen);
         free(draws);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     for (int seed = 0; seed < s->n_seeds; seed++) {
         int first = 0, last = 0;
@@ -458,8 +500,8 @@ static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_erro
             resample_seed(s, t, m, first, last - first, draws, seen + per_method * (size_t)m);
         }
     }
-    for (int m = 0; m < s->n_methods; m++) {
-        finish_resamples(s->resampled + per_method * (size_t)m, seen + per_method * (size_t)m);
+    for (size_t i = 0; i < per_method * (size_t)s->n_methods; i++) {
+        s->resampled[i] = seen[i] ? s->resampled[i] / seen[i] : NAN;
     }
     free(seen);
     free(draws);
@@ -467,7 +509,7 @@ static pf_status resample(pf_sample *s, const sums_table *t, pf_key key, pf_erro
 }
 
 // Whether a method has values on exactly the trials on which the reference has.
-static void mark_paired(pf_sample *s, const sums_table *t, int reference)
+static void mark_paired(sample *s, const sums_table *t, int reference)
 {
     for (int m = 0; m < s->n_methods && reference >= 0; m++) {
         for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
@@ -476,7 +518,7 @@ static void mark_paired(pf_sample *s, const sums_table *t, int reference)
             for (int c = 0; c < t->n_clusters && same; c++) {
                 same = table_row(t, m, c)[k] == table_row(t, reference, c)[k];
             }
-            s->paired[(size_t)m * PF_STATISTIC_COUNT + (size_t)i] = same;
+            s->paired[statistic_at(m, i)] = same;
         }
     }
 }
@@ -497,9 +539,7 @@ static double rank_of(const double *values, const bool *ranked, int n, int refer
     return isnan(own) || competitors == 0 ? NAN : 1 + better;
 }
 
-enum { MOST_METHODS = 64 };
-
-static void rank_all(pf_sample *s, int reference, const bool *ranked)
+static void rank_all(sample *s, int reference, const bool *ranked)
 {
     double values[MOST_METHODS], unused;
     for (int k = 0; k < PF_RANK_COUNT; k++) {
@@ -512,14 +552,9 @@ static void rank_all(pf_sample *s, int reference, const bool *ranked)
             continue;
         }
         for (int m = 0; m < s->n_methods; m++) {
-            double means[1024];
-            int n = s->n_seeds < 1024 ? s->n_seeds : 1024;
-            for (int seed = 0; seed < n; seed++) {
-                means[seed] = s->seed_mean[((size_t)m * (size_t)s->n_seeds + (size_t)seed) *
-                                               PF_STATISTIC_COUNT +
-                                           metric];
-            }
-            pf__mean_sd(means, n, &values[m], &unused);
+            double means[MOST_SEEDS];
+            seed_values(s, m, ranks[k].metric, means);
+            mean_sd(means, s->n_seeds, &values[m], &unused);
         }
         s->rank[k] = rank_of(values, ranked, s->n_methods, reference, ranks[k].direction);
         for (size_t r = 0; r < PF_RESAMPLES; r++) {
@@ -533,16 +568,17 @@ static void rank_all(pf_sample *s, int reference, const bool *ranked)
     }
 }
 
-pf_status pf__sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int n_methods,
-                          int n_seeds, int reference, const bool *ranked, pf_key key,
-                          pf_error *error)
+// Rows of one environment (any order) whose settings are pooled; trials of a seed are resampled
+// together with all methods and settings of theirs. reference: index of the method to pair with and
+// to rank, -1 for none; ranked: which methods take part in ranks.
+static pf_status sample_init(sample *s, const trial_row *const *rows, size_t n, int n_methods,
+                             int n_seeds, int reference, const bool *ranked, pf_key key,
+                             pf_error *error)
 {
     sums_table t = {0};
-    *s = (pf_sample){0};
+    *s = (sample){0};
     pf_status status = table_init(&t, rows, n, n_methods, error);
-    if (status == PF_OK) {
-        status = sample_alloc(s, n_methods, n_seeds, error);
-    }
+    status = status ? status : sample_alloc(s, n_methods, n_seeds, error);
     if (status == PF_OK) {
         seed_means(s, &t);
         mark_paired(s, &t, reference);
@@ -551,34 +587,35 @@ pf_status pf__sample_init(pf_sample *s, const pf_row *const *rows, size_t n, int
     if (status == PF_OK) {
         rank_all(s, reference, ranked);
     } else {
-        pf__sample_free(s);
+        pf__arena_free(&s->arena);
     }
-    table_free(&t);
+    pf__arena_free(&t.arena);
     return status;
 }
 
 // --- over environments
 
-// Mean of the defined values at the same place of several arrays.
-static double mean_at(const double *const *arrays, int n, size_t at)
+// Means of the defined values at the same place of n arrays, all of that size.
+static void mean_of(int n, const double *const *arrays, size_t size, double *out)
 {
-    double sum = 0;
-    int kept = 0;
-    for (int i = 0; i < n; i++) {
-        if (!isnan(arrays[i][at])) {
-            sum += arrays[i][at];
-            kept++;
+    for (size_t at = 0; at < size; at++) {
+        double sum = 0;
+        int kept = 0;
+        for (int i = 0; i < n; i++) {
+            if (!isnan(arrays[i][at])) {
+                sum += arrays[i][at];
+                kept++;
+            }
         }
+        out[at] = kept ? sum / kept : NAN;
     }
-    return kept ? sum / kept : NAN;
 }
 
 enum { MOST_PARTS = 128 };
 
-pf_status pf__sample_macro(pf_sample *s, const pf_sample *const *parts, int n_parts,
-                           pf_error *error)
+// Mean over environments, seed by seed and resample by resample.
+static pf_status sample_macro(sample *s, const sample *const *parts, int n_parts, pf_error *error)
 {
-    const double *arrays[MOST_PARTS];
     if (n_parts < 1 || n_parts > MOST_PARTS) {
         return pf_fail(error, PF_ERR_ARGUMENT, "a mean over %d environments", n_parts);
     }
@@ -587,39 +624,25 @@ pf_status pf__sample_macro(pf_sample *s, const pf_sample *const *parts, int n_pa
         return status;
     }
     size_t cells = (size_t)s->n_methods * PF_STATISTIC_COUNT;
+    const double *means[MOST_PARTS], *resampled[MOST_PARTS], *rank[MOST_PARTS];
+    const double *rank_resampled[MOST_PARTS];
     for (int i = 0; i < n_parts; i++) {
-        arrays[i] = parts[i]->seed_mean;
+        means[i] = parts[i]->seed_mean;
+        resampled[i] = parts[i]->resampled;
+        rank[i] = parts[i]->rank;
+        rank_resampled[i] = parts[i]->rank_resampled;
         for (size_t c = 0; c < cells; c++) {
             s->sum[c] += parts[i]->sum[c];
             s->count[c] += parts[i]->count[c];
             s->paired[c] = (i == 0 || s->paired[c]) && parts[i]->paired[c];
         }
     }
-    for (size_t at = 0; at < cells * (size_t)s->n_seeds; at++) {
-        s->seed_mean[at] = mean_at(arrays, n_parts, at);
-    }
-    for (int i = 0; i < n_parts; i++) {
-        arrays[i] = parts[i]->resampled;
-    }
-    for (size_t at = 0; at < cells * PF_RESAMPLES; at++) {
-        s->resampled[at] = mean_at(arrays, n_parts, at);
-    }
-    for (int i = 0; i < n_parts; i++) {
-        arrays[i] = parts[i]->rank_resampled;
-    }
-    for (size_t at = 0; at < (size_t)PF_RANK_COUNT * PF_RESAMPLES; at++) {
-        s->rank_resampled[at] = mean_at(arrays, n_parts, at);
-    }
-    for (int i = 0; i < n_parts; i++) {
-        arrays[i] = parts[i]->rank;
-    }
-    for (size_t k = 0; k < PF_RANK_COUNT; k++) {
-        s->rank[k] = mean_at(arrays, n_parts, k);
-    }
+    mean_of(n_parts, means, cells * (size_t)s->n_seeds, s->seed_mean);
+    mean_of(n_parts, resampled, cells * PF_RESAMPLES, s->resampled);
+    mean_of(n_parts, rank, PF_RANK_COUNT, s->rank);
+    mean_of(n_parts, rank_resampled, (size_t)PF_RANK_COUNT * PF_RESAMPLES, s->rank_resampled);
     return PF_OK;
 }
-
-// --- the numbers of a table
 
 // --- what metrics and methods are
 
@@ -650,6 +673,7 @@ static const char *const neutral[] = {"deployed",
                                       "clipped_recovered",
                                       "clipped_go_share",
                                       "clipped_recovered_share"};
+// The eight methods that the paper compares.
 static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
                                        "asid-fim", "opax",       "task-oed",   "eg-mpt"};
 
@@ -669,12 +693,6 @@ int pf__metric_direction(const char *metric)
     return IS_IN(metric, neutral) ? 0 : IS_IN(metric, higher) ? 1 : -1;
 }
 
-// One of the eight methods that the paper compares.
-static bool method_of_paper(const char *method)
-{
-    return IS_IN(method, compared);
-}
-
 bool pf__entry_metric_known(const char *metric)
 {
     size_t n = strlen(metric), tail = strlen(PF_DIFFERENCE);
@@ -684,12 +702,12 @@ bool pf__entry_metric_known(const char *metric)
     }
     snprintf(base, sizeof base, "%.*s", (int)n, metric);
     for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
-        if (strcmp(base, pf__statistic_id(i)) == 0) {
+        if (strcmp(base, statistic_id(i)) == 0) {
             return true;
         }
     }
     for (int i = 0; i < PF_RANK_COUNT; i++) {
-        if (strcmp(metric, pf__rank_id(i)) == 0) {
+        if (strcmp(metric, ranks[i].name) == 0) {
             return true;
         }
     }
@@ -747,7 +765,8 @@ void pf__label_metric(const char *metric, char out[64])
     }
 }
 
-void pf__setting_without(const char *setting, const char *key, char out[96])
+// A setting without one of its keys; PF_SETTING_ALL if nothing is left.
+static void setting_without(const char *setting, const char *key, char out[96])
 {
     size_t length = strlen(key), used = 0;
     out[0] = 0;
@@ -767,28 +786,34 @@ void pf__setting_without(const char *setting, const char *key, char out[96])
 
 // --- names
 
-char *pf__entries_intern(pf_entries *c, const char *name)
+// A list of n with room for one more; it doubles when n is a power of two. NULL: out of memory, and
+// the list is as it was.
+static void *grown(void *list, size_t n, size_t size)
+{
+    bool full = (n & (n - 1)) == 0;
+    return full ? realloc(list, (n > 0 ? 2 * n : 1) * size) : list;
+}
+
+static char *known_name(const pf_entries *c, const char *name)
 {
     for (int i = 0; i < c->n_names; i++) {
         if (strcmp(c->name[i], name) == 0) {
             return c->name[i];
         }
     }
-    if (c->n_names == c->names_capacity) {
-        int capacity = c->names_capacity ? 2 * c->names_capacity : 128;
-        char **grown = realloc(c->name, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        c->name = grown;
-        c->names_capacity = capacity;
+    return NULL;
+}
+
+char *pf__entries_intern(pf_entries *c, const char *name)
+{
+    char *known = known_name(c, name);
+    if (known) {
+        return known;
     }
-    char *copy = malloc(strlen(name) + 1);
-    if (copy) {
-        strcpy(copy, name);
-        c->name[c->n_names++] = copy;
-    }
-    return copy;
+    char **names = grown(c->name, (size_t)c->n_names, sizeof *names);
+    c->name = names ? names : c->name;
+    char *copy = names ? malloc(strlen(name) + 1) : NULL;
+    return copy ? c->name[c->n_names++] = strcpy(copy, name) : NULL;
 }
 
 // Index of a name in a list that grows; -1: out of memory.
@@ -800,12 +825,12 @@ int pf__entries_index(pf_entries *c, char ***list, int *n, const char *name)
         }
     }
     char *own = pf__entries_intern(c, name);
-    char **grown = own ? realloc(*list, (size_t)(*n + 1) * sizeof *grown) : NULL;
-    if (!grown) {
+    char **names = own ? grown(*list, (size_t)*n, sizeof *names) : NULL;
+    if (!names) {
         return -1;
     }
-    *list = grown;
-    grown[*n] = own;
+    *list = names;
+    names[*n] = own;
     return (*n)++;
 }
 
@@ -821,16 +846,6 @@ void pf__entries_free(pf_entries *c)
     free(c->entry);
     free(c->slot);
     *c = (pf_entries){0};
-}
-
-static const char *known_name(const pf_entries *c, const char *name)
-{
-    for (int i = 0; i < c->n_names; i++) {
-        if (strcmp(c->name[i], name) == 0) {
-            return c->name[i];
-        }
-    }
-    return NULL;
 }
 
 // Names are kept once, so their addresses tell them apart.
@@ -871,15 +886,11 @@ const pf_entry *pf__entries_find(const pf_entries *c, const char *environment, c
 
 pf_entry *pf__entries_add(pf_entries *c, const pf_entry *entry)
 {
-    if (c->n == c->capacity) {
-        size_t capacity = c->capacity ? 2 * c->capacity : 4096;
-        pf_entry *grown = realloc(c->entry, capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        c->entry = grown;
-        c->capacity = capacity;
+    pf_entry *entries = grown(c->entry, c->n, sizeof *entries);
+    if (!entries) {
+        return NULL;
     }
+    c->entry = entries;
     c->entry[c->n] = *entry;
     return &c->entry[c->n++];
 }
@@ -927,16 +938,16 @@ static const char *const rates[] = {"detection", "early",   "false_alarm", "loca
 
 static bool is_rate(int statistic)
 {
-    return statistic >= PF_METRIC_COUNT || IS_IN(pf__statistic_id(statistic), rates);
+    return statistic >= PF_METRIC_COUNT || IS_IN(statistic_id(statistic), rates);
 }
 
 // --- the rows of an experiment
 
 typedef struct rows {
     pf_entries *entries;
-    pf_row *row;
-    size_t n, capacity;
-    int seed[1000]; // seed numbers, in order of appearance
+    trial_row *row;
+    size_t n;
+    int seed[MOST_SEEDS]; // seed numbers, in order of appearance
     int n_seeds;
 } rows;
 
@@ -947,7 +958,7 @@ static int seed_index(rows *r, int seed)
             return i;
         }
     }
-    if (r->n_seeds == (int)(sizeof r->seed / sizeof r->seed[0])) {
+    if (r->n_seeds == MOST_SEEDS) {
         return -1;
     }
     r->seed[r->n_seeds] = seed;
@@ -959,23 +970,19 @@ static pf_status take_row(void *self, const pf_unit *unit, const char *method,
 {
     rows *r = self;
     pf_entries *c = r->entries;
-    if (r->n == r->capacity) {
-        size_t capacity = r->capacity ? 2 * r->capacity : 4096;
-        pf_row *grown = realloc(r->row, capacity * sizeof *grown);
-        if (!grown) {
-            return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
-        }
-        r->row = grown;
-        r->capacity = capacity;
+    trial_row *all = grown(r->row, r->n, sizeof *all);
+    if (!all) {
+        return no_memory(error);
     }
-    pf_row *row = &r->row[r->n];
+    r->row = all;
+    trial_row *row = &r->row[r->n];
     row->environment = pf__entries_index(c, &c->environment, &c->n_environments, unit->environment);
     row->setting = pf__entries_index(c, &c->setting, &c->n_settings, unit->setting);
     row->method = pf__entries_index(c, &c->method, &c->n_methods, method);
     row->seed = seed_index(r, unit->seed);
     row->trial = unit->trial;
     if (row->environment < 0 || row->setting < 0 || row->method < 0 || row->seed < 0) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     memcpy(row->value, result->value, sizeof row->value);
     r->n++;
@@ -1015,9 +1022,9 @@ static bool key_varies(const pf_entries *c, const char *key)
 {
     char a[96], b[96];
     for (int i = 0; i < c->n_raw_settings; i++) {
-        pf__setting_without(c->setting[i], key, a);
+        setting_without(c->setting[i], key, a);
         for (int k = 0; k < i; k++) {
-            pf__setting_without(c->setting[k], key, b);
+            setting_without(c->setting[k], key, b);
             if (strcmp(a, b) == 0) {
                 return true;
             }
@@ -1033,12 +1040,12 @@ static void pooled_name(const char *setting, int mask, char out[96])
 {
     char rest[96];
     if (mask & POOL_G) {
-        pf__setting_without(setting, "g", rest);
+        setting_without(setting, "g", rest);
     } else {
         snprintf(rest, sizeof rest, "%s", setting);
     }
     if ((mask & POOL_B2) && strcmp(rest, PF_SETTING_ALL) != 0) {
-        pf__setting_without(rest, "B2", out);
+        setting_without(rest, "B2", out);
     } else {
         memcpy(out, rest, sizeof rest);
     }
@@ -1086,12 +1093,12 @@ static pf_status add_pooled(pf_entries *c, int *masks, pf_error *error)
 typedef struct work {
     pf_entries *entries;
     const rows *rows;
-    const pf_row **sorted; // rows by environment and setting
-    size_t *first;         // environments x raw settings + 1: where each starts
+    const trial_row **sorted; // rows by environment and setting
+    size_t *first;            // environments x raw settings + 1: where each starts
     const int *masks;
     int setting, reference;
-    bool ranked[64];
-    pf_sample *samples; // by environment
+    bool ranked[MOST_METHODS];
+    sample *samples; // by environment
 } work;
 
 static pf_status add_entry(pf_entries *c, const int order[4], const char *metric,
@@ -1103,25 +1110,13 @@ static pf_status add_entry(pf_entries *c, const int order[4], const char *metric
     entry.metric = pf__entries_intern(c, metric);
     entry.method = c->method[order[3]];
     bool added = entry.metric && entry.environment && pf__entries_add(c, &entry);
-    return added ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
-}
-
-static size_t statistic_at(int method, int statistic)
-{
-    return (size_t)method * PF_STATISTIC_COUNT + (size_t)statistic;
-}
-
-static void seed_values(const pf_sample *s, int method, int statistic, double *out)
-{
-    for (int k = 0; k < s->n_seeds; k++) {
-        out[k] = s->seed_mean[statistic_at(method * s->n_seeds + k, statistic)];
-    }
+    return added ? PF_OK : no_memory(error);
 }
 
 // A metric of a method, or (reference >= 0) its paired difference to the reference.
-static pf_entry make_entry(const pf_sample *s, int method, int statistic, int reference, bool macro)
+static pf_entry make_entry(const sample *s, int method, int statistic, int reference, bool macro)
 {
-    double seeds[1000], other[1000], draws[PF_RESAMPLES];
+    double seeds[MOST_SEEDS], other[MOST_SEEDS], draws[PF_RESAMPLES];
     size_t at = statistic_at(method, statistic);
     pf_entry entry = {.n = s->count[at]};
     seed_values(s, method, statistic, seeds);
@@ -1136,7 +1131,7 @@ static pf_entry make_entry(const pf_sample *s, int method, int statistic, int re
             draws[r] -= base[r];
         }
     }
-    pf__mean_sd(seeds, s->n_seeds, &entry.mean, &entry.sd);
+    mean_sd(seeds, s->n_seeds, &entry.mean, &entry.sd);
     double share = s->count[at] > 0 ? s->sum[at] / s->count[at] : NAN;
     // a mean over environments is no pooled share, unless it is nothing or all
     bool exact = reference < 0 && is_rate(statistic) && (!macro || share == 0 || share == 1);
@@ -1147,7 +1142,7 @@ static pf_entry make_entry(const pf_sample *s, int method, int statistic, int re
     return entry;
 }
 
-static pf_status add_ranks(work *w, pf_sample *s, const char *environment, int order[4],
+static pf_status add_ranks(work *w, sample *s, const char *environment, int order[4],
                            pf_error *error)
 {
     pf_status status = PF_OK;
@@ -1165,12 +1160,12 @@ static pf_status add_ranks(work *w, pf_sample *s, const char *environment, int o
                           .n = s->count[statistic_at(w->reference, PF_METRIC_probes)]};
         order[2] = 2 * PF_STATISTIC_COUNT + k;
         order[3] = w->reference;
-        status = add_entry(w->entries, order, pf__rank_id(k), &entry, error);
+        status = add_entry(w->entries, order, ranks[k].name, &entry, error);
     }
     return status;
 }
 
-static pf_status add_sample(work *w, pf_sample *s, const char *environment, int place, bool macro,
+static pf_status add_sample(work *w, sample *s, const char *environment, int place, bool macro,
                             pf_error *error)
 {
     pf_status status = PF_OK;
@@ -1185,12 +1180,12 @@ static pf_status add_sample(work *w, pf_sample *s, const char *environment, int 
             if (isnan(entry.mean)) {
                 continue;
             }
-            status = add_entry(w->entries, order, pf__statistic_id(i), &entry, error);
+            status = add_entry(w->entries, order, statistic_id(i), &entry, error);
             if (status != PF_OK || m == w->reference || w->reference < 0 ||
                 !s->paired[statistic_at(m, i)]) {
                 continue;
             }
-            snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, pf__statistic_id(i));
+            snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, statistic_id(i));
             order[2] = PF_STATISTIC_COUNT + i;
             entry = make_entry(s, m, i, w->reference, macro);
             entry.environment = environment;
@@ -1209,7 +1204,7 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
     (void)worker;
     work *w = self;
     const pf_entries *c = w->entries;
-    const pf_row **mine = NULL;
+    const trial_row **mine = NULL;
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
         n = 0;
@@ -1225,12 +1220,12 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
             n += count;
         }
         if (pass == 0 && !(mine = malloc((n ? n : 1) * sizeof *mine))) {
-            return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+            return no_memory(error);
         }
     }
     pf_key key = pf__key_text(pf__key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
-    pf_status status = pf__sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
-                                       w->reference, w->ranked, key, error);
+    pf_status status = sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
+                                   w->reference, w->ranked, key, error);
     free(mine);
     return status;
 }
@@ -1238,7 +1233,7 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
 static pf_status add_macro(work *w, const char *name, int place, const char *const *shown,
                            int n_shown, pf_error *error)
 {
-    const pf_sample *parts[128];
+    const sample *parts[128];
     pf_entries *c = w->entries;
     int n = 0;
     for (int e = 0; e < c->n_environments && n < 128; e++) {
@@ -1250,12 +1245,11 @@ static pf_status add_macro(work *w, const char *name, int place, const char *con
     if (n < 2 || (shown && n == c->n_environments)) {
         return PF_OK;
     }
-    pf_sample macro = {0};
-    pf_status status = pf__sample_macro(&macro, parts, n, error);
-    if (status == PF_OK) {
-        status = add_sample(w, &macro, pf__entries_intern(c, name), place, true, error);
-    }
-    pf__sample_free(&macro);
+    sample macro = {0};
+    pf_status status = sample_macro(&macro, parts, n, error);
+    status =
+        status ? status : add_sample(w, &macro, pf__entries_intern(c, name), place, true, error);
+    pf__arena_free(&macro.arena);
     return status;
 }
 
@@ -1269,21 +1263,18 @@ static pf_status aggregate_setting(work *w, const pf_aggregate_options *options,
         status = add_macro(w, PF_MACRO_SHOWN, c->n_environments, options->shown, options->n_shown,
                            error);
     }
-    if (status == PF_OK) {
-        status = add_macro(w, PF_MACRO, c->n_environments + 1, NULL, 0, error);
-    }
+    status = status ? status : add_macro(w, PF_MACRO, c->n_environments + 1, NULL, 0, error);
     for (int e = 0; e < c->n_environments; e++) {
-        if (status == PF_OK) {
-            status = add_sample(w, &w->samples[e], c->environment[e], e, false, error);
-        }
-        pf__sample_free(&w->samples[e]);
+        status =
+            status ? status : add_sample(w, &w->samples[e], c->environment[e], e, false, error);
+        pf__arena_free(&w->samples[e].arena);
     }
     return status;
 }
 
 static int compare_rows(const void *a, const void *b)
 {
-    const pf_row *x = *(const pf_row *const *)a, *y = *(const pf_row *const *)b;
+    const trial_row *x = *(const trial_row *const *)a, *y = *(const trial_row *const *)b;
     int by_environment = (x->environment > y->environment) - (x->environment < y->environment);
     int by_setting = (x->setting > y->setting) - (x->setting < y->setting);
     int by_place = (x > y) - (x < y);
@@ -1299,7 +1290,7 @@ static pf_status sort_rows(work *w, pf_error *error)
     w->first = malloc((slots + 1) * sizeof *w->first);
     w->samples = calloc((size_t)c->n_environments + 1, sizeof *w->samples);
     if (!w->sorted || !w->first || !w->samples) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     for (size_t i = 0; i < r->n; i++) {
         w->sorted[i] = &r->row[i];
@@ -1323,13 +1314,11 @@ static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf
     work w = {.entries = c, .rows = r, .masks = masks, .reference = -1};
     sort_methods(r);
     pf_status status = add_pooled(c, masks, error);
-    for (int m = 0; m < c->n_methods && m < 64; m++) {
+    for (int m = 0; m < c->n_methods && m < MOST_METHODS; m++) {
         w.reference = strcmp(c->method[m], PF_REFERENCE) == 0 ? m : w.reference;
-        w.ranked[m] = method_of_paper(c->method[m]);
+        w.ranked[m] = IS_IN(c->method[m], compared);
     }
-    if (status == PF_OK) {
-        status = sort_rows(&w, error);
-    }
+    status = status ? status : sort_rows(&w, error);
     for (w.setting = 0; w.setting < c->n_settings && status == PF_OK; w.setting++) {
         status = aggregate_setting(&w, options, error);
     }
@@ -1337,7 +1326,7 @@ static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf
     free(w.first);
     free(w.samples);
     if (status == PF_OK && !pf__entries_sort(c)) {
-        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        status = no_memory(error);
     }
     return status;
 }
@@ -1348,22 +1337,18 @@ pf_status pf__aggregate(pf_entries *entries, pf_store *store, const char *hash,
     *entries = (pf_entries){0};
     rows *r = calloc(1, sizeof *r);
     if (!r) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+        return no_memory(error);
     }
     r->entries = entries;
     pf_status status = PF_OK;
     for (int e = 0; e < options->n_environments; e++) {
         if (pf__entries_index(entries, &entries->environment, &entries->n_environments,
                               options->environments[e]) < 0) {
-            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
+            status = no_memory(error);
         }
     }
-    if (status == PF_OK) {
-        status = pf__store_rows(store, hash, take_row, r, error);
-    }
-    if (status == PF_OK) {
-        status = aggregate_rows(r, options, error);
-    }
+    status = status ? status : pf__store_rows(store, hash, take_row, r, error);
+    status = status ? status : aggregate_rows(r, options, error);
     free(r->row);
     free(r);
     if (status != PF_OK) {

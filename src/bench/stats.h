@@ -5,7 +5,6 @@
 
 #include "preflight/base.h"
 #include "store.h"
-#include "trial.h"
 
 // Means, spreads and 95 % intervals.
 
@@ -13,91 +12,12 @@ typedef struct pf_interval {
     double lo, hi; // NaN: undefined
 } pf_interval;
 
-// Regularised incomplete beta function I_x(a, b), a and b > 0, x in [0, 1].
-double pf__beta_share(double a, double b, double x);
-
 // Exact interval of a proportion after Clopper and Pearson: k successes of n, two-sided level
 // 1 - alpha. Undefined with n = 0.
 pf_interval pf__clopper_pearson(double k, double n, double alpha);
 
 // Central 1 - alpha interval of n values, linear between order statistics. Reorders the values.
 pf_interval pf__percentiles(double *values, int n, double alpha);
-
-// Mean and sample standard deviation of the values that are defined; sd is NaN for fewer than two.
-void pf__mean_sd(const double *values, int n, double *mean, double *sd);
-
-// The trials of one environment and one (pooled) setting, all methods: statistics by seed, and the
-// same statistics on resampled trials. Every statistic is a sum over a sum, so means of a metric
-// and shares of pooled counts are one case.
-
-// Shares of counts, pooled within a seed and divided: name, numerator, denominator.
-#define PF_SHARES(X)                                                                               \
-    X(violation, violated, deployed)                                                               \
-    X(violation_changed, changed_violated, changed_deployed)                                       \
-    X(false_ready_share, false_ready, deployed)                                                    \
-    X(false_ready_changed, changed_false_ready, changed_deployed)                                  \
-    X(mute_share, mute_looks, fault_looks)                                                         \
-    X(safe_coverage, safe_ready, contracts)                                                        \
-    X(unsafe_coverage, false_ready, contracts)                                                     \
-    X(clipped_go_share, clipped_go, clipped)                                                       \
-    X(clipped_false_share, clipped_false, clipped_go)                                              \
-    X(clipped_recovered_share, clipped_recovered, clipped)
-
-// Metrics in which a method is ranked: name, direction (1: higher is better).
-#define PF_RANKED(X)                                                                               \
-    X(compensation_error, -1)                                                                      \
-    X(worst_error, -1)                                                                             \
-    X(crps, -1)                                                                                    \
-    X(probes, -1)                                                                                  \
-    X(coverage, 1)
-
-enum {
-#define X(name, num, den) PF_SHARE_##name,
-    PF_SHARES(X)
-#undef X
-        PF_SHARE_COUNT,
-    PF_STATISTIC_COUNT = PF_METRIC_COUNT + PF_SHARE_COUNT, // metrics, then shares
-    PF_RESAMPLES = 2000
-};
-
-enum {
-#define X(name, direction) PF_RANK_##name,
-    PF_RANKED(X)
-#undef X
-        PF_RANK_COUNT
-};
-
-const char *pf__statistic_id(int statistic); // "crps" or "violation"
-const char *pf__rank_id(int rank);           // "rank_crps"
-
-// One stored trial of one method; names are indices into lists of the caller's.
-typedef struct pf_row {
-    int environment, setting, method, seed, trial;
-    double value[PF_METRIC_COUNT];
-} pf_row;
-
-typedef struct pf_sample {
-    int n_methods, n_seeds;
-    double *seed_mean; // methods x seeds x statistics; NaN: undefined
-    double *sum;       // methods x statistics: pooled over seeds
-    double *count;     // methods x statistics: what the sum is divided by
-    double *resampled; // methods x statistics x PF_RESAMPLES: mean of seed means
-    bool *paired;      // methods x statistics: same trials as the reference
-    double rank[PF_RANK_COUNT];
-    double *rank_resampled; // ranks x PF_RESAMPLES; NaN: undefined
-} pf_sample;
-
-// Rows of one environment (any order) whose settings are pooled; trials of a seed are resampled
-// together with all methods and settings of theirs. reference: index of the method to pair with and
-// to rank, -1 for none; ranked: which methods take part in ranks.
-pf_status pf__sample_init(pf_sample *sample, const pf_row *const *rows, size_t n, int n_methods,
-                          int n_seeds, int reference, const bool *ranked, pf_key key,
-                          pf_error *error);
-void pf__sample_free(pf_sample *sample);
-
-// Mean over environments, seed by seed and resample by resample.
-pf_status pf__sample_macro(pf_sample *sample, const pf_sample *const *parts, int n_parts,
-                           pf_error *error);
 
 // The numbers of a table, by environment, setting, metric and method.
 
@@ -121,11 +41,11 @@ typedef struct pf_entry {
 
 typedef struct pf_entries {
     pf_entry *entry; // by environment, setting, metric, method
-    size_t n, capacity;
+    size_t n;
     uint32_t *slot; // hash of names to entry + 1, made by pf__entries_sort
     size_t n_slots;
     char **name;
-    int n_names, names_capacity;
+    int n_names;
     char **environment, **setting, **method; // in the order of tables; pooled settings last
     int n_environments, n_settings, n_methods;
     int n_raw_settings; // settings as they were run
@@ -156,9 +76,6 @@ const char *pf__label_environment(const char *environment);
 const char *pf__label_method(const char *method);
 // A metric in words ("compensation error").
 void pf__label_metric(const char *metric, char out[64]);
-
-// A setting without one of its keys; PF_SETTING_ALL if nothing is left.
-void pf__setting_without(const char *setting, const char *key, char out[96]);
 
 // From stored trials to the numbers of a table: as the paper does (mean over the trials of a seed,
 // then mean and sample sd of seed means), with a 95 % interval beside it.

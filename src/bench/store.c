@@ -105,31 +105,53 @@ static pf_status run_bound(pf_store *s, const char *sql, int n, const sql_value 
     return status;
 }
 
-// The next row of a walk: *more is false at its end; anything else that is no row is an error.
-static pf_status next_row(pf_store *s, sqlite3_stmt *statement, bool *more, pf_error *error)
+// A walk over the rows of a query.
+typedef struct walk {
+    pf_store *store;
+    sqlite3_stmt *row;
+    pf_status status;
+    pf_error *error;
+} walk;
+
+static walk ask(pf_store *s, const char *sql, int n, const sql_value *values, pf_error *error)
 {
-    int code = sqlite3_step(statement);
-    *more = code == SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? PF_OK : refuse(s, "reading", error);
+    walk w = {.store = s, .error = error};
+    w.status = query(s, sql, n, values, &w.row, error);
+    return w;
 }
 
-// A transaction, for which the process is locked; its end commits if all went well, else rolls
-// back.
+// Steps to the next row. False at the end, and where w->status is or becomes an error.
+static bool next(walk *w)
+{
+    int code = w->status == PF_OK ? sqlite3_step(w->row) : SQLITE_DONE;
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        w->status = refuse(w->store, "reading", w->error);
+    }
+    return code == SQLITE_ROW;
+}
+
+static const char *text_of(const walk *w, int column)
+{
+    return (const char *)sqlite3_column_text(w->row, column);
+}
+
+static pf_status done(walk *w)
+{
+    sqlite3_finalize(w->row);
+    return w->status;
+}
+
+// A transaction, for which the process is locked; its end, which follows whatever begin returned,
+// commits if all went well, else rolls back.
 static pf_status begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    pf_status status = run_sql(s, "BEGIN IMMEDIATE", error);
-    if (status != PF_OK) {
-        pthread_mutex_unlock(&s->lock);
-    }
-    return status;
+    return run_sql(s, "BEGIN IMMEDIATE", error);
 }
 
 static pf_status end(pf_store *s, pf_status status, pf_error *error)
 {
-    if (status == PF_OK) {
-        status = run_sql(s, "COMMIT", error);
-    }
+    status = status ? status : run_sql(s, "COMMIT", error);
     if (status != PF_OK) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     }
@@ -243,21 +265,18 @@ static int run_waiting(pf_store *s, const char *sql, int (*each)(void *, int, ch
 // Notes which of the later columns the store has.
 static void note_columns(pf_store *s)
 {
-    sqlite3_stmt *statement = NULL;
     memset(s->has, 0, sizeof s->has);
-    if (query(s, "PRAGMA table_info(result)", 0, NULL, &statement, NULL) == PF_OK) {
-        while (sqlite3_step(statement) == SQLITE_ROW) {
-            int metric = pf__metric_find((const char *)sqlite3_column_text(statement, 1));
-            if (metric >= 0) {
-                s->has[metric] = true;
-            }
+    walk w = ask(s, "PRAGMA table_info(result)", 0, NULL, NULL);
+    while (next(&w)) {
+        int metric = pf__metric_find(text_of(&w, 1));
+        if (metric >= 0) {
+            s->has[metric] = true;
         }
     }
-    sqlite3_finalize(statement);
+    done(&w);
     // which run of all was its last; a count, no time
-    s->has_last_run =
-        query(s, "SELECT last_run FROM experiment", 0, NULL, &statement, NULL) == PF_OK;
-    sqlite3_finalize(statement);
+    w = ask(s, "SELECT last_run FROM experiment", 0, NULL, NULL);
+    s->has_last_run = done(&w) == PF_OK;
 }
 
 // A store of an earlier version gets the columns that came since, without values in its old rows.
@@ -282,9 +301,7 @@ static pf_status create_tables(pf_store *s, pf_error *error)
     // this needs a new file for a moment alone
     int code = run_waiting(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL, NULL);
     pf_status status = code == SQLITE_OK ? PF_OK : refuse(s, "database", error);
-    if (status == PF_OK) {
-        status = run_sql(s, "BEGIN IMMEDIATE", error);
-    }
+    status = status ? status : run_sql(s, "BEGIN IMMEDIATE", error);
     if (status == PF_OK) {
         status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                             : run_sql(s, sql.data, error);
@@ -507,25 +524,20 @@ enum { RUNNING = 1, DONE = 2, FAILED = 3 }; // of a unit; 0: pending
 static pf_status get_blob(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
                           pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
     const sql_value values[] = {{key, 0}, {NULL, kind}};
     *bytes = NULL;
     *n = 0;
-    pf_status status = query(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", 2, values,
-                             &statement, error);
-    status = status ? status : next_row(s, statement, &more, error);
-    if (more) {
-        *n = (size_t)sqlite3_column_bytes(statement, 0);
+    walk w = ask(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", 2, values, error);
+    if (next(&w)) {
+        *n = (size_t)sqlite3_column_bytes(w.row, 0);
         *bytes = calloc(*n + 1, 1);
         if (*bytes) {
-            memcpy(*bytes, sqlite3_column_blob(statement, 0), *n);
+            memcpy(*bytes, sqlite3_column_blob(w.row, 0), *n);
         } else {
-            status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
+            w.status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
         }
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 static pf_status put_blob(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
@@ -556,7 +568,8 @@ pf_status pf__store_put(pf_store *s, pf_blob kind, const char *key, const void *
                         pf_error *error)
 {
     pf_status status = begin(s, error);
-    return status ? status : end(s, put_blob(s, kind, key, bytes, n, error), error);
+    status = status ? status : put_blob(s, kind, key, bytes, n, error);
+    return end(s, status, error);
 }
 
 // --- which model made the trials of an environment
@@ -565,21 +578,16 @@ pf_status pf__store_put(pf_store *s, pf_blob kind, const char *key, const void *
 static pf_status has_trials(pf_store *s, const char *hash, const char *environment, bool *has,
                             pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = true;
     const sql_value values[] = {{hash, 0}, {environment, 0}};
     *has = false;
-    pf_status status = query(s,
-                             "SELECT DISTINCT state, coalesce(owner, '') FROM unit"
-                             " WHERE hash = ? AND environment = ? AND state IN (1, 2)",
-                             2, values, &statement, error);
-    while (!*has && status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK &&
-           more) {
-        *has = sqlite3_column_int(statement, 0) == DONE ||
-               owner_alive((const char *)sqlite3_column_text(statement, 1));
+    walk w = ask(s,
+                 "SELECT DISTINCT state, coalesce(owner, '') FROM unit"
+                 " WHERE hash = ? AND environment = ? AND state IN (1, 2)",
+                 2, values, error);
+    while (!*has && next(&w)) {
+        *has = sqlite3_column_int(w.row, 0) == DONE || owner_alive(text_of(&w, 1));
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 static pf_status get_model(pf_store *s, const char *key, char bound[65], pf_error *error)
@@ -621,20 +629,15 @@ static pf_status note_tie(pf_store *s, const char *key, const char *model, pf_er
 // Refuses a unit whose environment another process has tied to another model since.
 static pf_status still_bound(pf_store *s, const pf_unit *unit, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
     char key[96] = "", bound[65];
-    bool more = false;
     if (s->n_ties == 0) {
         return PF_OK;
     }
-    pf_status status = query(s, "SELECT hash FROM unit WHERE id = ?", 1,
-                             &(sql_value){NULL, unit->id}, &statement, error);
-    status = status ? status : next_row(s, statement, &more, error);
-    if (more) {
-        snprintf(key, sizeof key, "%s|%s", (const char *)sqlite3_column_text(statement, 0),
-                 unit->environment);
+    walk w = ask(s, "SELECT hash FROM unit WHERE id = ?", 1, &(sql_value){NULL, unit->id}, error);
+    if (next(&w)) {
+        snprintf(key, sizeof key, "%s|%s", text_of(&w, 0), unit->environment);
     }
-    sqlite3_finalize(statement);
+    pf_status status = done(&w);
     const tie *known = find_tie(s, key);
     if (status != PF_OK || !known) {
         return status;
@@ -657,10 +660,7 @@ pf_status pf__store_bind(pf_store *s, const char *hash, const char *environment,
     bool held = false;
     snprintf(key, sizeof key, "%s|%s", hash, environment);
     pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    status = get_model(s, key, bound, error);
+    status = status ? status : get_model(s, key, bound, error);
     if (status == PF_OK && bound[0] && strcmp(bound, model) != 0) {
         status = has_trials(s, hash, environment, &held, error);
     }
@@ -687,28 +687,27 @@ pf_status pf__store_bound(pf_store *s, const char *hash, const char *environment
 pf_status pf__store_begin(pf_store *s, const char *hash, const char *suite, const char *profile,
                           const char *settings, const pf_unit *units, size_t n, pf_error *error)
 {
-    pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
     const sql_value row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
-    status = run_bound(s,
+    pf_status status = begin(s, error);
+    status = status
+                 ? status
+                 : run_bound(
+                       s,
                        "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
                        " VALUES(?, ?, ?, ?, ?)",
                        5, row, error);
-    if (status == PF_OK) {
-        status = run_bound(s,
+    status =
+        status ? status
+               : run_bound(s,
                            "UPDATE experiment SET last_run = (SELECT coalesce(max(last_run), 0) + 1"
                            " FROM experiment) WHERE hash = ?",
                            1, row, error);
-    }
     sqlite3_stmt *statement = NULL;
-    if (status == PF_OK) {
-        status = query(s,
-                       "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
-                       " VALUES(?, ?, ?, ?, ?)",
-                       0, NULL, &statement, error);
-    }
+    status = status ? status
+                    : query(s,
+                            "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
+                            " VALUES(?, ?, ?, ?, ?)",
+                            0, NULL, &statement, error);
     for (size_t i = 0; i < n && status == PF_OK; i++) {
         const sql_value values[] = {{hash, 0},
                                     {units[i].environment, 0},
@@ -727,22 +726,18 @@ pf_status pf__store_recover(pf_store *s, const char *hash, pf_error *error)
 {
     char dead[64][64];
     int n = 0;
-    bool more = true;
-    sqlite3_stmt *statement = NULL;
     pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    status = query(s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1",
-                   1, &(sql_value){hash, 0}, &statement, error);
-    while (n < 64 && status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK &&
-           more) {
-        const char *owner = (const char *)sqlite3_column_text(statement, 0);
-        if (!owner_alive(owner)) {
-            snprintf(dead[n++], sizeof dead[0], "%s", owner);
+    if (status == PF_OK) {
+        walk w =
+            ask(s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", 1,
+                &(sql_value){hash, 0}, error);
+        while (n < 64 && next(&w)) {
+            if (!owner_alive(text_of(&w, 0))) {
+                snprintf(dead[n++], sizeof dead[0], "%s", text_of(&w, 0));
+            }
         }
+        status = done(&w);
     }
-    sqlite3_finalize(statement);
     for (int i = 0; i < n && status == PF_OK; i++) {
         const sql_value values[] = {{hash, 0}, {dead[i], 0}};
         status = run_bound(s,
@@ -758,7 +753,8 @@ static pf_status run_alone(pf_store *s, const char *sql, int n, const sql_value 
                            pf_error *error)
 {
     pf_status status = begin(s, error);
-    return status ? status : end(s, run_bound(s, sql, n, values, error), error);
+    status = status ? status : run_bound(s, sql, n, values, error);
+    return end(s, status, error);
 }
 
 pf_status pf__store_retry(pf_store *s, const char *hash, pf_error *error)
@@ -769,15 +765,13 @@ pf_status pf__store_retry(pf_store *s, const char *hash, pf_error *error)
                      1, &(sql_value){hash, 0}, error);
 }
 
-static void read_unit(sqlite3_stmt *statement, pf_unit *unit)
+static void read_unit(const walk *w, pf_unit *unit)
 {
-    unit->id = sqlite3_column_int64(statement, 0);
-    snprintf(unit->environment, sizeof unit->environment, "%s",
-             (const char *)sqlite3_column_text(statement, 1));
-    snprintf(unit->setting, sizeof unit->setting, "%s",
-             (const char *)sqlite3_column_text(statement, 2));
-    unit->seed = sqlite3_column_int(statement, 3);
-    unit->trial = sqlite3_column_int(statement, 4);
+    unit->id = sqlite3_column_int64(w->row, 0);
+    snprintf(unit->environment, sizeof unit->environment, "%s", text_of(w, 1));
+    snprintf(unit->setting, sizeof unit->setting, "%s", text_of(w, 2));
+    unit->seed = sqlite3_column_int(w->row, 3);
+    unit->trial = sqlite3_column_int(w->row, 4);
     unit->place = unit->cell = -1;
 }
 
@@ -787,39 +781,26 @@ static bool same_trial(const pf_unit *a, const pf_unit *b)
            strcmp(a->environment, b->environment) == 0;
 }
 
-// The units to claim from pending ones in order.
-static pf_status pick_units(pf_store *s, sqlite3_stmt *pending,
-                            bool (*wanted)(const void *self, pf_unit *unit), const void *self,
-                            pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
-{
-    bool more = true;
-    pf_status status = PF_OK;
-    while (*n < PF_STORE_CLAIM && (status = next_row(s, pending, &more, error)) == PF_OK && more) {
-        read_unit(pending, &units[*n]);
-        if (*n > 0 && !same_trial(&units[0], &units[*n])) {
-            break;
-        }
-        *n += !wanted || wanted(self, &units[*n]);
-    }
-    return status;
-}
-
 pf_status pf__store_claim(pf_store *s, const char *hash,
                           bool (*wanted)(const void *self, pf_unit *unit), const void *self,
                           pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
     *n = 0;
-    sqlite3_stmt *statement = NULL;
     pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
+    if (status == PF_OK) {
+        walk w = ask(s,
+                     "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+                     " state = 0 ORDER BY id",
+                     1, &(sql_value){hash, 0}, error);
+        while (*n < PF_STORE_CLAIM && next(&w)) {
+            read_unit(&w, &units[*n]);
+            if (*n > 0 && !same_trial(&units[0], &units[*n])) {
+                break;
+            }
+            *n += !wanted || wanted(self, &units[*n]);
+        }
+        status = done(&w);
     }
-    status = query(s,
-                   "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
-                   " state = 0 ORDER BY id",
-                   1, &(sql_value){hash, 0}, &statement, error);
-    status = status ? status : pick_units(s, statement, wanted, self, units, n, error);
-    sqlite3_finalize(statement);
     for (int i = 0; i < *n && status == PF_OK; i++) {
         const sql_value values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
@@ -885,95 +866,79 @@ pf_status pf__store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                            const char *const *methods, const pf_trial_result *results,
                            pf_error *error)
 {
-    pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
     const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
-    status = run_bound(s,
-                       "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
-                       " state = 1 AND owner = ?",
-                       2, values, error);
+    pf_status status = begin(s, error);
+    status =
+        status ? status
+               : run_bound(s,
+                           "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
+                           " state = 1 AND owner = ?",
+                           2, values, error);
     status = status ? status : check_ended(s, unit, error);
-    if (status == PF_OK) {
-        status = still_bound(s, unit, error);
-    }
-    if (status == PF_OK) {
-        status = insert_results(s, unit, n_methods, methods, results, error);
-    }
+    status = status ? status : still_bound(s, unit, error);
+    status = status ? status : insert_results(s, unit, n_methods, methods, results, error);
     return end(s, status, error);
 }
 
 pf_status pf__store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
-    pf_status status = begin(s, error);
-    if (status != PF_OK) {
-        return status;
-    }
     const sql_value values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
+    pf_status status = begin(s, error);
     status =
-        run_bound(s,
-                  "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
-                  " 1 AND owner = ?",
-                  3, values, error);
+        status ? status
+               : run_bound(
+                     s,
+                     "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
+                     " 1 AND owner = ?",
+                     3, values, error);
     status = status ? status : check_ended(s, unit, error);
     return end(s, status, error);
 }
 
 pf_status pf__store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = true;
     memset(counts, 0, sizeof *counts);
-    pf_status status = query(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", 1,
-                             &(sql_value){hash, 0}, &statement, error);
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
-        int64_t n = sqlite3_column_int64(statement, 1);
-        int state = sqlite3_column_int(statement, 0);
+    walk w = ask(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", 1,
+                 &(sql_value){hash, 0}, error);
+    while (next(&w)) {
+        int64_t n = sqlite3_column_int64(w.row, 1);
+        int state = sqlite3_column_int(w.row, 0);
         counts->total += n;
         counts->done += state == DONE ? n : 0;
         counts->failed += state == FAILED ? n : 0;
         counts->running += state == RUNNING ? n : 0;
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 pf_status pf__store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = true;
     *n = 0;
-    pf_status status = query(s,
-                             "SELECT coalesce(owner, ''), count(*) FROM unit WHERE hash = ? AND"
-                             " state = 1 GROUP BY owner",
-                             1, &(sql_value){hash, 0}, &statement, error);
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
-        bool alive = owner_alive((const char *)sqlite3_column_text(statement, 0));
-        *n += alive ? sqlite3_column_int64(statement, 1) : 0;
+    walk w = ask(s,
+                 "SELECT coalesce(owner, ''), count(*) FROM unit WHERE hash = ? AND"
+                 " state = 1 GROUP BY owner",
+                 1, &(sql_value){hash, 0}, error);
+    while (next(&w)) {
+        *n += owner_alive(text_of(&w, 0)) ? sqlite3_column_int64(w.row, 1) : 0;
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 static pf_status walk_units(pf_store *s, const char *hash, int state,
                             void (*each)(void *self, const pf_unit *unit, const char *reason),
                             void *self, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = true;
     const sql_value values[] = {{hash, 0}, {NULL, state}};
-    pf_status status = query(s,
-                             "SELECT id, environment, setting, seed, trial, reason FROM unit"
-                             " WHERE hash = ? AND state = ? ORDER BY id",
-                             2, values, &statement, error);
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+    walk w = ask(s,
+                 "SELECT id, environment, setting, seed, trial, reason FROM unit"
+                 " WHERE hash = ? AND state = ? ORDER BY id",
+                 2, values, error);
+    while (next(&w)) {
         pf_unit unit;
-        read_unit(statement, &unit);
-        each(self, &unit, (const char *)sqlite3_column_text(statement, 5));
+        read_unit(&w, &unit);
+        each(self, &unit, text_of(&w, 5));
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 pf_status pf__store_failures(pf_store *s, const char *hash,
@@ -993,7 +958,6 @@ pf_status pf__store_done(pf_store *s, const char *hash,
 pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
 {
     pf_text sql = {0};
-    sqlite3_stmt *statement = NULL;
     pf__text_add(&sql, "SELECT u.id, u.environment, u.setting, u.seed, u.trial, r.method");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         // a store that nobody wrote to since lacks the newest metrics
@@ -1002,23 +966,24 @@ pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *se
     pf__text_add(&sql,
                  " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
                  " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
-    pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : query(s, sql.data, 1, &(sql_value){hash, 0}, &statement, error);
-    bool more = true;
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+    walk w = {.status = PF_ERR_MEMORY};
+    if (sql.failed) {
+        pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    } else {
+        w = ask(s, sql.data, 1, &(sql_value){hash, 0}, error);
+    }
+    while (next(&w)) {
         pf_unit unit;
         pf_trial_result result;
-        read_unit(statement, &unit);
+        read_unit(&w, &unit);
         for (int i = 0; i < PF_METRIC_COUNT; i++) {
-            result.value[i] = sqlite3_column_type(statement, 6 + i) == SQLITE_NULL
-                                  ? NAN
-                                  : sqlite3_column_double(statement, 6 + i);
+            bool none = sqlite3_column_type(w.row, 6 + i) == SQLITE_NULL;
+            result.value[i] = none ? NAN : sqlite3_column_double(w.row, 6 + i);
         }
-        status = each(self, &unit, (const char *)sqlite3_column_text(statement, 5), &result, error);
+        w.status = each(self, &unit, text_of(&w, 5), &result, error);
     }
-    sqlite3_finalize(statement);
     pf__text_free(&sql);
-    return status;
+    return done(&w);
 }
 
 // --- experiments
@@ -1026,37 +991,28 @@ pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *se
 pf_status pf__store_configs(pf_store *s, const char *suite, const char *profile, int most,
                             char (*hashes)[65], int *n, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = true;
     const sql_value values[] = {{suite, 0}, {profile, 0}};
     *n = 0;
-    pf_status status =
-        query(s,
-              s->has_last_run ? "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                                " ORDER BY coalesce(last_run, 0) DESC, ordinal DESC"
-                              : "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                                " ORDER BY ordinal DESC",
-              2, values, &statement, error);
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
+    walk w = ask(s,
+                 s->has_last_run ? "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                   " ORDER BY coalesce(last_run, 0) DESC, ordinal DESC"
+                                 : "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                   " ORDER BY ordinal DESC",
+                 2, values, error);
+    for (; next(&w); (*n)++) {
         if (*n < most) {
-            snprintf(hashes[*n], 65, "%s", (const char *)sqlite3_column_text(statement, 0));
+            snprintf(hashes[*n], 65, "%s", text_of(&w, 0));
         }
-        (*n)++;
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }
 
 pf_status pf__store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
-    pf_status status = query(s, "SELECT settings FROM experiment WHERE hash = ?", 1,
-                             &(sql_value){hash, 0}, &statement, error);
-    status = status ? status : next_row(s, statement, &more, error);
-    pf__text_add(out, more ? (const char *)sqlite3_column_text(statement, 0) : "");
-    sqlite3_finalize(statement);
-    return status;
+    walk w =
+        ask(s, "SELECT settings FROM experiment WHERE hash = ?", 1, &(sql_value){hash, 0}, error);
+    pf__text_add(out, next(&w) ? text_of(&w, 0) : "");
+    return done(&w);
 }
 
 static void add_difference(pf_text *out, const char *key, const char *value)
@@ -1082,34 +1038,25 @@ pf_status pf__store_differences(pf_store *s, const char *hash, const char *setti
         " SELECT key, value FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.key = a.key AND"
         " b.value IS a.value) AND (key <> 'fingerprints' OR key IN (SELECT key FROM b))"
         " UNION ALL SELECT key, NULL FROM b WHERE key NOT IN (SELECT key FROM a)";
-    sqlite3_stmt *statement = NULL;
     pf_text found = {0};
-    bool more = true;
     const sql_value values[] = {{hash, 0}, {settings, 0}};
-    pf_status status = query(s, sql, 2, values, &statement, error);
-    while (status == PF_OK && (status = next_row(s, statement, &more, error)) == PF_OK && more) {
-        add_difference(&found, (const char *)sqlite3_column_text(statement, 0),
-                       (const char *)sqlite3_column_text(statement, 1));
+    walk w = ask(s, sql, 2, values, error);
+    while (next(&w)) {
+        add_difference(&found, text_of(&w, 0), text_of(&w, 1));
     }
-    sqlite3_finalize(statement);
     pf__text_add(out, found.data ? found.data : "");
     pf__text_free(&found);
-    return status;
+    return done(&w);
 }
 
 pf_status pf__store_number(pf_store *s, const char *hash, const char *key, double *value,
                            pf_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
     const sql_value values[] = {{hash, 0}, {key, 0}};
-    pf_status status =
-        query(s, "SELECT json_extract(settings, '$.' || ?2) FROM experiment WHERE hash = ?1", 2,
-              values, &statement, error);
-    status = status ? status : next_row(s, statement, &more, error);
-    if (more && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
-        *value = sqlite3_column_double(statement, 0);
+    walk w = ask(s, "SELECT json_extract(settings, '$.' || ?2) FROM experiment WHERE hash = ?1", 2,
+                 values, error);
+    if (next(&w) && sqlite3_column_type(w.row, 0) != SQLITE_NULL) {
+        *value = sqlite3_column_double(w.row, 0);
     }
-    sqlite3_finalize(statement);
-    return status;
+    return done(&w);
 }

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "studies.h"
+#include "trial.h"
 #include "plant/plant_impl.h"
 #include "core/belief.h"
 #include "core/score.h"
 
 #include "calibrate/fit.h"
 #include "core/evidence.h"
-#include "host/arena.h"
 #include "core/joint.h"
 
 #include <math.h>
@@ -52,9 +51,7 @@ static pf_status set_up(study *s, const char *setting, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT, "setting '%s' is not knob=NAME;value=X", setting);
     }
     pf_status status = pf_plant_create(&s->plant, "attitude", error);
-    if (status == PF_OK) {
-        status = pf_plant_create(&s->twin, "attitude", error);
-    }
+    status = status ? status : pf_plant_create(&s->twin, "attitude", error);
     if (status != PF_OK) {
         return status;
     }
@@ -162,9 +159,7 @@ static pf_status collect(study *s, double gain, int n, int first, double *score,
         pf_match m;
         pf_status status =
             observe(s, mechanism, gain, PF_PURPOSE_CALIBRATION, first + i, x, start, error);
-        if (status == PF_OK) {
-            status = match(s, mechanism, x, start, &m, error);
-        }
+        status = status ? status : match(s, mechanism, x, start, &m, error);
         if (status != PF_OK) {
             return status;
         }
@@ -180,9 +175,7 @@ static pf_status fit_channel(study *s, pf_error *error)
 {
     double nominal[CENTRES], fault[CENTRES], b0[CENTRES], b1[CENTRES], scratch[2 * CENTRES];
     pf_status status = collect(s, 1, CENTRES, 0, nominal, b0, error);
-    if (status == PF_OK) {
-        status = collect(s, g_cal, CENTRES, 0, fault, b1, error);
-    }
+    status = status ? status : collect(s, g_cal, CENTRES, 0, fault, b1, error);
     if (status != PF_OK) {
         return status;
     }
@@ -221,9 +214,7 @@ static pf_status fit_covariance(study *s, pf_error *error)
     memset(s->factor, 0, sizeof s->factor);
     for (int e = 0; e < COVARIANCE_EPISODES; e++) {
         pf_status status = observe(s, 1, 1, PF_PURPOSE_THRESHOLD, e, x, start, error);
-        if (status == PF_OK) {
-            status = predict(s->plant, 1, 1, start, mean, error);
-        }
+        status = status ? status : predict(s->plant, 1, 1, start, mean, error);
         if (status != PF_OK) {
             return status;
         }
@@ -316,12 +307,8 @@ static pf_status score_gain(study *s, int truth, int responses, pf_trial_result 
         pf_match m;
         pf_status status =
             observe(s, mechanism, s->grid[truth], PF_PURPOSE_EVALUATION, i, x, start, error);
-        if (status == PF_OK) {
-            status = match(s, mechanism, x, start, &m, error);
-        }
-        if (status == PF_OK) {
-            status = bayes(s, mechanism, x, start, posterior[PF_ARM_BAYES], error);
-        }
+        status = status ? status : match(s, mechanism, x, start, &m, error);
+        status = status ? status : bayes(s, mechanism, x, start, posterior[PF_ARM_BAYES], error);
         if (status != PF_OK) {
             return status;
         }
@@ -343,12 +330,7 @@ pf_status pf__mechanism_run(const char *setting, uint64_t seed, int responses,
     static const int used[] = {PF_METRIC_gain_mae, PF_METRIC_crps, PF_METRIC_coverage,
                                PF_METRIC_log_score};
     for (int arm = 0; arm < PF_ARMS; arm++) {
-        for (int i = 0; i < PF_METRIC_COUNT; i++) {
-            results[arm].value[i] = NAN;
-        }
-        for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
-            results[arm].value[used[i]] = 0;
-        }
+        pf__trial_clear(results[arm].value, sizeof used / sizeof used[0], used);
     }
     study *s = calloc(1, sizeof *s);
     if (!s) {
@@ -356,12 +338,8 @@ pf_status pf__mechanism_run(const char *setting, uint64_t seed, int responses,
     }
     s->seed = seed;
     pf_status status = set_up(s, setting, error);
-    if (status == PF_OK) {
-        status = fit_channel(s, error);
-    }
-    if (status == PF_OK) {
-        status = fit_covariance(s, error);
-    }
+    status = status ? status : fit_channel(s, error);
+    status = status ? status : fit_covariance(s, error);
     for (int k = 0; k < GRID && status == PF_OK; k++) {
         status = score_gain(s, k, responses, results, error);
     }
@@ -426,9 +404,7 @@ pf_status pf__coordinate_run(pf_responses *responses, const pf_kit *kit, uint64_
     pf_kit_info k = pf_kit_get_info(kit);
     double mean = 0, variance = 0, ideal = pf__severity_line(gain, k.g_cal);
     for (int arm = 0; arm < PF_COORDINATE_ARMS; arm++) {
-        for (int i = 0; i < PF_METRIC_COUNT; i++) {
-            results[arm].value[i] = NAN;
-        }
+        pf__trial_clear(results[arm].value, 0, NULL);
     }
     for (int q = 0; q < k.n_probes; q++) {
         spread s;

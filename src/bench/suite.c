@@ -4,7 +4,6 @@
 #include "plant/plant_impl.h"
 
 #include "trial.h"
-#include "core/method.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,32 +27,8 @@ const pf_profile *pf__profile_find(const char *name)
 
 // --- the schema
 
-static const pf_schema_row name_element = {"", PF_KIND_TEXT, 0, 1, 128, 0, NULL, "a name"};
-static const pf_schema_shape names_shape = {.single = &name_element, .element = &name_element};
-static const pf_schema_row gain_element = {"", PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1,
-                                           0,  NULL,           "a gain"};
-static const pf_schema_shape gains_shape = {.single = &gain_element, .element = &gain_element};
-static const pf_schema_row budget_element = {"",   PF_KIND_WHOLE,    0, 0, 100, 0,
-                                             NULL, "recovery probes"};
-static const pf_schema_shape budgets_shape = {.single = &budget_element,
-                                              .element = &budget_element};
-static const pf_schema_row bins_element = {
-    "", PF_KIND_WHOLE, 0, PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST, 0, NULL, "categories"};
-static const pf_schema_shape bins_shape = {.single = &bins_element, .element = &bins_element};
-static const pf_schema_row opportunity_element = {
-    "", PF_KIND_WHOLE, 0, 1, PF_SUITE_OPPORTUNITIES_MOST, 0, NULL, "opportunities"};
-static const pf_schema_shape opportunities_shape = {.single = &opportunity_element,
-                                                    .element = &opportunity_element};
-static const pf_schema_row episodes_element = {
-    "", PF_KIND_WHOLE, 0, PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST, 0, NULL, "episodes"};
-static const pf_schema_shape episodes_shape = {.single = &episodes_element,
-                                               .element = &episodes_element};
-
-static const pf_schema_row faults_element = {"", PF_KIND_WHOLE, 0,           1, PF_SCHEDULE_FAULTS,
-                                             0,  NULL,          "mechanisms"};
-static const pf_schema_shape n_faults_shape = {.single = &faults_element,
-                                               .element = &faults_element};
-
+#define NAMES PF_ONE_OR_MORE(PF_KIND_TEXT, 0, 1, 128, "a name")
+#define WHOLE(least, most, help) PF_ONE_OR_MORE(PF_KIND_WHOLE, 0, least, most, help)
 #define AT(field) offsetof(pf_suite, field)
 static const pf_schema_row rows[] = {
     {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
@@ -65,23 +40,28 @@ static const pf_schema_row rows[] = {
     {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
     {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
     {"figure", PF_KIND_NAME, 0, 1, 32, AT(figure), NULL, "a template of suites/figures"},
-    {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), &names_shape, "plants"},
-    {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), &names_shape, "method ids"},
-    {"settings", PF_KIND_REFS, 0, 1, 256, AT(named), &names_shape, "settings of a mechanism study"},
-    {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), &names_shape, "metrics the table shows"},
-    {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains), &gains_shape, "true gains"},
-    {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), &budgets_shape, "recovery budgets"},
-    {"bins", PF_KIND_NUMBERS, 0, 1, 16, AT(bins), &bins_shape, "categories K"},
-    {"episodes", PF_KIND_NUMBERS, 0, 1, 16, AT(episodes), &episodes_shape, "episodes per class"},
-    {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities), &opportunities_shape,
-     "after the change"},
+    {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), NAMES, "plants"},
+    {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), NAMES, "method ids"},
+    {"settings", PF_KIND_REFS, 0, 1, 256, AT(named), NAMES, "settings of a mechanism study"},
+    {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), NAMES, "metrics the table shows"},
+    {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains),
+     PF_ONE_OR_MORE(PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, "a gain"), "true gains"},
+    {"stage2", PF_KIND_NUMBERS, 0, 1, 16, AT(stage2), WHOLE(0, 100, "recovery probes"),
+     "recovery budgets"},
+    {"bins", PF_KIND_NUMBERS, 0, 1, 16, AT(bins),
+     WHOLE(PF_SUITE_BINS_LEAST, PF_SUITE_BINS_MOST, "categories"), "categories K"},
+    {"episodes", PF_KIND_NUMBERS, 0, 1, 16, AT(episodes),
+     WHOLE(PF_SUITE_EPISODES_LEAST, PF_SUITE_EPISODES_MOST, "episodes"), "episodes per class"},
+    {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities),
+     WHOLE(1, PF_SUITE_OPPORTUNITIES_MOST, "opportunities"), "after the change"},
     {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
     {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
     {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
     {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
     {"nominal", PF_KIND_NUMBER, PF_ROW_OPEN_MAX, 0, 1, AT(nominal), NULL,
      "share of nominal trials"},
-    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_SCHEDULE_FAULTS, AT(n_faults), &n_faults_shape,
+    {"n_faults", PF_KIND_NUMBERS, 0, 1, PF_SCHEDULE_FAULTS, AT(n_faults),
+     WHOLE(1, PF_SCHEDULE_FAULTS, "mechanisms"),
      "mechanisms that change at once, gains drawn from the list"},
     {"probes", PF_KIND_TEXT, 0, 1, 1024, AT(probes), NULL,
      "of the group methods: single, designed or a file"},
@@ -96,6 +76,8 @@ static const pf_schema_row rows[] = {
 #include "settings/settings.def"
 };
 #undef AT
+#undef NAMES
+#undef WHOLE
 
 static pf_status check_settings(const pf__yaml_node *node, const void *base, const char *path,
                                 pf_error *error)
@@ -104,7 +86,7 @@ static pf_status check_settings(const pf__yaml_node *node, const void *base, con
     return pf__settings_check(node, &((const pf_suite *)base)->settings, error);
 }
 
-static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, check_settings};
+static const pf_schema schema = {rows, PF_COUNT(rows), sizeof(pf_suite), 0, check_settings, NULL};
 
 // --- what the schema cannot know
 
@@ -286,15 +268,9 @@ pf_status pf__suite_read(pf_suite *suite, const char *file, const char *text, si
     pf__settings_clear(&suite->settings);
     pf_status status =
         pf__schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
-    if (status == PF_OK) {
-        status = check_group(suite, file, error);
-    }
-    if (status == PF_OK) {
-        status = set_defaults(suite, error);
-    }
-    if (status == PF_OK) {
-        status = check_names(suite, file, error);
-    }
+    status = status ? status : check_group(suite, file, error);
+    status = status ? status : set_defaults(suite, error);
+    status = status ? status : check_names(suite, file, error);
     if (status != PF_OK) {
         pf__suite_free(suite);
     }

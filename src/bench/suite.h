@@ -5,7 +5,6 @@
 
 #include "settings/config.h"
 #include "preflight/plant.h"
-#include "preflight/kit.h"
 
 // An experiment: ids with settings, environments, methods, explicit seeds. Read from suites/*.yaml
 // against a schema; everything that varies is a list.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "table.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -10,42 +10,31 @@
 
 // --- a table of short texts, written as Markdown or LaTeX
 
-// A table of short texts, written as Markdown or LaTeX.
-
 enum { WORD = 72 };
 
 typedef enum table_format { FORMAT_MD, FORMAT_TEX } table_format;
 
+typedef struct text_cell {
+    char word[WORD];
+    bool bold;
+} text_cell;
+
 typedef struct text_table {
-    int rows, columns;  // without the header row and the label column
-    char (*word)[WORD]; // (rows + 1) x (columns + 1), the first of each are labels
-    bool *bold;         // likewise
+    int rows, columns; // without the header row and the label column
+    text_cell *cell;   // (rows + 1) x (columns + 1), the first of each are labels; free it
     char caption[256];
 } text_table;
 
-static void text_table_free(text_table *g)
-{
-    free(g->word);
-    free(g->bold);
-    *g = (text_table){0};
-}
-
 static pf_status text_table_init(text_table *g, int rows, int columns, pf_error *error)
 {
-    size_t n = ((size_t)rows + 1) * ((size_t)columns + 1);
     *g = (text_table){.rows = rows, .columns = columns};
-    g->word = calloc(n, sizeof *g->word);
-    g->bold = calloc(n, sizeof *g->bold);
-    if (!g->word || !g->bold) {
-        text_table_free(g);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
-    }
-    return PF_OK;
+    g->cell = calloc(((size_t)rows + 1) * ((size_t)columns + 1), sizeof *g->cell);
+    return g->cell ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
 }
 
-static size_t place(const text_table *g, int row, int column)
+static text_cell *cell_at(const text_table *g, int row, int column)
 {
-    return (size_t)row * ((size_t)g->columns + 1) + (size_t)column;
+    return &g->cell[(size_t)row * ((size_t)g->columns + 1) + (size_t)column];
 }
 
 // Sets a word; row and column 0 are labels.
@@ -57,9 +46,9 @@ text_table_set(text_table *g, int row, int column, bool bold, const char *format
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(g->word[place(g, row, column)], WORD, format, list);
+    vsnprintf(cell_at(g, row, column)->word, WORD, format, list);
     va_end(list);
-    g->bold[place(g, row, column)] = bold;
+    cell_at(g, row, column)->bold = bold;
 }
 
 // Markdown
@@ -67,9 +56,9 @@ text_table_set(text_table *g, int row, int column, bool bold, const char *format
 // The bold part is what stands before the first space: the number without its interval.
 static void md_word(const text_table *g, int row, int column, char out[WORD + 8])
 {
-    const char *word = g->word[place(g, row, column)];
+    const char *word = cell_at(g, row, column)->word;
     int head = (int)strcspn(word, column ? " " : "");
-    if (g->bold[place(g, row, column)]) {
+    if (cell_at(g, row, column)->bold) {
         snprintf(out, WORD + 8, "**%.*s**%s", head, word, word + head);
     } else {
         snprintf(out, WORD + 8, "%s", word);
@@ -114,9 +103,9 @@ static void add_tex(pf_text *out, const char *s, size_t n)
 
 static void tex_word(const text_table *g, int row, int column, pf_text *out)
 {
-    const char *word = g->word[place(g, row, column)];
+    const char *word = cell_at(g, row, column)->word;
     size_t head = strcspn(word, column ? " " : "");
-    bool bold = g->bold[place(g, row, column)];
+    bool bold = cell_at(g, row, column)->bold;
     pf__text_add(out, bold ? "\\textbf{" : "");
     add_tex(out, word, head);
     pf__text_add(out, bold ? "}" : "");
@@ -206,25 +195,16 @@ void pf__table_csv(const pf_report *r, pf_text *out)
 
 // --- what is shown
 
-static bool paper_has_setting(const pf_report *r, const char *setting)
-{
-    for (int i = 0; i < r->paper->n; i++) {
-        if (strcmp(r->paper->row[i].suite, r->suite) == 0 &&
-            strcmp(r->paper->row[i].setting, setting) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Whether the paper prints a metric at a setting for single environments.
-static bool paper_has_metric(const pf_report *r, const char *setting, const char *metric)
+// Whether the paper prints something of the suite at a setting; with a metric: whether it prints
+// that for single environments.
+static bool paper_has(const pf_report *r, const char *setting, const char *metric)
 {
     for (int i = 0; i < r->paper->n; i++) {
         const pf_paper_row *p = &r->paper->row[i];
+        bool single =
+            strcmp(p->environment, PF_MACRO) != 0 && strcmp(p->environment, PF_MACRO_SHOWN) != 0;
         if (strcmp(p->suite, r->suite) == 0 && strcmp(p->setting, setting) == 0 &&
-            strcmp(p->metric, metric) == 0 && strcmp(p->environment, PF_MACRO) != 0 &&
-            strcmp(p->environment, PF_MACRO_SHOWN) != 0) {
+            (!metric || (single && strcmp(p->metric, metric) == 0))) {
             return true;
         }
     }
@@ -235,7 +215,7 @@ const char *pf__report_setting(const pf_report *r)
 {
     const pf_entries *e = r->entries;
     for (int i = 0; i < e->n_settings; i++) {
-        if (paper_has_setting(r, e->setting[i])) {
+        if (paper_has(r, e->setting[i], NULL)) {
             return e->setting[i];
         }
     }
@@ -373,7 +353,7 @@ static pf_status write_methods(const sheet *s, const char *metric, const column 
         }
     }
     text_table_write(&g, s->format, s->out);
-    text_table_free(&g);
+    free(g.cell);
     return PF_OK;
 }
 
@@ -416,7 +396,7 @@ static int pooled_settings(const pf_report *r, const char **out, int most)
     const pf_entries *all = r->entries;
     int n = 0;
     for (int i = all->n_raw_settings; i < all->n_settings && n < most; i++) {
-        if (paper_has_setting(r, all->setting[i])) {
+        if (paper_has(r, all->setting[i], NULL)) {
             out[n++] = all->setting[i];
         }
     }
@@ -467,7 +447,7 @@ static pf_status write_metrics(const sheet *s, const char *setting, pf_error *er
         }
         for (int k = 0; k < r->entries->n_raw_settings && status == PF_OK; k++) {
             const char *other = r->entries->setting[k];
-            if (strcmp(other, setting) != 0 && paper_has_metric(r, other, metric)) {
+            if (strcmp(other, setting) != 0 && paper_has(r, other, metric)) {
                 status = write_metric(s, metric, other, direction_note(metric), false, error);
             }
         }
@@ -574,7 +554,7 @@ static pf_status write_ranks(const sheet *s, const char *setting, pf_error *erro
         }
     }
     text_table_write(&g, s->format, s->out);
-    text_table_free(&g);
+    free(g.cell);
     return PF_OK;
 }
 
@@ -614,7 +594,7 @@ static pf_status write_removal(const sheet *s, const char *metric, const char *s
         }
     }
     text_table_write(&g, s->format, s->out);
-    text_table_free(&g);
+    free(g.cell);
     return PF_OK;
 }
 
@@ -676,15 +656,11 @@ static pf_status write_grids(const sheet *s, pf_error *error)
     }
     bool ladder = strcmp(s->report->table, "ladder") == 0;
     pf_status status = ladder ? write_ladder(s, setting, error) : PF_OK;
-    if (status == PF_OK) {
-        status = write_metrics(s, setting, error);
-    }
+    status = status ? status : write_metrics(s, setting, error);
     if (status == PF_OK && !ladder) {
         status = write_differences(s, setting, error);
     }
-    if (status == PF_OK) {
-        status = write_certificates(s, setting, error);
-    }
+    status = status ? status : write_certificates(s, setting, error);
     return status;
 }
 

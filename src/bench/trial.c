@@ -38,20 +38,20 @@ int pf__metric_find(const char *name)
 
 // --- fault schedule
 
+static uint64_t shuffle_bits(uint64_t seed, const char *environment, int trial)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)trial, PF_PURPOSE_LAW, 1));
+    return pf__rng_bits(&rng);
+}
+
 // Position of a trial in a shuffle of all trials of its seed.
 static int shuffled_rank(uint64_t seed, const char *environment, int trial, int trials)
 {
-    pf_rng rng;
+    uint64_t mine = shuffle_bits(seed, environment, trial);
     int rank = 0;
-    uint64_t mine = 0;
     for (int i = 0; i < trials; i++) {
-        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf__rng_bits(&rng);
-        mine = i == trial ? bits : mine;
-    }
-    for (int i = 0; i < trials; i++) {
-        pf_rng_init(&rng, pf_key_stream(seed, environment, (uint64_t)i, PF_PURPOSE_LAW, 1));
-        uint64_t bits = pf__rng_bits(&rng);
+        uint64_t bits = shuffle_bits(seed, environment, i);
         rank += bits < mine || (bits == mine && i < trial);
     }
     return rank;
@@ -126,6 +126,53 @@ pf_schedule pf__schedule_draw(uint64_t seed, const char *environment, int trial,
         draw_gains(&schedule, &rng, s->n_gains, s->gains);
     }
     return schedule;
+}
+
+// --- what becomes of the tasks of a trial
+
+// One decision after the other, and what was flown on it.
+typedef struct tally {
+    const pf_kit *kit;
+    double *value;
+    double j_min;
+    int go, changed; // tasks
+    double selective, changed_return;
+} tally;
+
+static tally begin_tally(const pf_kit *kit, double j_min, double *value)
+{
+    return (tally){.kit = kit, .value = value, .j_min = j_min};
+}
+
+// A protocol that does not count contracts leaves them undefined, and NaN stays NaN.
+static void count_task(tally *t, int task, bool changed, bool go, double lower, double ret)
+{
+    double *value = t->value;
+    bool violated = go && ret < lower, false_ready = go && !(ret >= t->j_min);
+    value[PF_METRIC_contracts] += 1;
+    value[PF_METRIC_safe_ready] += go && !false_ready;
+    value[PF_METRIC_deployed] += go;
+    value[PF_METRIC_violated] += violated;
+    value[PF_METRIC_false_ready] += false_ready;
+    if (changed) {
+        value[PF_METRIC_changed_deployed] += go;
+        value[PF_METRIC_changed_violated] += violated;
+        value[PF_METRIC_changed_false_ready] += false_ready;
+        t->changed_return += ret;
+    }
+    t->go += go;
+    t->changed += changed;
+    t->selective += pf_kit_task_reveal(t->kit, task) * ret;
+}
+
+static void end_tally(const tally *t)
+{
+    int n = pf_kit_get_info(t->kit).n_tasks;
+    double changed_return = t->changed > 0 ? t->changed_return / t->changed : 1;
+    t->value[PF_METRIC_abstention] = (double)(n - t->go) / n;
+    t->value[PF_METRIC_selective_return] = t->selective;
+    t->value[PF_METRIC_changed_task_return] = changed_return;
+    t->value[PF_METRIC_future_task_regret] = 1 - changed_return;
 }
 
 // --- closed loops as tasks
@@ -246,6 +293,7 @@ typedef struct deployment {
     double *work;             // of a predicted return: n and draws x n
     double correction[PF_MECH_MAX], none[PF_MECH_MAX];
     int measured; // task whose measures are told
+    tally tally;
 } deployment;
 
 // Hypotheses; the truth has no probability and only shows what would happen.
@@ -275,11 +323,6 @@ static pf_status forecast_returns(void *self, int member, int use, int n, const 
     int first = use < 0 ? 0 : 1 + use * d->joint->n_grid;
     memcpy(returns, d->returns + (size_t)member * (size_t)d->n + first, sizeof(double) * (size_t)n);
     return PF_OK;
-}
-
-static int policy_of(const deployment *d, int task)
-{
-    return d->setup->variant * (d->info->n_mech - 1) + task;
 }
 
 // What really happens on a task.
@@ -333,23 +376,14 @@ static pf_status tell_asked(deployment *d, bool go, const double *deployed, pf_e
     return status;
 }
 
-static void count_decision(deployment *d, bool changed, bool go, bool violated, bool safe)
+// Whether the changed task asks for more than the limits allow, and what becomes of that.
+static void count_clipped(deployment *d, bool go, double ret, double corrected)
 {
-    double *value = d->value;
-    value[PF_METRIC_contracts] += 1;
-    value[PF_METRIC_safe_ready] += go && safe;
-    value[PF_METRIC_deployed] += go;
-    value[PF_METRIC_violated] += go && violated;
-    value[PF_METRIC_false_ready] += go && !safe;
-    if (changed) {
-        bool clipped = d->beyond[d->n - 1] > 0;
-        value[PF_METRIC_changed_deployed] += go;
-        value[PF_METRIC_changed_violated] += go && violated;
-        value[PF_METRIC_changed_false_ready] += go && !safe;
-        value[PF_METRIC_clipped] = clipped;
-        value[PF_METRIC_clipped_go] = clipped && go;
-        value[PF_METRIC_clipped_false] = clipped && go && !safe;
-    }
+    bool clipped = d->beyond[d->n - 1] > 0;
+    d->value[PF_METRIC_clipped] = clipped;
+    d->value[PF_METRIC_clipped_go] = clipped && go;
+    d->value[PF_METRIC_clipped_false] = clipped && go && !(ret >= d->setup->j_min);
+    d->value[PF_METRIC_clipped_recovered] = clipped && corrected >= d->setup->j_min;
 }
 
 // What the correction would bring at the true gain, on average over the draws.
@@ -383,12 +417,12 @@ static pf_status foresee(deployment *d, pf_forecast *f, bool go, double *ret, pf
     return status;
 }
 
-static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_error *error)
+static pf_status decide_task(deployment *d, int task, pf_error *error)
 {
-    double metrics[PF_METRICS_MAX];
+    double metrics[PF_METRICS_MAX], ret = 0;
     pf_forecast f = {.key = pf__responses_stream(d->responses, PF_PURPOSE_MEMBER, 0),
                      .start = pf__flight_state(d->responses->flight),
-                     .policy = policy_of(d, task),
+                     .policy = d->setup->variant * (d->info->n_mech - 1) + task,
                      .correction = d->correction,
                      .n = d->n,
                      .gains = d->gains};
@@ -402,53 +436,40 @@ static pf_status decide_task(deployment *d, int task, double *ret, bool *go, pf_
     all_uses(d->joint, uses);
     pf__predict_task(&model, d->joint, d->setup->alpha, d->work, d->work + d->n, &p, error);
     pf_why why;
-    *go = pf__decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
+    bool go = pf__decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
     bool simulated = !d->info->deterministic || task == d->measured;
     double corrected = recovered(d);
     if (simulated) {
-        status = domain_fly(d, task, *go ? d->correction : d->none, metrics, error);
-        *ret = metrics[0];
+        status = domain_fly(d, task, go ? d->correction : d->none, metrics, error);
+        ret = metrics[0];
     } else {
-        status = foresee(d, &f, *go, ret, error);
+        status = foresee(d, &f, go, &ret, error);
     }
     if (status != PF_OK) {
         return status;
     }
     bool changed = pf__schedule_fault(d->schedule, task + 1) >= 0;
-    count_decision(d, changed, *go, *ret < p.lower, *ret >= d->setup->j_min);
+    count_task(&d->tally, task, changed, go, p.lower, ret);
     if (changed) {
-        d->value[PF_METRIC_clipped_recovered] =
-            d->beyond[d->n - 1] > 0 && corrected >= d->setup->j_min;
+        count_clipped(d, go, ret, corrected);
     }
     if (task != d->measured) {
         return PF_OK;
     }
     tell_metrics(d, metrics);
-    return tell_asked(d, *go, metrics, error);
+    return tell_asked(d, go, metrics, error);
 }
 
 static pf_status deploy_all(deployment *d, pf_error *error)
 {
     const pf_kit *kit = d->responses->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    double selective = 0, changed_return = 1;
-    int abstained = 0;
     pf_status status = pf__responses_start_tasks(d->responses, error);
+    d->tally = begin_tally(kit, d->setup->j_min, d->value);
     d->value[PF_METRIC_contracts] = d->value[PF_METRIC_safe_ready] = 0;
-    for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
-        double ret = 0;
-        bool go = false;
-        status = decide_task(d, t, &ret, &go, error);
-        abstained += !go;
-        selective += pf_kit_task_reveal(kit, t) * ret;
-        if (pf__schedule_fault(d->schedule, t + 1) >= 0) {
-            changed_return = ret;
-        }
+    for (int t = 0; t < pf_kit_get_info(kit).n_tasks && status == PF_OK; t++) {
+        status = decide_task(d, t, error);
     }
-    d->value[PF_METRIC_abstention] = (double)abstained / k.n_tasks;
-    d->value[PF_METRIC_selective_return] = selective;
-    d->value[PF_METRIC_changed_task_return] = changed_return;
-    d->value[PF_METRIC_future_task_regret] = 1 - changed_return;
+    end_tally(&d->tally);
     return status;
 }
 
@@ -640,18 +661,6 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     return pf__predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
 }
 
-static void count_deployed(play *p, bool changed, bool violated, bool false_ready)
-{
-    p->value[PF_METRIC_deployed] += 1;
-    p->value[PF_METRIC_violated] += violated;
-    p->value[PF_METRIC_false_ready] += false_ready;
-    if (changed) {
-        p->value[PF_METRIC_changed_deployed] += 1;
-        p->value[PF_METRIC_changed_violated] += violated;
-        p->value[PF_METRIC_changed_false_ready] += false_ready;
-    }
-}
-
 // Flies a task: corrected, or as the fallback. A closed loop may use every mechanism, so every
 // correction is in it; it also has a regret in its own units.
 static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double correction,
@@ -689,8 +698,8 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
     const pf_kit *kit = p->responses->kit;
     pf_kit_info k = pf_kit_get_info(kit);
-    double selective = 0, changed_return = 0, clipped = 0;
-    int abstained = 0, n_changed = 0;
+    tally all = begin_tally(kit, p->setup->j_min, p->value);
+    double clipped = 0;
     for (int t = 0; t < k.n_tasks; t++) {
         const int32_t *uses = NULL;
         pf_kit_task_mechanisms(kit, t, &uses);
@@ -698,34 +707,19 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
         bool changed = pf__schedule_fault(p->schedule, j) >= 0;
         pf_moments moments = pf_joint_moments(joint, j);
         double correction = pf__correction(&moments), ret = 0;
-        pf_prediction prediction;
+        pf_prediction prediction = {0};
         pf_why why;
         pf_status status = predict_task(p, joint, t, correction, &prediction, error);
-        if (status != PF_OK) {
-            return status;
-        }
         bool go = pf__decide(prediction.lower, p->setup->j_min, true, &why) == PF_GO;
-        status = fly(p, joint, t, go, correction, &ret, error);
+        status = status ? status : fly(p, joint, t, go, correction, &ret, error);
         if (status != PF_OK) {
             return status;
         }
-        if (go) {
-            count_deployed(p, changed, ret < prediction.lower, ret < p->setup->j_min);
-        }
-        abstained += !go;
-        selective += pf_kit_task_reveal(kit, t) * ret;
-        if (changed) {
-            changed_return += ret;
-            n_changed++;
-            clipped += pf_kit_delivered_share(kit, t, j, correction, 1) < correction - 1e-9;
-        }
+        count_task(&all, t, changed, go, prediction.lower, ret);
+        clipped += changed && pf_kit_delivered_share(kit, t, j, correction, 1) < correction - 1e-9;
     }
-    changed_return = n_changed > 0 ? changed_return / n_changed : 1;
-    p->value[PF_METRIC_clipped] = n_changed > 0 ? clipped / n_changed : NAN;
-    p->value[PF_METRIC_abstention] = (double)abstained / k.n_tasks;
-    p->value[PF_METRIC_selective_return] = selective;
-    p->value[PF_METRIC_changed_task_return] = changed_return;
-    p->value[PF_METRIC_future_task_regret] = 1 - changed_return;
+    p->value[PF_METRIC_clipped] = all.changed > 0 ? clipped / all.changed : NAN;
+    end_tally(&all);
     return PF_OK;
 }
 
@@ -806,6 +800,16 @@ static void score_posterior(play *p, const pf_joint *joint)
     }
 }
 
+void pf__trial_clear(double *value, size_t n, const int *counts)
+{
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        value[i] = NAN;
+    }
+    for (size_t i = 0; i < n; i++) {
+        value[counts[i]] = 0;
+    }
+}
+
 static void clear(const pf_schedule *schedule, double *value)
 {
     static const int counts[] = {PF_METRIC_deployed, PF_METRIC_violated, PF_METRIC_false_ready,
@@ -813,12 +817,7 @@ static void clear(const pf_schedule *schedule, double *value)
     static const int changed_counts[] = {PF_METRIC_changed_deployed,    PF_METRIC_changed_violated,
                                          PF_METRIC_changed_false_ready, PF_METRIC_fault_looks,
                                          PF_METRIC_mute_looks,          PF_METRIC_gate_openings};
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        value[i] = NAN;
-    }
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        value[counts[i]] = 0;
-    }
+    pf__trial_clear(value, sizeof counts / sizeof counts[0], counts);
     for (size_t i = 0; i < sizeof changed_counts / sizeof changed_counts[0] && !schedule->nominal;
          i++) {
         value[changed_counts[i]] = 0;
@@ -842,12 +841,8 @@ pf_status pf__trial_run(pf_responses *responses, const pf_kit *kit, const char *
                                 .seed = pf__responses_stream(responses, PF_PURPOSE_METHOD, 0),
                                 .rules = &rules};
     pf_status status = pf_session_init(&p.session, kit, &config, memory, bytes, error);
-    if (status == PF_OK) {
-        status = diagnose(&p, error);
-    }
-    if (status == PF_OK) {
-        status = recover(&p, error);
-    }
+    status = status ? status : diagnose(&p, error);
+    status = status ? status : recover(&p, error);
     if (status != PF_OK) {
         return status;
     }
@@ -885,14 +880,13 @@ static pf_status fly_certified(play *p, const pf_kit *kit, pf_flight *flight,
                                const pf_attempt *machine, pf_error *error)
 {
     pf_kit_info k = pf_kit_get_info(kit);
-    double corrections[PF_MECH_MAX], *value = p->value, selective = 0, changed_return = 0,
-                                     bounds = 0;
-    int n_go = 0, n_blocked = 0, n_changed = 0;
+    double corrections[PF_MECH_MAX], *value = p->value, bounds = 0;
+    int n_blocked = 0;
+    tally all = begin_tally(kit, k.j_min, value);
     for (int j = 0; j < k.n_mech; j++) {
         corrections[j] = pf_session_mechanism(p->session, j)->correction;
     }
-    value[PF_METRIC_contracts] = k.n_tasks;
-    value[PF_METRIC_safe_ready] = 0;
+    value[PF_METRIC_contracts] = value[PF_METRIC_safe_ready] = 0;
     for (int t = 0; t < k.n_tasks; t++) {
         const pf_task_readiness *certified = pf_session_task(p->session, t);
         bool go = certified->decision == PF_GO, changed = uses_changed(kit, t, p->schedule);
@@ -904,25 +898,16 @@ static pf_status fly_certified(play *p, const pf_kit *kit, pf_flight *flight,
         if (status != PF_OK) {
             return status;
         }
-        if (go) {
-            count_deployed(p, changed, flown.ret < certified->lower, flown.ret < k.j_min);
-            value[PF_METRIC_safe_ready] += flown.ret >= k.j_min;
-        }
+        count_task(&all, t, changed, go, certified->lower, flown.ret);
         bounds += certified->lower;
-        n_go += go;
         n_blocked += !go && certified->why != PF_WHY_BOUND;
-        selective += pf_kit_task_reveal(kit, t) * flown.ret;
-        changed_return += changed ? flown.ret : 0;
-        n_changed += changed;
     }
-    value[PF_METRIC_go] = (double)n_go / k.n_tasks;
-    value[PF_METRIC_all_go] = n_go == k.n_tasks;
+    end_tally(&all);
+    value[PF_METRIC_go] = (double)all.go / k.n_tasks;
+    value[PF_METRIC_all_go] = all.go == k.n_tasks;
     value[PF_METRIC_bound] = bounds / k.n_tasks;
     value[PF_METRIC_blocked] = (double)n_blocked / k.n_tasks;
-    value[PF_METRIC_abstention] = 1 - value[PF_METRIC_go];
-    value[PF_METRIC_selective_return] = selective;
-    value[PF_METRIC_changed_task_return] = n_changed > 0 ? changed_return / n_changed : 1;
-    value[PF_METRIC_future_task_regret] = 1 - value[PF_METRIC_changed_task_return];
+    value[PF_METRIC_abstention] = 1 - value[PF_METRIC_go]; // the bits of stored trials
     return PF_OK;
 }
 

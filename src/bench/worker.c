@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "worker.h"
+#include "experiment.h"
 #include "core/rng.h"
 
 #include "host/parallel.h"
 #include "host/text.h"
 #include "plant/plant_impl.h"
-#include "kits.h"
-#include "studies.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -49,6 +47,7 @@ typedef struct kit_cache {
     size_t n, n_needed;
     cached_kits *kits;
     size_t *needed; // indices of the needed ones
+    pf_arena arena; // of workers, kits and needed
 } kit_cache;
 
 static const pf_model *model_of(const pf_experiment *e, int environment)
@@ -68,39 +67,6 @@ static void clear_responses(worker *w)
     free(w->memory);
     w->kits = NULL;
     w->memory = NULL;
-}
-
-static void workers_free(worker *workers, int n)
-{
-    for (int i = 0; workers && i < n; i++) {
-        worker *w = &workers[i];
-        clear_responses(w);
-        for (int k = 0; w->plants && k < w->experiment->suite->environments.n; k++) {
-            pf_plant_destroy(w->plants[k]);
-        }
-        free(w->plants);
-        free(w->results);
-    }
-    free(workers);
-}
-
-static pf_status workers_create(worker **workers, int n, const pf_experiment *e, pf_error *error)
-{
-    *workers = calloc((size_t)n, sizeof **workers);
-    bool good = *workers != NULL;
-    for (int i = 0; good && i < n; i++) {
-        worker *w = &(*workers)[i];
-        w->experiment = e;
-        w->plants = calloc((size_t)e->suite->environments.n, sizeof(pf_plant *));
-        w->results = calloc((size_t)e->n_methods, sizeof *w->results);
-        good = w->plants && w->results;
-    }
-    if (!good) {
-        workers_free(*workers, n);
-        *workers = NULL;
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for results");
-    }
-    return PF_OK;
 }
 
 // The worker's plant of an environment, made when first asked for. Processes take memory and end
@@ -127,32 +93,36 @@ static pf_status worker_plant(worker *w, int environment, pf_plant **plant, pf_e
 
 static void cache_free(kit_cache *c)
 {
-    workers_free(c->workers, c->n_workers);
-    for (size_t i = 0; c->kits && i < c->n; i++) {
+    for (int i = 0; i < c->n_workers && !c->arena.failed; i++) {
+        clear_responses(&c->workers[i]);
+        for (int k = 0; k < c->experiment->suite->environments.n; k++) {
+            pf_plant_destroy(c->workers[i].plants[k]);
+        }
+    }
+    for (size_t i = 0; i < c->n && !c->arena.failed; i++) {
         pf__kits_free(&c->kits[i].kits);
     }
-    free(c->kits);
-    free(c->needed);
+    pf__arena_free(&c->arena);
     memset(c, 0, sizeof *c);
 }
 
+// Free follows whatever it returned.
 static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *store,
                             const pf_effort *effort, pf_error *error)
 {
-    memset(c, 0, sizeof *c);
-    c->n_workers = pf__threads(effort);
-    pf_status status = workers_create(&c->workers, c->n_workers, e, error);
-    if (status != PF_OK) {
-        return status;
+    size_t n = (size_t)e->n_calibrations, environments = (size_t)e->suite->environments.n;
+    *c = (kit_cache){.experiment = e, .store = store, .n_workers = pf__threads(effort)};
+    c->n = environments * (size_t)e->seeds * n;
+    c->workers = pf__arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
+    c->kits = pf__arena_take(&c->arena, c->n, sizeof *c->kits);
+    c->needed = pf__arena_take(&c->arena, c->n, sizeof *c->needed);
+    for (int i = 0; i < c->n_workers && c->workers; i++) {
+        worker *w = &c->workers[i];
+        w->experiment = e;
+        w->plants = pf__arena_take(&c->arena, environments, sizeof *w->plants);
+        w->results = pf__arena_take(&c->arena, (size_t)e->n_methods, sizeof *w->results);
     }
-    c->experiment = e;
-    c->store = store;
-    size_t n = (size_t)e->n_calibrations;
-    c->n = (size_t)e->suite->environments.n * (size_t)e->seeds * n;
-    c->kits = calloc(c->n, sizeof *c->kits);
-    c->needed = calloc(c->n, sizeof *c->needed);
-    if (!c->kits || !c->needed) {
-        cache_free(c);
+    if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for kits");
     }
     for (size_t i = 0; i < c->n; i++) {
@@ -585,12 +555,9 @@ pf_status pf__experiment_run(const pf_experiment *e, pf_store *store, const pf_e
     memset(report, 0, sizeof *report);
     run r = {.experiment = e, .store = store, .effort = effort, .report = report};
     pf_status status = cache_init(&r.cache, e, store, effort, error);
-    if (status != PF_OK) {
-        return status;
-    }
     r.cache.keep = true;
     pthread_mutex_init(&r.lock, NULL);
-    status = run_all(&r, error);
+    status = status ? status : run_all(&r, error);
     pthread_mutex_destroy(&r.lock);
     cache_free(&r.cache);
     return status;
@@ -608,6 +575,7 @@ typedef struct check {
     pf_trial_result *stored; // n x methods
     bool *there;             // n x methods
     char (*difference)[320]; // n
+    pf_arena arena;          // of all these
 } check;
 
 static int find_method(const pf_experiment *e, const char *method)
@@ -723,11 +691,10 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
                              pf_error *error)
 {
     const pf_experiment *e = c->experiment;
-    c->done = calloc(e->n_units, sizeof *c->done);
-    c->place = calloc(e->n_units, sizeof *c->place);
-    pf_status status = c->done && c->place
-                           ? pf__store_done(store, e->hash, note_done, c, error)
-                           : pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
+    c->done = pf__arena_take(&c->arena, e->n_units, sizeof *c->done);
+    c->place = pf__arena_take(&c->arena, e->n_units, sizeof *c->place);
+    pf_status status = c->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample")
+                                       : pf__store_done(store, e->hash, note_done, c, error);
     if (status != PF_OK) {
         return status;
     }
@@ -735,12 +702,12 @@ static pf_status take_sample(check *c, pf_store *store, size_t sample, pf_verify
         report->available += c->done[i];
     }
     c->n = sample < report->available ? sample : report->available;
-    size_t slots = c->n * (size_t)e->n_methods + 1;
-    c->sample = calloc(c->n + 1, sizeof *c->sample);
-    c->stored = calloc(slots, sizeof *c->stored);
-    c->there = calloc(slots, sizeof *c->there);
-    c->difference = calloc(c->n + 1, sizeof *c->difference);
-    if (!c->sample || !c->stored || !c->there || !c->difference) {
+    size_t slots = c->n * (size_t)e->n_methods;
+    c->sample = pf__arena_take(&c->arena, c->n, sizeof *c->sample);
+    c->stored = pf__arena_take(&c->arena, slots, sizeof *c->stored);
+    c->there = pf__arena_take(&c->arena, slots, sizeof *c->there);
+    c->difference = pf__arena_take(&c->arena, c->n, sizeof *c->difference);
+    if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a sample");
     }
     choose(c, report->available);
@@ -759,17 +726,6 @@ static pf_status check_sample(check *c, const pf_effort *effort, pf_error *error
                : pf__parallel(effort, c->cache.n_workers, c->n, recompute, c, "verifying", error);
 }
 
-static void free_check(check *c)
-{
-    cache_free(&c->cache);
-    free(c->done);
-    free(c->sample);
-    free(c->place);
-    free(c->stored);
-    free(c->there);
-    free(c->difference);
-}
-
 pf_status pf__experiment_verify(const pf_experiment *e, pf_store *store, size_t sample,
                                 const pf_effort *effort, pf_verify_report *report, pf_error *error)
 {
@@ -786,6 +742,7 @@ pf_status pf__experiment_verify(const pf_experiment *e, pf_store *store, size_t 
             }
         }
     }
-    free_check(&c);
+    cache_free(&c.cache);
+    pf__arena_free(&c.arena);
     return status;
 }

@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "model/rollout.h"
 
-#include "host/clock.h"
+#include "host/parallel.h"
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"

@@ -93,8 +93,7 @@ static int work(run *r, const pf_catalogue *catalogue)
         pf_fail(&error, PF_ERR_MEMORY, "out of memory for an audit");
         return cli_fail("audit", PF_ERR_MEMORY, &error);
     }
-    pf_status status =
-        pf__audit_resume(r->path, &r->audit, r->known, r->results, &n, &error);
+    pf_status status = pf__audit_resume(r->path, &r->audit, r->known, r->results, &n, &error);
     if (!r->c->json) {
         print_head();
     }
@@ -140,8 +139,9 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
     int status = EXIT_YES;
     pf_kit_info k = pf_kit_get_info(file->kit);
     if (k.recorded && !c->plant) {
-        return cli_usage("audit", "%s was made from recordings; name a simulated machine with "
-                                  "--plant",
+        return cli_usage("audit",
+                         "%s was made from recordings; name a simulated machine with "
+                         "--plant",
                          c->kit.item[0]);
     }
     if (!k.rules.field) {
@@ -186,9 +186,12 @@ int cmd_audit(int argc, char **argv)
 {
     call c = {0};
     const cli_option options[] = {
-        {"--catalogue", .value = &c.catalogue}, {"--sessions", .value = &c.sessions},
-        {"--plant", .value = &c.plant},         {"--model", .value = &c.model},
-        {"--seed", .value = &c.seed},           {"-o", .value = &c.output},
+        {"--catalogue", .value = &c.catalogue},
+        {"--sessions", .value = &c.sessions},
+        {"--plant", .value = &c.plant},
+        {"--model", .value = &c.model},
+        {"--seed", .value = &c.seed},
+        {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
     };
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {

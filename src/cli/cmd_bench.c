@@ -4,11 +4,10 @@
 #include "cli.h"
 
 #include "bench/experiment.h"
-#include "bench/figure.h"
+#include "bench/report.h"
 #include "bench/store.h"
 #include "bench/suite.h"
-#include "bench/worker.h"
-#include "host/clock.h"
+#include "host/parallel.h"
 #include "host/file.h"
 #include "settings/config.h"
 

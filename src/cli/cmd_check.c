@@ -418,7 +418,10 @@ int cmd_check(int argc, char **argv)
     if (status != EXIT_YES || !cli_kit_open("check", c.kit.item[0], &file, &status)) {
         return status;
     }
-    run r = {.file = &file, .seed = (uint64_t)seed, .quiet = c.json, .accepted = &c.accepted,
+    run r = {.file = &file,
+             .seed = (uint64_t)seed,
+             .quiet = c.json,
+             .accepted = &c.accepted,
              .kit_path = c.kit.item[0]};
     if (open_model(&r, &c, &status)) {
         status = drive(&r, &c);

@@ -4,7 +4,6 @@
 #include "design/search.h"
 
 #include "calibrate/plan.h"
-#include "design/library.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 #include "preflight/design.h"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
-#include "wire/explain.h"
 #include "wire/journal.h"
 #include "host/file.h"
 

@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "model/transitions.h"
 
-#include "host/clock.h"
+#include "host/parallel.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 #include "preflight/train.h"

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 #include "model/rollout.h"
 
 #include <math.h>
@@ -60,9 +59,7 @@ static pf_status choose(pf_maker *m, int n, const pf_plan_probe *kept, pf_plan_p
 {
     pf_design_library library;
     pf_status status = pf__measure_library(m->job, "exchange", n, kept, &library, error);
-    if (status == PF_OK) {
-        status = pf__measure_predict(m->job, &library, error);
-    }
+    status = status ? status : pf__measure_predict(m->job, &library, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
         double value = pf__measure_smallest(&library, i);
         if (pf__measure_within(m->job, &library.probes[i]) && value > *smallest) {
@@ -209,12 +206,8 @@ static pf_status weigh(pf_maker *m, int n_designed, const pf_plan_probe *designe
     int n = add_singles(m, probes, n_designed);
     pf_design_library l;
     pf_status status = pf__measure_library(job, "exchange", n, probes, &l, error);
-    if (status == PF_OK) {
-        status = pf__measure_predict(job, &l, error);
-    }
-    if (status == PF_OK) {
-        status = pf__measure_confirm(job, &l, error);
-    }
+    status = status ? status : pf__measure_predict(job, &l, error);
+    status = status ? status : pf__measure_confirm(job, &l, error);
     if (status != PF_OK) {
         return status;
     }
@@ -609,20 +602,14 @@ static pf_status make(pf_design *d, pf_design_job *job, pf_error *error)
     pf_sensitivity s = {0};
     pf_maker m = {.job = job, .s = &s};
     pf_status status = pf__study_noise(job, error);
-    if (status == PF_OK) {
-        status = pf__sensitivity_find(&s, job, error);
-    }
+    status = status ? status : pf__sensitivity_find(&s, job, error);
     if (status == PF_OK) {
         m.x = pf__exchange_create(&s, job->config->n_mech - 1, 1);
         status = m.x ? pf__candidates_sort(&m, error)
                      : pf_fail(error, PF_ERR_MEMORY, "out of memory for the exchange");
     }
-    if (status == PF_OK) {
-        status = search(&m, error);
-    }
-    if (status == PF_OK) {
-        status = conclude(&m, d, error);
-    }
+    status = status ? status : search(&m, error);
+    status = status ? status : conclude(&m, d, error);
     pf__exchange_destroy(m.x);
     pf__sensitivity_free(&s);
     return status;
@@ -676,9 +663,7 @@ pf_status pf__design_create(pf_design *d, const pf_design_config *config, const 
     if (status == PF_OK && job->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the design");
     }
-    if (status == PF_OK) {
-        status = make(d, job, error);
-    }
+    status = status ? status : make(d, job, error);
     d->scale = job->return_scale;
     if (status != PF_OK) {
         pf__design_free(d);

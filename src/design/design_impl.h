@@ -6,7 +6,6 @@
 #include "calibrate/source.h"
 #include "search.h"
 #include "calibrate/plan.h"
-#include "preflight/design.h"
 
 // Rows of a designed probe at most.
 #define PF_DESIGN_STEPS 256
@@ -86,6 +85,10 @@ pf_status pf__study_machine(pf_study *study, int worker, int probe, int weak, pf
 // and with `signatures` those of all targets, scaled, into `signatures`.
 pf_status pf__study_predict(pf_study *study, int worker, int probe, const double *start,
                             bool signatures, pf_error *error);
+// A start, and what the machine is expected to do from there when left alone (window numbers);
+// still: the probe without a command.
+pf_status pf__study_rest(pf_study *study, int worker, int still, pf_key key, double *start,
+                         size_t window, double *response, pf_error *error);
 // Turns `response` into the scaled residual and matches it with `signatures`. Nullable: out
 void pf__study_match(pf_study *study, int worker, int probe, pf_match *out);
 

@@ -408,6 +408,19 @@ static void accept_change(pf_exchange *x, const change *c)
 
 // --- setting a group
 
+// Adds to a change of a mechanism that of one step from one level to another.
+static void add_step(const pf_exchange *x, int step, int now, int level, change *c)
+{
+    if (now != 0) {
+        c->column[c->n] = column_of(x, c->who, step, now);
+        c->weight[c->n++] = -weight_of(x, c->who, now);
+    }
+    if (level != 0) {
+        c->column[c->n] = column_of(x, c->who, step, level);
+        c->weight[c->n++] = weight_of(x, c->who, level);
+    }
+}
+
 // The change from the present levels of a mechanism to others.
 static void make_change(const pf_exchange *x, int who, const int *level, change *c)
 {
@@ -416,16 +429,8 @@ static void make_change(const pf_exchange *x, int who, const int *level, change 
     c->n = 0;
     for (int r = 0; r < x->s->steps; r++) {
         c->level[r] = level[r];
-        if (level[r] == now[r]) {
-            continue;
-        }
-        if (now[r] != 0) {
-            c->column[c->n] = column_of(x, who, r, now[r]);
-            c->weight[c->n++] = -weight_of(x, who, now[r]);
-        }
-        if (level[r] != 0) {
-            c->column[c->n] = column_of(x, who, r, level[r]);
-            c->weight[c->n++] = weight_of(x, who, level[r]);
+        if (level[r] != now[r]) {
+            add_step(x, r, now[r], level[r], c);
         }
     }
 }
@@ -433,17 +438,16 @@ static void make_change(const pf_exchange *x, int who, const int *level, change 
 // The same for one level of one step, `level` of it left out: enough for the bounded outputs.
 static void make_step(const pf_exchange *x, int who, int step, int level, change *c)
 {
-    int now = x->levels[who * x->s->steps + step];
     c->who = who;
     c->n = 0;
-    if (now != 0) {
-        c->column[c->n] = column_of(x, who, step, now);
-        c->weight[c->n++] = -weight_of(x, who, now);
-    }
-    if (level != 0) {
-        c->column[c->n] = column_of(x, who, step, level);
-        c->weight[c->n++] = weight_of(x, who, level);
-    }
+    add_step(x, step, x->levels[who * x->s->steps + step], level, c);
+}
+
+// Gives a mechanism other levels.
+static void set_levels(pf_exchange *x, int who, const int *level)
+{
+    make_change(x, who, level, x->next);
+    accept_change(x, x->next);
 }
 
 // A group at rest.
@@ -466,8 +470,7 @@ bool pf__exchange_set(pf_exchange *x, int n, const int *group, const int *levels
 {
     clear_group(x, n, group);
     for (int i = 0; i < n; i++) {
-        make_change(x, i, levels + i * x->s->steps, x->next);
-        accept_change(x, x->next);
+        set_levels(x, i, levels + i * x->s->steps);
     }
     return pf__exchange_within(x);
 }
@@ -483,6 +486,17 @@ static bool stays_within(const pf_exchange *x, const change *c)
     return excess_of(x, c, 0) == 0;
 }
 
+static bool set_if_within(pf_exchange *x, int who, const int *l)
+{
+    make_change(x, who, l, x->next);
+    bool good = pf__design_waveform_allowed(&x->s->levels[x->who[who]], x->s->steps, l) &&
+                stays_within(x, x->next);
+    if (good) {
+        accept_change(x, x->next);
+    }
+    return good;
+}
+
 // Weaker and weaker variants of a waveform until the outputs stay within bounds.
 static bool draw_one(pf_exchange *x, int who, pf_rng *rng)
 {
@@ -492,9 +506,7 @@ static bool draw_one(pf_exchange *x, int who, pf_rng *rng)
     for (int attempt = 0; attempt < 12; attempt++) {
         pf__design_random_waveform(s->config, level, rng, l);
         for (int weaker = 0; weaker <= level->top; weaker++) {
-            make_change(x, who, l, x->next);
-            if (pf__design_waveform_allowed(level, s->steps, l) && stays_within(x, x->next)) {
-                accept_change(x, x->next);
+            if (set_if_within(x, who, l)) {
                 return true;
             }
             for (int r = 0; r < s->steps; r++) {
@@ -506,9 +518,7 @@ static bool draw_one(pf_exchange *x, int who, pf_rng *rng)
     for (int i = 0; i < 2 * s->steps; i++) {
         memset(l, 0, sizeof l);
         l[i / 2] = i % 2 ? -1 : 1;
-        make_change(x, who, l, x->next);
-        if (pf__design_waveform_allowed(level, s->steps, l) && stays_within(x, x->next)) {
-            accept_change(x, x->next);
+        if (set_if_within(x, who, l)) {
             return true;
         }
     }
@@ -532,8 +542,7 @@ void pf__exchange_draw_freely(pf_exchange *x, int n, const int *group, pf_rng *r
     clear_group(x, n, group);
     for (int i = 0; i < n; i++) {
         pf__design_random_waveform(x->s->config, &x->s->levels[group[i]], rng, l);
-        make_change(x, i, l, x->next);
-        accept_change(x, x->next);
+        set_levels(x, i, l);
     }
 }
 
@@ -551,8 +560,7 @@ void pf__exchange_draw_holds(pf_exchange *x, int n, const int *group, pf_rng *rn
         if (!pf__design_waveform_allowed(level, s->steps, l)) {
             pf__design_any_waveform(s->config, level, l);
         }
-        make_change(x, i, l, x->next);
-        accept_change(x, x->next);
+        set_levels(x, i, l);
     }
 }
 
@@ -582,8 +590,7 @@ static bool take_best(pf_exchange *x, int who, const best *b)
     if (!(b->cost < x->cost * (1 - LEAST_GAIN))) {
         return false;
     }
-    make_change(x, who, b->level, x->next);
-    accept_change(x, x->next);
+    set_levels(x, who, b->level);
     return true;
 }
 
@@ -729,8 +736,7 @@ static bool make_up(pf_exchange *x, int step, double cost)
         }
     }
     if (found >= 0) {
-        make_change(x, found, b.level, x->next);
-        accept_change(x, x->next);
+        set_levels(x, found, b.level);
     }
     return found >= 0;
 }
@@ -762,13 +768,11 @@ static bool improve_couple(pf_exchange *x, int who, int step, int v)
     if (!possible) {
         return false;
     }
-    make_change(x, who, l, x->next);
-    accept_change(x, x->next);
+    set_levels(x, who, l);
     if (make_up(x, step, cost)) {
         return true;
     }
-    make_change(x, who, now, x->next);
-    accept_change(x, x->next);
+    set_levels(x, who, now);
     return false;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -93,12 +92,9 @@ static pf_status measure_blocks(pf_design_job *job, bool sines, pf_design_librar
     bool enough = false;
     for (int k = (m + most - 1) / most; k <= m && status == PF_OK && !enough; k++) {
         status = make_blocks(job, sines, k, probes, error);
-        if (status == PF_OK) {
-            status = pf__measure_library(job, library->family, k, probes, library, error);
-        }
-        if (status == PF_OK) {
-            status = pf__measure_predict(job, library, error);
-        }
+        status =
+            status ? status : pf__measure_library(job, library->family, k, probes, library, error);
+        status = status ? status : pf__measure_predict(job, library, error);
         enough = status == PF_OK && pf__measure_smallest(library, -1) >= c->target;
     }
     return status;

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 #include "core/rng.h"
 
 #include <math.h>
@@ -93,10 +92,9 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     bool *taken = pf__arena_take(&arena, (size_t)starts, sizeof *taken);
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
-    if (status == PF_OK) {
-        status = pf__parallel(job->effort, pf__threads(job->effort), (size_t)starts, run_start, &w,
-                              "exchange", error);
-    }
+    status = status ? status
+                    : pf__parallel(job->effort, pf__threads(job->effort), (size_t)starts, run_start,
+                                   &w, "exchange", error);
     int found = 0;
     for (int best = 0; status == PF_OK && found < keep && best >= 0;) {
         best = next_best(starts, w.costs, taken);

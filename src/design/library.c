@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 
 #include "host/file.h"
-#include "library.h"
 #include "plant/identity.h"
 #include "settings/config.h"
 #include "preflight/design.h"
@@ -157,9 +155,7 @@ static pf_status load_library(pf_plan *plan, const char *file, pf_error *error)
     void *text = NULL;
     size_t n = 0;
     pf_status status = pf__file_read(file, (size_t)16 << 20, &text, &n, error);
-    if (status == PF_OK) {
-        status = pf_plan_load_library(plan, file, text, n, error);
-    }
+    status = status ? status : pf_plan_load_library(plan, file, text, n, error);
     free(text);
     return status;
 }

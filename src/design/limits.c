@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 
 #include "host/arena.h"
 #include "settings/config.h"
@@ -491,9 +490,7 @@ static pf_status resolve(reading *r)
                        r->config->file, r->out->rows, PF_DESIGN_STEPS);
     }
     pf_status status = read_outputs(r);
-    if (status == PF_OK) {
-        status = read_mechanisms(r);
-    }
+    status = status ? status : read_mechanisms(r);
     for (int j = 1; j < r->plan->n_mech && status == PF_OK; j++) {
         status = check_bound(r, j);
     }

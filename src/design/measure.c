@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 #include "core/score.h"
 
 #include "calibrate/fit.h"
@@ -82,14 +81,18 @@ bool pf__measure_within(const pf_design_job *job, const pf_design_probe *probe)
     return true;
 }
 
-// The probes of a library as a plan lists them.
-static pf_plan_probe *plan_probes(const pf_design_library *l, pf_arena *arena)
+// The probes of a library under study.
+static pf_status open_study(pf_study *study, pf_design_job *job, const pf_design_library *l,
+                            bool still, bool own_scales, pf_arena *arena, pf_error *error)
 {
-    pf_plan_probe *list = pf__arena_take(arena, (size_t)l->n_probes + 1, sizeof *list);
-    for (int q = 0; list && q < l->n_probes; q++) {
+    pf_plan_probe *list = pf__arena_take(arena, (size_t)l->n_probes, sizeof *list);
+    if (!list) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a library");
+    }
+    for (int q = 0; q < l->n_probes; q++) {
         list[q] = l->probes[q].probe;
     }
-    return list;
+    return pf__study_open(study, job, l->n_probes, list, still, own_scales, error);
 }
 
 // --- prediction
@@ -112,21 +115,11 @@ typedef struct predict_work {
 static pf_status run_free(void *self, int worker, size_t start, pf_error *error)
 {
     predict_work *w = self;
-    pf_worker *own = &w->study.c.workers[worker];
     size_t window = (size_t)w->job->rows * (size_t)w->job->plan->n_chan;
     size_t state = (size_t)w->study.c.build.kit.n_state;
-    int still = w->library->n_probes;
-    pf_status status =
-        pf__study_machine(&w->study, worker, still, 0,
-                          pf__design_key(w->job, FIRST_START + start, PF_STREAM_START), error);
-    if (status == PF_OK) {
-        memcpy(w->starts + start * state, own->start, state * sizeof(double));
-        status = pf__study_predict(&w->study, worker, still, own->start, false, error);
-    }
-    if (status == PF_OK) {
-        memcpy(w->free + start * window, own->nominal, window * sizeof(double));
-    }
-    return status;
+    return pf__study_rest(&w->study, worker, w->library->n_probes,
+                          pf__design_key(w->job, FIRST_START + start, PF_STREAM_START),
+                          w->starts + start * state, window, w->free + start * window, error);
 }
 
 static pf_status run_prediction(void *self, int worker, size_t item, pf_error *error)
@@ -235,10 +228,9 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
     pf_status status = pf__parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
-    if (status == PF_OK) {
-        status = pf__parallel(job->effort, workers, STARTS * probes, run_prediction, w,
-                              "prediction", error);
-    }
+    status = status ? status
+                    : pf__parallel(job->effort, workers, STARTS * probes, run_prediction, w,
+                                   "prediction", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
         predict_targets(w, q, work, variance, variance + most);
@@ -252,22 +244,16 @@ pf_status pf__measure_predict(pf_design_job *job, pf_design_library *library, pf
 {
     pf_arena arena = {0};
     predict_work w = {.job = job, .library = library};
-    pf_plan_probe *probes = plan_probes(library, &arena);
     w.first = pf__arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
-    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
-    for (int q = 0; q < library->n_probes && status == PF_OK; q++) {
+    for (int q = 0; q < library->n_probes && w.first; q++) {
         int n = library->probes[q].probe.n_targets;
         w.first[q] = w.n_squares;
         w.n_squares += (size_t)n * (size_t)n;
         w.most = n > w.most ? n : w.most;
     }
-    if (status == PF_OK) {
-        status = pf__study_open(&w.study, job, library->n_probes, probes, true, false, error);
-        if (status == PF_OK) {
-            status = predict(&w, &arena, error);
-        }
-        pf__study_close(&w.study);
-    }
+    pf_status status = open_study(&w.study, job, library, true, false, &arena, error);
+    status = status ? status : predict(&w, &arena, error);
+    pf__study_close(&w.study);
     pf__arena_free(&arena);
     return status;
 }
@@ -413,16 +399,10 @@ pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf
                       .library = library,
                       .healthy = job->config->episodes,
                       .weak = job->config->episodes * 2 / 5};
-    pf_plan_probe *probes = plan_probes(library, &arena);
     w.first = pf__arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
-    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
-    if (status == PF_OK) {
-        status = pf__study_open(&w.study, job, library->n_probes, probes, false, true, error);
-        if (status == PF_OK) {
-            status = confirm(&w, &arena, error);
-        }
-        pf__study_close(&w.study);
-    }
+    pf_status status = open_study(&w.study, job, library, false, true, &arena, error);
+    status = status ? status : confirm(&w, &arena, error);
+    pf__study_close(&w.study);
     pf__arena_free(&arena);
     return status;
 }

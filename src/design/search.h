@@ -3,6 +3,7 @@
 #ifndef PF_SEARCH_H
 #define PF_SEARCH_H
 
+#include "host/text.h"
 #include "preflight/design.h"
 
 // What one mechanism may be asked for. A level is a share of the amplitude, 1 or -1 where no rate
@@ -103,5 +104,10 @@ void pf__design_free(pf_design *design);
 // Nullable, what the plan's own configuration asks for. Tasks stay.
 pf_status pf__plan_design(pf_plan *plan, const pf_design_config *config, pf_plant *plant,
                           const pf_model *model, const pf_effort *effort, pf_error *error);
+
+// The library as YAML: how it was made, the machine it is for, its probes in the syntax of a
+// configuration. `predictor` goes into the comment only. Check text->failed.
+void pf__library_write(const pf_design *design, const pf_design_config *config, const pf_plan *plan,
+                       const char *predictor, pf_text *text);
 
 #endif

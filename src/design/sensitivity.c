@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 #include "core/score.h"
 
 #include <math.h>
@@ -51,23 +50,13 @@ static pf_status impulse_probes(impulses *x, pf_plan_probe *probes, pf_error *er
     return PF_OK;
 }
 
-// A start, and what the machine is expected to do from there when left alone.
 static pf_status run_free(void *self, int worker, size_t item, pf_error *error)
 {
     impulses *x = self;
-    pf_worker *w = &x->study.c.workers[worker];
-    size_t state = (size_t)x->study.c.build.kit.n_state;
-    int still = x->s->n_columns;
-    pf_status status = pf__study_machine(&x->study, worker, still, 0,
-                                         pf__design_key(x->job, item, PF_STREAM_START), error);
-    if (status == PF_OK) {
-        memcpy(x->starts + item * state, w->start, state * sizeof(double));
-        status = pf__study_predict(&x->study, worker, still, w->start, false, error);
-    }
-    if (status == PF_OK) {
-        memcpy(x->free + item * (size_t)x->window, w->nominal, (size_t)x->window * sizeof(double));
-    }
-    return status;
+    size_t state = (size_t)x->study.c.build.kit.n_state, window = (size_t)x->window;
+    return pf__study_rest(&x->study, worker, x->s->n_columns,
+                          pf__design_key(x->job, item, PF_STREAM_START), x->starts + item * state,
+                          window, x->free + item * window, error);
 }
 
 // One impulse from one start: its signature, and how far it moves the bounded outputs relative to
@@ -179,15 +168,10 @@ static pf_status find(impulses *x, pf_error *error)
     int workers = x->study.c.n_workers;
     size_t starts = (size_t)x->s->n_starts, all = starts * (size_t)x->s->n_columns;
     pf_status status = pf__parallel(effort, workers, starts, run_free, x, "sensitivities", error);
-    if (status == PF_OK) {
-        status = pf__parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
-    }
-    if (status == PF_OK) {
-        status = pf__parallel(effort, workers, all, project, x, "covariance", error);
-    }
-    if (status == PF_OK) {
-        status = pf__parallel(effort, workers, all, multiply, x, "covariance", error);
-    }
+    status = status ? status
+                    : pf__parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
+    status = status ? status : pf__parallel(effort, workers, all, project, x, "covariance", error);
+    status = status ? status : pf__parallel(effort, workers, all, multiply, x, "covariance", error);
     if (status == PF_OK) {
         mirror(x->s);
     }
@@ -215,16 +199,12 @@ pf_status pf__sensitivity_find(pf_sensitivity *s, pf_design_job *job, pf_error *
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the sensitivities");
     }
     pf_status status = take_memory(&x, error);
-    if (status == PF_OK) {
-        status = impulse_probes(&x, probes, error);
-    }
+    status = status ? status : impulse_probes(&x, probes, error);
     if (status != PF_OK) {
         return status;
     }
     status = pf__study_open(&x.study, job, s->n_columns, probes, true, false, error);
-    if (status == PF_OK) {
-        status = find(&x, error);
-    }
+    status = status ? status : find(&x, error);
     pf__study_close(&x.study);
     return status;
 }

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
-#include "search.h"
 #include "core/score.h"
 
 #include <math.h>
@@ -102,6 +101,19 @@ pf_status pf__study_machine(pf_study *s, int worker, int q, int weak, pf_key key
     return pf__plant_run(&s->c, worker, q, w->gains, key, error);
 }
 
+pf_status pf__study_rest(pf_study *s, int worker, int still, pf_key key, double *start,
+                         size_t window, double *response, pf_error *error)
+{
+    const pf_worker *w = &s->c.workers[worker];
+    pf_status status = pf__study_machine(s, worker, still, 0, key, error);
+    status = status ? status : pf__study_predict(s, worker, still, w->start, false, error);
+    if (status == PF_OK) {
+        memcpy(start, w->start, (size_t)s->c.build.kit.n_state * sizeof(double));
+        memcpy(response, w->nominal, window * sizeof(double));
+    }
+    return status;
+}
+
 static bool all_finite(size_t n, const double *values)
 {
     for (size_t i = 0; i < n; i++) {
@@ -110,12 +122,6 @@ static bool all_finite(size_t n, const double *values)
         }
     }
     return true;
-}
-
-static pf_status not_finite(const pf_plan *plan, int probe, pf_error *error)
-{
-    return pf_fail(error, PF_ERR_NONFINITE, "what is predicted for probe '%s' is not finite",
-                   plan->probes[probe].name);
 }
 
 pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start, bool signatures,
@@ -131,7 +137,10 @@ pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start,
     size_t window = (size_t)e.rows * (size_t)e.n_chan, targets = (size_t)e.n_targets;
     bool finite = all_finite(window, e.nominal) &&
                   (!signatures || all_finite(targets * window, e.signatures));
-    return finite ? PF_OK : not_finite(&s->plan, q, error);
+    return finite
+               ? PF_OK
+               : pf_fail(error, PF_ERR_NONFINITE, "what is predicted for probe '%s' is not finite",
+                         s->plan.probes[q].name);
 }
 
 void pf__study_match(pf_study *s, int worker, int q, pf_match *out)
@@ -202,10 +211,9 @@ static pf_status run_noise(void *self, int worker, size_t item, pf_error *error)
     int q = (int)item % NOISE_COMMANDS;
     pf_status status = pf__study_machine(n->study, worker, q, 0,
                                          pf__design_key(n->job, item, PF_STREAM_NOISE), error);
-    if (status == PF_OK) {
-        status =
-            pf__study_predict(n->study, worker, q, n->study->c.workers[worker].start, false, error);
-    }
+    status = status ? status
+                    : pf__study_predict(n->study, worker, q, n->study->c.workers[worker].start,
+                                        false, error);
     if (status == PF_OK) {
         pf__study_match(n->study, worker, q, NULL);
         memcpy(n->job->residuals + item * window, n->study->c.workers[worker].response,
@@ -345,9 +353,7 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     if (status == PF_OK && job->n_scale > 1) {
         blend_scales(job);
     }
-    if (status == PF_OK) {
-        status = centre(job, error);
-    }
+    status = status ? status : centre(job, error);
     if (status == PF_OK) {
         job->shrink = job->n_residuals >= 2 * (int)window ? 0 : find_shrink(job);
     }

@@ -17,4 +17,9 @@ void *pf__arena_take(pf_arena *arena, size_t count, size_t size);
 char *pf__arena_text(pf_arena *arena, const char *text);
 void pf__arena_free(pf_arena *arena);
 
+// Memory that is walked through again and again, at a 64-byte boundary: in large pages where it is
+// large and the system has them, since looking up small ones takes a twentieth of a rollout. NULL:
+// there is none. Free with free().
+void *pf__pages_take(size_t bytes);
+
 #endif

@@ -23,18 +23,7 @@ bool pf__csv_is(pf_csv_field field, const char *text)
 
 const char *pf__csv_shown(pf_csv_field field, char out[PF_CSV_SHOWN])
 {
-    bool whole = field.n < PF_CSV_SHOWN;
-    size_t n = whole ? field.n : PF_CSV_SHOWN - 4;
-    // never cut inside a character
-    while (!whole && n > 0 && ((unsigned char)field.text[n] & 0xc0) == 0x80) {
-        n--;
-    }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)field.text[i];
-        out[i] = c < 32 || c == 127 ? '?' : (char)c;
-    }
-    memcpy(out + n, whole ? "" : "...", whole ? 1 : 4);
-    return out;
+    return pf__text_shown(out, PF_CSV_SHOWN, field.text, field.n);
 }
 
 pf_status pf__csv_refuse(const pf_csv *csv, int column, pf_status code, const char *what,
@@ -265,37 +254,6 @@ pf_status pf__csv_next(pf_csv *csv, bool *more, pf_error *error)
 
 // --- numbers
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-// Digits, a point, an exponent and nothing else that strtod would take (hex, inf, nan).
-static bool is_number(const char *s)
-{
-    int digits = 0;
-    s += *s == '+' || *s == '-';
-    for (; is_digit(*s); s++) {
-        digits++;
-    }
-    if (*s == '.') {
-        for (s++; is_digit(*s); s++) {
-            digits++;
-        }
-    }
-    if (digits > 0 && (*s == 'e' || *s == 'E')) {
-        s++;
-        s += *s == '+' || *s == '-';
-        if (!is_digit(*s)) {
-            return false;
-        }
-        while (is_digit(*s)) {
-            s++;
-        }
-    }
-    return digits > 0 && *s == 0;
-}
-
 static bool same_word(const char *s, const char *word)
 {
     for (; *word; s++, word++) {
@@ -329,7 +287,7 @@ pf_status pf__csv_number(const pf_csv *csv, int column, double *value, pf_error 
         return pf__csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
     }
     char *end = text;
-    double x = n == field.n && is_number(text) ? strtod(text, &end) : 0;
+    double x = n == field.n && pf__is_decimal(text, false) ? strtod(text, &end) : 0;
     if (end == text || *end != 0) {
         snprintf(what, sizeof what, "'%s' is not a number; write it like -1.5 or 2e-3", shown);
         return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
@@ -350,7 +308,7 @@ pf_status pf__csv_integer(const pf_csv *csv, int column, int lo, int hi, int *va
     int64_t x = 0;
     bool good = field.n > sign && field.n <= 12;
     for (size_t i = sign; i < field.n && good; i++) {
-        good = is_digit(field.text[i]);
+        good = field.text[i] >= '0' && field.text[i] <= '9';
         x = 10 * x + (field.text[i] - '0');
     }
     x = sign ? -x : x;

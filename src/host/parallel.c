@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 typedef struct team {
     pthread_mutex_t lock;
@@ -107,4 +108,11 @@ int pf__processors(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;
+}
+
+double pf__seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

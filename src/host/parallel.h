@@ -26,4 +26,7 @@ static inline bool pf__stopped(const volatile int *flag)
 // Number of processors this process may use.
 int pf__processors(void);
 
+// Seconds of a clock that never goes back.
+double pf__seconds(void);
+
 #endif

@@ -94,6 +94,42 @@ size_t pf__utf8_size(const char *text, size_t n)
     return bad ? 0 : size;
 }
 
+const char *pf__text_shown(char *out, size_t size, const char *text, size_t n)
+{
+    const char *tail = n < size ? "" : "...";
+    n = n < size ? n : size - 4;
+    while (*tail && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
+        n--;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[i] = c < 0x20 || c == 0x7f ? '?' : text[i];
+    }
+    strcpy(out + n, tail);
+    return out;
+}
+
+bool pf__is_decimal(const char *s, bool whole)
+{
+    const char *digits = "0123456789";
+    s += *s == '+' || *s == '-';
+    size_t before = strspn(s, digits), after = 0;
+    s += before;
+    if (*s == '.' && !whole) {
+        after = strspn(++s, digits);
+        s += after;
+    }
+    if (before + after > 0 && (*s == 'e' || *s == 'E') && !whole) {
+        s++;
+        s += *s == '+' || *s == '-';
+        size_t exponent = strspn(s, digits);
+        s += exponent;
+        before = exponent > 0 ? before : 0;
+        after = exponent > 0 ? after : 0;
+    }
+    return before + after > 0 && *s == '\0';
+}
+
 void pf__number_text(double value, char out[32])
 {
     if (value == 0) {
@@ -152,12 +188,32 @@ void pf__json_key(pf_text *text, const char *key)
     pf__text_add(text, ":");
 }
 
+void pf__json_open(pf_text *text, const char *key, const char *bracket)
+{
+    if (key) {
+        pf__json_key(text, key);
+    } else {
+        pf__json_comma(text);
+    }
+    pf__text_add(text, bracket);
+}
+
 void pf__json_numbers(pf_text *text, int n, const double *values)
 {
     pf__text_add(text, "[");
     for (int i = 0; i < n; i++) {
         pf__json_comma(text);
         pf__json_number(text, values[i]);
+    }
+    pf__text_add(text, "]");
+}
+
+void pf__json_strings(pf_text *text, int n, const char *const *strings)
+{
+    pf__text_add(text, "[");
+    for (int i = 0; i < n; i++) {
+        pf__json_comma(text);
+        pf__json_string(text, strings[i]);
     }
     pf__text_add(text, "]");
 }

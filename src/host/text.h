@@ -31,13 +31,24 @@ void pf__json_number(pf_text *text, double value);
 void pf__json_string(pf_text *text, const char *s);
 void pf__json_key(pf_text *text, const char *key); // ,"key":
 void pf__json_comma(pf_text *text);                // a comma unless something was just opened
+// Opens an object or list, "{" or "[": the value of a key, or with NULL the next item of a list.
+void pf__json_open(pf_text *text, const char *key, const char *bracket);
 void pf__json_numbers(pf_text *text, int n, const double *values);
 void pf__json_ints(pf_text *text, int n, const int *values);
+void pf__json_strings(pf_text *text, int n, const char *const *strings);
 void pf__json_matrix(pf_text *text, int rows, int columns, const double *values);
 
 // Bytes of the UTF-8 character at s (n > 0 bytes left), 0 if there is none: overlong forms,
 // surrogates and what lies beyond U+10FFFF are none.
 size_t pf__utf8_size(const char *s, size_t n);
+
+// The first n bytes of a text for a message: short enough for `size`, never half a character, '?'
+// for a control character. Returns out.
+const char *pf__text_shown(char *out, size_t size, const char *text, size_t n);
+
+// Whether it is a decimal number: digits, a point and an exponent, nothing else that strtod would
+// take (hex, inf, nan). whole: digits only.
+bool pf__is_decimal(const char *s, bool whole);
 
 // Shortest decimal that reads back as the same double.
 void pf__number_text(double value, char out[32]);

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset.h"
+#include "train_impl.h"
 #include "transitions.h"
-
-#include "features.h"
 
 #include <math.h>
 #include <stdlib.h>

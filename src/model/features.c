@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "features.h"
+#include "model_impl.h"
 
 #include <math.h>
 #include <string.h>

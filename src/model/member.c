@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "member.h"
+#include "train_impl.h"
 #include "core/rng.h"
 
 #include "host/parallel.h"
-#include "host/clock.h"
-#include "model/kernels/loops.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/pages.h"
+#include "host/arena.h"
 #include "rollout.h"
 #include "plant/plant_impl.h"
 
-#include "features.h"
+#include "model_impl.h"
 #include "host/text.h"
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
-#include "model_impl.h"
 #include "plant/identity.h"
 
 #include <math.h>
@@ -73,7 +72,7 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
 {
     *model = NULL;
     pf_status status = check_shape(info, error);
-    status = status == PF_OK ? check_names(info, error) : status;
+    status = status ? status : check_names(info, error);
     if (status != PF_OK) {
         return status;
     }
@@ -325,39 +324,27 @@ static void add_item(pf_text *list, int index, const char *item)
 }
 
 // The lists of names, kinds and limits, separated by commas.
-typedef struct lists {
-    pf_text channels, kinds, mechanisms, lo, hi;
-} lists;
+enum { CHANNELS, KINDS, MECHANISMS, LO, HI, N_LISTS };
 
-static void fill_lists(lists *l, const pf_model_info *info)
+static bool fill_lists(pf_text lists[N_LISTS], const pf_model_info *info)
 {
     char number[32];
+    bool good = true;
     for (int c = 0; c < info->n_chan; c++) {
-        add_item(&l->channels, c, info->channels[c]);
-        add_item(&l->kinds, c, pf__channel_kind_name(info->kinds[c]));
+        add_item(&lists[CHANNELS], c, info->channels[c]);
+        add_item(&lists[KINDS], c, pf__channel_kind_name(info->kinds[c]));
     }
     for (int j = 0; j < info->n_mech; j++) {
-        add_item(&l->mechanisms, j, info->mechanisms[j].name);
+        add_item(&lists[MECHANISMS], j, info->mechanisms[j].name);
         pf__number_text(info->mechanisms[j].lo, number);
-        add_item(&l->lo, j, number);
+        add_item(&lists[LO], j, number);
         pf__number_text(info->mechanisms[j].hi, number);
-        add_item(&l->hi, j, number);
+        add_item(&lists[HI], j, number);
     }
-}
-
-static void free_lists(lists *l)
-{
-    pf__text_free(&l->channels);
-    pf__text_free(&l->kinds);
-    pf__text_free(&l->mechanisms);
-    pf__text_free(&l->lo);
-    pf__text_free(&l->hi);
-}
-
-static bool lists_failed(const lists *l)
-{
-    return l->channels.failed || l->kinds.failed || l->mechanisms.failed || l->lo.failed ||
-           l->hi.failed;
+    for (int i = 0; i < N_LISTS; i++) {
+        good = good && !lists[i].failed;
+    }
+    return good;
 }
 
 // All tensors of a model, names in `names` (NAME_BYTES each). Returns their number.
@@ -391,14 +378,14 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
 {
     const pf_model_info *info = &m->info;
     int most = SHARED_TENSORS + 2 * info->n_members * (info->n_layers + 1);
-    lists l = {0};
-    fill_lists(&l, info);
+    pf_text lists[N_LISTS] = {{0}};
+    bool good = fill_lists(lists, info);
     pf_arena arena = {0};
     pf_tensor *tensors = pf__arena_take(&arena, (size_t)most, sizeof *tensors);
     char(*names)[NAME_BYTES] = pf__arena_take(&arena, (size_t)most, sizeof *names);
     pf_meta *meta = pf__arena_take(&arena, (size_t)(FIXED_META + n_extra), sizeof *meta);
     pf_status status = PF_OK;
-    if (arena.failed || lists_failed(&l)) {
+    if (arena.failed || !good) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
     } else {
         char valid[32], digest[65] = "";
@@ -408,11 +395,11 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
                                  {"preflight", PF_VERSION},
                                  {"plant", info->plant},
                                  {"source", info->source},
-                                 {"channels", l.channels.data},
-                                 {"kinds", l.kinds.data},
-                                 {"mechanisms", l.mechanisms.data},
-                                 {"lo", l.lo.data},
-                                 {"hi", l.hi.data},
+                                 {"channels", lists[CHANNELS].data},
+                                 {"kinds", lists[KINDS].data},
+                                 {"mechanisms", lists[MECHANISMS].data},
+                                 {"lo", lists[LO].data},
+                                 {"hi", lists[HI].data},
                                  {"activation", activation_words[info->activation]},
                                  {"data_sha256", info->data},
                                  {"processor", info->processor},
@@ -429,7 +416,9 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
                                        error);
     }
     pf__arena_free(&arena);
-    free_lists(&l);
+    for (int i = 0; i < N_LISTS; i++) {
+        pf__text_free(&lists[i]);
+    }
     return status;
 }
 
@@ -447,16 +436,6 @@ static int split(char *text, int most, char **items)
         }
     }
     return n;
-}
-
-static int word_index(const char *word, const char *const *words, int n)
-{
-    for (int i = 0; i < n; i++) {
-        if (strcmp(word, words[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }
 
 typedef struct reader {
@@ -549,15 +528,19 @@ static pf_status read_mechanisms(reader *r, pf_model_info *info)
     }
     info->mechanisms = mechanisms;
     status = read_limit(r, "lo", mechanisms, info->n_mech, false);
-    if (status == PF_OK) {
-        status = read_limit(r, "hi", mechanisms, info->n_mech, true);
-    }
+    status = status ? status : read_limit(r, "hi", mechanisms, info->n_mech, true);
     for (int j = 0; j < info->n_mech && status == PF_OK; j++) {
         if (!(mechanisms[j].lo <= mechanisms[j].hi)) {
             status = refuse(r, "lo", "has a limit above that of 'hi'");
         }
     }
     return status;
+}
+
+static const char *text_or_none(const pf_safetensors *file, const char *key)
+{
+    const char *text = pf__safetensors_meta(file, key);
+    return text ? text : "";
 }
 
 static pf_status read_texts(reader *r, pf_model_info *info)
@@ -574,8 +557,12 @@ static pf_status read_texts(reader *r, pf_model_info *info)
         return pf_fail(r->error, PF_ERR_VERSION, "%s: model version %s, this program reads 1",
                        f->path, version ? version : "is missing");
     }
-    int known = activation ? word_index(activation, activation_words, N_ACTIVATIONS) : -1;
-    if (known < 0) {
+    int known = 0;
+    while (known < N_ACTIVATIONS &&
+           (!activation || strcmp(activation, activation_words[known]) != 0)) {
+        known++;
+    }
+    if (known == N_ACTIVATIONS) {
         return refuse(r, "activation", "must be silu or relu");
     }
     info->activation = (pf_activation)known;
@@ -583,14 +570,10 @@ static pf_status read_texts(reader *r, pf_model_info *info)
     if (!info->plant || !info->plant[0]) {
         return refuse(r, "plant", "is missing");
     }
-    const char *source = pf__safetensors_meta(f, "source"),
-               *data = pf__safetensors_meta(f, "data_sha256"),
-               *processor = pf__safetensors_meta(f, "processor"),
-               *settings = pf__safetensors_meta(f, "settings");
-    info->source = source ? source : "";
-    info->data = data ? data : "";
-    info->processor = processor ? processor : "";
-    info->settings = settings ? settings : "";
+    info->source = text_or_none(f, "source");
+    info->data = text_or_none(f, "data_sha256");
+    info->processor = text_or_none(f, "processor");
+    info->settings = text_or_none(f, "settings");
     info->valid_error = valid ? strtod(valid, NULL) : NAN;
     return PF_OK;
 }
@@ -700,11 +683,11 @@ pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
     r->file = &file;
     r->error = error;
     status = read_texts(r, &info);
-    status = status == PF_OK ? read_channels(r, &info) : status;
-    status = status == PF_OK ? read_mechanisms(r, &info) : status;
-    status = status == PF_OK ? read_shape(r, &info) : status;
-    status = status == PF_OK ? pf__model_create(model, &info, error) : status;
-    status = status == PF_OK ? read_tensors(r, *model) : status;
+    status = status ? status : read_channels(r, &info);
+    status = status ? status : read_mechanisms(r, &info);
+    status = status ? status : read_shape(r, &info);
+    status = status ? status : pf__model_create(model, &info, error);
+    status = status ? status : read_tensors(r, *model);
     if (status == PF_OK) {
         pf__model_pack(*model);
         memcpy((*model)->info.sha256, file.sha256, sizeof file.sha256);

@@ -4,8 +4,79 @@
 #define PF_MODEL_IMPL_H
 
 #include "host/arena.h"
-#include "network.h"
+#include "preflight/model.h"
+#include "preflight/plant.h"
 #include "safetensors.h"
+
+// --- features.c
+
+// How the channels of a plant enter a network and leave it, so that equal physics look equal and a
+// change is small and continuous: an angle enters as sine and cosine and changes by less than half
+// a turn; a quaternion enters with length one and its first non-zero number positive, and its
+// change is measured from there.
+
+// Refuses a quaternion that is not four channels in a row.
+pf_status pf__features_check(int n_chan, const pf_channel_kind *kinds, pf_error *error);
+
+// Features of the channels, commands not counted: one per channel, two per angle.
+int pf__features_count(int n_chan, const pf_channel_kind *kinds);
+
+void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features);
+
+// What is to be predicted of the step from x to next.
+void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
+                         const double *next, double *change);
+
+// x after the change, in place.
+void pf__features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x);
+
+// --- network.c
+
+// A multilayer perceptron in float32. All parameters lie in one block, layer by layer: weight
+// (outputs x inputs, row-major, as in PyTorch), then bias.
+typedef struct pf_net {
+    int n_in, n_out;
+    int n_layers, width; // hidden
+    pf_activation activation;
+} pf_net;
+
+// Inputs and outputs of layer l in 0..n_layers (the last one has no activation), and where its
+// weights and bias lie in the block.
+int pf__net_inputs(const pf_net *net, int layer);
+int pf__net_outputs(const pf_net *net, int layer);
+size_t pf__net_weight(const pf_net *net, int layer);
+size_t pf__net_bias(const pf_net *net, int layer);
+size_t pf__net_parameters(const pf_net *net);
+
+// Uniform in +-1/sqrt(inputs), weights and biases.
+void pf__net_init(const pf_net *net, pf_rng *rng, float *theta);
+
+// Floats of work space for a batch.
+size_t pf__net_forward_work(const pf_net *net, int rows);
+size_t pf__net_gradient_work(const pf_net *net, int rows);
+
+// Weights that stay can be packed once for the forward pass: where those of a layer lie, for layer
+// n_layers + 1 the floats of them all (0: packing is of no use here). At a 64-byte boundary.
+size_t pf__net_packed(const pf_net *net, int layer);
+void pf__net_pack(const pf_net *net, const float *theta, float *packed);
+
+// y (rows x n_out) from x (rows x n_in). packed (Nullable): by pf__net_pack from theta. A row gives
+// the same bits in any batch where the products are our own (matmul.h).
+void pf__net_forward(const pf_net *net, const float *theta, const float *packed, int rows,
+                     const float *x, float *work, float *y);
+
+// Mean over rows and outputs of (y - target)^2, and its gradient by the parameters.
+double pf__net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
+                        const float *target, float *work, float *gradient);
+
+// One step of Adam (decoupled weight decay) over n parameters; step counts from 1.
+typedef struct pf_adam {
+    float rate, beta1, beta2, epsilon, decay;
+} pf_adam;
+void pf__adam_step(const pf_adam *adam, int64_t step, size_t n, const float *gradient, float *first,
+                   float *second, float *theta);
+
+// --- model.c
 
 struct pf_model {
     pf_arena arena;

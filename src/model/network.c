@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "network.h"
+#include "model_impl.h"
 
 #include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"

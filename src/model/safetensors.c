@@ -6,7 +6,6 @@
 
 #include "host/file.h"
 #include "host/text.h"
-#include "preflight/kit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,8 +189,7 @@ static void header_text(pf_text *text, int n_meta, const pf_meta *meta, int n_te
 {
     pf__text_add(text, "{");
     if (n_meta > 0) {
-        pf__json_key(text, "__metadata__");
-        pf__text_add(text, "{");
+        pf__json_open(text, "__metadata__", "{");
         for (int i = 0; i < n_meta; i++) {
             pf__json_key(text, meta[i].key);
             pf__json_string(text, meta[i].value);
@@ -253,9 +251,7 @@ pf_status pf__safetensors_build(const char *path, int n_meta, const pf_meta *met
     *bytes = NULL;
     *n = 0;
     pf_status status = meta_check(path, n_meta, meta, error);
-    if (status == PF_OK) {
-        status = tensors_check(path, n_tensors, tensors, &n_data, error);
-    }
+    status = status ? status : tensors_check(path, n_tensors, tensors, &n_data, error);
     if (status != PF_OK) {
         return status;
     }
@@ -273,9 +269,7 @@ pf_status pf__safetensors_write(const char *path, int n_meta, const pf_meta *met
     size_t n = 0;
     pf_status status =
         pf__safetensors_build(path, n_meta, meta, n_tensors, tensors, &bytes, &n, error);
-    if (status == PF_OK) {
-        status = pf__file_write(path, bytes, n, error);
-    }
+    status = status ? status : pf__file_write(path, bytes, n, error);
     if (status == PF_OK && sha256) {
         pf__sha256_of(bytes, n, sha256);
     }
@@ -590,9 +584,8 @@ pf_status pf__safetensors_parse(pf_safetensors *file, const char *path, void *by
     size_t n_header = 0;
     json_t *header = NULL;
     pf_status status = layout_check(path, bytes, n, &n_header, error);
-    if (status == PF_OK) {
-        status = header_parse(path, (const uint8_t *)bytes + 8, n_header, &header, error);
-    }
+    status =
+        status ? status : header_parse(path, (const uint8_t *)bytes + 8, n_header, &header, error);
     if (status == PF_OK) {
         status = file_take(file, header, bytes, n, n_header, error);
     } else {

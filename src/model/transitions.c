@@ -7,9 +7,7 @@
 
 #include "host/file.h"
 #include "host/parallel.h"
-#include "host/text.h"
 #include "plant/identity.h"
-#include "preflight/kit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,9 +222,7 @@ static pf_status read_description(pf_transitions *d, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", d->path);
     }
     pf_status status = transitions_kinds(d->path, stored, n_chan, error);
-    if (status == PF_OK) {
-        status = read_names(d, mechanisms, channels, error);
-    }
+    status = status ? status : read_names(d, mechanisms, channels, error);
     for (uint32_t c = 0; status == PF_OK && c < n_chan; c++) {
         kinds[c] = (pf_channel_kind)stored[c];
     }
@@ -276,12 +272,8 @@ pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t s
 {
     data->bytes = bytes;
     pf_status status = open_head(data, size, error);
-    if (status == PF_OK) {
-        status = check_digest(data, error);
-    }
-    if (status == PF_OK) {
-        status = read_description(data, error);
-    }
+    status = status ? status : check_digest(data, error);
+    status = status ? status : read_description(data, error);
     if (status != PF_OK) {
         return status;
     }
@@ -342,9 +334,7 @@ pf_status pf_transitions_open(pf_transitions **data, const char *path, pf_error 
     }
     d->path = copy;
     pf_status status = map_file(d, error);
-    if (status == PF_OK) {
-        status = pf__transitions_view(d, d->map, d->map_size, error);
-    }
+    status = status ? status : pf__transitions_view(d, d->map, d->map_size, error);
     if (status != PF_OK) {
         pf_transitions_close(d);
         return status;
@@ -637,9 +627,7 @@ static pf_status start(maker *k, pf_plant *plant, const pf_effort *effort, pf_er
     for (int j = 0; status == PF_OK && j < k->info->n_mech; j++) {
         status = noise_of(k, j, error);
     }
-    if (status == PF_OK) {
-        status = write_description(k, error);
-    }
+    status = status ? status : write_description(k, error);
     return status == PF_OK ? make_workers(k, plant, effort, error) : status;
 }
 
@@ -657,16 +645,11 @@ pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant
 {
     maker k = {.settings = settings, .info = pf_plant_get_info(plant)};
     pf_status status = pf__file_writable(path, error);
-    if (status == PF_OK) {
-        status = start(&k, plant, effort, error);
-    }
-    if (status == PF_OK) {
-        status = pf__parallel(effort, k.n_workers, k.head.n_episodes, make_episode, &k,
-                              "transitions", error);
-    }
-    if (status == PF_OK) {
-        status = finish(&k, path, error);
-    }
+    status = status ? status : start(&k, plant, effort, error);
+    status = status ? status
+                    : pf__parallel(effort, k.n_workers, k.head.n_episodes, make_episode, &k,
+                                   "transitions", error);
+    status = status ? status : finish(&k, path, error);
     for (int i = 0; k.workers && i < k.n_workers; i++) {
         pf_plant_destroy(k.workers[i].plant);
     }
@@ -737,9 +720,7 @@ pf_status pf__transitions_ready(pf_transitions **data, const pf_train_settings *
     *data = NULL;
     pf_status status =
         access(path, F_OK) == 0 ? PF_OK : pf_transitions_make(settings, plant, path, effort, error);
-    if (status == PF_OK) {
-        status = pf_transitions_open(data, path, error);
-    }
+    status = status ? status : pf_transitions_open(data, path, error);
     if (status == PF_OK) {
         status =
             pf_transitions_fit(*data, exact ? settings : NULL, pf_plant_get_info(plant), error);

@@ -7,15 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+static pf_status check_limits(const pf__yaml_node *node, double lo, double hi, const char *path,
+                              pf_error *error)
+{
+    return lo > hi ? pf__yaml_refuse(error, node->at, "%s: lo %.6g is above hi %.6g; swap them",
+                                     path, lo, hi)
+                   : PF_OK;
+}
+
 static pf_status check_mechanism(const pf__yaml_node *node, const void *base, const char *path,
                                  pf_error *error)
 {
     const pf_config_mechanism *m = base;
-    if (m->lo > m->hi) {
-        return pf__yaml_refuse(error, node->at, "%s: lo %.6g is above hi %.6g; swap them", path,
-                               m->lo, m->hi);
-    }
-    return PF_OK;
+    return check_limits(node, m->lo, m->hi, path, error);
 }
 
 static pf_status check_probe(const pf__yaml_node *node, const void *base, const char *path,
@@ -54,7 +58,17 @@ static const pf_schema_shape matrix_shape = {.element = &matrix_element};
 
 static const pf_schema_row ref_element = {"",   PF_KIND_NAME,        0, 1, 64, 0,
                                           NULL, "a name or an index"};
-static const pf_schema_shape refs_shape = {.single = &ref_element, .element = &ref_element};
+static const pf_schema_shape refs_shape = {.single = &ref_element};
+
+// What one item of a list is, and the list of them in a configuration.
+#define ITEM(type, rows, check, help)                                                              \
+    {                                                                                              \
+        rows, PF_COUNT(rows), sizeof(type), offsetof(type, place), check, help                     \
+    }
+#define LIST_OF(item, n)                                                                           \
+    {                                                                                              \
+        .object = &(item), .count = offsetof(pf_config, n)                                         \
+    }
 
 static const pf_schema_row mechanism_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_mechanism, name), NULL,
@@ -64,15 +78,9 @@ static const pf_schema_row mechanism_rows[] = {
     {"hi", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, offsetof(pf_config_mechanism, hi), NULL,
      "greatest command"},
 };
-static const pf_schema mechanism_object = {mechanism_rows, PF_COUNT(mechanism_rows),
-                                           sizeof(pf_config_mechanism),
-                                           offsetof(pf_config_mechanism, place), check_mechanism};
-static const pf_schema_shape mechanism_shape = {.object = &mechanism_object};
-static const pf_schema_row mechanism_element = {
-    "", PF_KIND_OBJECT, 0, 0, 0, 0, &mechanism_shape, "a mechanism"};
-static const pf_schema_shape mechanism_list = {.object = &mechanism_object,
-                                               .element = &mechanism_element,
-                                               .count = offsetof(pf_config, n_mechanisms)};
+static const pf_schema mechanism_object =
+    ITEM(pf_config_mechanism, mechanism_rows, check_mechanism, "a mechanism");
+static const pf_schema_shape mechanism_list = LIST_OF(mechanism_object, n_mechanisms);
 
 static const pf_schema_row channel_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_channel, name), NULL,
@@ -80,15 +88,8 @@ static const pf_schema_row channel_rows[] = {
     {"scale", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, offsetof(pf_config_channel, scale), NULL,
      "responses are divided by it"},
 };
-static const pf_schema channel_object = {channel_rows, PF_COUNT(channel_rows),
-                                         sizeof(pf_config_channel),
-                                         offsetof(pf_config_channel, place), NULL};
-static const pf_schema_shape channel_shape = {.object = &channel_object};
-static const pf_schema_row channel_element = {"", PF_KIND_OBJECT, 0,          0, 0,
-                                              0,  &channel_shape, "a channel"};
-static const pf_schema_shape channel_list = {.object = &channel_object,
-                                             .element = &channel_element,
-                                             .count = offsetof(pf_config, n_channels)};
+static const pf_schema channel_object = ITEM(pf_config_channel, channel_rows, NULL, "a channel");
+static const pf_schema_shape channel_list = LIST_OF(channel_object, n_channels);
 
 static const pf_schema_row pulse_rows[] = {
     {"mechanism", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_probe, pulse_mechanism),
@@ -99,7 +100,7 @@ static const pf_schema_row pulse_rows[] = {
     {"steps", PF_KIND_COUNT, 0, 1, 65536, offsetof(pf_config_probe, pulse_steps), NULL,
      "length of the pulse in control steps"},
 };
-static const pf_schema pulse_object = {pulse_rows, PF_COUNT(pulse_rows), 0, 0, NULL};
+static const pf_schema pulse_object = {pulse_rows, PF_COUNT(pulse_rows), 0, 0, NULL, NULL};
 static const pf_schema_shape pulse_shape = {.object = &pulse_object};
 
 static const pf_schema_row probe_rows[] = {
@@ -113,13 +114,8 @@ static const pf_schema_row probe_rows[] = {
     {"targets", PF_KIND_REFS, 0, 1, 256, offsetof(pf_config_probe, targets), &refs_shape,
      "names or indices of the mechanisms that it tests"},
 };
-static const pf_schema probe_object = {probe_rows, PF_COUNT(probe_rows), sizeof(pf_config_probe),
-                                       offsetof(pf_config_probe, place), check_probe};
-static const pf_schema_shape probe_shape = {.object = &probe_object};
-static const pf_schema_row probe_element = {"", PF_KIND_OBJECT, 0,        0, 0,
-                                            0,  &probe_shape,   "a probe"};
-static const pf_schema_shape probe_list = {
-    .object = &probe_object, .element = &probe_element, .count = offsetof(pf_config, n_probes)};
+static const pf_schema probe_object = ITEM(pf_config_probe, probe_rows, check_probe, "a probe");
+static const pf_schema_shape probe_list = LIST_OF(probe_object, n_probes);
 
 static const pf_schema_row task_rows[] = {
     {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_task, name), NULL,
@@ -137,12 +133,8 @@ static const pf_schema_row task_rows[] = {
     {"importance", PF_KIND_NUMBER, 0, 0, DBL_MAX, offsetof(pf_config_task, importance), NULL,
      "how much the task matters"},
 };
-static const pf_schema task_object = {task_rows, PF_COUNT(task_rows), sizeof(pf_config_task),
-                                      offsetof(pf_config_task, place), check_task};
-static const pf_schema_shape task_shape = {.object = &task_object};
-static const pf_schema_row task_element = {"", PF_KIND_OBJECT, 0, 0, 0, 0, &task_shape, "a task"};
-static const pf_schema_shape task_list = {
-    .object = &task_object, .element = &task_element, .count = offsetof(pf_config, n_tasks)};
+static const pf_schema task_object = ITEM(pf_config_task, task_rows, check_task, "a task");
+static const pf_schema_shape task_list = LIST_OF(task_object, n_tasks);
 
 // rows of settings.def that are keys of a configuration, or of its budget
 #define PF_CONFIG_ROW(field, key, type, field_kit, suite_default, least, most, ends, shape,        \
@@ -158,18 +150,14 @@ static const pf_schema_row budget_rows[] = {
 };
 #undef PF_IN_TOP
 #undef PF_IN_BUDGET
-static const pf_schema budget_object = {budget_rows, PF_COUNT(budget_rows), 0, 0, NULL};
+static const pf_schema budget_object = {budget_rows, PF_COUNT(budget_rows), 0, 0, NULL, NULL};
 static const pf_schema_shape budget_shape = {.object = &budget_object};
 
 static pf_status check_design_mechanism(const pf__yaml_node *node, const void *base,
                                         const char *path, pf_error *error)
 {
     const pf_config_design_mechanism *m = base;
-    if (m->lo > m->hi) {
-        return pf__yaml_refuse(error, node->at, "%s: lo %.6g is above hi %.6g; swap them", path,
-                               m->lo, m->hi);
-    }
-    return PF_OK;
+    return check_limits(node, m->lo, m->hi, path, error);
 }
 
 #define DESIGN_MECHANISM(field) offsetof(pf_config_design_mechanism, field)
@@ -187,16 +175,11 @@ static const pf_schema_row design_mechanism_rows[] = {
     {"zero_integral", PF_KIND_FLAG, 0, 0, 0, DESIGN_MECHANISM(zero_integral), NULL,
      "whether its commands add up to zero"},
 };
-static const pf_schema design_mechanism_object = {
-    design_mechanism_rows, PF_COUNT(design_mechanism_rows), sizeof(pf_config_design_mechanism),
-    DESIGN_MECHANISM(place), check_design_mechanism};
-static const pf_schema_shape design_mechanism_shape = {.object = &design_mechanism_object};
-static const pf_schema_row design_mechanism_element = {
-    "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_mechanism_shape, "what a mechanism may be asked for"};
-static const pf_schema_shape design_mechanism_list = {.object = &design_mechanism_object,
-                                                      .element = &design_mechanism_element,
-                                                      .count =
-                                                          offsetof(pf_config, design.n_mechanisms)};
+static const pf_schema design_mechanism_object =
+    ITEM(pf_config_design_mechanism, design_mechanism_rows, check_design_mechanism,
+         "what a mechanism may be asked for");
+static const pf_schema_shape design_mechanism_list =
+    LIST_OF(design_mechanism_object, design.n_mechanisms);
 
 static const pf_schema_row design_output_rows[] = {
     {"channel", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_design_output, channel),
@@ -204,15 +187,9 @@ static const pf_schema_row design_output_rows[] = {
     {"most", PF_KIND_NUMBER, PF_ROW_REQUIRED | PF_ROW_OPEN_MIN, 0, DBL_MAX,
      offsetof(pf_config_design_output, most), NULL, "how far a probe may move it, raw units"},
 };
-static const pf_schema design_output_object = {design_output_rows, PF_COUNT(design_output_rows),
-                                               sizeof(pf_config_design_output),
-                                               offsetof(pf_config_design_output, place), NULL};
-static const pf_schema_shape design_output_shape = {.object = &design_output_object};
-static const pf_schema_row design_output_element = {
-    "", PF_KIND_OBJECT, 0, 0, 0, 0, &design_output_shape, "how far an output may move"};
-static const pf_schema_shape design_output_list = {.object = &design_output_object,
-                                                   .element = &design_output_element,
-                                                   .count = offsetof(pf_config, design.n_outputs)};
+static const pf_schema design_output_object =
+    ITEM(pf_config_design_output, design_output_rows, NULL, "how far an output may move");
+static const pf_schema_shape design_output_list = LIST_OF(design_output_object, design.n_outputs);
 
 // lists only: one name alone is no constraint
 static const pf_schema_shape apart_names = {.element = &ref_element};
@@ -246,7 +223,7 @@ static const pf_schema_row design_rows[] = {
     {"episodes", PF_KIND_COUNT, 0, 20, 100000, offsetof(pf_config, design.episodes), NULL,
      "nominal episodes that confirm a probe"},
 };
-static const pf_schema design_object = {design_rows, PF_COUNT(design_rows), 0, 0, NULL};
+static const pf_schema design_object = {design_rows, PF_COUNT(design_rows), 0, 0, NULL, NULL};
 static const pf_schema_shape design_shape = {.object = &design_object};
 
 #define PF_IN_TOP(...) __VA_ARGS__,
@@ -266,8 +243,8 @@ static const pf_schema_row config_rows[] = {
 #define PF_SETTING(...) PF_CONFIG_ROW(__VA_ARGS__)
 #include "settings.def"
 };
-static const pf_schema config_object = {config_rows, PF_COUNT(config_rows), sizeof(pf_config), 0,
-                                        check_config};
+static const pf_schema config_object = {config_rows, PF_COUNT(config_rows), sizeof(pf_config),
+                                        0,           check_config,          NULL};
 
 void pf__config_free(pf_config *config)
 {

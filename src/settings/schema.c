@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "schema.h"
+#include "host/text.h"
 
 #include <float.h>
 #include <math.h>
@@ -227,7 +228,7 @@ static void describe_node(char *out, size_t size, const pf__yaml_node *node)
         snprintf(out, size, "empty");
     } else {
         char shown[SHOWN_SIZE];
-        pf__yaml_shown(shown, sizeof shown, node->text);
+        pf__text_shown(shown, sizeof shown, node->text, strlen(node->text));
         snprintf(out, size, "%s'%s'", node->quoted ? "quoted " : "", shown);
     }
 }
@@ -241,34 +242,15 @@ static pf_status refuse_value(reader *r, const pf_schema_row *row, const pf__yam
                            row->help);
 }
 
-// The number that a plain scalar is: digits, a point, an exponent, nothing else that strtod would
-// take, and no leading zero, which YAML 1.1 reads as octal.
+// The number that a plain scalar is, without a leading zero, which YAML 1.1 reads as octal.
 static bool parse_number(const pf__yaml_node *node, bool whole, double *value)
 {
     if (node->kind != PF__YAML_SCALAR || node->quoted) {
         return false;
     }
     const char *s = node->text + (node->text[0] == '+' || node->text[0] == '-');
-    const char *digits = "0123456789";
-    size_t before = strspn(s, digits);
-    if (before > 1 && s[0] == '0') {
-        return false;
-    }
-    s += before;
-    size_t after = 0;
-    if (*s == '.' && !whole) {
-        after = strspn(++s, digits);
-        s += after;
-    }
-    if (before + after > 0 && (*s == 'e' || *s == 'E') && !whole) {
-        s++;
-        s += *s == '+' || *s == '-';
-        size_t exponent = strspn(s, digits);
-        s += exponent;
-        after = exponent > 0 ? after : 0;
-        before = exponent > 0 ? before : 0;
-    }
-    if (before + after == 0 || *s != '\0') {
+    bool octal = s[0] == '0' && s[1] >= '0' && s[1] <= '9';
+    if (octal || !pf__is_decimal(node->text, whole)) {
         return false;
     }
     char *end;
@@ -358,8 +340,8 @@ static pf_status read_items(reader *r, const pf_schema_row *element, const pf__y
 
 // Reads one value or a list of them into a new array. The owner has it at once, so that it is freed
 // whatever follows.
-static pf_status read_array(reader *r, const pf_schema_row *row, const pf__yaml_node *node, int *n,
-                            void *owner, size_t stride)
+static pf_status read_array(reader *r, const pf_schema_row *row, const pf__yaml_node *node,
+                            const pf_schema_row *element, int *n, void *owner, size_t stride)
 {
     bool list = node->kind == PF__YAML_SEQUENCE;
     if ((list || row->shape->single == NULL) && !is_list(row, node)) {
@@ -372,7 +354,7 @@ static pf_status read_array(reader *r, const pf_schema_row *row, const pf__yaml_
     }
     memcpy(owner, &array, sizeof array);
     *n = (int)count;
-    return list ? read_items(r, row->shape->element, node, array, stride)
+    return list ? read_items(r, element ? element : row->shape->single, node, array, stride)
                 : read_value(r, row->shape->single, node, array);
 }
 
@@ -430,8 +412,9 @@ static pf_status read_list(reader *r, const pf_schema_row *row, const pf__yaml_n
                            char *base)
 {
     const pf_schema *object = row->shape->object;
+    const pf_schema_row element = {"", PF_KIND_OBJECT, 0, 0, 0, 0, row->shape, object->item};
     int *n = (int *)(base + row->shape->count);
-    pf_status status = read_array(r, row, node, n, base + row->offset, object->size);
+    pf_status status = read_array(r, row, node, &element, n, base + row->offset, object->size);
     if (status != PF_OK) {
         return status;
     }
@@ -481,7 +464,7 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
         known[i] = object->rows[i].key;
     }
     char shown[SHOWN_SIZE];
-    pf__yaml_shown(shown, sizeof shown, child->key);
+    pf__text_shown(shown, sizeof shown, child->key, strlen(child->key));
     push(r, shown, 0);
     const char *near = pf__nearest_word(child->key, known, n);
     if (near != NULL) {
@@ -572,15 +555,18 @@ static pf_status read_value(reader *r, const pf_schema_row *row, const pf__yaml_
                          (int *)at);
     case PF_KIND_NUMBERS: {
         pf_config_numbers *numbers = (pf_config_numbers *)at;
-        return read_array(r, row, node, &numbers->n, &numbers->value, sizeof *numbers->value);
+        return read_array(r, row, node, row->shape->element, &numbers->n, &numbers->value,
+                          sizeof *numbers->value);
     }
     case PF_KIND_REFS: {
         pf_config_refs *refs = (pf_config_refs *)at;
-        return read_array(r, row, node, &refs->n, &refs->text, sizeof *refs->text);
+        return read_array(r, row, node, row->shape->element, &refs->n, &refs->text,
+                          sizeof *refs->text);
     }
     case PF_KIND_GROUPS: {
         pf_config_ref_lists *groups = (pf_config_ref_lists *)at;
-        return read_array(r, row, node, &groups->n, &groups->list, sizeof *groups->list);
+        return read_array(r, row, node, row->shape->element, &groups->n, &groups->list,
+                          sizeof *groups->list);
     }
     case PF_KIND_MATRIX:
         return read_matrix(r, row, node, (pf_config_matrix *)at);
@@ -683,9 +669,7 @@ pf_status pf__schema_read(const pf_schema *schema, const char *what, const char 
     reader r = {.error = error};
     pf__yaml_node *root = NULL;
     pf_status status = read_tree(&root, file, text, n, overrides, n_overrides, error);
-    if (status == PF_OK) {
-        status = read_value(&r, &row, root, base);
-    }
+    status = status ? status : read_value(&r, &row, root, base);
     pf__yaml_free(root);
     return status;
 }

@@ -220,8 +220,7 @@ static void open_key(int i, pf_text *out)
 {
     const char *dot = strchr(table[i].row.key, '.');
     if (dot && (i == 0 || table[i - 1].config != BUDGET)) {
-        pf__json_key(out, "budget");
-        pf__text_add(out, "{");
+        pf__json_open(out, "budget", "{");
     }
     pf__json_key(out, dot ? dot + 1 : table[i].row.key);
 }

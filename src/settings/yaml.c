@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "yaml.h"
+#include "schema.h"
+#include "host/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,30 +25,10 @@ char *pf__yaml_copy(const char *text, size_t n)
     return copy;
 }
 
-const char *pf__yaml_shown(char *out, size_t size, const char *text)
-{
-    size_t n = strlen(text);
-    const char *tail = "";
-    if (n >= size) {
-        tail = "...";
-        n = size - 4;
-        // never half a character
-        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
-            n--;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        out[i] = c < 0x20 || c == 0x7f ? '?' : text[i];
-    }
-    strcpy(out + n, tail);
-    return out;
-}
-
 pf_status pf__yaml_refuse(pf_error *error, pf__yaml_place at, const char *format, ...)
 {
     char origin[SHOWN_ORIGIN_SIZE];
-    pf__yaml_shown(origin, sizeof origin, at.origin);
+    pf__text_shown(origin, sizeof origin, at.origin, strlen(at.origin));
     char what[sizeof error->text];
     va_list arguments;
     va_start(arguments, format);
@@ -149,29 +130,17 @@ static pf__yaml_node *append(pf__yaml_node *parent, const char *key, size_t n, p
     return child;
 }
 
-// Bytes of the character that starts at s, 0 where it is none that YAML allows.
+// Bytes of the character that starts at s, 0 where it is none that YAML allows: no control
+// character but tab, line ends and U+0085, neither U+FFFE nor U+FFFF.
 static size_t character_bytes(const unsigned char *s, size_t n)
 {
-    unsigned code = s[0];
-    if (code < 0x80) {
-        return code == '\t' || code == '\n' || code == '\r' || (code >= 0x20 && code != 0x7f);
+    if (s[0] < 0x80) {
+        return s[0] == '\t' || s[0] == '\n' || s[0] == '\r' || (s[0] >= 0x20 && s[0] != 0x7f);
     }
-    size_t bytes = code >= 0xf0 ? 4 : code >= 0xe0 ? 3 : 2;
-    if (code < 0xc2 || code > 0xf4 || n < bytes) {
-        return 0;
-    }
-    code &= 0x7fu >> bytes;
-    for (size_t i = 1; i < bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (s[i] & 0x3fu);
-    }
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    bool control = code < 0xa0 && code != 0x85;
-    bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    bool none = code == 0xfffe || code == 0xffff || code > 0x10ffff;
-    return code < least[bytes] || control || surrogate || none ? 0 : bytes;
+    size_t bytes = pf__utf8_size((const char *)s, n);
+    bool control = bytes == 2 && s[0] == 0xc2 && s[1] < 0xa0 && s[1] != 0x85;
+    bool none = bytes == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
+    return control || none ? 0 : bytes;
 }
 
 // Refuses what is too long or not text. libyaml would too, but without saying where.
@@ -245,7 +214,7 @@ static pf_status add_key(builder *b, const yaml_event_t *event, pf__yaml_place a
     const pf__yaml_node *same = pf__yaml_get(top->node, key);
     if (same != NULL) {
         char shown[SHOWN_SIZE];
-        pf__yaml_shown(shown, sizeof shown, key);
+        pf__text_shown(shown, sizeof shown, key, strlen(key));
         if (!b->in_file) {
             return pf__yaml_refuse(b->error, at, "%s: given twice; keep one", shown);
         }
@@ -466,9 +435,7 @@ pf_status pf__yaml_read(pf__yaml_node **root, const char *file, const char *text
         n -= 3;
     }
     pf_status status = check_text(text, n, start, error);
-    if (status == PF_OK) {
-        status = parse(root, start, text, n, error);
-    }
+    status = status ? status : parse(root, start, text, n, error);
     if (status != PF_OK) {
         return status;
     }

@@ -209,8 +209,8 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     size_t n = json_array_size(entries);
-    bool whole = json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 &&
-                 (int)n == get_int(json, "total");
+    bool whole =
+        json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 && (int)n == get_int(json, "total");
     int covered = 0, false_go = 0;
     double worst = 0;
     for (size_t i = 0; i < n && whole; i++) {

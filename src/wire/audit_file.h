@@ -15,14 +15,14 @@ char *pf__audit_path(const char *kit);
 void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
                     const pf_audit_result *results);
 
-// Takes over the entries of an earlier file that was made with the same kit, catalogue, sessions and
-// seed; *n counts them. Another file, or none: nothing is taken over.
+// Takes over the entries of an earlier file that was made with the same kit, catalogue, sessions
+// and seed; *n counts them. Another file, or none: nothing is taken over.
 pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
                            pf_audit_result *results, int *n, pf_error *error);
 
 // What a certificate says of the audit of its kit, as members of an object: entries, sessions, the
-// false ones of promised entries and their upper limit at worst. Gives false, and adds nothing, where
-// there is no whole audit of this very kit.
+// false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
+// where there is no whole audit of this very kit.
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, char *line,
                        size_t size);
 

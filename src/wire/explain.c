@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "explain.h"
+#include "journal.h"
 
 #include "core/joint.h"
 
@@ -225,6 +225,16 @@ void pf__explain_readiness(pf_text *out, pf_session *session)
 
 // --- certificates
 
+static double number_of(json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static const char *text_of(json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
 // What a go rests on: every command that must be multiplied.
 static void add_corrections(json_t *task, json_t *mechanisms, pf_text *out)
 {
@@ -235,82 +245,87 @@ static void add_corrections(json_t *task, json_t *mechanisms, pf_text *out)
         json_int_t mechanism = json_integer_value(json_array_get(uses, i));
         // candidates count from 1
         json_t *entry = mechanism > 0 ? json_array_get(mechanisms, (size_t)mechanism - 1) : NULL;
-        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *name = text_of(entry, "name");
         add_correction(out, name ? name : "its mechanism", factor);
     }
+}
+
+static void add_mechanism(json_t *mechanism, pf_text *out)
+{
+    const char *name = text_of(mechanism, "name");
+    json_t *interval = json_object_get(mechanism, "interval");
+    pf__text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
+                  name ? name : "mechanism",
+                  json_is_true(json_object_get(mechanism, "probed")) ? "probed" : "NOT probed",
+                  number_of(mechanism, "p_changed"), number_of(mechanism, "mean_gain"),
+                  json_number_value(json_array_get(interval, 0)),
+                  json_number_value(json_array_get(interval, 1)));
+}
+
+static const char *reason_of(const char *why)
+{
+    return strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed."
+           : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have changed."
+           : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say."
+                                          : "The bound is too low.";
+}
+
+// Task i of a certificate. It may have been edited: go only where its own numbers say so.
+static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
+{
+    json_t *task = json_array_get(json_object_get(json, "tasks"), i);
+    const char *name = text_of(task, "name"), *decision = text_of(task, "decision");
+    const char *why = text_of(task, "why");
+    if (!name || !decision || !why) {
+        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
+    }
+    json_t *lower = json_object_get(task, "lower"), *j_min = json_object_get(json, "j_min");
+    bool reached = json_is_number(lower) && json_is_number(j_min) &&
+                   json_number_value(lower) >= json_number_value(j_min);
+    bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
+    if (!go && strcmp(decision, "no-go") != 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: decision '%s' is neither go nor no-go", i,
+                       decision);
+    }
+    if (go != (reached && strcmp(why, "certified") == 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
+                       "journal instead",
+                       i, decision);
+    }
+    pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
+                  go ? "GO" : "NO-GO", number_of(task, "mean"), number_of(task, "sd"),
+                  json_number_value(lower));
+    if (go) {
+        add_corrections(task, json_object_get(json, "mechanisms"), out);
+        pf__text_add(out, " The bound meets the requirement.\n");
+    } else {
+        pf__text_addf(out, " %s Use the fallback.\n", reason_of(why));
+    }
+    return PF_OK;
 }
 
 static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
 {
     json_t *tasks = json_object_get(json, "tasks"),
            *mechanisms = json_object_get(json, "mechanisms");
-    const char *plant = json_string_value(json_object_get(json, "plant"));
-    const char *kit = json_string_value(json_object_get(json, "kit"));
+    const char *plant = text_of(json, "plant"), *kit = text_of(json, "kit");
     if (!json_is_array(tasks) || !json_is_array(mechanisms) || !plant || !kit) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "not a certificate: plant, kit, mechanisms and tasks are expected");
     }
     bool alarm = json_is_true(json_object_get(json, "alarm"));
     pf__text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
-                  kit, alarm ? "The alarm sounded." : "No alarm.",
-                  json_number_value(json_object_get(json, "charge")));
-    size_t i;
-    json_t *item;
-    json_array_foreach(mechanisms, i, item)
-    {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        json_t *interval = json_object_get(item, "interval");
-        pf__text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
-                      name ? name : "mechanism",
-                      json_is_true(json_object_get(item, "probed")) ? "probed" : "NOT probed",
-                      json_number_value(json_object_get(item, "p_changed")),
-                      json_number_value(json_object_get(item, "mean_gain")),
-                      json_number_value(json_array_get(interval, 0)),
-                      json_number_value(json_array_get(interval, 1)));
+                  kit, alarm ? "The alarm sounded." : "No alarm.", number_of(json, "charge"));
+    for (size_t i = 0; i < json_array_size(mechanisms); i++) {
+        add_mechanism(json_array_get(mechanisms, i), out);
     }
     pf__text_add(out, "\n");
-    json_array_foreach(tasks, i, item)
-    {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        const char *decision = json_string_value(json_object_get(item, "decision"));
-        const char *why = json_string_value(json_object_get(item, "why"));
-        if (!name || !decision || !why) {
-            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
-        }
-        // a certificate may have been edited: go only where its own numbers say so
-        json_t *lower = json_object_get(item, "lower"), *j_min = json_object_get(json, "j_min");
-        bool reached = json_is_number(lower) && json_is_number(j_min) &&
-                       json_number_value(lower) >= json_number_value(j_min);
-        bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
-        if (!go && strcmp(decision, "no-go") != 0) {
-            return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: decision '%s' is neither go nor no-go",
-                           i, decision);
-        }
-        if (go != (reached && strcmp(why, "certified") == 0)) {
-            return pf_fail(error, PF_ERR_FORMAT,
-                           "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
-                           "journal instead",
-                           i, decision);
-        }
-        pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
-                      go ? "GO" : "NO-GO", json_number_value(json_object_get(item, "mean")),
-                      json_number_value(json_object_get(item, "sd")),
-                      json_number_value(json_object_get(item, "lower")));
-        if (go) {
-            add_corrections(item, mechanisms, out);
-        }
-        pf__text_add(out, " ");
-        pf__text_add(out, go                               ? "The bound meets the requirement.\n"
-                          : strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed. "
-                                                             "Use the fallback.\n"
-                          : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have "
-                                                           "changed. Use the fallback.\n"
-                          : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say. "
-                                                           "Use the fallback.\n"
-                                                         : "The bound is too low. Use the "
-                                                           "fallback.\n");
+    pf_status status = PF_OK;
+    for (size_t i = 0; i < json_array_size(tasks) && status == PF_OK; i++) {
+        status = add_task(json, i, out, error);
     }
-    return PF_OK;
+    return status;
 }
 
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)

@@ -86,7 +86,9 @@ void pf__witness_start(pf_witness *w, const pf_kit *kit, const pf_predictor *inn
     pf__witness_clear(w);
 }
 
-void pf__witness_json(const pf_witness *w, pf_text *out)
+// {"nominal":..,"fault":..} or {"nominal":..,"grid":..}, with several faults
+// {"healthy":..,"grid":..}; nothing was predicted: nothing is added.
+static void add_predictions(const pf_witness *w, pf_text *out)
 {
     bool each = w->healthy.size > 0;
     if (w->nominal.size == 0 && !each) {
@@ -139,7 +141,7 @@ void pf__journal_entry(pf_text *out, const char *request, const pf_witness *witn
     pf__text_add(out, "{\"request\":");
     pf__text_add(out, request);
     if (witness) {
-        pf__witness_json(witness, out);
+        add_predictions(witness, out);
     }
     pf__text_add(out, ",\"reply\":");
     pf__text_add(out, reply);

@@ -27,10 +27,6 @@ typedef struct pf_witness {
 pf_predictor pf__witness_predictor(pf_witness *witness);
 void pf__witness_start(pf_witness *witness, const pf_kit *kit, const pf_predictor *inner,
                        bool per_gain);
-// {"nominal":..,"fault":..,"nearest":..} or {"nominal":..,"grid":..}, with several faults
-// {"healthy":..,"grid":..}; of a rehearsal {"nominal":..,"free":..} or {"nominal":..,"edges":..};
-// nothing was predicted: nothing is added.
-void pf__witness_json(const pf_witness *witness, pf_text *out);
 void pf__witness_free(pf_witness *witness);
 void pf__witness_clear(pf_witness *witness);
 bool pf__witness_failed(const pf_witness *witness); // out of memory somewhere
@@ -60,5 +56,21 @@ void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64
 // or too long.
 size_t pf__base64_decode(const char *text, size_t n_text, void *data, size_t n);
+
+// A session in words and numbers, event by event.
+
+void pf__explain_start(pf_text *out, const pf_session *session);
+
+// After a tell. number counts responses from 1; before is P(H = i) for i = 0..m before it.
+void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
+                      const double *before, bool alarm_before);
+
+void pf__explain_done(pf_text *out, pf_session *session);
+
+// Why each task is go or no-go.
+void pf__explain_readiness(pf_text *out, pf_session *session);
+
+// The readiness of a certificate in words.
+pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error);
 
 #endif

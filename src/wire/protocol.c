@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol.h"
 
+#include "host/arena.h"
 #include "preflight/run.h"
-#include "settings/config.h"
+#include "settings/schema.h"
 #include "journal.h"
 #include "reply.h"
 
@@ -25,7 +26,6 @@ struct pf_protocol {
     pf_kit *kit;
     pf_kit_info info; // of the kit
     pf_session *session;
-    void *memory;           // of the session
     pf_predictor predictor; // from a start state; predict NULL: none
     char no_predictor[320];
     pf_witness witness;
@@ -35,6 +35,7 @@ struct pf_protocol {
     bool has_given; // its predictions are to be used
     int version;    // of the protocol that the client speaks
     bool weighty;   // of the last accepted request
+    pf_arena arena; // of the session and a tell
 };
 
 bool pf__protocol_supported(void)
@@ -61,22 +62,18 @@ pf_status pf__protocol_create(pf_protocol **dialogue, const void *image, size_t 
     size_t window = (size_t)most * (size_t)k.n_chan;
     d->version = 1;
     size_t targets = (size_t)k.most_targets, bytes = pf_session_size(d->kit);
-    d->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
-    d->response = calloc(window, sizeof(double));
-    d->given.nominal = calloc(window, sizeof(double));
-    d->given.fault = calloc(targets * window, sizeof(double));
-    d->given.grid = calloc(targets * (size_t)k.n_grid * window, sizeof(double));
-    d->nearest = calloc(window, sizeof(double));
+    void *memory = pf__arena_take(&d->arena, bytes, 1);
+    d->response = pf__arena_take(&d->arena, window, sizeof(double));
+    d->given.nominal = pf__arena_take(&d->arena, window, sizeof(double));
+    d->given.fault = pf__arena_take(&d->arena, targets * window, sizeof(double));
+    d->given.grid = pf__arena_take(&d->arena, targets * (size_t)k.n_grid * window, sizeof(double));
+    d->state = pf__arena_take(&d->arena, (size_t)k.n_state, sizeof(double));
+    d->nearest = pf__arena_take(&d->arena, window, sizeof(double));
     // the uncorrected command, then the free response or two edges per mechanism
-    d->given.runs = calloc((1 + 2 * (size_t)k.n_mech) * window, sizeof(double));
-    d->state = calloc((size_t)k.n_state + 1, sizeof(double));
-    if (!d->memory || !d->response || !d->given.nominal || !d->given.fault || !d->given.grid ||
-        !d->state || !d->nearest || !d->given.runs) {
-        pf__protocol_destroy(d);
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a session");
-    }
+    d->given.runs = pf__arena_take(&d->arena, (1 + 2 * (size_t)k.n_mech) * window, sizeof(double));
     pf_session_config session = {.method = config->method, .seed = config->seed};
-    status = pf_session_init(&d->session, d->kit, &session, d->memory, bytes, error);
+    status = d->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a session")
+                             : pf_session_init(&d->session, d->kit, &session, memory, bytes, error);
     if (status != PF_OK) {
         pf__protocol_destroy(d);
         return status;
@@ -96,14 +93,7 @@ void pf__protocol_destroy(pf_protocol *d)
         return;
     }
     pf__witness_free(&d->witness);
-    free(d->memory);
-    free(d->response);
-    free(d->given.nominal);
-    free(d->given.fault);
-    free(d->given.grid);
-    free(d->given.runs);
-    free(d->nearest);
-    free(d->state);
+    pf__arena_free(&d->arena);
     free(d);
 }
 
@@ -154,63 +144,41 @@ static const char *json_problem(const json_error_t *error)
 
 // --- reading numbers
 
-// A list of n numbers; `where` names it in messages.
-static bool read_list(json_t *value, const char *where, int n, double *out, refusal *r)
+static bool read_number(json_t *value, const char *where, int i, double *out, refusal *r)
 {
+    if (!json_is_number(value)) {
+        return refuse(r, "wrong-type", "%s[%d]: must be a number", where, i);
+    }
+    *out = json_number_value(value);
+    return isfinite(*out) || refuse(r, "not-finite", "%s[%d]: is not finite", where, i);
+}
+
+// Numbers in lists of that depth, the size of the outermost first; `where` names them in messages.
+static bool read_numbers(json_t *value, const char *where, int depth, const int *sizes, double *out,
+                         refusal *r)
+{
+    static const char *const items[] = {"", "numbers", "rows", "predictions", "targets"};
+    size_t each = 1;
     if (!json_is_array(value)) {
-        return refuse(r, "wrong-type", "%s: must be a list of %d numbers", where, n);
+        return refuse(r, "wrong-type", "%s: must be a list of %d %s", where, sizes[0],
+                      items[depth]);
     }
-    if (json_array_size(value) != (size_t)n) {
-        return refuse(r, "wrong-shape", "%s: has %zu numbers, expected %d", where,
-                      json_array_size(value), n);
+    if (json_array_size(value) != (size_t)sizes[0]) {
+        return refuse(r, "wrong-shape", "%s: has %zu %s, expected %d", where,
+                      json_array_size(value), items[depth], sizes[0]);
     }
-    for (int i = 0; i < n; i++) {
+    for (int d = 1; d < depth; d++) {
+        each *= (size_t)sizes[d];
+    }
+    for (int i = 0; i < sizes[0]; i++) {
         json_t *item = json_array_get(value, (size_t)i);
-        if (!json_is_number(item)) {
-            return refuse(r, "wrong-type", "%s[%d]: must be a number", where, i);
-        }
-        out[i] = json_number_value(item);
-        if (!isfinite(out[i])) {
-            return refuse(r, "not-finite", "%s[%d]: is not finite", where, i);
-        }
-    }
-    return true;
-}
-
-static bool read_matrix(json_t *value, const char *where, int rows, int columns, double *out,
-                        refusal *r)
-{
-    if (!json_is_array(value)) {
-        return refuse(r, "wrong-type", "%s: must be a list of %d rows", where, rows);
-    }
-    if (json_array_size(value) != (size_t)rows) {
-        return refuse(r, "wrong-shape", "%s: has %zu rows, expected %d", where,
-                      json_array_size(value), rows);
-    }
-    for (int i = 0; i < rows; i++) {
+        double *to = out + (size_t)i * each;
         char at[96];
-        snprintf(at, sizeof at, "%s[%d]", where, i);
-        if (!read_list(json_array_get(value, (size_t)i), at, columns,
-                       out + (size_t)i * (size_t)columns, r)) {
-            return false;
+        if (depth > 1) {
+            snprintf(at, sizeof at, "%s[%d]", where, i);
         }
-    }
-    return true;
-}
-
-// A list of n things, each read by read_matrix.
-static bool read_matrices(json_t *value, const char *where, int n, int rows, int columns,
-                          double *out, refusal *r)
-{
-    if (!json_is_array(value) || json_array_size(value) != (size_t)n) {
-        return refuse(r, json_is_array(value) ? "wrong-shape" : "wrong-type",
-                      "%s: must be a list of %d predictions", where, n);
-    }
-    for (int i = 0; i < n; i++) {
-        char at[80];
-        snprintf(at, sizeof at, "%s[%d]", where, i);
-        if (!read_matrix(json_array_get(value, (size_t)i), at, rows, columns,
-                         out + (size_t)i * (size_t)rows * (size_t)columns, r)) {
+        if (depth > 1 ? !read_numbers(item, at, depth - 1, sizes + 1, to, r)
+                      : !read_number(item, where, i, to, r)) {
             return false;
         }
     }
@@ -219,25 +187,12 @@ static bool read_matrices(json_t *value, const char *where, int n, int rows, int
 
 // --- predictions that came with the request
 
+// One per target and gain.
 static bool read_grid(pf_protocol *d, json_t *grid, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
-    if (!json_is_array(grid) || json_array_size(grid) != (size_t)n) {
-        return refuse(r, json_is_array(grid) ? "wrong-shape" : "wrong-type",
-                      "grid: must be a list over %d targets", n);
-    }
-    size_t block = (size_t)k.n_grid * (size_t)rows * (size_t)n_chan;
-    for (int t = 0; t < n; t++) {
-        char at[32];
-        snprintf(at, sizeof at, "grid[%d]", t);
-        if (!read_matrices(json_array_get(grid, (size_t)t), at, k.n_grid, rows, n_chan,
-                           d->given.grid + (size_t)t * block, r)) {
-            return false;
-        }
-    }
-    return true;
+    const int sizes[] = {pf_kit_probe_targets(d->kit, ask->probe, NULL), d->info.n_grid, ask->rows,
+                         d->info.n_chan};
+    return read_numbers(grid, "grid", 4, sizes, d->given.grid, r);
 }
 
 // Stage 2 with several faults: each target healthy and at each gain, the others at the gains that
@@ -252,22 +207,21 @@ static bool read_each(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
                       "the ask",
                       healthy ? "grid" : "healthy", healthy ? "per gain" : "at gain 1");
     }
-    return read_matrices(healthy, "healthy", n, ask->rows, d->info.n_chan, d->given.fault, r) &&
+    const int sizes[] = {n, ask->rows, d->info.n_chan};
+    return read_numbers(healthy, "healthy", 3, sizes, d->given.fault, r) &&
            read_grid(d, grid, ask, r);
 }
 
 // Reads nominal, fault and grid as far as this stage needs them.
 static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    int n = pf_kit_probe_targets(kit, ask->probe, NULL), rows = ask->rows, n_chan = k.n_chan;
-    bool matched = k.statistic == PF_STATISTIC_MATCHED;
+    const int sizes[] = {pf_kit_probe_targets(d->kit, ask->probe, NULL), ask->rows, d->info.n_chan};
+    bool matched = d->info.statistic == PF_STATISTIC_MATCHED;
     json_t *nominal = json_object_get(from, "nominal"), *fault = json_object_get(from, "fault");
     json_t *grid = json_object_get(from, "grid"), *nearest = json_object_get(from, "nearest");
     bool per_gain = pf_session_get_state(d->session).per_gain;
     d->given.nearest = NULL;
-    if (per_gain && k.faults == PF_FAULTS_MANY) {
+    if (per_gain && d->info.faults == PF_FAULTS_MANY) {
         return read_each(d, from, ask, r);
     }
     if (!nominal) {
@@ -279,13 +233,11 @@ static bool read_predictions(pf_protocol *d, json_t *from, const pf_ask *ask, re
     if (!grid && per_gain) {
         return refuse(r, "missing-prediction", "grid: the predictions per gain are missing");
     }
-    if (!read_matrix(nominal, "nominal", rows, n_chan, d->given.nominal, r) ||
-        (fault && !read_matrices(fault, "fault", n, rows, n_chan, d->given.fault, r)) ||
-        (nearest && !read_matrix(nearest, "nearest", rows, n_chan, d->nearest, r))) {
-        return false;
-    }
     d->given.nearest = nearest ? d->nearest : NULL;
-    return !grid || read_grid(d, grid, ask, r);
+    return read_numbers(nominal, "nominal", 2, sizes + 1, d->given.nominal, r) &&
+           (!fault || read_numbers(fault, "fault", 3, sizes, d->given.fault, r)) &&
+           (!nearest || read_numbers(nearest, "nearest", 2, sizes + 1, d->nearest, r)) &&
+           (!grid || read_grid(d, grid, ask, r));
 }
 
 // Predictions of a rehearsal: the uncorrected command, and the free response or the edges of a
@@ -294,8 +246,8 @@ static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
 {
     json_t *nominal = json_object_get(from, "nominal"), *idle = json_object_get(from, "free");
     json_t *edges = json_object_get(from, "edges");
-    int n_chan = d->info.n_chan, rows = ask->rows, n = 0;
-    size_t window = (size_t)rows * (size_t)n_chan;
+    int n = 0;
+    size_t window = (size_t)ask->rows * (size_t)d->info.n_chan;
     bool group = ask->n_tasks > 1;
     if (!nominal || (group ? !edges : !idle)) {
         return refuse(r, "missing-prediction", "%s: is missing: the prediction of %s%s",
@@ -316,9 +268,10 @@ static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
     }
     d->given.n_runs = 1 + (group ? n : 1);
     d->given.next_run = 0;
-    return read_matrix(nominal, "nominal", rows, n_chan, d->given.runs, r) &&
-           (group ? read_matrices(edges, "edges", n, rows, n_chan, d->given.runs + window, r)
-                  : read_matrix(idle, "free", rows, n_chan, d->given.runs + window, r));
+    const int sizes[] = {n, ask->rows, d->info.n_chan};
+    return read_numbers(nominal, "nominal", 2, sizes + 1, d->given.runs, r) &&
+           (group ? read_numbers(edges, "edges", 3, sizes, d->given.runs + window, r)
+                  : read_numbers(idle, "free", 2, sizes + 1, d->given.runs + window, r));
 }
 
 // --- tell
@@ -327,8 +280,7 @@ static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
 static bool choose_predictor(pf_protocol *d, json_t *request, json_t *predictions,
                              const pf_ask *ask, refusal *r)
 {
-    const pf_kit *kit = d->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
+    pf_kit_info k = d->info;
     json_t *state = json_object_get(request, "state");
     bool own = json_object_get(request, "nominal") || json_object_get(request, "fault") ||
                json_object_get(request, "grid") || json_object_get(request, "healthy") ||
@@ -351,7 +303,7 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
                       k.starts_from_channels ? "the channels before the first command"
                                              : "the saved start state");
     }
-    if (state && !read_list(state, "state", k.n_state, d->state, r)) {
+    if (state && !read_numbers(state, "state", 1, &k.n_state, d->state, r)) {
         return false;
     }
     if (own || predictions) {
@@ -415,8 +367,9 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
     if (!pf_session_outstanding(d->session, &ask)) {
         return refuse(r, "wrong-probe", "probe: no probe is outstanding; ask first");
     }
+    const int sizes[] = {ask.rows, d->info.n_chan};
     if (!names_ask(request, &ask, r) ||
-        !read_matrix(response, "response", ask.rows, d->info.n_chan, d->response, r) ||
+        !read_numbers(response, "response", 2, sizes, d->response, r) ||
         !choose_predictor(d, request, predictions, &ask, r)) {
         return false;
     }

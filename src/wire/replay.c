@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "explain.h"
 #include "journal.h"
 #include "protocol.h"
 

@@ -41,6 +41,17 @@ static void add_numbers(pf_text *out, const char *key, int n, const double *valu
     pf__json_numbers(out, n, values);
 }
 
+static void add_names(pf_text *out, const char *key, const pf_kit *kit, int n,
+                      const char *(*name)(const pf_kit *kit, int i))
+{
+    pf__json_open(out, key, "[");
+    for (int i = 0; i < n; i++) {
+        pf__json_comma(out);
+        pf__json_string(out, name(kit, i));
+    }
+    pf__text_add(out, "]");
+}
+
 void pf__reply_hello(pf_text *out, const pf_kit *kit)
 {
     char sha[65];
@@ -49,20 +60,8 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
     add_string(out, "preflight", PF_VERSION);
     add_string(out, "kit", sha);
     add_string(out, "plant", pf_kit_get_string(kit, PF_KIT_PLANT));
-    pf__json_key(out, "mechanisms");
-    pf__text_add(out, "[");
-    for (int j = 0; j < kit->n_mech; j++) {
-        pf__json_comma(out);
-        pf__json_string(out, pf_kit_mechanism_name(kit, j));
-    }
-    pf__text_add(out, "]");
-    pf__json_key(out, "tasks");
-    pf__text_add(out, "[");
-    for (int t = 0; t < kit->n_tasks; t++) {
-        pf__json_comma(out);
-        pf__json_string(out, pf_kit_task_name(kit, t));
-    }
-    pf__text_add(out, "]");
+    add_names(out, "mechanisms", kit, kit->n_mech, pf_kit_mechanism_name);
+    add_names(out, "tasks", kit, kit->n_tasks, pf_kit_task_name);
     pf__json_key(out, "window");
     pf__text_addf(out, "[%d,%d]", pf__kit_most_rows(kit), (int)kit->n_chan);
     add_int(out, "state_size", kit->n_state);
@@ -74,14 +73,12 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
                                                     : "each");
 }
 
-static void add_targets(pf_text *out, const pf_kit *kit, int probe)
+// A list of mechanisms by their numbers.
+static void add_indices(pf_text *out, const char *key, int n, const int32_t *mechanisms)
 {
-    const int32_t *targets = NULL;
-    int n = pf_kit_probe_targets(kit, probe, &targets);
-    pf__json_key(out, "targets");
-    pf__text_add(out, "[");
-    for (int t = 0; t < n; t++) {
-        pf__text_addf(out, t ? ",%d" : "%d", (int)targets[t]);
+    pf__json_open(out, key, "[");
+    for (int i = 0; i < n; i++) {
+        pf__text_addf(out, i ? ",%d" : "%d", (int)mechanisms[i]);
     }
     pf__text_add(out, "]");
 }
@@ -136,6 +133,13 @@ static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
     }
 }
 
+static void add_mechanisms(pf_text *out, const pf_kit *kit, int task)
+{
+    const int32_t *uses = NULL;
+    int n = pf_kit_task_mechanisms(kit, task, &uses);
+    add_indices(out, "mechanisms", n, uses);
+}
+
 void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 {
     const pf_kit *kit = pf_session_kit(session);
@@ -152,7 +156,9 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
     add_int(out, "stage", ask->stage);
     add_int(out, "probe", ask->probe);
     add_string(out, "name", pf_kit_probe_name(kit, ask->probe));
-    add_targets(out, kit, ask->probe);
+    const int32_t *targets = NULL;
+    int n_targets = pf_kit_probe_targets(kit, ask->probe, &targets);
+    add_indices(out, "targets", n_targets, targets);
     pf__json_key(out, "command");
     pf__json_matrix(out, ask->rows, kit->n_mech,
                     kit->command + (size_t)kit->probe_row[ask->probe] * (size_t)kit->n_mech);
@@ -167,8 +173,7 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 
 static void add_reading(pf_text *out, const pf_reading *r)
 {
-    pf__json_comma(out);
-    pf__text_add(out, "{");
+    pf__json_open(out, NULL, "{");
     add_int(out, "mechanism", r->mechanism);
     add_number(out, "score", r->score);
     pf__json_key(out, "category");
@@ -193,8 +198,7 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
     if (stage == PF_STAGE_LOOK) {
         int n = 0;
         const pf_reading *readings = pf_session_readings(session, &n);
-        pf__json_key(out, "targets");
-        pf__text_add(out, "[");
+        pf__json_open(out, "targets", "[");
         for (int t = 0; t < n; t++) {
             add_reading(out, &readings[t]);
         }
@@ -207,8 +211,7 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
         return;
     }
     pf_joint joint = pf_session_joint(session);
-    pf__json_key(out, "belief");
-    pf__text_add(out, "[");
+    pf__json_open(out, "belief", "[");
     pf__json_number(out, joint.nominal);
     for (int j = 1; j <= m; j++) {
         pf__json_comma(out);
@@ -217,8 +220,7 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
     pf__text_add(out, "]");
     pf__json_key(out, "joint");
     pf__json_matrix(out, m, joint.n_grid, joint.mass);
-    pf__json_key(out, "mean_gain");
-    pf__text_add(out, "[");
+    pf__json_open(out, "mean_gain", "[");
     for (int j = 1; j <= m; j++) {
         pf__json_comma(out);
         pf__json_number(out, pf_joint_moments(&joint, j).mean);
@@ -230,18 +232,10 @@ static void add_task(pf_text *out, const pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf__json_comma(out);
-    pf__text_add(out, "{");
+    pf__json_open(out, NULL, "{");
     add_string(out, "name", pf_kit_task_name(kit, task));
-    pf__json_key(out, "mechanisms");
-    pf__text_add(out, "[");
-    for (int u = kit->task_use[task]; u < kit->task_use[task + 1]; u++) {
-        pf__json_comma(out);
-        pf__text_addf(out, "%d", (int)kit->use_mech[u]);
-    }
-    pf__text_add(out, "]");
-    pf__json_key(out, "correction");
-    pf__text_add(out, "[");
+    add_mechanisms(out, kit, task);
+    pf__json_open(out, "correction", "[");
     for (int u = kit->task_use[task]; u < kit->task_use[task + 1]; u++) {
         pf__json_comma(out);
         pf__json_number(out, pf_session_mechanism(session, kit->use_mech[u])->correction);
@@ -278,12 +272,10 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
                state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel) : "");
     add_int(out, "look", state.misfit_look);
     pf__text_add(out, "}");
-    pf__json_key(out, "mechanisms");
-    pf__text_add(out, "[");
+    pf__json_open(out, "mechanisms", "[");
     for (int j = 1; j < kit->n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        pf__json_comma(out);
-        pf__text_add(out, "{");
+        pf__json_open(out, NULL, "{");
         add_int(out, "mechanism", j);
         add_string(out, "name", pf_kit_mechanism_name(kit, j));
         add_number(out, "p_changed", r->changed);
@@ -293,8 +285,7 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
-    pf__json_key(out, "tasks");
-    pf__text_add(out, "[");
+    pf__json_open(out, "tasks", "[");
     for (int t = 0; t < kit->n_tasks; t++) {
         add_task(out, session, t);
     }
@@ -320,22 +311,18 @@ void pf__reply_refusal(pf_text *out, const char *code, const char *message)
 
 static void add_machine(pf_text *out, const pf_kit *k)
 {
-    pf__json_key(out, "mechanisms");
-    pf__text_add(out, "[");
+    pf__json_open(out, "mechanisms", "[");
     for (int j = 0; j < k->n_mech; j++) {
-        pf__json_comma(out);
-        pf__text_add(out, "{");
+        pf__json_open(out, NULL, "{");
         add_string(out, "name", pf_kit_mechanism_name(k, j));
         add_number(out, "lo", k->lo[j]); // null: unbounded
         add_number(out, "hi", k->hi[j]);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
-    pf__json_key(out, "channels");
-    pf__text_add(out, "[");
+    pf__json_open(out, "channels", "[");
     for (int c = 0; c < k->n_chan; c++) {
-        pf__json_comma(out);
-        pf__text_add(out, "{");
+        pf__json_open(out, NULL, "{");
         add_string(out, "name", pf_kit_channel_name(k, c));
         pf__json_key(out, "scale");
         if (k->n_scale == 1) {
@@ -372,8 +359,7 @@ static size_t variant_row(const pf_kit *k, int target)
 static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
 {
     pf_channel_row row = pf__kit_channel(k, t);
-    pf__json_comma(out);
-    pf__text_add(out, "{");
+    pf__json_open(out, NULL, "{");
     add_int(out, "mechanism", k->target_mech[t]);
     add_numbers(out, "edges", k->n_bins - 1, row.edges);
     add_numbers(out, "nominal", k->n_bins, row.nominal);
@@ -387,8 +373,7 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     }
     if (k->n_variant > 0) {
         int rows = pf_kit_probe_rows(k, probe);
-        pf__json_key(out, "responses");
-        pf__text_add(out, "[");
+        pf__json_open(out, "responses", "[");
         for (int g = 0; g < k->n_grid; g++) {
             size_t at = variant_row(k, t) + (size_t)g * (size_t)rows;
             pf__json_comma(out);
@@ -404,8 +389,7 @@ static void add_weight(pf_text *out, const double *factor, int n)
 {
     pf__text_add(out, "[");
     for (int i = 0; i < n; i++) {
-        pf__json_comma(out);
-        pf__text_add(out, "[");
+        pf__json_open(out, NULL, "[");
         for (int j = 0; j < n; j++) {
             double sum = 0;
             for (int r = i > j ? i : j; r < n; r++) {
@@ -423,24 +407,21 @@ static void add_weight(pf_text *out, const double *factor, int n)
 static void add_probe(pf_text *out, const pf_kit *k, int q)
 {
     int rows = pf_kit_probe_rows(k, q), n = k->probe_target[q + 1] - k->probe_target[q];
-    pf__json_comma(out);
-    pf__text_add(out, "{");
+    pf__json_open(out, NULL, "{");
     add_string(out, "name", pf_kit_probe_name(k, q));
     add_number(out, "charge", k->charge[q]);
     add_number(out, "off_limit", k->off_limit[q]);
     add_number(out, "distance_limit", k->distance_limit[q]);
     pf__json_key(out, "command");
     pf__json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
-    pf__json_key(out, "targets");
-    pf__text_add(out, "[");
+    pf__json_open(out, "targets", "[");
     for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
         add_target(out, k, q, t);
     }
     pf__text_add(out, "]");
     if (k->probe_cross[q] >= 0) {
         // full rows: for each target, the row of its category under each target's fault
-        pf__json_key(out, "full_rows");
-        pf__text_add(out, "[");
+        pf__json_open(out, "full_rows", "[");
         for (int t = 0; t < n; t++) {
             size_t at = (size_t)k->probe_cross[q] + (size_t)t * (size_t)n * (size_t)k->n_bins;
             pf__json_comma(out);
@@ -462,16 +443,9 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
 
 static void add_kit_task(pf_text *out, const pf_kit *k, int t)
 {
-    pf__json_comma(out);
-    pf__text_add(out, "{");
+    pf__json_open(out, NULL, "{");
     add_string(out, "name", pf_kit_task_name(k, t));
-    pf__json_key(out, "mechanisms");
-    pf__text_add(out, "[");
-    for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
-        pf__json_comma(out);
-        pf__text_addf(out, "%d", (int)k->use_mech[u]);
-    }
-    pf__text_add(out, "]");
+    add_mechanisms(out, k, t);
     if (pf_kit_task_rows(k, t) > 0) {
         pf__json_key(out, "command");
         pf__json_matrix(out, pf_kit_task_rows(k, t), k->n_mech,
@@ -486,8 +460,7 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
-    pf__json_key(out, "nte");
-    pf__text_add(out, "[");
+    pf__json_open(out, "nte", "[");
     for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
         pf__json_comma(out);
         pf__json_matrix(out, k->n_members, k->n_shares,
@@ -513,8 +486,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_numbers(out, "weights", m, k->weight);
     add_numbers(out, "importance", m, k->importance);
     add_numbers(out, "reveal", m, k->reveal);
-    pf__json_key(out, "threshold");
-    pf__text_add(out, "{");
+    pf__json_open(out, "threshold", "{");
     for (int i = 0; i < k->n_methods; i++) {
         add_number(out, pf_kit_method_id(k, i), k->threshold[i]);
     }
@@ -543,21 +515,18 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     add_machine(out, k);
     add_numbers(out, "grid", k->n_grid, k->grid);
     add_numbers(out, "prior", k->n_mech, k->prior);
-    pf__json_key(out, "probes");
-    pf__text_add(out, "[");
+    pf__json_open(out, "probes", "[");
     for (int q = 0; q < k->n_probes; q++) {
         add_probe(out, k, q);
     }
     pf__text_add(out, "]");
     add_settings(out, k);
-    pf__json_key(out, "tasks");
-    pf__text_add(out, "[");
+    pf__json_open(out, "tasks", "[");
     for (int t = 0; t < k->n_tasks; t++) {
         add_kit_task(out, k, t);
     }
     pf__text_add(out, "]");
-    pf__json_key(out, "calibration");
-    pf__text_add(out, "{");
+    pf__json_open(out, "calibration", "{");
     add_number(out, "seed", k->seed);
     add_int(out, "episodes", k->episodes);
     add_int(out, "alarm_trials", k->alarm_trials);
@@ -606,22 +575,18 @@ char *pf_plant_json(const pf_plant *plant)
     add_string(&out, "environment", pf_plant_environment(info));
     add_int(&out, "state_size", info->n_state);
     add_number(&out, "dt", info->dt_s);
-    pf__json_key(&out, "mechanisms");
-    pf__text_add(&out, "[");
+    pf__json_open(&out, "mechanisms", "[");
     for (int j = 0; j < info->n_mech; j++) {
-        pf__json_comma(&out);
-        pf__text_add(&out, "{");
+        pf__json_open(&out, NULL, "{");
         add_string(&out, "name", info->mechanisms[j].name);
         add_number(&out, "lo", info->mechanisms[j].lo);
         add_number(&out, "hi", info->mechanisms[j].hi);
         pf__text_add(&out, "}");
     }
     pf__text_add(&out, "]");
-    pf__json_key(&out, "channels");
-    pf__text_add(&out, "[");
+    pf__json_open(&out, "channels", "[");
     for (int c = 0; c < info->n_chan; c++) {
-        pf__json_comma(&out);
-        pf__text_add(&out, "{");
+        pf__json_open(&out, NULL, "{");
         add_string(&out, "name", info->channels[c].name);
         add_number(&out, "scale", info->channels[c].scale);
         pf__text_add(&out, "}");

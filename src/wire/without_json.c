@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "audit_file.h"
-#include "explain.h"
 #include "journal.h"
+#include "plant/plant_impl.h"
 #include "protocol.h"
 
 #include <string.h>
@@ -97,4 +97,36 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
 {
     (void)out, (void)path, (void)kit_sha256, (void)line, (void)size;
     return false;
+}
+
+// Plants behind a process.
+
+static pf_status no_plant(pf_plant **plant, const char *kind, const char *name, pf_error *error)
+{
+    *plant = NULL;
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "%s%s: built without jansson; install libjansson-dev and build again", kind,
+                   name);
+}
+
+pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+{
+    return no_plant(plant, "exec:", command, error);
+}
+
+pf_status pf_plant_from_function(pf_plant **plant, const char *name, const char *hello,
+                                 pf_roll_function roll, void *self, pf_error *error)
+{
+    (void)hello, (void)roll, (void)self;
+    return no_plant(plant, "", name, error);
+}
+
+pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
+{
+    return no_plant(plant, "gym:", id, error);
+}
+
+pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+{
+    return no_plant(plant, "", name, error);
 }

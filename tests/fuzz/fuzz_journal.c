@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The readers behind replay and explain on any bytes.
-#include "wire/explain.h"
 #include "wire/journal.h"
 #include "wire/protocol.h"
 

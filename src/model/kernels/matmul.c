@@ -3,9 +3,6 @@
 #include "matmul.h"
 #include "model/rollout.h"
 
-#include "matmul_wide.h"
-#include "preflight/model.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

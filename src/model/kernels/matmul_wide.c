@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "matmul_wide.h"
+#include "matmul.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include "pages.h"
+#include "host/arena.h"
 
 #include <immintrin.h>
 #include <pthread.h>

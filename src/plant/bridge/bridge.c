@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "host/clock.h"
+#include "host/parallel.h"
 #include "hello.h"
 #include "plant/plant_impl.h"
 #include "process.h"

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "process.h"
 
-#include "host/clock.h"
+#include "host/parallel.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
