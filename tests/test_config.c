@@ -249,8 +249,8 @@ static void test_keys(void)
         {"zzzzzz: 1\n", "c.yaml:1:1: zzzzzz: unknown key; use one of plant, mechanisms, channels, "
                         "probes, tasks, budget, design, g_cal, grid, bins, episodes, "
                         "alarm_trials, every_severity, scale, weighting, members, seed, "
-                        "sensor_noise, sensed_start, prior, hazard, faults, stop, alpha, j_min, "
-                        "field"},
+                        "sensor_noise, sensed_start, prior, hazard, faults, posterior, rehearse, "
+                        "rehearsals, stop, alpha, j_min, field"},
         {"field: true\nrequire_probe: true\n",
          "c.yaml:2:1: require_probe: is the old name of 'field', which is given too; drop one"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},
@@ -336,7 +336,7 @@ static void test_values(void)
         {"require_probe: 'true'\n", "c.yaml:1:16: require_probe: must be true or false"},
         {"budget: {stage1: 0}\n", "1:18: budget.stage1: must be a whole number from 1 to 100000"},
         {"budget: {stage2: -1}\n", "1:18: budget.stage2: must be a whole number from 0 to 100000"},
-        {"budget: 3\n", "c.yaml:1:9: budget: must be a mapping of stage1, stage2, not '3'"},
+        {"budget: 3\n", "c.yaml:1:9: budget: must be a mapping of stage1, stage2, rehearsal, not '3'"},
         {"grid: [.5]\n", "c.yaml:1:7: grid: must be a list of 2 to 256 numbers, not a list of 1"},
         {"grid: []\n", "c.yaml:1:7: grid: must be a list of 2 to 256 numbers"},
         {"grid: [.2, 1]\n", "c.yaml:1:12: grid.1: must be a number in (0, 1), not '1'"},

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recordings_machine.h"
 #include "core/kit_layout.h"
+#include "core/evidence.h"
 #include "test.h"
 
 #include "host/text.h"
@@ -168,10 +169,27 @@ static outcome run_session(const pf_kit *kit, const machine *w, int mechanism, d
             out.done = ask.why;
             break;
         }
-        respond(w, ask.probe, mechanism, gain,
-                pf_key_stream(9, "machine", (uint64_t)trial, PF_PURPOSE_EVALUATION, (uint64_t)told),
-                y);
-        pf_tell tell = {.probe = ask.probe, .response = y, .rows = ROWS, .channels = CHAN};
+        pf_key key =
+            pf_key_stream(9, "machine", (uint64_t)trial, PF_PURPOSE_EVALUATION, (uint64_t)told);
+        if (ask.kind == PF_ASK_REHEARSAL) {
+            // the task is a probe, driven by its correction
+            const double *asked = pf_kit_task_command(kit, ask.tasks[0]);
+            const int32_t *uses = NULL;
+            int n = pf_kit_task_mechanisms(kit, ask.tasks[0], &uses), weak = uses[0];
+            for (int u = 0; u < n; u++) {
+                weak = uses[u] == mechanism ? mechanism : weak;
+            }
+            double share = ask.correction[weak] * (weak == mechanism ? gain : 1);
+            respond(w, pf__recorded_probe(kit, ROWS, asked), weak, share, key, y);
+        } else {
+            respond(w, ask.probe, mechanism, gain, key, y);
+        }
+        pf_tell tell = {.probe = ask.probe,
+                        .response = y,
+                        .rows = ROWS,
+                        .channels = CHAN,
+                        .n_tasks = ask.n_tasks,
+                        .tasks = ask.tasks};
         if (!CHECK(pf_session_tell(s, &tell, NULL, &error) == PF_OK)) {
             break;
         }
@@ -267,7 +285,14 @@ static void check_numbers(const recording *r, const pf_kit *k)
     }
     const double *row = k->tracking_error + (size_t)(1 * k->n_members + 2) * (size_t)k->n_shares;
     CHECK_NEAR(row[20], missed / whole, 1e-12);
-    CHECK_NEAR(row[10], .25 + missed / whole, 1e-12);
+    // half the command: between what was recorded at .35 and at 1
+    double half = 0;
+    mean_of(r, 1, 2, .35, r->weak, weak);
+    for (int i = 0; i < WINDOW; i++) {
+        double away = (weak[i] - mean[1][i]) * (1 - (.5 - .35) / .65);
+        half += pow(away / k->scale[i % CHAN], 2);
+    }
+    CHECK_NEAR(row[10], half / whole + missed / whole, 1e-12);
     CHECK_NEAR(row[40], 1 + missed / whole, 1e-12);
 }
 

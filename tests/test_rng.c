@@ -335,7 +335,7 @@ static void check_double(double value)
     char *end = NULL;
     double back = strtod(error.text, &end);
     char what[400];
-    snprintf(what, sizeof what, "%.17g printed as %s", value, error.text);
+    snprintf(what, sizeof what, "%.17g printed as %.300s", value, error.text);
     // half a unit of the sixth digit, and what a subnormal cannot express
     bool good = *end == 0 && fabs(back - value) <= 5.1e-6 * fabs(value) + 2 * DBL_TRUE_MIN;
     pf_test_check(good && strlen(error.text) <= 14, __FILE__, __LINE__, what);

@@ -52,7 +52,7 @@ typedef enum pf_status {
 // What went wrong, in the caller's memory. Calls that fail fill it when it is not NULL.
 typedef struct pf_error {
     pf_status code;
-    char text[320]; // One line, always terminated.
+    char text[400]; // One line, always terminated.
 } pf_error;
 
 // PF_VERSION of the library that runs. The headers may be of another version.

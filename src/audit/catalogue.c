@@ -92,18 +92,20 @@ static const pf_schema_row entry_rows[] = {
     {"promised", PF_KIND_FLAG, 0, 0, 0, AT(promised), NULL,
      "false: stated, but no promise is made about it"},
 };
-static const pf_schema entry_object = {entry_rows, sizeof entry_rows / sizeof entry_rows[0],
-                                       sizeof(pf_audit_entry), AT(place), check_entry};
-static const pf_schema_shape entry_shape = {.object = &entry_object};
-static const pf_schema_row entry_element = {"", PF_KIND_OBJECT, 0,         0, 0,
-                                            0,  &entry_shape,   "an entry"};
-static const pf_schema_shape entry_list = {
-    .object = &entry_object, .element = &entry_element, .count = offsetof(pf_catalogue, n)};
+static const pf_schema entry_object = {.rows = entry_rows,
+                                       .n = sizeof entry_rows / sizeof entry_rows[0],
+                                       .size = sizeof(pf_audit_entry),
+                                       .place = AT(place),
+                                       .check = check_entry,
+                                       .item = "an entry"};
+static const pf_schema_shape entry_list = {.object = &entry_object,
+                                           .count = offsetof(pf_catalogue, n)};
 static const pf_schema_row catalogue_rows[] = {
     {"entries", PF_KIND_LIST, PF_ROW_REQUIRED, 1, 1000, offsetof(pf_catalogue, entries),
      &entry_list, "what a machine may have"},
 };
-static const pf_schema catalogue_schema = {catalogue_rows, 1, sizeof(pf_catalogue), 0, NULL};
+static const pf_schema catalogue_schema = {
+    .rows = catalogue_rows, .n = 1, .size = sizeof(pf_catalogue)};
 
 pf_status pf__catalogue_read(pf_catalogue *c, const char *file, const char *text, size_t n,
                              pf_error *error)

@@ -33,6 +33,9 @@
 // A mechanism whose probability of a change fell below this share of what it was is not suspected
 // any more: its bound is that over all hypotheses, not that given a loss.
 #define PF_SUSPECTED_SHARE .01
+// An alarm is dismissed where the probability that anything changed is below this; until then more
+// looks are taken.
+#define PF_DISMISSED .01
 // Hypotheses with less probability than this do not move a mean by a digit that is shown.
 #define PF_NEGLIGIBLE 1e-9
 // J names a loss where the probability that its mechanism changed is above this.

@@ -415,7 +415,7 @@ bool pf__session_doubt(const pf_session *s)
 bool pf__session_open_question(const pf_session *s)
 {
     return s->posterior && s->alarm && !pf__session_misfit(s) && !pf__session_named(s) &&
-           s->joint.nominal < s->kit->prior[0];
+           s->joint.nominal < 1 - PF_DISMISSED;
 }
 
 bool pf__session_explained(const pf_session *s)
