@@ -217,6 +217,8 @@ typedef struct pf_session_state {
     double change;         // P(anything changed), on which the alarm acts
     double peak;           // its largest value after an update
     bool named;            // a mechanism is rather changed than not
+    bool doubt;            // only a clean rehearsal apart makes a task go: misfit, or an alarm
+                           // without a loss to name
     bool explained;        // the alarm: a loss is named without misfit, or every task ran clean
     // Whether the looks fit no machine of the model: above 1, or an implausible look.
     double misfit;
