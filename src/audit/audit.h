@@ -41,6 +41,23 @@ pf_status pf__catalogue_faults(const pf_audit_entry *entry, const pf_kit *kit,
                                const pf_plant_info *info, uint64_t seed, int session,
                                pf_fault *faults, int *n, pf_error *error);
 
+// --- what it looks like
+
+// One run that a session saw.
+typedef struct pf_observed {
+    int probe; // -1: a rehearsal
+    int task;  // of a rehearsal, the first
+    int rows;
+    const double *command;  // rows x n_mech, as it was sent
+    const double *start;    // n_state
+    const double *response; // rows x n_chan
+} pf_observed;
+
+// The fault of the catalogue that explains the runs much better than any gain does; found false:
+// none.
+pf_status pf__looks_like(const pf_kit *kit, pf_plant *twin, const pf_catalogue *catalogue, int n,
+                         const pf_observed *runs, pf_fault *fault, bool *found, pf_error *error);
+
 // --- what was found
 
 // One way to decide, counted over the sessions of an entry.

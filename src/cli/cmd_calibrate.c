@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "audit/audit.h"
 #include "cli.h"
 #include "core/sha256.h"
 
@@ -42,8 +43,23 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
            pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_get_string(kit, PF_KIT_PREDICTOR),
            k.n_probes, k.n_tasks);
     printf("sha256 %s\n", sha);
-    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n\n",
+    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n",
            pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
+    if (k.alarm_checks > 0) {
+        printf("it alarmed in %d of %d fresh healthy sessions (at most %.1f %% at 95 %%)\n",
+               k.alarm_false, k.alarm_checks, 100 * pf__audit_upper(k.alarm_false, k.alarm_checks));
+    }
+    for (int t = 0; t < k.n_tasks && k.rules.field; t++) {
+        int runs = pf_kit_task_rehearsals(kit, t);
+        if (runs == 0) {
+            printf("task %s cannot be rehearsed here: it can be go-if at most\n",
+                   pf_kit_task_name(kit, t));
+        } else if (runs > k.rules.rehearsals) {
+            printf("task %s is rehearsed %d times: the noise is as large as what it may miss\n",
+                   pf_kit_task_name(kit, t), runs);
+        }
+    }
+    printf("\n");
     printf("%-16s %-16s %9s %11s %18s\n", "probe", "mechanism", "charge", "separation", "limits");
     for (int q = 0; q < k.n_probes; q++) {
         const int32_t *targets = NULL;

@@ -30,6 +30,15 @@ int pf__rehearsal_runs(const double *numbers, double j_min)
     return noise <= 1 ? 1 : noise < PF_REHEARSALS_MOST ? (int)ceil(noise * noise) : INT32_MAX;
 }
 
+int pf_kit_task_rehearsals(const pf_kit *k, int task)
+{
+    if (k->n_rehearse == 0 || k->rehearsal_rows[task] == 0) {
+        return 0;
+    }
+    int noise = pf__rehearsal_runs(k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS, k->j_min);
+    return noise == INT32_MAX ? 0 : noise > k->rehearsals ? noise : k->rehearsals;
+}
+
 double pf__rehearsal_spread(const pf__rehearsal_rule *r, double x)
 {
     // noise alone, noise times what is missed, and how differently starts miss
