@@ -130,4 +130,19 @@ typedef struct pf_audit {
 pf_status pf__audit_run(const pf_audit *audit, const bool *known, pf_audit_result *results,
                         pf_error *error);
 
+// --- a kit that was chosen by its audit
+
+// P(at most k of n are false) where the rate is `rate`: small where the rate must be lower.
+double pf__audit_p_value(int k, int n, double rate);
+
+// Chooses how strict the verdict of a kit is, so that every entry has at most alpha of false
+// sessions at a confidence of 95 %, while as many right go verdicts as possible are kept. *image is
+// the chosen kit, free() it; results are its audit; not_covered marks entries for which no setting
+// does (one per entry). *chosen counts the settings that passed.
+pf_status pf__audit_choose(const pf_audit *audit, void **image, size_t *n_image, bool *not_covered,
+                           pf_audit_result *results, int *chosen, pf_error *error);
+
+// The settings that are tried, the strictest first; gives how many.
+int pf__audit_settings(int index, double *level, double *strictness);
+
 #endif

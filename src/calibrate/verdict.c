@@ -105,6 +105,7 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
         w->matches = pf__arena_take(&v->arena, targets, sizeof *w->matches);
         w->z = pf__arena_take(&v->arena, targets, d);
         w->look = (pf__look){.z = w->z,
+                             .said = pf__arena_take(&v->arena, targets, sizeof(int)),
                              .log_healthy = pf__arena_take(&v->arena, targets, d),
                              .q_healthy = pf__arena_take(&v->arena, targets, d),
                              .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
@@ -711,7 +712,7 @@ static void set_budget(pf_kit_build *b)
     int needed = b->kit.n_groups * b->kit.rehearsals;
     for (int t = 0; t < b->kit.n_tasks; t++) {
         const double *numbers = b->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
-        int runs = b->rehearsal_rows[t] > 0 ? pf__rehearsal_runs(numbers, b->kit.j_min) : 0;
+        int runs = b->rehearsal_rows[t] > 0 ? pf__rehearsal_runs(&b->kit, numbers) : 0;
         runs = runs > b->kit.rehearsals ? runs : b->kit.rehearsals;
         needed += runs < INT32_MAX ? runs : 0;
     }

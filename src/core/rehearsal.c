@@ -9,9 +9,11 @@
 
 // --- the rule
 
-pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n)
+pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers, double energy,
+                                         int n)
 {
-    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(j_min, 1e-300)));
+    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(k->j_min, 1e-300)));
+    theta *= 1 - k->rehearsal_strictness;
     energy = fmin(energy, numbers[PF_REHEARSAL_ENERGY]);
     return (pf__rehearsal_rule){.mean = numbers[PF_REHEARSAL_MEAN],
                                 .sd = numbers[PF_REHEARSAL_SD],
@@ -23,9 +25,9 @@ pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, d
                                 .runs = 1};
 }
 
-int pf__rehearsal_runs(const double *numbers, double j_min)
+int pf__rehearsal_runs(const pf_kit *k, const double *numbers)
 {
-    pf__rehearsal_rule r = pf__rehearsal_rule_of(numbers, INFINITY, j_min, 1);
+    pf__rehearsal_rule r = pf__rehearsal_rule_of(k, numbers, INFINITY, 1);
     double noise = (r.clean - r.mean) / r.limit;
     return noise <= 1 ? 1 : noise < PF_REHEARSALS_MOST ? (int)ceil(noise * noise) : INT32_MAX;
 }
@@ -35,7 +37,7 @@ int pf_kit_task_rehearsals(const pf_kit *k, int task)
     if (k->n_rehearse == 0 || k->rehearsal_rows[task] == 0) {
         return 0;
     }
-    int noise = pf__rehearsal_runs(k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS, k->j_min);
+    int noise = pf__rehearsal_runs(k, k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS);
     return noise == INT32_MAX ? 0 : noise > k->rehearsals ? noise : k->rehearsals;
 }
 
@@ -148,8 +150,8 @@ static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state
 
 static int runs_of(const pf_session *s, int task)
 {
-    int noise =
-        pf__rehearsal_runs(s->kit->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS, s->kit->j_min);
+    const double *numbers = s->kit->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS;
+    int noise = pf__rehearsal_runs(s->kit, numbers);
     return noise > s->rules.rehearsals ? noise : s->rules.rehearsals;
 }
 
@@ -325,7 +327,7 @@ static pf_status rule_of_group(const judge *j, const double *asked, pf__rehearsa
         numbers[PF_REHEARSAL_ENERGY] = i == 0 ? energy : fmin(numbers[PF_REHEARSAL_ENERGY], energy);
         numbers[PF_REHEARSAL_CV] = i == 0 ? cv : fmax(numbers[PF_REHEARSAL_CV], cv);
     }
-    *rule = pf__rehearsal_rule_of(numbers, INFINITY, k->j_min, s->ask.rows * k->n_chan);
+    *rule = pf__rehearsal_rule_of(k, numbers, INFINITY, s->ask.rows * k->n_chan);
     pf_status status = least_visible(j, asked, &visible);
     rule->limit = fmin(rule->limit, visible);
     return status;
@@ -339,8 +341,8 @@ static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
     if (status == PF_OK) {
         double energy = distance(s, s->rehearsal_nominal, s->rehearsal_other);
         *rule =
-            pf__rehearsal_rule_of(k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
-                                  energy, k->j_min, s->ask.rows * k->n_chan);
+            pf__rehearsal_rule_of(k, k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
+                                  energy, s->ask.rows * k->n_chan);
     }
     return status;
 }

@@ -21,11 +21,12 @@ typedef struct pf__rehearsal_rule {
 } pf__rehearsal_rule;
 
 // The rule of a kit's rehearsal numbers (PF_REHEARSAL_NUMBERS of them).
-pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n);
+pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *kit, const double *numbers, double energy,
+                                         int n);
 
 // How many runs of a task must be averaged so that a healthy one passes: more than one where the
 // noise is as large as what the task may miss.
-int pf__rehearsal_runs(const double *numbers, double j_min);
+int pf__rehearsal_runs(const pf_kit *kit, const double *numbers);
 
 // Spread of the excess x of D beyond its healthy mean.
 double pf__rehearsal_spread(const pf__rehearsal_rule *rule, double x);
