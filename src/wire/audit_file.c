@@ -66,6 +66,9 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
     add_int(out, "alarm", r->alarm);
     add_int(out, "misfit", r->misfit);
     add_int(out, "named", r->named);
+    if (r->within >= 0) {
+        add_int(out, "within", r->within);
+    }
     add_int(out, "probes", r->probes);
     add_int(out, "rehearsals", r->rehearsals);
     add_count(out, &r->with, r->sessions);
@@ -141,6 +144,7 @@ static void get_entry(json_t *o, pf_audit_result *r)
     r->alarm = get_int(o, "alarm");
     r->misfit = get_int(o, "misfit");
     r->named = get_int(o, "named");
+    r->within = json_object_get(o, "within") ? get_int(o, "within") : -1;
     r->probes = get_int(o, "probes");
     r->rehearsals = get_int(o, "rehearsals");
     r->with = get_count(o);
