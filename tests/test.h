@@ -45,6 +45,7 @@ const char *pf_scratch_dir(void);
     X(session, true)                                                                               \
     X(odds, true)                                                                                  \
     X(whiten, true)                                                                                \
+    X(posterior, true)                                                                             \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(fault, true)                                                                                 \
