@@ -46,6 +46,7 @@ const char *pf_scratch_dir(void);
     X(odds, true)                                                                                  \
     X(whiten, true)                                                                                \
     X(posterior, true)                                                                             \
+    X(misfit, false)                                                                               \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(fault, true)                                                                                 \
