@@ -201,6 +201,7 @@ bool pf__session_start_rehearsals(pf_session *s)
             s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE; // what is no-go need not run
         }
     }
+    pf__session_forget_answers(s); // nobody asked for a verdict
     return pf__session_next_rehearsal(s);
 }
 
