@@ -47,6 +47,7 @@ const char *pf_scratch_dir(void);
     X(whiten, true)                                                                                \
     X(posterior, true)                                                                             \
     X(misfit, false)                                                                               \
+    X(rehearsal, true)                                                                             \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(fault, true)                                                                                 \
