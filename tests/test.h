@@ -66,6 +66,7 @@ const char *pf_scratch_dir(void);
     X(paired, false)                                                                               \
     X(alarm, false)                                                                                \
     X(faults, false)                                                                               \
+    X(audit, false)                                                                                \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \
