@@ -49,7 +49,6 @@ static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
 
 static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
 {
-    pf__json_comma(out);
     pf__text_add(out, "{");
     add_string(out, "fault", r->name);
     pf__json_key(out, "covered");
@@ -110,6 +109,7 @@ void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
     pf__text_add(out, "[");
     for (int e = 0; e < a->catalogue->n; e++) {
         if (known[e]) {
+            pf__json_comma(out);
             pf__text_add(out, "\n");
             add_entry(out, &results[e], a->rules);
         }
