@@ -10,28 +10,26 @@
 // lives in static memory, predictions come one hypothesis at a time, nothing is allocated. Only
 // this file prints; the library does not.
 
-enum { SESSION_BYTES = 8192 };
+enum { SESSION_BYTES = 20480, ROWS = PROBE_ROWS > TASK_ROWS ? PROBE_ROWS : TASK_ROWS };
 
 static _Alignas(16) uint8_t session_memory[SESSION_BYTES];
 static _Alignas(16) uint8_t kit_memory[PF_KIT_BYTES];
 static pf_kit *kit;
-static double start[TANKS], response[PROBE_ROWS * TANKS];
+static double start[TANKS], response[ROWS * TANKS];
 
 // --- the model: the board's copy of the tanks
 
-static pf_status predict(void *self, const pf_hypothesis *h, const double *from, int n_from,
-                         double *out, pf_error *error)
+static pf_status follow(const double *from, int n_from, const double *command, int rows,
+                        const double *gains, double *out, pf_error *error)
 {
-    (void)self;
     if (n_from != TANKS) {
         return pf_fail(error, PF_ERR_PREDICTION, "%d start levels, expected %d", n_from, TANKS);
     }
     const double calm[TANKS] = {0};
     double x[TANKS] = {from[0], from[1], from[2]}, v[PUMPS];
-    for (int r = 0; r < pf_kit_probe_rows(kit, h->probe); r++) {
-        const double *u = pf_kit_probe_command(kit, h->probe) + r * PUMPS;
+    for (int r = 0; r < rows; r++) {
         for (int j = 0; j < PUMPS; j++) {
-            v[j] = (j == h->mechanism ? h->gain : 1) * u[j];
+            v[j] = gains[j] * command[r * PUMPS + j];
         }
         tanks_step(x, v, calm);
         for (int i = 0; i < TANKS; i++) {
@@ -41,21 +39,40 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
     return PF_OK;
 }
 
+static pf_status predict(void *self, const pf_hypothesis *h, const double *from, int n_from,
+                         double *out, pf_error *error)
+{
+    (void)self;
+    double gains[PUMPS] = {1, 1, 1, 1};
+    gains[h->mechanism] = h->gain;
+    return follow(from, n_from, pf_kit_probe_command(kit, h->probe),
+                  pf_kit_probe_rows(kit, h->probe), gains, out, error);
+}
+
+// The same for a command that is no probe: what a rehearsal is compared with.
+static pf_status predict_run(void *self, const pf_run *run, const double *from, int n_from,
+                             double *out, pf_error *error)
+{
+    (void)self;
+    const double ones[PUMPS] = {1, 1, 1, 1};
+    return follow(from, n_from, run->command, run->rows, run->gains ? run->gains : ones, out,
+                  error);
+}
+
 // --- the machine, simulated here: standby pump 2 has lost most of its flow
 
 static const double true_gain[PUMPS] = {1, 1, .3, 1};
 static pf_rng weather;
 
-static void run_probe(int probe)
+static void run_machine(const double *command, int rows)
 {
     double x[TANKS], v[PUMPS], w[TANKS];
     for (int i = 0; i < TANKS; i++) {
         x[i] = start[i] = 1 + .05 * pf_rng_normal(&weather);
     }
-    for (int r = 0; r < pf_kit_probe_rows(kit, probe); r++) {
-        const double *u = pf_kit_probe_command(kit, probe) + r * PUMPS;
+    for (int r = 0; r < rows; r++) {
         for (int j = 0; j < PUMPS; j++) {
-            v[j] = true_gain[j] * u[j];
+            v[j] = true_gain[j] * command[r * PUMPS + j];
         }
         for (int i = 0; i < TANKS; i++) {
             w[i] = WIND_SD * pf_rng_normal(&weather);
@@ -72,6 +89,11 @@ static void run_probe(int probe)
 static void print_step(pf_session *s, const pf_ask *ask, bool alarm_before)
 {
     const double *b = pf_session_belief(s);
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        printf("rehearsal of %d tasks: %s\n", ask->n_tasks,
+               pf_session_rehearsed(s, NULL) ? "as predicted" : "not as predicted");
+        return;
+    }
     printf("stage %d, probe %s: ", ask->stage, pf_kit_probe_name(kit, ask->probe));
     if (ask->stage == 2) {
         pf_joint joint = pf_session_joint(s);
@@ -97,7 +119,7 @@ static void print_readiness(pf_session *s)
         const pf_task_readiness *r = pf_session_task(s, t);
         const pf_mechanism_readiness *j = pf_session_mechanism(s, pumps[0]);
         printf("task %s: %s (%s), return at least %.2f, gain %.2f, command times %.2f\n",
-               pf_kit_task_name(kit, t), r->decision == PF_GO ? "go" : "NO-GO", pf_why_name(r->why),
+               pf_kit_task_name(kit, t), pf_decision_name(r->decision), pf_why_name(r->why),
                r->lower, j->mean_gain, j->correction);
     }
 }
@@ -117,7 +139,7 @@ static void print_memory(void)
 
 static pf_status check(pf_session **s, pf_error *error)
 {
-    const pf_predictor model = {NULL, predict, NULL};
+    const pf_predictor model = {NULL, predict, predict_run};
     pf_status status =
         pf_kit_load(&kit, embedded_kit, sizeof embedded_kit, kit_memory, sizeof kit_memory, error);
     pf_kit_info info = {0};
@@ -125,7 +147,7 @@ static pf_status check(pf_session **s, pf_error *error)
         info = pf_kit_get_info(kit);
     }
     if (status == PF_OK && (info.n_mech != PUMPS || info.n_chan != TANKS || info.n_state != TANKS ||
-                            info.most_rows > PROBE_ROWS)) {
+                            info.most_rows > ROWS || info.rehearsal_rows > ROWS)) {
         status = pf_fail(error, PF_ERR_MISMATCH, "the kit was made for another machine");
     }
     if (status == PF_OK) {
@@ -134,17 +156,20 @@ static pf_status check(pf_session **s, pf_error *error)
     while (status == PF_OK) {
         pf_ask ask = pf_session_ask(*s);
         if (ask.kind == PF_ASK_DONE) {
-            printf("done: %s, %d probes\n", pf_done_name(ask.why), pf_session_get_state(*s).told);
+            printf("done: %s, %d runs\n", pf_done_name(ask.why), pf_session_get_state(*s).told);
             return PF_OK;
         }
         bool alarm_before = pf_session_get_state(*s).alarm;
-        run_probe(ask.probe);
+        bool probe = ask.kind == PF_ASK_PROBE;
+        run_machine(probe ? pf_kit_probe_command(kit, ask.probe) : ask.command, ask.rows);
         pf_tell tell = {.probe = ask.probe,
                         .response = response,
                         .rows = ask.rows,
                         .channels = TANKS,
                         .start = start,
-                        .n_start = TANKS};
+                        .n_start = TANKS,
+                        .n_tasks = ask.n_tasks,
+                        .tasks = ask.tasks};
         status = pf_session_tell(*s, &tell, &model, error);
         if (status == PF_OK) {
             print_step(*s, &ask, alarm_before);
