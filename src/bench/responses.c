@@ -249,7 +249,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
 
 static pf__evidence evidence(pf_responses *r, int probe)
 {
-    pf__evidence e = {.predictor = {r, predict},
+    pf__evidence e = {.predictor = {r, predict, NULL},
                       .start = r->begin,
                       .n_start = r->info.n_state,
                       .nominal = r->nominal,

@@ -141,7 +141,7 @@ static pf_status match(study *s, int mechanism, const double *x, const double *s
                       .g_cal = g_cal,
                       .scale = scale,
                       .n_scale = 1,
-                      .predictor = {s->twin, predict_twin},
+                      .predictor = {s->twin, predict_twin, NULL},
                       .start = start,
                       .nominal = nominal,
                       .predicted = predicted,
