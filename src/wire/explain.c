@@ -3,6 +3,7 @@
 #include "journal.h"
 
 #include "core/joint.h"
+#include "reply.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -82,11 +83,50 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     }
 }
 
+// "Rehearsal of a, b".
+static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
+{
+    pf__text_add(out, "Rehearsal of ");
+    for (int i = 0; i < ask->n_tasks; i++) {
+        pf__text_addf(out, i ? ", %s" : "%s", pf_kit_task_name(kit, ask->tasks[i]));
+    }
+}
+
+static void explain_rehearsal(pf_text *out, pf_session *session, const pf_ask *ask, int number)
+{
+    double distance = 0;
+    bool passed = pf_session_rehearsed(session, &distance);
+    pf__text_addf(out, "%d. ", number);
+    add_rehearsal(out, pf_session_kit(session), ask);
+    pf__text_addf(out, ", corrected: %s (squared distance %.3g).\n",
+                  passed             ? "it came out as predicted"
+                  : ask->n_tasks > 1 ? "it did not come out as predicted, so each runs alone"
+                                     : "it did not come out as predicted",
+                  distance);
+}
+
+void pf__explain_skip(pf_text *out, const pf_session *session, const pf_ask *ask)
+{
+    const pf_kit *kit = pf_session_kit(session);
+    pf__text_add(out, "   ");
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        add_rehearsal(out, kit, ask);
+        pf__text_add(out, " was skipped: the machine could not run it.\n");
+        return;
+    }
+    pf__text_addf(out, "Probe '%s' was skipped: the machine could not run it.\n",
+                  pf_kit_probe_name(kit, ask->probe));
+}
+
 void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
                       const double *before, bool alarm_before)
 {
     const pf_kit *kit = pf_session_kit(session);
     int n = 0;
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        explain_rehearsal(out, session, ask, number);
+        return;
+    }
     const char *name = pf_kit_probe_name(kit, ask->probe);
     if (ask->stage == 1) {
         pf__text_addf(out, "%d. Probe '%s'.\n", number, name);
@@ -121,13 +161,18 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
 
 void pf__explain_done(pf_text *out, pf_session *session)
 {
+    static const char *const texts[] = {
+        [PF_DONE_READY] = "the bound of every task is met",
+        [PF_DONE_BUDGET] = "the probes of both stages are spent",
+        [PF_DONE_NO_ALARM] = "stage 1 ended without an alarm, so no recovery probes were spent",
+        [PF_DONE_SETTLED] = "no further run can change a verdict",
+        [PF_DONE_UNEXPLAINED] = "the alarm sounded and nothing explains it"};
     pf_ask ask = pf_session_ask(session);
-    const char *text = ask.why == PF_DONE_READY ? "every task is go"
-                       : ask.why == PF_DONE_BUDGET
-                           ? "the probes of both stages are spent"
-                           : "stage 1 ended without an alarm, so no recovery probes were spent";
-    pf__text_addf(out, "Done after %d probes (charge %.3g): %s.\n",
-                  pf_session_get_state(session).told, pf_session_get_state(session).charge, text);
+    pf_session_state state = pf_session_get_state(session);
+    const char *text =
+        ask.why > PF_DONE_NOT && ask.why <= PF_DONE_UNEXPLAINED ? texts[ask.why] : "";
+    pf__text_addf(out, "Done after %d probes and %d rehearsals (charge %.3g): %s.\n",
+                  state.told - state.rehearsals, state.rehearsals, state.charge, text);
 }
 
 // Why the bound of a task is low: the uses are searched for the usual reasons.
@@ -169,13 +214,17 @@ static void add_correction(pf_text *out, const char *name, double factor)
     }
 }
 
+static const char *word_of(pf_decision decision)
+{
+    return decision == PF_GO ? "GO" : decision == PF_GO_IF ? "GO-IF" : "NO-GO";
+}
+
 static void explain_task(pf_text *out, pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task),
-                  r->decision == PF_GO ? "GO" : "NO-GO");
+    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task), word_of(r->decision));
     if (r->why == PF_WHY_NOT_PROBED) {
         const int32_t *uses = NULL;
         int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
@@ -208,9 +257,16 @@ static void explain_task(pf_text *out, pf_session *session, int task)
                       " But its probes answer as if less than a gain of %.2f were left. Use the "
                       "fallback.",
                       k.grid[0]);
-    } else if (r->decision != PF_GO) {
+    } else if (r->why == PF_WHY_BOUND) {
         explain_bound(out, session, task);
         pf__text_add(out, " Use the fallback.");
+    } else if (r->decision != PF_GO) {
+        pf__text_addf(out, " But %s.%s", pf__why_reason(r->why),
+                      r->decision == PF_NO_GO ? " Use the fallback." : "");
+    }
+    if (r->why == PF_WHY_UNSEEN_LOSS) {
+        pf__text_addf(out, " It would have a gain between %.2f and %.2f.", r->unseen[0],
+                      r->unseen[1]);
     }
     pf__text_add(out, "\n");
 }
@@ -262,46 +318,72 @@ static void add_mechanism(json_t *mechanism, pf_text *out)
                   json_number_value(json_array_get(interval, 1)));
 }
 
-static const char *reason_of(const char *why)
+// The reason and the decision that a certificate names; -1: there is no such.
+static int why_of(const char *name)
 {
-    return strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed."
-           : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have changed."
-           : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say."
-                                          : "The bound is too low.";
+    for (int why = 0; why <= PF_WHY_CERTIFIED; why++) {
+        if (strcmp(pf_why_name((pf_why)why), name) == 0) {
+            return why;
+        }
+    }
+    return -1;
 }
 
-// Task i of a certificate. It may have been edited: go only where its own numbers say so.
+static int decision_of(const char *name)
+{
+    for (int decision = PF_NO_GO; decision <= PF_GO_IF; decision++) {
+        if (strcmp(pf_decision_name((pf_decision)decision), name) == 0) {
+            return decision;
+        }
+    }
+    return -1;
+}
+
+// Whether a decision agrees with its reason, bound and j_min: a certificate may have been edited.
+static bool agrees(int decision, int why, bool reached)
+{
+    bool condition = why == PF_WHY_UNSEEN_LOSS || (why == PF_WHY_NOT_REHEARSED && reached);
+    return decision == PF_GO      ? why == PF_WHY_CERTIFIED && reached
+           : decision == PF_GO_IF ? condition
+                                  : why != PF_WHY_CERTIFIED;
+}
+
+// Task i of a certificate: go only where its own numbers say so.
 static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
 {
     json_t *task = json_array_get(json_object_get(json, "tasks"), i);
-    const char *name = text_of(task, "name"), *decision = text_of(task, "decision");
-    const char *why = text_of(task, "why");
-    if (!name || !decision || !why) {
+    const char *name = text_of(task, "name"), *decided = text_of(task, "decision");
+    const char *reason = text_of(task, "why");
+    if (!name || !decided || !reason) {
         return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
     }
     json_t *lower = json_object_get(task, "lower"), *j_min = json_object_get(json, "j_min");
     bool reached = json_is_number(lower) && json_is_number(j_min) &&
                    json_number_value(lower) >= json_number_value(j_min);
-    bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
-    if (!go && strcmp(decision, "no-go") != 0) {
-        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: decision '%s' is neither go nor no-go", i,
-                       decision);
+    int decision = decision_of(decided), why = why_of(reason);
+    if (decision < 0 || why < 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: '%s' is no %s", i,
+                       decision < 0 ? decided : reason,
+                       decision < 0 ? "decision: go, go-if or no-go" : "reason");
     }
-    if (go != (reached && strcmp(why, "certified") == 0)) {
+    if (!agrees(decision, why, reached)) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
                        "journal instead",
-                       i, decision);
+                       i, decided);
     }
     pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
-                  go ? "GO" : "NO-GO", number_of(task, "mean"), number_of(task, "sd"),
+                  word_of((pf_decision)decision), number_of(task, "mean"), number_of(task, "sd"),
                   json_number_value(lower));
-    if (go) {
+    if (decision != PF_NO_GO) {
         add_corrections(task, json_object_get(json, "mechanisms"), out);
-        pf__text_add(out, " The bound meets the requirement.\n");
-    } else {
-        pf__text_addf(out, " %s Use the fallback.\n", reason_of(why));
     }
+    if (decision == PF_GO) {
+        pf__text_add(out, " The bound meets the requirement.\n");
+        return PF_OK;
+    }
+    pf__text_addf(out, " But %s.%s\n", pf__why_reason((pf_why)why),
+                  decision == PF_NO_GO ? " Use the fallback." : "");
     return PF_OK;
 }
 

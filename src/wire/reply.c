@@ -292,6 +292,33 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
     pf__text_add(out, "]");
 }
 
+// --- in words
+
+const char *pf__why_reason(pf_why why)
+{
+    switch (why) {
+    case PF_WHY_NOT_PROBED:
+        return "a mechanism it needs was not probed";
+    case PF_WHY_CONFLICT:
+        return "more than one mechanism seems to have changed";
+    case PF_WHY_OFF_GRID:
+        return "less is left than the model can say";
+    case PF_WHY_MISFIT:
+        return "the responses fit no machine of the model";
+    case PF_WHY_REHEARSAL:
+        return "it did not come out well when it was rehearsed";
+    case PF_WHY_NOT_REHEARSED:
+        return "its corrected command was not rehearsed";
+    case PF_WHY_UNSEEN_LOSS:
+        return "a loss that no probe shows is not ruled out";
+    case PF_WHY_BOUND:
+        return "the bound is below the requirement";
+    case PF_WHY_CERTIFIED:
+        break;
+    }
+    return "";
+}
+
 void pf__reply_refusal(pf_text *out, const char *code, const char *message)
 {
     // the message may quote bytes of a bad request; a reply is plain text whatever came in

@@ -19,6 +19,9 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage);
 // Of a session that is certified.
 void pf__reply_readiness(pf_text *out, const pf_session *session);
 
+// Why a task is not go, as the rest of a sentence; "" for one that is.
+const char *pf__why_reason(pf_why why);
+
 // {"ok":false,"error":{...}}
 void pf__reply_refusal(pf_text *out, const char *code, const char *message);
 
