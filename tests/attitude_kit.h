@@ -25,7 +25,7 @@ const void *attitude_transport_kit_bytes(bool many, size_t *n);
 const pf_kit *attitude_small_kit(void);
 const void *attitude_small_kit_bytes(size_t *n);
 
-enum { ATTITUDE_MECH = 8, ATTITUDE_CHAN = 6, ATTITUDE_STATE = 6, ATTITUDE_ROWS = 8 };
+enum { ATTITUDE_MECH = 8, ATTITUDE_CHAN = 6, ATTITUDE_STATE = 6, ATTITUDE_ROWS = 16 };
 
 // An attitude plant with at most one weak thruster, watched through its sensors.
 typedef struct attitude_machine {

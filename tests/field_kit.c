@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "field_kit.h"
 
-#include "calibrate/plan.h"
+#include "preflight/calibrate.h"
+#include "preflight/design.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -41,14 +42,15 @@ const field_kit *field_kit_of(const char *plant, const char *set)
     memcpy(kept[i].key, key, sizeof key);
     pf_error error = {PF_OK, ""};
     pf_plant *machine = NULL;
-    pf_plan plan;
+    pf_plan *plan = NULL;
     must(pf_plant_create(&machine, plant, &error), &error);
-    must(pf__plan_from_config(&plan, pf_plant_get_info(machine), "--set", NULL, 0, &set,
-                              set ? 1 : 0, &error),
+    must(pf_plan_create(&plan, pf_plant_get_info(machine), "--set", NULL, 0, &set, set ? 1 : 0,
+                        &error),
          &error);
-    must(pf_calibrate(&plan, machine, NULL, NULL, &out->bytes, &out->n, &error), &error);
+    must(pf_plan_choose_probes(plan, NULL, machine, NULL, NULL, &error), &error);
+    must(pf_calibrate(plan, machine, NULL, NULL, &out->bytes, &out->n, &error), &error);
     must(pf__kit_read(&out->kit, out->bytes, out->n, &error), &error);
-    pf__plan_free(&plan);
+    pf_plan_destroy(plan);
     pf_plant_destroy(machine);
     return out;
 }

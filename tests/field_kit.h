@@ -15,7 +15,7 @@ typedef struct field_kit {
     pf_kit kit;
 } field_kit;
 
-// The default kit of a plant, or one with settings ("key=value", NULL: none).
+// The kit that `calibrate` makes of a plant, or one with settings ("key=value", NULL: none).
 const field_kit *field_kit_of(const char *plant, const char *set);
 
 // A machine and the last check of it.

@@ -14,6 +14,8 @@ typedef struct machine {
     bool group; // one probe that moves both candidates at once, else one pulse each
     bool same;  // both candidates act in the same way
     double noise;
+    double dead; // what a candidate delivers loses so much
+    double top;  // and was never more than this before; 0: no limit
 } machine;
 
 extern const double recording_commands[2][ROWS][MECH];

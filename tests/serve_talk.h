@@ -38,4 +38,7 @@ bool step(talk *t, bool state);
 // Every refusal, in every state of a session.
 void check_refusals(void);
 
+// Rehearsals: protocol 2.
+void check_serve_rehearsals(void);
+
 #endif

@@ -67,6 +67,7 @@ const char *pf_scratch_dir(void);
     X(alarm, false)                                                                                \
     X(faults, false)                                                                               \
     X(audit, false)                                                                                \
+    X(verdict, false)                                                                              \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \

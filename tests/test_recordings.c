@@ -30,6 +30,13 @@ static const double *command_of(const machine *w, int probe)
     return w->group ? &command_group[0][0] : &recording_commands[probe][0][0];
 }
 
+// What a candidate delivers.
+static double delivered(const machine *w, double v)
+{
+    double size = w->top > 0 ? fmin(fabs(v), w->top) : fabs(v);
+    return copysign(fmax(0, size - w->dead), v);
+}
+
 static void respond(const machine *w, int probe, int mechanism, double gain, pf_key key,
                     double *out)
 {
@@ -44,7 +51,7 @@ static void respond(const machine *w, int probe, int mechanism, double gain, pf_
             for (int j = 0; j < MECH; j++) {
                 double g = j == mechanism && j > 0 ? gain : 1;
                 double u = w->same && j > 0 ? command[r * MECH + 1] : command[r * MECH + j];
-                y[c] += effect[c][w->same && j > 0 ? 1 : j] * g * u;
+                y[c] += effect[c][w->same && j > 0 ? 1 : j] * delivered(w, g * u);
             }
             out[r * CHAN + c] = y[c] + w->noise * (c + 1) * pf_rng_normal(&rng);
         }
@@ -146,6 +153,8 @@ made recording_kit(const pf_plan *plan, const recording *r)
 typedef struct outcome {
     bool alarm, go;
     pf_done done;
+    int rehearsals;
+    pf_task_readiness tasks[2];
     double changed[MECH], gain[MECH], correction[MECH];
 } outcome;
 
@@ -196,7 +205,9 @@ static outcome run_session(const pf_kit *kit, const machine *w, int mechanism, d
     }
     pf_session_certify(s);
     out.alarm = pf_session_get_state(s).alarm;
+    out.rehearsals = pf_session_get_state(s).rehearsals;
     for (int t = 0; t < kit->n_tasks; t++) {
+        out.tasks[t] = *pf_session_task(s, t);
         out.go = out.go && pf_session_task(s, t)->decision != PF_NO_GO;
     }
     for (int j = 1; j < MECH; j++) {
@@ -448,6 +459,90 @@ static void test_gains(void)
     free(m.bytes);
 }
 
+// --- a machine whose responses are not in proportion to its commands
+
+// What is missed at half the command and halfway between two recorded gains, from the machine.
+static void check_missed(const recording *r, const pf_kit *k)
+{
+    double mean[WINDOW], half[WINDOW], most[WINDOW];
+    mean_of(r, 0, 0, 1, r->nominal, mean);
+    mean_of(r, 0, 1, .5, r->weak, half);
+    mean_of(r, 0, 1, .8, r->weak, most);
+    double whole = 0, at_half = 0, between = 0, law = .25;
+    for (int i = 0; i < WINDOW; i++) {
+        double s = k->scale[i % CHAN];
+        whole += pow(mean[i] / s, 2);
+        at_half += pow((half[i] - mean[i]) / s, 2);
+        between += pow(((half[i] + most[i]) / 2 - mean[i]) / s, 2);
+    }
+    for (int e = 0; e < k->n_members; e++) {
+        const double *row = k->tracking_error + (size_t)e * (size_t)k->n_shares;
+        double error = row[20]; // of this run, the whole command delivered
+        CHECK_NEAR(row[10] - error, at_half / whole, 1e-12);
+        CHECK_NEAR(row[13] - error, between / whole, 1e-12);
+        CHECK(row[10] - error > 1.8 * law); // (.5/.7)^2 and not .5^2
+    }
+    CHECK(k->shares[10] == .5 && fabs(k->shares[13] - .65) < 1e-12 && k->shares[20] == 1);
+}
+
+static void test_dead_zone(void)
+{
+    PF_CASE("a recorded dead zone: returns are what was recorded, not the square of what lacks");
+    recording r = recording_usual();
+    r.w.dead = .3;
+    r.w.noise = .03; // the second probe, .5, delivers little of itself
+    r.n_gains = 3;
+    r.gains[0] = .5;
+    r.gains[1] = .35;
+    r.gains[2] = .8;
+    made m = recording_kit(NULL, &r);
+    if (m.status != PF_OK) {
+        return;
+    }
+    const pf_kit *k = &m.kit;
+    check_missed(&r, k);
+    PF_CASE("a recorded dead zone: tasks that are probes are rehearsed, each alone");
+    CHECK(k->n_rehearse == 2 && k->n_groups == 0);
+    CHECK(k->rehearsal_rows[0] == ROWS && k->rehearsal_rows[1] == ROWS);
+    int go = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        outcome o = run_session(k, &r.w, 0, 1, 300 + trial);
+        for (int t = 0; t < 2; t++) {
+            go += o.tasks[t].decision == PF_GO && o.tasks[t].rehearsed == PF_REHEARSED_APART;
+        }
+        CHECK(!o.go || o.rehearsals >= 2);
+    }
+    CHECK(go >= 2 * (TRIALS - 1));
+    PF_CASE("a recorded dead zone: a lost top end looks like a gain, and is no go");
+    machine weak = r.w;
+    weak.top = .6;
+    int alarms = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        outcome o = run_session(k, &weak, 1, 1, 400 + trial);
+        double missed =
+            (delivered(&r.w, 1) - delivered(&weak, o.correction[1])) / delivered(&r.w, 1);
+        alarms += o.alarm;
+        CHECK(exp(-missed * missed) < .85 && o.tasks[0].decision != PF_GO);
+    }
+    CHECK(alarms == TRIALS);
+    free(m.bytes);
+}
+
+static void test_beyond(void)
+{
+    PF_CASE("less than was ever recorded is no go: off-grid");
+    recording r = recording_usual();
+    made m = recording_kit(NULL, &r);
+    int off_grid = 0;
+    for (int trial = 0; trial < TRIALS && m.status == PF_OK; trial++) {
+        outcome o = run_session(&m.kit, &r.w, 1, .1, 500 + trial);
+        CHECK(o.tasks[0].decision == PF_NO_GO);
+        off_grid += o.tasks[0].why == PF_WHY_OFF_GRID;
+    }
+    CHECK(off_grid >= TRIALS - 2);
+    free(m.bytes);
+}
+
 // --- the same file in other words
 
 bool recording_kits_agree(const made *a, const made *b)
@@ -501,6 +596,8 @@ void test_recordings(void)
     test_sessions();
     test_group();
     test_gains();
+    test_dead_zone();
+    test_beyond();
     test_spelling();
     test_recordings_refused();
 }

@@ -698,6 +698,40 @@ static void check_doubt(double off, pf_decision decision)
     close_stand(&a);
 }
 
+// --- what no probe shows
+
+// Looks that are alike from gain .35 to 1: a loss there is a condition, until the task itself ran.
+static void check_unseen(int budget)
+{
+    pf_fixture_config c = usual();
+    c.targets = 1;
+    stand a;
+    open_stand(&a, &c);
+    a.f->kit.budget3 = budget;
+    for (int i = 0; i < a.f->kit.n_look; i++) {
+        int knot = i % (1 + a.f->kit.n_knots) - 1;
+        a.f->at.look_mean[i] = knot == 0 || knot == 4 ? a.f->at.look_mean[i] : 0;
+    }
+    start(&a);
+    pf_ask ask = probe(&a);
+    CHECK(ask.kind == (budget > 0 ? PF_ASK_REHEARSAL : PF_ASK_DONE));
+    for (int t = 0; t < M; t++) {
+        verdict(&a, t, PF_GO_IF, PF_WHY_UNSEEN_LOSS, PF_REHEARSED_NOT);
+        const pf_task_readiness *r = pf_session_task(a.s, t);
+        // where the return falls below j_min, and where the looks begin to speak
+        CHECK(r->unseen[0] > .25 && r->unseen[0] <= .35 && r->unseen[1] > .45 && r->unseen[1] < .6);
+        CHECK(r->lower < a.f->kit.j_min);
+    }
+    while (ask.kind == PF_ASK_REHEARSAL) {
+        ask = rehearse(&a);
+    }
+    for (int t = 0; t < M && budget > 0; t++) {
+        verdict(&a, t, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_GROUP);
+        CHECK(pf_session_task(a.s, t)->lower >= a.f->kit.j_min);
+    }
+    close_stand(&a);
+}
+
 // --- memory
 
 static void check_memory(void)
@@ -756,6 +790,10 @@ void test_rehearsal(void)
     check_doubt(0, PF_GO);
     PF_CASE("with misfit a run that is only good enough is not");
     check_doubt(.1, PF_NO_GO);
+    PF_CASE("a loss that no probe shows is a condition, and is named");
+    check_unseen(0);
+    PF_CASE("a run of the task would have shown it");
+    check_unseen(100);
     PF_CASE("exactly the memory that is asked for");
     check_memory();
 }

@@ -579,6 +579,7 @@ void test_serve(void)
     pf_error error;
     test_fields();
     check_refusals();
+    check_serve_rehearsals();
     PF_CASE("serve: state given, predictions given and the library agree to the bit");
     test_equal(bytes, n, 5);
     test_equal(bytes, n, 0);

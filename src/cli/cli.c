@@ -8,6 +8,7 @@
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"
+#include "wire/reply.h"
 
 #include <math.h>
 #include <stdarg.h>

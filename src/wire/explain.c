@@ -82,20 +82,38 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     }
 }
 
+// "Rehearsal of a, b".
+static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
+{
+    pf__text_add(out, "Rehearsal of ");
+    for (int i = 0; i < ask->n_tasks; i++) {
+        pf__text_addf(out, i ? ", %s" : "%s", pf_kit_task_name(kit, ask->tasks[i]));
+    }
+}
+
 static void explain_rehearsal(pf_text *out, const pf_session *session, const pf_ask *ask,
                               int number)
 {
-    const pf_kit *kit = pf_session_kit(session);
     bool passed = pf_session_rehearsed(session, NULL);
-    pf__text_addf(out, "%d. Rehearsal of", number);
-    for (int i = 0; i < ask->n_tasks; i++) {
-        pf__text_addf(out, "%s %s", i ? "," : "", pf_kit_task_name(kit, ask->tasks[i]));
-    }
+    pf__text_addf(out, "%d. ", number);
+    add_rehearsal(out, pf_session_kit(session), ask);
     pf__text_addf(out, ": %s.\n",
                   passed             ? "as predicted"
                   : ask->n_tasks > 1 ? "not as predicted, or a failing task would not show in the "
                                        "whole; each runs alone"
                                      : "not as predicted");
+}
+
+void pf__explain_skip(pf_text *out, const pf_session *session, const pf_ask *ask)
+{
+    const pf_kit *kit = pf_session_kit(session);
+    pf__text_add(out, "   ");
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        add_rehearsal(out, kit, ask);
+    } else {
+        pf__text_addf(out, "Probe '%s'", pf_kit_probe_name(kit, ask->probe));
+    }
+    pf__text_add(out, " was skipped: the machine could not run it.\n");
 }
 
 void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,

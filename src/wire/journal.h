@@ -65,6 +65,9 @@ void pf__explain_start(pf_text *out, const pf_session *session);
 void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
                       const double *before, bool alarm_before);
 
+// After a probe or rehearsal that was asked for was given up.
+void pf__explain_skip(pf_text *out, const pf_session *session, const pf_ask *ask);
+
 void pf__explain_done(pf_text *out, pf_session *session);
 
 // Why each task is go or no-go.

@@ -175,7 +175,7 @@ static bool read_numbers(json_t *value, const char *where, int depth, const int 
         double *to = out + (size_t)i * each;
         char at[96];
         if (depth > 1) {
-            snprintf(at, sizeof at, "%s[%d]", where, i);
+            snprintf(at, sizeof at, "%.80s[%d]", where, i);
         }
         if (depth > 1 ? !read_numbers(item, at, depth - 1, sizes + 1, to, r)
                       : !read_number(item, where, i, to, r)) {

@@ -123,8 +123,7 @@ static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm
     if (strcmp(op, "tell") == 0) {
         pf__explain_tell(out, session, ask, ++w->told, w->before, alarm_before);
     } else if (strcmp(op, "skip") == 0) {
-        pf__text_addf(out, "   Probe '%s' was skipped: the machine could not run it.\n",
-                      pf_kit_probe_name(pf_session_kit(session), ask->probe));
+        pf__explain_skip(out, session, ask);
     } else if (strcmp(op, "stage2") == 0) {
         pf__text_add(out, "   Stage 1 was ended by request.\n");
     } else if (strcmp(op, "reset") == 0) {

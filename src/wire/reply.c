@@ -292,6 +292,8 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
     pf__text_add(out, "]");
 }
 
+// --- in words
+
 void pf__reply_refusal(pf_text *out, const char *code, const char *message)
 {
     // the message may quote bytes of a bad request; a reply is plain text whatever came in
