@@ -138,8 +138,8 @@ PF_PY int pf_py_session_twin(pf_py_session *session, pf_py_plant *plant, char *w
 PF_PY int pf_py_session_model(pf_py_session *session, const char *path, char *why);
 
 PF_PY void pf_py_session_ask(pf_py_session *session); // into desk.ask
-// desk.response and, by `from`, nothing more (0), desk.start (1) or the caller's predictions (2; with
-// PF_PY_NEAREST also desk.nearest).
+// desk.response and, by `from`, nothing more (0), desk.start (1) or the caller's predictions (2;
+// with PF_PY_NEAREST also desk.nearest).
 #define PF_PY_NEAREST 4
 PF_PY int pf_py_session_tell(pf_py_session *session, int probe, int from, char *why);
 // The same for a rehearsal of these tasks.

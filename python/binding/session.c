@@ -149,8 +149,8 @@ int pf_py_session_model(pf_py_session *s, const char *path, char *why)
 
 // --- ask and tell
 
-// What must be predicted for a rehearsal of several tasks: the whole with a mechanism at a gain. The
-// session says so while it is told; the last prediction is refused, and a refused call changes
+// What must be predicted for a rehearsal of several tasks: the whole with a mechanism at a gain.
+// The session says so while it is told; the last prediction is refused, and a refused call changes
 // nothing.
 typedef struct wanted {
     pf_py_session *session;
