@@ -92,7 +92,7 @@ static void bench_attitude(void)
     }
     bench_print("design_attitude_1_thread", bench_now() - begin, "s");
     pf__design_free(&design);
-    pf__design_config_free(&config);
+    pf__limits_free(&config);
     pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }

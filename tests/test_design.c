@@ -27,7 +27,7 @@ typedef struct made {
 static void made_free(made *m)
 {
     pf__design_free(&m->design);
-    pf__design_config_free(&m->config);
+    pf__limits_free(&m->config);
     pf__plan_free(&m->plan);
     pf_plant_destroy(m->plant);
 }

@@ -182,7 +182,7 @@ static void test_round_trip(void)
         }
     }
     pf__design_free(&design);
-    pf__design_config_free(&config);
+    pf__limits_free(&config);
     pf__plan_free(&plan);
     pf__plan_free(&again);
     pf_plant_destroy(plant);
@@ -263,7 +263,7 @@ static void test_singles(void)
     free(a);
     free(b);
     pf__text_free(&text);
-    pf__design_config_free(&config);
+    pf__limits_free(&config);
     pf__plan_free(&plan);
     pf_plant_destroy(plant);
 }

@@ -217,6 +217,8 @@ typedef struct pf_session_state {
     double change;         // P(anything changed), on which the alarm acts
     double peak;           // its largest value after an update
     bool named;            // a mechanism is rather changed than not
+    bool doubt;            // only a clean rehearsal apart makes a task go: misfit, or an alarm
+                           // without a loss to name
     bool explained;        // the alarm: a loss is named without misfit, or every task ran clean
     // Whether the looks fit no machine of the model: above 1, or an implausible look.
     double misfit;
@@ -255,23 +257,25 @@ typedef enum pf_decision { PF_NO_GO = 0, PF_GO = 1, PF_GO_IF = 2 } pf_decision;
 
 PF_API const char *pf_decision_name(pf_decision decision);
 
+// Code, name in files, and what it means to a person.
 #define PF_WHY_LIST(X)                                                                             \
-    X(PF_WHY_NOT_PROBED, "not-probed")                                                             \
-    X(PF_WHY_CONFLICT, "conflict")   /* own evidence of a loss, explained away by another's */     \
-    X(PF_WHY_OFF_GRID, "off-grid")   /* weaker than the weakest gain of the model */               \
-    X(PF_WHY_MISFIT, "misfit")       /* the responses fit no machine of the model */               \
-    X(PF_WHY_REHEARSAL, "rehearsal") /* it did not come out well when it was rehearsed */          \
-    X(PF_WHY_NOT_REHEARSED, "not-rehearsed") /* go-if: its corrected command never ran */          \
-    X(PF_WHY_UNSEEN_LOSS, "unseen-loss")     /* go-if: unless it has a loss that no probe shows */ \
-    X(PF_WHY_BOUND, "bound")                                                                       \
-    X(PF_WHY_CERTIFIED, "certified")
+    X(PF_WHY_NOT_PROBED, "not-probed", "a mechanism it needs was not probed")                      \
+    X(PF_WHY_CONFLICT, "conflict", "more than one mechanism seems to have changed")                \
+    X(PF_WHY_OFF_GRID, "off-grid", "less is left than the model can say")                          \
+    X(PF_WHY_MISFIT, "misfit", "the responses fit no machine of the model")                        \
+    X(PF_WHY_REHEARSAL, "rehearsal", "it did not come out well when it was rehearsed")             \
+    X(PF_WHY_NOT_REHEARSED, "not-rehearsed", "its corrected command was not rehearsed")            \
+    X(PF_WHY_UNSEEN_LOSS, "unseen-loss", "a loss that no probe shows is not ruled out")            \
+    X(PF_WHY_BOUND, "bound", "the bound is below the requirement")                                 \
+    X(PF_WHY_CERTIFIED, "certified", "the bound meets the requirement")
 
 typedef enum pf_why {
-#define X(code, name) code,
+#define X(code, name, text) code,
     PF_WHY_LIST(X)
 #undef X
 } pf_why;
 
+PF_API const char *pf_why_text(pf_why why);
 PF_API const char *pf_why_name(pf_why why);
 
 // How a task was rehearsed.

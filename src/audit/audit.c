@@ -14,6 +14,8 @@ typedef struct outcome {
     bool alarm, misfit, named;
     int probes, rehearsals;
     pf_audit_count with, without;
+    pf_audit_count rules[PF_RULES];
+    int rule_runs[PF_RULES];
 } outcome;
 
 typedef struct work {
@@ -43,8 +45,7 @@ static bool go_without(const pf_session_state *state, const pf_task_readiness *t
 {
     bool met = task->why == PF_WHY_CERTIFIED || task->why == PF_WHY_REHEARSAL ||
                task->why == PF_WHY_NOT_REHEARSED || task->why == PF_WHY_MISFIT;
-    bool doubt = state->misfit > 1 || state->implausible > 0 || (state->alarm && !state->named);
-    return met && !doubt;
+    return met && !state->doubt;
 }
 
 static void count_task(pf_audit_count *c, double flown, double lower, double j_min)
@@ -100,6 +101,45 @@ static pf_status fly(const work *w, pf_plant *plant, pf_session *session, uint64
     return status;
 }
 
+// What one of the practitioners' rules says of the same machine, flown from the same start.
+static pf_status try_rule(const work *w, pf_plant *plant, int rule, uint64_t seed,
+                          const pf_fault *faults, int n_faults, outcome *out, pf_error *error)
+{
+    const pf_kit *kit = w->audit->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    const char *environment = pf_plant_environment(pf_plant_get_info(plant));
+    double correction[PF_MECH_MAX];
+    pf_rule_verdict verdict = {.go = calloc((size_t)k.n_tasks, sizeof(bool)),
+                               .correction = correction};
+    pf_rule_trial trial = {kit, plant, w->audit->model, seed, faults, n_faults};
+    pf_flight *flight = NULL;
+    pf_audit_count *count = &out->rules[rule];
+    pf_status status = verdict.go ? pf__rule_decide(rule, &trial, &verdict, error)
+                                  : pf_fail(error, PF_ERR_MEMORY, "out of memory for a rule");
+    status = status ? status : pf_flight_create(&flight, plant, kit, error);
+    pf_key start = pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, 0);
+    status = status ? status : pf_flight_start(flight, start, error);
+    for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
+        pf_flown flown = {1, 0, 0};
+        pf_attempt attempt = {
+            .task = t,
+            .key = pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
+            .corrections = correction,
+            .faults = faults,
+            .n_faults = n_faults};
+        if (verdict.go[t]) {
+            status = pf_flight_fly(flight, &attempt, &flown, error);
+            count_task(count, flown.ret, k.j_min, k.j_min);
+        }
+    }
+    count->all_go = count->go == k.n_tasks;
+    count->false_go = count->below_j_min > 0;
+    out->rule_runs[rule] = verdict.runs;
+    pf_flight_destroy(flight);
+    free(verdict.go);
+    return status;
+}
+
 // Whether exactly the mechanisms with a fault are named; of a fault elsewhere: none is.
 static bool names(const pf_session *session, int n_mech, const pf_fault *faults, int n_faults)
 {
@@ -152,6 +192,9 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
         out->rehearsals = state.rehearsals;
         status = fly(w, plant, session, seed, faults, n_faults, out, error);
     }
+    for (int rule = 0; rule < PF_RULES && a->rules && status == PF_OK; rule++) {
+        status = try_rule(w, plant, rule, seed, faults, n_faults, out, error);
+    }
     pf_check_destroy(check);
     return status;
 }
@@ -197,6 +240,10 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
         r->rehearsals += o->rehearsals;
         add_count(&r->with, &o->with);
         add_count(&r->without, &o->without);
+        for (int rule = 0; rule < PF_RULES; rule++) {
+            add_count(&r->rules[rule], &o->rules[rule]);
+            r->rule_runs[rule] += o->rule_runs[rule];
+        }
     }
     return status;
 }

@@ -52,6 +52,30 @@ typedef struct pf_audit_count {
     int all_go;      // sessions with every task go
 } pf_audit_count;
 
+// --- what practitioners would do instead
+
+enum { PF_RULE_THRESHOLD, PF_RULE_LEAST_SQUARES, PF_RULE_REHEARSAL_ONLY, PF_RULES };
+const char *pf__rule_name(int rule);
+
+// One machine that a rule decides about.
+typedef struct pf_rule_trial {
+    const pf_kit *kit;
+    pf_plant *plant;
+    const pf_model *model; // Nullable
+    uint64_t seed;
+    const pf_fault *faults; // Nullable
+    int n_faults;
+} pf_rule_trial;
+
+typedef struct pf_rule_verdict {
+    bool *go;           // n_tasks
+    double *correction; // n_mech
+    int runs;           // of the machine
+} pf_rule_verdict;
+
+pf_status pf__rule_decide(int rule, const pf_rule_trial *trial, pf_rule_verdict *verdict,
+                          pf_error *error);
+
 typedef struct pf_audit_result {
     const char *name;
     bool covered;  // false: the plant cannot have this fault
@@ -64,6 +88,8 @@ typedef struct pf_audit_result {
     int probes; // all of them
     int rehearsals;
     pf_audit_count with, without; // rehearsal; without it a go-if counts as go
+    pf_audit_count rules[PF_RULES];
+    int rule_runs[PF_RULES]; // of the machine
 } pf_audit_result;
 
 // The largest rate of false sessions that k of n are still compatible with, at 95 %.
@@ -76,6 +102,7 @@ typedef struct pf_audit {
     const pf_catalogue *catalogue;
     int sessions; // per entry
     uint64_t seed;
+    bool rules; // the practitioners' rules decide about the same machines too
     const pf_effort *effort;
     // After every entry, from one thread. Nullable.
     pf_status (*done)(void *self, int entry, const pf_audit_result *result, pf_error *error);

@@ -44,6 +44,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     }
     k->n_misfit = kind->n_knots > 0 ? k->n_rows : 0;
     k->n_rehearse = kind->rehearse ? k->n_tasks : 0;
+    k->n_bounded =
+        kind->rehearse && plan->config && plan->config->design.n_outputs > 0 ? k->n_uses : 0;
     k->n_members = kind->n_members;
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;

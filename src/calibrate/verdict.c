@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
+#include "limits.h"
 #include "source.h"
 
 #include "core/certificate.h"
@@ -77,6 +78,7 @@ typedef struct verdict {
     // rehearsals
     pf_ask ask;
     double *still;
+    pf_design_config limits; // of the design
 } verdict;
 
 static pf_status no_memory(pf_error *error)
@@ -552,6 +554,11 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
         return status;
     }
     double *out = v->values + item * v->stride;
+    out[2] = 0;
+    for (int i = 0; i < v->ask.rows * k->n_chan; i++) {
+        double most = v->limits.most[i % k->n_chan];
+        out[2] = fmax(out[2], fabs(w->runs[0][i] - w->runs[1][i]) / most);
+    }
     out[0] =
         pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, answer.response, w->runs[0]);
     out[1] = pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, w->runs[0], w->runs[1]);
@@ -565,7 +572,7 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
 static pf_status rehearse(verdict *v, double *numbers, pf_error *error)
 {
     int n = residual_looks(v->plan);
-    pf_status status = make_room(v, n, 2, error);
+    pf_status status = make_room(v, n, 3, error);
     if (status == PF_OK) {
         status = pf__parallel(v->source->effort, v->source->n_workers, (size_t)n, run_rehearsal, v,
                               "rehearsals", error);
@@ -606,19 +613,28 @@ static pf_status rehearse_task(verdict *v, int task, pf_error *error)
     if (status == PF_OK && !(numbers[PF_REHEARSAL_ENERGY] > 0)) {
         b->rehearsal_rows[task] = 0; // some starts leave nothing to compare with
     }
+    // how far the task moves an output, over what is allowed; each use counts as if it did it all
+    for (int u = b->task_use[task]; u < b->task_use[task + 1] && b->kit.n_bounded > 0; u++) {
+        int n = status == PF_OK ? gather_column(v, 0, v->n_episodes, 2) : 0;
+        b->excursion[u] = n > 0 ? rank_point(n, v->column, 1) : 0;
+    }
     return status;
 }
 
-// Whether a task can join a group: an open loop that can be rehearsed and moves nothing that the
-// group moves already.
+// Whether a task can join a group: an open loop that can be rehearsed, moves nothing that the group
+// moves already, and may act together with it.
 static bool joins(const verdict *v, int task, const bool *moved)
 {
     const pf_plan_task *t = &v->plan->tasks[task];
-    bool free = t->command && v->build->rehearsal_rows[task] > 0;
-    for (int u = 0; u < t->n_uses && free; u++) {
-        free = !moved[t->uses[u]];
+    int n_mech = v->plan->n_mech, acting = t->n_uses;
+    bool fits = t->command && v->build->rehearsal_rows[task] > 0;
+    for (int j = 0; j < n_mech; j++) {
+        acting += moved[j];
+        for (int u = 0; u < t->n_uses && moved[j]; u++) {
+            fits = fits && t->uses[u] != j && !v->limits.apart[t->uses[u] * n_mech + j];
+        }
     }
-    return free;
+    return fits && acting <= v->limits.at_once;
 }
 
 // Divides the tasks into groups, first come first served; groups of one are left out. first has
@@ -699,16 +715,18 @@ static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
     if (v->arena.failed) {
         return no_memory(error);
     }
-    for (int j = 0; j < plan->n_mech; j++) {
-        b->slew[j] = INFINITY;
+    pf_status status = pf__limits_read(&v->limits, plan, error);
+    for (int j = 0; j < plan->n_mech && status == PF_OK; j++) {
+        b->slew[j] = j > 0 ? v->limits.bounds[j].rate : INFINITY;
     }
-    pf_status status = PF_OK;
     for (int t = 0; t < plan->n_tasks && status == PF_OK; t++) {
         if (v->source->can_rehearse(v->source->self, t)) {
             status = rehearse_task(v, t, error);
         }
     }
-    return status == PF_OK ? rehearse_groups(v, command, error) : status;
+    status = status == PF_OK ? rehearse_groups(v, command, error) : status;
+    pf__limits_free(&v->limits);
+    return status;
 }
 
 // --- in the order of pf__calibrate

@@ -191,31 +191,6 @@ int cli_write(const char *command, const char *path, const pf_text *text)
     return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
 }
 
-static const char *reason_of(pf_why why)
-{
-    switch (why) {
-    case PF_WHY_NOT_PROBED:
-        return "a mechanism it needs was not probed";
-    case PF_WHY_CONFLICT:
-        return "more than one mechanism seems to have changed";
-    case PF_WHY_OFF_GRID:
-        return "less is left than the model can say";
-    case PF_WHY_MISFIT:
-        return "the responses fit no machine of the model";
-    case PF_WHY_REHEARSAL:
-        return "it did not come out well when it was rehearsed";
-    case PF_WHY_NOT_REHEARSED:
-        return "its corrected command was not rehearsed";
-    case PF_WHY_UNSEEN_LOSS:
-        return "a loss that no probe shows is not ruled out";
-    case PF_WHY_BOUND:
-        return "the bound is below the requirement";
-    case PF_WHY_CERTIFIED:
-        break;
-    }
-    return "";
-}
-
 bool cli_accept(const char *command, const cli_list *words, cli_accepted *accepted)
 {
     *accepted = (cli_accepted){false, false};
@@ -269,7 +244,7 @@ static void print_task(const pf_session *session, int t)
         printf("  (unless a gain is between %.2f and %.2f, which no probe shows)", r->unseen[0],
                r->unseen[1]);
     } else if (r->decision != PF_GO) {
-        printf("  (%s)", reason_of(r->why));
+        printf("  (%s)", pf_why_text(r->why));
     }
     if (r->decision == PF_NO_GO && fallback[0]) {
         printf("; fallback: %s", fallback);

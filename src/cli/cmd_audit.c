@@ -11,7 +11,7 @@
 typedef struct call {
     const char *catalogue, *plant, *model, *seed, *sessions, *output;
     cli_list kit;
-    bool json;
+    bool json, rules;
 } call;
 
 // One audit under way.
@@ -29,7 +29,7 @@ static void print_head(void)
            "named", "all go", "go", "<bound", "false go", "upper 95%", "misfit", "unrehearsed");
 }
 
-static void print_result(const pf_audit_result *r)
+static void print_result(const pf_audit_result *r, bool rules)
 {
     if (!r->covered) {
         printf("%-28s not covered: %s\n", r->name, r->why);
@@ -42,6 +42,12 @@ static void print_result(const pf_audit_result *r)
            r->named / n, r->with.all_go / n, r->with.go / (n * r->tasks), r->with.below_bound,
            r->with.false_go, pf__audit_upper(r->with.false_go, r->sessions), r->misfit / n,
            r->without.false_go, cli_paint(NULL));
+    for (int rule = 0; rule < PF_RULES && rules; rule++) {
+        const pf_audit_count *one = &r->rules[rule];
+        printf("  %-26s %5.1f %6s %6s %6.2f %6.2f %7s %8d %9.3f\n", pf__rule_name(rule),
+               r->rule_runs[rule] / n, "", "", one->all_go / n, one->go / (n * r->tasks), "",
+               one->false_go, pf__audit_upper(one->false_go, r->sessions));
+    }
 }
 
 // What was found stands in the file before the next entry begins.
@@ -55,7 +61,7 @@ static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_e
                                    : pf__file_write(r->path, text.data, text.size, error);
     pf__text_free(&text);
     if (status == PF_OK && !r->c->json) {
-        print_result(result);
+        print_result(result, r->c->rules);
         fflush(stdout);
     }
     return status;
@@ -99,7 +105,7 @@ static int work(run *r, const pf_catalogue *catalogue)
     }
     for (int e = 0; e < catalogue->n && !r->c->json; e++) {
         if (r->known[e]) {
-            print_result(&r->results[e]);
+            print_result(&r->results[e], r->c->rules);
         }
     }
     if (status == PF_OK) {
@@ -168,6 +174,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
                        .catalogue = catalogue,
                        .sessions = (int)sessions,
                        .seed = (uint64_t)seed,
+                       .rules = c->rules,
                        .effort = &effort,
                        .done = keep,
                        .self = &r},
@@ -193,6 +200,7 @@ int cmd_audit(int argc, char **argv)
         {"--seed", .value = &c.seed},
         {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
+        {"--rules", .flag = &c.rules},
     };
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;

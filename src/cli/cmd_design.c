@@ -386,7 +386,7 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
         status = publish(c, &view, error);
     }
     pf__design_free(&made);
-    pf__design_config_free(&config);
+    pf__limits_free(&config);
     pf_plan_destroy(plan);
     return status;
 }

@@ -284,9 +284,21 @@ const char *pf_rehearsed_name(pf_rehearsed rehearsed)
 const char *pf_why_name(pf_why why)
 {
     switch (why) {
-#define X(code, name)                                                                              \
+#define X(code, name, text)                                                                        \
     case code:                                                                                     \
         return name;
+        PF_WHY_LIST(X)
+#undef X
+    }
+    return "unknown";
+}
+
+const char *pf_why_text(pf_why why)
+{
+    switch (why) {
+#define X(code, name, text)                                                                        \
+    case code:                                                                                     \
+        return text;
         PF_WHY_LIST(X)
 #undef X
     }

@@ -1079,6 +1079,7 @@ pf_session_state pf_session_get_state(const pf_session *s)
         .change = change_of(s),
         .peak = s->peak,
         .named = pf__session_named(s),
+        .doubt = pf__session_doubt(s),
         .explained = pf__session_explained(s),
         .misfit = pf__misfit_level(s),
         .misfit_channel = shape || !s->posterior ? -1 : s->misfit.channel,

@@ -58,7 +58,7 @@ pf_status pf__plan_design(pf_plan *plan, const pf_design_config *config, pf_plan
         status = take_probes(plan, design.library.n_probes, design.library.probes, error);
         pf__design_free(&design);
     }
-    pf__design_config_free(&own);
+    pf__limits_free(&own);
     return status;
 }
 
@@ -279,7 +279,7 @@ static pf_status take_given(pf_plan *plan, const char *library, pf_plant *plant,
     if (status == PF_OK && constrained) {
         status = keep_constraints(&config, plan, plant, error);
     }
-    pf__design_config_free(&config);
+    pf__limits_free(&config);
     return status;
 }
 

@@ -4,40 +4,13 @@
 #define PF_SEARCH_H
 
 #include "host/text.h"
+#include "calibrate/limits.h"
 #include "preflight/design.h"
-
-// What one mechanism may be asked for. A level is a share of the amplitude, 1 or -1 where no rate
-// says otherwise.
-typedef struct pf_design_bound {
-    double amplitude;   // of level 1; the sign is that of the plant's own pulse
-    double lo, hi;      // commands allowed, within the mechanism's own limits
-    double rate;        // most change from one row to the next, the first one from rest; may be inf
-    bool one_sided;     // no level below zero
-    bool zero_integral; // the commands of a probe add up to zero
-} pf_design_bound;
-
-// All of it resolved against a plan; lives in one piece of memory of its own.
-typedef struct pf_design_config {
-    double target;     // separation that every candidate shall reach in one probe
-    int steps;         // rows with a command
-    int rows;          // rows of a response, steps and what follows them
-    int at_once;       // most targets of one probe
-    int starts;        // of the exchange, per group
-    int episodes;      // nominal ones that confirm a probe; two fifths of it per weakened target
-    bool with_singles; // the single pulses go into the library too
-    bool compare;      // measure the other families as well
-    int n_mech, n_chan;
-    const pf_design_bound *bounds; // n_mech; entry 0 is not used
-    const bool *apart;             // n_mech x n_mech, symmetric: never in one probe
-    const double *most;            // n_chan: how far a probe may move an output, raw units; inf
-    void *memory;                  // owned
-} pf_design_config;
 
 // What the section `design` of the plan's configuration asks for, and where it says nothing as the
 // plan's single pulses: their amplitude, length and limits. A constraint that is empty,
 // contradictory or names what is not there is refused by its name.
 pf_status pf__design_config_read(pf_design_config *config, const pf_plan *plan, pf_error *error);
-void pf__design_config_free(pf_design_config *config);
 
 // Whether a command (rows x n_mech, at most config->rows of them) obeys everything but `most`; the
 // error names the constraint that it breaks.

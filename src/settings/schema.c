@@ -471,7 +471,7 @@ static pf_status refuse_key(reader *r, const pf_schema *object, const pf__yaml_n
         return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; did you mean '%s'?",
                                r->path, near);
     }
-    char keys[240];
+    char keys[320];
     return pf__yaml_refuse(r->error, child->key_at, "%s: unknown key; use one of %s", r->path,
                            list_keys(keys, sizeof keys, object));
 }

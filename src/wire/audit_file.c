@@ -47,7 +47,7 @@ static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
     pf__json_number(out, pf__audit_upper(c->false_go, sessions));
 }
 
-static void add_entry(pf_text *out, const pf_audit_result *r)
+static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
 {
     pf__json_comma(out);
     pf__text_add(out, "{");
@@ -72,7 +72,14 @@ static void add_entry(pf_text *out, const pf_audit_result *r)
     pf__json_key(out, "without_rehearsal");
     pf__text_add(out, "{");
     add_count(out, &r->without, r->sessions);
-    pf__text_add(out, "}}");
+    pf__text_add(out, "}");
+    for (int rule = 0; rule < PF_RULES && rules; rule++) {
+        pf__json_open(out, pf__rule_name(rule), "{");
+        add_int(out, "runs", r->rule_runs[rule]);
+        add_count(out, &r->rules[rule], r->sessions);
+        pf__text_add(out, "}");
+    }
+    pf__text_add(out, "}");
 }
 
 static void add_head(pf_text *out, const pf_audit *a)
@@ -86,6 +93,8 @@ static void add_head(pf_text *out, const pf_audit *a)
     pf__json_key(out, "seed");
     pf__json_number(out, (double)a->seed);
     add_int(out, "total", a->catalogue->n);
+    pf__json_key(out, "rules");
+    pf__text_add(out, a->rules ? "true" : "false");
     add_string(out, "preflight", PF_VERSION);
 }
 
@@ -99,7 +108,7 @@ void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
     for (int e = 0; e < a->catalogue->n; e++) {
         if (known[e]) {
             pf__text_add(out, "\n");
-            add_entry(out, &results[e]);
+            add_entry(out, &results[e], a->rules);
         }
     }
     pf__text_add(out, "\n]}\n");
@@ -136,6 +145,11 @@ static void get_entry(json_t *o, pf_audit_result *r)
     r->rehearsals = get_int(o, "rehearsals");
     r->with = get_count(o);
     r->without = get_count(json_object_get(o, "without_rehearsal"));
+    for (int rule = 0; rule < PF_RULES; rule++) {
+        json_t *one = json_object_get(o, pf__rule_name(rule));
+        r->rules[rule] = get_count(one);
+        r->rule_runs[rule] = get_int(one, "runs");
+    }
 }
 
 // The file as JSON, NULL: there is none, or it is not an audit.

@@ -82,13 +82,33 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     }
 }
 
+static void explain_rehearsal(pf_text *out, const pf_session *session, const pf_ask *ask,
+                              int number)
+{
+    const pf_kit *kit = pf_session_kit(session);
+    bool passed = pf_session_rehearsed(session, NULL);
+    pf__text_addf(out, "%d. Rehearsal of", number);
+    for (int i = 0; i < ask->n_tasks; i++) {
+        pf__text_addf(out, "%s %s", i ? "," : "", pf_kit_task_name(kit, ask->tasks[i]));
+    }
+    pf__text_addf(out, ": %s.\n",
+                  passed             ? "as predicted"
+                  : ask->n_tasks > 1 ? "not as predicted, or a failing task would not show in the "
+                                       "whole; each runs alone"
+                                     : "not as predicted");
+}
+
 void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
                       const double *before, bool alarm_before)
 {
     const pf_kit *kit = pf_session_kit(session);
     int n = 0;
+    if (ask->kind == PF_ASK_REHEARSAL) {
+        explain_rehearsal(out, session, ask, number);
+        return;
+    }
     const char *name = pf_kit_probe_name(kit, ask->probe);
-    if (ask->stage == 1) {
+    if (ask->stage == PF_STAGE_LOOK) {
         pf__text_addf(out, "%d. Probe '%s'.\n", number, name);
         const pf_reading *readings = pf_session_readings(session, &n);
         for (int t = 0; t < n; t++) {
@@ -122,12 +142,29 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
 void pf__explain_done(pf_text *out, pf_session *session)
 {
     pf_ask ask = pf_session_ask(session);
-    const char *text = ask.why == PF_DONE_READY ? "every task is go"
-                       : ask.why == PF_DONE_BUDGET
-                           ? "the probes of both stages are spent"
-                           : "stage 1 ended without an alarm, so no recovery probes were spent";
-    pf__text_addf(out, "Done after %d probes (charge %.3g): %s.\n",
-                  pf_session_get_state(session).told, pf_session_get_state(session).charge, text);
+    static const char *const texts[] = {
+        [PF_DONE_NOT] = "it is not done",
+        [PF_DONE_READY] = "every task is ready",
+        [PF_DONE_BUDGET] = "the probes of both stages are spent",
+        [PF_DONE_NO_ALARM] = "stage 1 ended without an alarm, so no recovery probes were spent",
+        [PF_DONE_SETTLED] = "no further run can change a verdict",
+        [PF_DONE_UNEXPLAINED] = "it alarmed, and nothing says why"};
+    pf_session_state state = pf_session_get_state(session);
+    pf__text_addf(out, "Done after %d probes and %d rehearsals (charge %.3g): %s.\n",
+                  state.told - state.rehearsals, state.rehearsals, state.charge, texts[ask.why]);
+    if (state.misfit > 1 || state.implausible > 0) {
+        const pf_kit *kit = pf_session_kit(session);
+        pf__text_addf(out, "The responses fit no machine of the model (%.2f times the level",
+                      state.misfit);
+        if (state.misfit_channel >= 0) {
+            pf__text_addf(out, ", most in channel %s",
+                          pf_kit_channel_name(kit, state.misfit_channel));
+        }
+        pf__text_addf(out,
+                      ", since look %d; %d implausible looks). Only a clean rehearsal apart "
+                      "makes a task go.\n",
+                      state.misfit_look, state.implausible);
+    }
 }
 
 // Why the bound of a task is low: the uses are searched for the usual reasons.
@@ -169,13 +206,25 @@ static void add_correction(pf_text *out, const char *name, double factor)
     }
 }
 
+static const char *shouted(pf_decision decision)
+{
+    return decision == PF_GO ? "GO" : decision == PF_GO_IF ? "GO-IF" : "NO-GO";
+}
+
+// What to do instead; "" or "uncorrected": the task as it is.
+static void add_fallback(pf_text *out, const char *fallback)
+{
+    bool own = fallback && fallback[0] && strcmp(fallback, "uncorrected") != 0;
+    pf__text_addf(out, own ? "Use the fallback: %s." : "Use the fallback, %s.",
+                  own ? fallback : "the uncorrected command at your own risk or none");
+}
+
 static void explain_task(pf_text *out, pf_session *session, int task)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     const pf_task_readiness *r = pf_session_task(session, task);
-    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task),
-                  r->decision == PF_GO ? "GO" : "NO-GO");
+    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task), shouted(r->decision));
     if (r->why == PF_WHY_NOT_PROBED) {
         const int32_t *uses = NULL;
         int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
@@ -186,7 +235,8 @@ static void explain_task(pf_text *out, pf_session *session, int task)
                               pf_kit_mechanism_name(kit, j));
             }
         }
-        pf__text_add(out, "Use the fallback.\n");
+        add_fallback(out, pf_kit_task_fallback(kit, task));
+        pf__text_add(out, "\n");
         return;
     }
     pf__text_addf(
@@ -196,21 +246,27 @@ static void explain_task(pf_text *out, pf_session *session, int task)
         r->mean, r->sd, 100 * (1 - k.alpha), r->lower, k.j_min);
     const int32_t *uses = NULL;
     int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
-    for (int u = 0; u < n_uses; u++) {
+    for (int u = 0; u < n_uses && r->decision != PF_NO_GO; u++) {
         const pf_mechanism_readiness *mech = pf_session_mechanism(session, uses[u]);
         add_correction(out, pf_kit_mechanism_name(kit, uses[u]), mech->correction);
     }
-    if (r->why == PF_WHY_CONFLICT) {
-        pf__text_add(out, " But its own probes speak for a loss while another mechanism is blamed: "
-                          "more than one may have changed. Use the fallback.");
-    } else if (r->why == PF_WHY_OFF_GRID) {
-        pf__text_addf(out,
-                      " But its probes answer as if less than a gain of %.2f were left. Use the "
-                      "fallback.",
-                      k.grid[0]);
-    } else if (r->decision != PF_GO) {
+    if (r->rehearsed != PF_REHEARSED_NOT) {
+        pf__text_addf(out, " It was rehearsed %s.",
+                      r->rehearsed == PF_REHEARSED_GROUP ? "with others" : "alone");
+    }
+    if (r->why == PF_WHY_BOUND) {
         explain_bound(out, session, task);
-        pf__text_add(out, " Use the fallback.");
+    } else if (r->why == PF_WHY_UNSEEN_LOSS) {
+        pf__text_addf(out,
+                      " But a gain between %.2f and %.2f would return less, and no probe "
+                      "shows it.",
+                      r->unseen[0], r->unseen[1]);
+    } else if (r->decision != PF_GO) {
+        pf__text_addf(out, " But %s.", pf_why_text(r->why));
+    }
+    if (r->decision == PF_NO_GO) {
+        pf__text_add(out, " ");
+        add_fallback(out, pf_kit_task_fallback(kit, task));
     }
     pf__text_add(out, "\n");
 }
@@ -262,12 +318,24 @@ static void add_mechanism(json_t *mechanism, pf_text *out)
                   json_number_value(json_array_get(interval, 1)));
 }
 
-static const char *reason_of(const char *why)
+// The code of a name, -1: there is none.
+static int why_of(const char *name)
 {
-    return strcmp(why, "not-probed") == 0 ? "A mechanism it needs was not probed."
-           : strcmp(why, "conflict") == 0 ? "More than one mechanism seems to have changed."
-           : strcmp(why, "off-grid") == 0 ? "Less is left than the model can say."
-                                          : "The bound is too low.";
+    for (int why = 0; why <= PF_WHY_CERTIFIED; why++) {
+        if (strcmp(pf_why_name((pf_why)why), name) == 0) {
+            return why;
+        }
+    }
+    return -1;
+}
+
+// Whether a decision, its reason and its bound go together.
+static bool agrees(const char *decision, int why, bool reached)
+{
+    bool condition = why == PF_WHY_NOT_REHEARSED || why == PF_WHY_UNSEEN_LOSS;
+    return strcmp(decision, "go") == 0      ? why == PF_WHY_CERTIFIED && reached
+           : strcmp(decision, "go-if") == 0 ? condition && (reached || why == PF_WHY_UNSEEN_LOSS)
+                                            : why != PF_WHY_CERTIFIED && !condition;
 }
 
 // Task i of a certificate. It may have been edited: go only where its own numbers say so.
@@ -282,26 +350,34 @@ static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
     json_t *lower = json_object_get(task, "lower"), *j_min = json_object_get(json, "j_min");
     bool reached = json_is_number(lower) && json_is_number(j_min) &&
                    json_number_value(lower) >= json_number_value(j_min);
-    bool go = strcmp(decision, "go") == 0 && strcmp(why, "certified") == 0;
-    if (!go && strcmp(decision, "no-go") != 0) {
-        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: decision '%s' is neither go nor no-go", i,
-                       decision);
-    }
-    if (go != (reached && strcmp(why, "certified") == 0)) {
+    bool go = strcmp(decision, "go") == 0, go_if = strcmp(decision, "go-if") == 0;
+    int code = why_of(why);
+    if ((!go && !go_if && strcmp(decision, "no-go") != 0) || code < 0) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "tasks[%z]: decision '%s' contradicts its bound and j_min; replay the "
-                       "journal instead",
+                       "tasks[%z]: decision '%s' is none of go, go-if and no-go, or '%s' is no "
+                       "reason",
+                       i, decision, why);
+    }
+    if (!agrees(decision, code, reached)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "tasks[%z]: decision '%s' contradicts its bound, j_min or reason; replay "
+                       "the journal instead",
                        i, decision);
     }
     pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
-                  go ? "GO" : "NO-GO", number_of(task, "mean"), number_of(task, "sd"),
-                  json_number_value(lower));
-    if (go) {
+                  shouted(go      ? PF_GO
+                          : go_if ? PF_GO_IF
+                                  : PF_NO_GO),
+                  number_of(task, "mean"), number_of(task, "sd"), json_number_value(lower));
+    if (go || go_if) {
         add_corrections(task, json_object_get(json, "mechanisms"), out);
-        pf__text_add(out, " The bound meets the requirement.\n");
-    } else {
-        pf__text_addf(out, " %s Use the fallback.\n", reason_of(why));
     }
+    pf__text_addf(out, "%s%s.", go ? " It is go: " : " But ", pf_why_text((pf_why)code));
+    if (!go && !go_if) {
+        pf__text_add(out, " ");
+        add_fallback(out, text_of(task, "fallback"));
+    }
+    pf__text_add(out, "\n");
     return PF_OK;
 }
 
@@ -319,6 +395,21 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
                   kit, alarm ? "The alarm sounded." : "No alarm.", number_of(json, "charge"));
     for (size_t i = 0; i < json_array_size(mechanisms); i++) {
         add_mechanism(json_array_get(mechanisms, i), out);
+    }
+    json_t *misfit = json_object_get(json, "misfit");
+    if (number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0) {
+        pf__text_add(out, "The responses fit no machine of the model.\n");
+    }
+    json_t *audit = json_object_get(json, "audit");
+    if (json_is_object(audit)) {
+        pf__text_addf(
+            out,
+            "Its kit was audited against %g of %g entries, %g sessions each: %g false, at "
+            "worst %.1f %% (upper 95 %% limit).\n",
+            number_of(audit, "covered"), number_of(audit, "entries"), number_of(audit, "sessions"),
+            number_of(audit, "false_go"), 100 * number_of(audit, "worst_upper"));
+    } else {
+        pf__text_add(out, "Its kit was not audited.\n");
     }
     pf__text_add(out, "\n");
     pf_status status = PF_OK;
