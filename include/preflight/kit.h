@@ -172,6 +172,8 @@ PF_API int pf_kit_task_rows(const pf_kit *kit, int task);
 PF_API const double *pf_kit_task_command(const pf_kit *kit, int task);
 PF_API int pf_kit_task_mechanisms(const pf_kit *kit, int task, const int32_t **mechanisms);
 PF_API double pf_kit_task_reveal(const pf_kit *kit, int task);
+// How often it runs before it is go; 0: it cannot be rehearsed.
+PF_API int pf_kit_task_rehearsals(const pf_kit *kit, int task);
 // What to do where it is no-go. "" for the uncorrected command.
 PF_API const char *pf_kit_task_fallback(const pf_kit *kit, int task);
 PF_API double pf_kit_task_importance(const pf_kit *kit, int task);

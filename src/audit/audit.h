@@ -41,6 +41,23 @@ pf_status pf__catalogue_faults(const pf_audit_entry *entry, const pf_kit *kit,
                                const pf_plant_info *info, uint64_t seed, int session,
                                pf_fault *faults, int *n, pf_error *error);
 
+// --- what it looks like
+
+// One run that a session saw.
+typedef struct pf_observed {
+    int probe; // -1: a rehearsal
+    int task;  // of a rehearsal, the first
+    int rows;
+    const double *command;  // rows x n_mech, as it was sent
+    const double *start;    // n_state
+    const double *response; // rows x n_chan
+} pf_observed;
+
+// The fault of the catalogue that explains the runs much better than any gain does; found false:
+// none.
+pf_status pf__looks_like(const pf_kit *kit, pf_plant *twin, const pf_catalogue *catalogue, int n,
+                         const pf_observed *runs, pf_fault *fault, bool *found, pf_error *error);
+
 // --- what was found
 
 // One way to decide, counted over the sessions of an entry.
@@ -112,5 +129,20 @@ typedef struct pf_audit {
 // Runs the entries that `known` does not mark as done; results has one per entry.
 pf_status pf__audit_run(const pf_audit *audit, const bool *known, pf_audit_result *results,
                         pf_error *error);
+
+// --- a kit that was chosen by its audit
+
+// P(at most k of n are false) where the rate is `rate`: small where the rate must be lower.
+double pf__audit_p_value(int k, int n, double rate);
+
+// Chooses how strict the verdict of a kit is, so that every entry has at most alpha of false
+// sessions at a confidence of 95 %, while as many right go verdicts as possible are kept. *image is
+// the chosen kit, free() it; results are its audit; not_covered marks entries for which no setting
+// does (one per entry). *chosen counts the settings that passed.
+pf_status pf__audit_choose(const pf_audit *audit, void **image, size_t *n_image, bool *not_covered,
+                           pf_audit_result *results, int *chosen, pf_error *error);
+
+// The settings that are tried, the strictest first; gives how many.
+int pf__audit_settings(int index, double *level, double *strictness);
 
 #endif

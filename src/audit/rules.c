@@ -224,8 +224,8 @@ static pf_status rehearse_only(bench *b, pf_rule_verdict *out, pf_error *error)
         if (status == PF_OK) {
             const double *scale = k->return_scale;
             pf__rehearsal_rule rule = pf__rehearsal_rule_of(
-                k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS,
-                pf__tracking_distance(rows, k->n_chan, scale, b->nominal, b->idle), k->j_min,
+                k, k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS,
+                pf__tracking_distance(rows, k->n_chan, scale, b->nominal, b->idle),
                 rows * k->n_chan);
             out->go[t] = pf__rehearsal_passes(
                 &rule, pf__tracking_distance(rows, k->n_chan, scale, b->rig.response, b->nominal));

@@ -105,6 +105,7 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
         w->matches = pf__arena_take(&v->arena, targets, sizeof *w->matches);
         w->z = pf__arena_take(&v->arena, targets, d);
         w->look = (pf__look){.z = w->z,
+                             .said = pf__arena_take(&v->arena, targets, sizeof(int)),
                              .log_healthy = pf__arena_take(&v->arena, targets, d),
                              .q_healthy = pf__arena_take(&v->arena, targets, d),
                              .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
@@ -705,6 +706,19 @@ static pf_status rehearse_groups(verdict *v, double *command, pf_error *error)
     return status;
 }
 
+// Enough for every task in its group, and alone as often as the noise asks for.
+static void set_budget(pf_kit_build *b)
+{
+    int needed = b->kit.n_groups * b->kit.rehearsals;
+    for (int t = 0; t < b->kit.n_tasks; t++) {
+        const double *numbers = b->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
+        int runs = b->rehearsal_rows[t] > 0 ? pf__rehearsal_runs(&b->kit, numbers) : 0;
+        runs = runs > b->kit.rehearsals ? runs : b->kit.rehearsals;
+        needed += runs < INT32_MAX ? runs : 0;
+    }
+    b->kit.budget3 = needed < 100000 ? needed : 100000;
+}
+
 static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
 {
     const pf_plan *plan = v->plan;
@@ -725,6 +739,9 @@ static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
         }
     }
     status = status == PF_OK ? rehearse_groups(v, command, error) : status;
+    if (status == PF_OK && plan->settings.budget3 < 0) {
+        set_budget(b);
+    }
     pf__limits_free(&v->limits);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "core/sha256.h"
 
 #include "host/file.h"
+#include "wire/audit_file.h"
 #include "preflight/design.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ typedef struct call {
     const char *output, *config, *predictor, *probes, *method, *seed, *threads, *recordings,
         *faults;
     cli_list set, plant;
-    bool json;
+    bool json, audit;
     double seed_number; // NaN: not given
     const char *model;  // file of the ensemble. NULL: a twin
 } call;
@@ -42,8 +43,23 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
            pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_get_string(kit, PF_KIT_PREDICTOR),
            k.n_probes, k.n_tasks);
     printf("sha256 %s\n", sha);
-    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n\n",
+    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n",
            pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
+    if (k.alarm_checks > 0) {
+        printf("it alarmed in %d of %d fresh healthy sessions (at most %.1f %% at 95 %%)\n",
+               k.alarm_false, k.alarm_checks, 100 * pf__audit_upper(k.alarm_false, k.alarm_checks));
+    }
+    for (int t = 0; t < k.n_tasks && k.rules.field; t++) {
+        int runs = pf_kit_task_rehearsals(kit, t);
+        if (runs == 0) {
+            printf("task %s cannot be rehearsed here: it can be go-if at most\n",
+                   pf_kit_task_name(kit, t));
+        } else if (runs > k.rules.rehearsals) {
+            printf("task %s is rehearsed %d times: the noise is as large as what it may miss\n",
+                   pf_kit_task_name(kit, t), runs);
+        }
+    }
+    printf("\n");
     printf("%-16s %-16s %9s %11s %18s\n", "probe", "mechanism", "charge", "separation", "limits");
     for (int q = 0; q < k.n_probes; q++) {
         const int32_t *targets = NULL;
@@ -209,11 +225,116 @@ static int check_call(const call *c)
         (c->config && pf__file_same(c->output, c->config))) {
         return cli_usage("calibrate", "-o %s would overwrite an input", c->output);
     }
+    if (c->audit && (c->recordings || strcmp(c->output, "-") == 0)) {
+        return cli_usage("calibrate",
+                         "--audit needs a plant to audit the kit on, and a file beside "
+                         "which to keep the result");
+    }
     if (c->method && !pf_method_find(c->method)) {
         return cli_usage("calibrate", "--method %s: unknown; see `preflight list methods`",
                          c->method);
     }
     return EXIT_YES;
+}
+
+// Says what was chosen, and what no setting covers.
+static void print_choice(const pf_audit *a, const bool *not_covered, int chosen)
+{
+    double level = 1, strictness = 0;
+    pf__audit_settings(chosen - 1, &level, &strictness);
+    printf(
+        "audit: misfit above %.2f of its level, a rehearsal may miss %.2f of what j_min allows\n",
+        level, 1 - strictness);
+    for (int e = 0; e < a->catalogue->n; e++) {
+        if (not_covered[e]) {
+            printf("audit: not covered by any setting: %s\n", a->catalogue->entries[e].name);
+        }
+    }
+}
+
+// The audit of the chosen kit stands beside it.
+static pf_status keep_audit(const call *c, const pf_audit *a, const void *bytes, size_t n,
+                            const pf_audit_result *results, pf_error *error)
+{
+    pf_kit *kit = NULL;
+    char *path = pf__audit_path(c->output);
+    bool *known = calloc((size_t)a->catalogue->n, sizeof *known);
+    pf_text text = {0};
+    pf_status status = cli_kit_load(&kit, bytes, n, error);
+    for (int e = 0; known && e < a->catalogue->n; e++) {
+        known[e] = true;
+    }
+    pf_audit chosen = *a;
+    chosen.kit = kit;
+    if (status == PF_OK && path && known) {
+        pf__audit_json(&text, &chosen, known, results);
+        status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
+                             : pf__file_write(path, text.data, text.size, error);
+    }
+    pf__text_free(&text);
+    free(known);
+    free(path);
+    free(kit);
+    return status;
+}
+
+static pf_status run_choice(const call *c, const pf_audit *a, void **bytes, size_t *n,
+                            pf_error *error)
+{
+    size_t entries = (size_t)a->catalogue->n;
+    bool *not_covered = calloc(entries, sizeof *not_covered);
+    pf_audit_result *results = calloc(entries, sizeof *results);
+    void *image = NULL;
+    size_t n_image = 0;
+    int chosen = 0;
+    pf_status status =
+        not_covered && results
+            ? pf__audit_choose(a, &image, &n_image, not_covered, results, &chosen, error)
+            : pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
+    if (status == PF_OK) {
+        status = keep_audit(c, a, image, n_image, results, error);
+    }
+    if (status == PF_OK) {
+        free(*bytes);
+        *bytes = image;
+        *n = n_image;
+        if (!c->json) {
+            print_choice(a, not_covered, chosen);
+        }
+    } else {
+        free(image);
+    }
+    free(not_covered);
+    free(results);
+    return status;
+}
+
+// --audit: how strict the verdict is follows from the shipped catalogue.
+static pf_status choose_by_audit(const call *c, const pf_effort *effort, void **bytes, size_t *n,
+                                 pf_error *error)
+{
+    pf_catalogue catalogue;
+    pf_plant *plant = NULL;
+    pf_model *model = NULL;
+    pf_kit *kit = NULL;
+    pf_status status = pf__catalogue_read(&catalogue, NULL, NULL, 0, error);
+    status = status ? status : cli_kit_load(&kit, *bytes, *n, error);
+    status = status ? status : pf_plant_create(&plant, c->plant.item[0], error);
+    if (status == PF_OK && c->model) {
+        status = pf_model_load(&model, c->model, error);
+    }
+    pf_audit audit = {.kit = kit,
+                      .plant = plant,
+                      .model = model,
+                      .catalogue = &catalogue,
+                      .sessions = 60,
+                      .effort = effort};
+    status = status ? status : run_choice(c, &audit, bytes, n, error);
+    pf_model_destroy(model);
+    pf_plant_destroy(plant);
+    pf__catalogue_free(&catalogue);
+    free(kit);
+    return status;
 }
 
 int cmd_calibrate(int argc, char **argv)
@@ -232,6 +353,7 @@ int cmd_calibrate(int argc, char **argv)
         {"--threads", .value = &c.threads},
         {"--recordings", .value = &c.recordings},
         {"--json", .flag = &c.json},
+        {"--audit", .flag = &c.audit},
     };
     if (!cli_parse("calibrate", argc, argv, options, sizeof options / sizeof options[0],
                    &c.plant)) {
@@ -270,6 +392,9 @@ int cmd_calibrate(int argc, char **argv)
     size_t n_bytes = 0;
     result = c.recordings ? from_recordings(&c, &t, &effort, &bytes, &n_bytes, &error)
                           : from_plant(&c, &t, &effort, &bytes, &n_bytes, &error);
+    if (result == PF_OK && c.audit) {
+        result = choose_by_audit(&c, &effort, &bytes, &n_bytes, &error);
+    }
     cli_progress_end(&progress);
     status = result == PF_OK ? save_kit(&c, bytes, n_bytes) : cli_fail("calibrate", result, &error);
     free(bytes);

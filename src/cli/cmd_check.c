@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "core/sha256.h"
 
+#include "host/arena.h"
 #include "host/file.h"
 #include "preflight/run.h"
 #include "wire/audit_file.h"
@@ -34,6 +35,11 @@ typedef struct run {
     const cli_accepted *accepted;
     const char *kit_path;
     bool quiet;
+    const double *rehearsed; // the command of the rehearsal under way
+    pf_observed *runs;       // what was seen, for the search of a likeness
+    int n_runs;
+    pf_arena arena;       // of the runs
+    char looks_like[120]; // "": nothing that the catalogue knows
 } run;
 
 static void journal_event(run *r, const char *request, const pf_witness *witness,
@@ -49,11 +55,25 @@ static void journal_event(run *r, const char *request, const pf_witness *witness
     pf__text_free(&line);
 }
 
+static const double *copied(run *r, size_t n, const double *values)
+{
+    double *copy = pf__arena_take(&r->arena, n, sizeof *copy);
+    if (copy) {
+        memcpy(copy, values, n * sizeof *copy);
+    }
+    return copy;
+}
+
 // Hooks of the drive: everything asked and told goes into the journal as serve would write it.
 static void after_ask(void *self, const pf_ask *asked)
 {
     run *r = self;
     pf_text reply = {0};
+    if (asked->kind == PF_ASK_REHEARSAL && asked->command) {
+        // the session plans its next rehearsal where this command stands
+        size_t n = (size_t)asked->rows * (size_t)pf_kit_get_info(r->file->kit).n_mech;
+        r->rehearsed = copied(r, n, asked->command);
+    }
     pf__reply_ask(&reply, r->session, asked);
     journal_event(r, "{\"op\":\"ask\"}", NULL, &reply);
     pf__text_free(&reply);
@@ -162,9 +182,35 @@ static void print_tell(run *r, const pf_ask *asked)
     printf("%s\n", pf_session_get_state(r->session).alarm ? "  ALARM" : "");
 }
 
+// Keeps a run; where memory is short, or nothing could repeat it, it is left out.
+static void keep_run(run *r, const pf_ask *asked, const pf_answer *answer)
+{
+    const pf_kit *kit = r->file->kit;
+    pf_kit_info k = pf_kit_get_info(kit);
+    bool probe = asked->kind == PF_ASK_PROBE;
+    if (k.recorded || k.starts_from_channels || (!probe && !asked->command)) {
+        return;
+    }
+    size_t rows = (size_t)asked->rows;
+    const double *sent = probe ? pf_kit_probe_command(kit, asked->probe) : r->rehearsed;
+    pf_observed *grown = realloc(r->runs, (size_t)(r->n_runs + 1) * sizeof *grown);
+    if (!grown) {
+        return;
+    }
+    r->runs = grown;
+    grown[r->n_runs++] =
+        (pf_observed){.probe = asked->probe,
+                      .task = probe ? -1 : asked->tasks[0],
+                      .rows = asked->rows,
+                      .command = copied(r, rows * (size_t)k.n_mech, sent),
+                      .start = copied(r, (size_t)k.n_state, answer->start),
+                      .response = copied(r, rows * (size_t)k.n_chan, answer->response)};
+}
+
 static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 {
     run *r = self;
+    keep_run(r, asked, answer);
     journal_tell(r, asked, answer);
     if (!r->quiet) {
         print_tell(r, asked);
@@ -210,6 +256,12 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
     pf__text_addf(out, "[%s%s%s]", r->accepted->not_rehearsed ? "\"not-rehearsed\"" : "",
                   r->accepted->not_rehearsed && r->accepted->unseen_loss ? "," : "",
                   r->accepted->unseen_loss ? "\"unseen-loss\"" : "");
+    pf__json_key(out, "looks_like");
+    if (r->looks_like[0]) {
+        pf__json_string(out, r->looks_like);
+    } else {
+        pf__text_add(out, "null");
+    }
     add_audit(r, sha, out);
     pf__text_add(out, ",");
     pf__text_add_n(out, readiness->data, readiness->size);
@@ -231,6 +283,9 @@ static void print_end(const run *r, bool all)
         printf("\n%sThe alarm sounded and nothing explains it.%s\n", cli_paint(CLI_YELLOW),
                cli_paint(NULL));
     }
+    if (r->looks_like[0]) {
+        printf("It looks like %s.\n", r->looks_like);
+    }
     printf("\n%s%s%s after %d probes and %d rehearsals, charge %.3g\n",
            cli_paint(all ? CLI_GREEN : CLI_RED),
            conditions ? "all ready under the accepted conditions"
@@ -239,8 +294,34 @@ static void print_end(const run *r, bool all)
            cli_paint(NULL), state.told - state.rehearsals, state.rehearsals, state.charge);
 }
 
+// Names the fault of the catalogue that explains what no gain explains.
+static void find_likeness(run *r)
+{
+    pf_session_state state = pf_session_get_state(r->session);
+    bool failed = state.misfit > 1 || state.implausible > 0;
+    for (int t = 0; t < pf_kit_get_info(r->file->kit).n_tasks; t++) {
+        failed = failed || pf_session_task(r->session, t)->why == PF_WHY_REHEARSAL;
+    }
+    pf_catalogue catalogue;
+    pf_fault fault = {0};
+    bool found = false;
+    pf_plant *twin = r->twin ? r->twin : r->machine;
+    if (!failed || r->arena.failed || r->n_runs == 0) {
+        return;
+    }
+    // a likeness is a hint: where it cannot be had the verdict stands all the same
+    if (pf__catalogue_read(&catalogue, NULL, NULL, 0, NULL) == PF_OK &&
+        pf__looks_like(r->file->kit, twin, &catalogue, r->n_runs, r->runs, &fault, &found, NULL) ==
+            PF_OK &&
+        found) {
+        pf_fault_text(&fault, pf_plant_get_info(twin), r->looks_like, sizeof r->looks_like);
+    }
+    pf__catalogue_free(&catalogue);
+}
+
 static int report(run *r, const call *c)
 {
+    find_likeness(r);
     pf_text verdict = {0}, reply = {0};
     pf__reply_readiness(&reply, r->session);
     journal_event(r, "{\"op\":\"readiness\"}", NULL, &reply);
@@ -389,6 +470,8 @@ static void close_run(run *r)
     pf_plant_destroy(r->twin);
     pf_plant_destroy(r->machine);
     pf__witness_free(&r->witness);
+    pf__arena_free(&r->arena);
+    free(r->runs);
     pf__text_free(&r->journal);
     cli_kit_close(r->file);
 }

@@ -31,7 +31,12 @@ double pf__tracking_error_at(int n, const double *shares, const double *tracking
     if (share >= shares[n - 1]) {
         return tracking_error[n - 1];
     }
-    int k = 1;
+    // the shares are about evenly spaced: begin where it would be then
+    int k = 1 + (int)((share - shares[0]) / (shares[n - 1] - shares[0]) * (n - 1));
+    k = k < n - 1 ? k : n - 1;
+    while (k > 1 && shares[k - 1] >= share) {
+        k--;
+    }
     while (shares[k] < share) {
         k++;
     }

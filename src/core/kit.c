@@ -732,6 +732,10 @@ static pf_status verdict_check(const pf_kit *k, pf_error *error)
     if (k->n_misfit > 0 && !(k->misfit_chan > 0 && k->misfit_shape > 0 && k->misfit_level > 0)) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: the levels of the misfit must be above 0");
     }
+    if (!(k->rehearsal_strictness >= 0 && k->rehearsal_strictness < 1)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: rehearsal_strictness is %g, must be in [0, 1)",
+                       k->rehearsal_strictness);
+    }
     for (int t = 0; t < k->n_rehearse; t++) {
         int rows = k->rehearsal_rows[t], own = pf_kit_task_rows(k, t);
         const double *numbers = k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;

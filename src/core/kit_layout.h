@@ -79,7 +79,8 @@ enum {
     X(misfit_shape) /* B*: the same of the coordinates */                                          \
     X(misfit_level) /* V*: a session above it fits no machine of the model */                      \
     X(alarm_checks) /* fresh healthy sessions that the kit was tried on */                         \
-    X(alarm_false)  /* how many of them alarmed */
+    X(alarm_false)  /* how many of them alarmed */                                                 \
+    X(rehearsal_strictness) /* share taken off what a rehearsal may miss, chosen by an audit */
 
 // (id, type, field, count)
 #define PF_KIT_ARRAYS(X)                                                                           \

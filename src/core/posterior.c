@@ -8,6 +8,9 @@
 
 enum { N = PF_POSTERIOR_GAINS };
 
+// One more variance (1e-12 to 1e150 in a kit) keeps a product above this within a double.
+#define PRODUCT_MIN 1e-100
+
 const double pf__posterior_gains[N] = {
     0,     .025, .05,   .075, .1,    .125, .15,   .175, .2,    .225, .25,   .275,
     .3,    .325, .35,   .375, .4,    .425, .45,   .475, .5,    .525, .55,   .575,
@@ -64,28 +67,27 @@ typedef struct rows {
     size_t n; // targets
 } rows;
 
-// Sum of squares in standard deviations, and log of the product of variances, over the coordinates
-// first..last that say something; from row a to row b by the given shares.
+// Sum of squares in standard deviations over the coordinates in `list`, and the log of the product of
+// their variances; from row a to row b by the given shares.
 static double distance(const pf__look *look, const rows *r, size_t a, size_t b,
-                       const pf__between *at, int first, int last, double *log_volume)
+                       const pf__between *at, int n, const int *list, double *log_volume)
 {
     const double *ma = r->mean + a * r->n, *mb = r->mean + b * r->n;
     const double *va = r->variance + a * r->n, *vb = r->variance + b * r->n;
-    double q = 0, product = 1;
-    int exponent = 0;
-    for (int t = first; t <= last; t++) {
-        if (isnan(look->z[t])) {
-            continue;
-        }
+    double q = 0, product = 1, volume = 0;
+    for (int i = 0; i < n; i++) {
+        int t = list[i];
         double mean = ma[t] + at->share * (mb[t] - ma[t]);
         double variance = va[t] + at->variance_share * (vb[t] - va[t]);
         double away = look->z[t] - mean;
-        int e;
         q += away * away / variance;
-        product = frexp(product * variance, &e); // many variances would leave the range of a double
-        exponent += e;
+        product *= variance;
+        if (!(product > PRODUCT_MIN && product < 1 / PRODUCT_MIN)) {
+            volume += log(product); // before it leaves the range of a double
+            product = 1;
+        }
     }
-    *log_volume = log(product) + exponent * 0.69314718055994530942;
+    *log_volume = volume + log(product);
     return q;
 }
 
@@ -100,20 +102,20 @@ static void weigh_target(pf__look *look, const pf_kit *k, const rows *r, int tar
                          const pf__between *between)
 {
     bool many = k->faults == PF_FAULTS_MANY;
-    int first = many ? target : 0, last = many ? target : look->n_targets - 1;
     int n = many ? !isnan(look->z[target]) : look->n_z;
+    const int *list = many ? &target : look->said;
     const pf__between nominal = {0, 0, 0, 0};
     double volume;
     size_t base = 1 + (size_t)target * (size_t)k->n_knots;
     if (many || target == 0) {
-        double q = distance(look, r, 0, 0, &nominal, first, last, &volume);
+        double q = distance(look, r, 0, 0, &nominal, n, list, &volume);
         look->q_healthy[many ? target : 0] = q;
         look->log_healthy[many ? target : 0] = log_likelihood(q, volume, n);
     }
     for (int g = 0; g < N; g++) {
         const pf__between *at = &between[g];
         double q = distance(look, r, at->from < 0 ? 0 : base + (size_t)at->from,
-                            at->to < 0 ? 0 : base + (size_t)at->to, at, first, last, &volume);
+                            at->to < 0 ? 0 : base + (size_t)at->to, at, n, list, &volume);
         look->q_gain[target * N + g] = q;
         look->log_gain[target * N + g] = log_likelihood(q, volume, n);
     }
@@ -125,7 +127,9 @@ void pf__look_weigh(pf__look *look, const pf_kit *k, const pf__between *between)
     rows r = {k->look_mean + at, k->look_variance + at, (size_t)look->n_targets};
     look->n_z = 0;
     for (int t = 0; t < look->n_targets; t++) {
-        look->n_z += !isnan(look->z[t]);
+        if (!isnan(look->z[t])) {
+            look->said[look->n_z++] = t;
+        }
     }
     for (int t = 0; t < look->n_targets; t++) {
         weigh_target(look, k, &r, t, between);

@@ -34,6 +34,7 @@ typedef struct pf__look {
     const int32_t *targets;
     const double *z; // n_targets coordinates; NaN: this one says nothing
     int n_z;         // how many say something
+    int *said;       // which: n_targets
     // nothing changed: one number, with several faults one per target (of its own coordinate alone)
     double *log_healthy, *q_healthy;
     double *log_gain, *q_gain; // n_targets x PF_POSTERIOR_GAINS

@@ -9,9 +9,11 @@
 
 // --- the rule
 
-pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n)
+pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers, double energy,
+                                         int n)
 {
-    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(j_min, 1e-300)));
+    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(k->j_min, 1e-300)));
+    theta *= 1 - k->rehearsal_strictness;
     energy = fmin(energy, numbers[PF_REHEARSAL_ENERGY]);
     return (pf__rehearsal_rule){.mean = numbers[PF_REHEARSAL_MEAN],
                                 .sd = numbers[PF_REHEARSAL_SD],
@@ -19,25 +21,42 @@ pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, d
                                 .cv = numbers[PF_REHEARSAL_CV],
                                 .energy = energy,
                                 .limit = theta * energy,
-                                .n = n};
+                                .n = n,
+                                .runs = 1};
+}
+
+int pf__rehearsal_runs(const pf_kit *k, const double *numbers)
+{
+    pf__rehearsal_rule r = pf__rehearsal_rule_of(k, numbers, INFINITY, 1);
+    double noise = (r.clean - r.mean) / r.limit;
+    return noise <= 1 ? 1 : noise < PF_REHEARSALS_MOST ? (int)ceil(noise * noise) : INT32_MAX;
+}
+
+int pf_kit_task_rehearsals(const pf_kit *k, int task)
+{
+    if (k->n_rehearse == 0 || k->rehearsal_rows[task] == 0) {
+        return 0;
+    }
+    int noise = pf__rehearsal_runs(k, k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS);
+    return noise == INT32_MAX ? 0 : noise > k->rehearsals ? noise : k->rehearsals;
 }
 
 double pf__rehearsal_spread(const pf__rehearsal_rule *r, double x)
 {
     // noise alone, noise times what is missed, and how differently starts miss
-    return sqrt(r->sd * r->sd + 4 * x * r->mean / r->n + r->cv * r->cv * x * x);
+    return sqrt((r->sd * r->sd + 4 * x * r->mean / r->n) / r->runs + r->cv * r->cv * x * x);
 }
 
 bool pf__rehearsal_passes(const pf__rehearsal_rule *r, double d)
 {
     double sure = r->limit - PF_REHEARSAL_SDS * pf__rehearsal_spread(r, r->limit);
-    double as_healthy = fmin(r->clean - r->mean, r->limit);
+    double as_healthy = fmin((r->clean - r->mean) / sqrt(r->runs), r->limit);
     return d - r->mean <= fmax(sure, as_healthy);
 }
 
 bool pf__rehearsal_clean(const pf__rehearsal_rule *r, double d)
 {
-    return d <= r->clean;
+    return d - r->mean <= (r->clean - r->mean) / sqrt(r->runs);
 }
 
 double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
@@ -129,6 +148,13 @@ static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state
     }
 }
 
+static int runs_of(const pf_session *s, int task)
+{
+    const double *numbers = s->kit->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS;
+    int noise = pf__rehearsal_runs(s->kit, numbers);
+    return noise > s->rules.rehearsals ? noise : s->rules.rehearsals;
+}
+
 // The next group with at least two tasks that are due in it.
 static bool next_group(pf_session *s)
 {
@@ -184,9 +210,13 @@ void pf__session_reset_rehearsals(pf_session *s)
     s->rehearsals = 0;
     for (int t = 0; t < k->n_tasks; t++) {
         bool can = s->rules.field && s->rules.rehearse != PF_REHEARSE_NONE && k->n_rehearse > 0 &&
-                   k->rehearsal_rows[t] > 0;
-        s->rehearsal[t] = (pf__rehearsal){
-            .state = can ? PF__REHEARSAL_DUE : PF__REHEARSAL_IMPOSSIBLE, .bound = 1};
+                   k->rehearsal_rows[t] > 0 && runs_of(s, t) < INT32_MAX;
+        bool drowned = can && runs_of(s, t) > s->rules.rehearsals; // in the noise of a group
+        s->rehearsal[t] = (pf__rehearsal){.state = drowned ? PF__REHEARSAL_ALONE
+                                                   : can   ? PF__REHEARSAL_DUE
+                                                           : PF__REHEARSAL_IMPOSSIBLE,
+                                          .energy = INFINITY,
+                                          .bound = 1};
     }
 }
 
@@ -297,7 +327,7 @@ static pf_status rule_of_group(const judge *j, const double *asked, pf__rehearsa
         numbers[PF_REHEARSAL_ENERGY] = i == 0 ? energy : fmin(numbers[PF_REHEARSAL_ENERGY], energy);
         numbers[PF_REHEARSAL_CV] = i == 0 ? cv : fmax(numbers[PF_REHEARSAL_CV], cv);
     }
-    *rule = pf__rehearsal_rule_of(numbers, INFINITY, k->j_min, s->ask.rows * k->n_chan);
+    *rule = pf__rehearsal_rule_of(k, numbers, INFINITY, s->ask.rows * k->n_chan);
     pf_status status = least_visible(j, asked, &visible);
     rule->limit = fmin(rule->limit, visible);
     return status;
@@ -311,27 +341,69 @@ static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
     if (status == PF_OK) {
         double energy = distance(s, s->rehearsal_nominal, s->rehearsal_other);
         *rule =
-            pf__rehearsal_rule_of(k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
-                                  energy, k->j_min, s->ask.rows * k->n_chan);
+            pf__rehearsal_rule_of(k, k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
+                                  energy, s->ask.rows * k->n_chan);
     }
     return status;
 }
 
-// What one run means for a task of it.
-static void settle(pf_session *s, int task, bool passed, double bound)
+static void fail(pf__rehearsal *r, bool apart)
 {
-    pf__rehearsal *r = &s->rehearsal[task];
-    bool apart = s->group < 0;
-    if (!passed) {
-        r->state = apart ? PF__REHEARSAL_FAILED : PF__REHEARSAL_ALONE;
-        r->passes = 0;
-        r->bound = 1;
-    } else {
-        r->passes++;
-        r->bound = fmin(r->bound, bound);
-        r->state = r->passes >= s->rules.rehearsals ? PF__REHEARSAL_PASSED : r->state;
+    *r = (pf__rehearsal){.state = apart ? PF__REHEARSAL_FAILED : PF__REHEARSAL_ALONE,
+                         .energy = INFINITY,
+                         .apart = apart,
+                         .bound = 1};
+}
+
+static void pass(const pf_session *s, pf__rehearsal *r, int needed, double bound)
+{
+    r->runs++;
+    r->apart = s->group < 0;
+    r->bound = fmin(r->bound, bound);
+    r->state = r->runs >= needed ? PF__REHEARSAL_PASSED : r->state;
+}
+
+// A run of several tasks at once: all of them passed, or each runs alone.
+static void settle_group(pf_session *s, const pf__rehearsal_rule *rule, double d)
+{
+    bool visible = rule->limit >= PF_REHEARSAL_VISIBLE_SDS * rule->sd;
+    s->rehearsed_passed = isfinite(d) && visible && pf__rehearsal_passes(rule, d);
+    for (int i = 0; i < s->ask.n_tasks; i++) {
+        pf__rehearsal *r = &s->rehearsal[s->rehearsing[i]];
+        if (s->rehearsed_passed) {
+            pass(s, r, s->rules.rehearsals, pf__rehearsal_bound(rule, d));
+        } else {
+            fail(r, false);
+        }
     }
-    r->apart = apart;
+}
+
+// A run of one task. Every run must be fair by itself; the mean of all of them decides.
+static void settle_alone(pf_session *s, const pf__rehearsal_rule *one, double d)
+{
+    int needed = runs_of(s, s->rehearsing[0]);
+    pf__rehearsal *r = &s->rehearsal[s->rehearsing[0]];
+    pf__rehearsal_rule rule = *one;
+    double theta = rule.limit / rule.energy;
+    bool fair = isfinite(d) && rule.energy > 0 &&
+                (pf__rehearsal_passes(one, d) ||
+                 (needed > 1 && d <= rule.clean + PF_REHEARSAL_SDS * rule.sd));
+    r->sum += fair ? d : 0;
+    r->energy = fmin(r->energy, rule.energy);
+    rule.runs = r->runs + 1;
+    rule.energy = r->energy;
+    rule.limit = theta * rule.energy;
+    double mean = r->sum / rule.runs;
+    if (fair && rule.runs >= needed) {
+        fair = pf__rehearsal_passes(&rule, mean) &&
+               (!pf__session_doubt(s) || pf__rehearsal_clean(&rule, mean));
+    }
+    s->rehearsed_passed = fair;
+    if (fair) {
+        pass(s, r, needed, rule.runs >= needed ? pf__rehearsal_bound(&rule, mean) : 1);
+    } else {
+        fail(r, true);
+    }
 }
 
 pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
@@ -355,17 +427,12 @@ pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
         return status;
     }
     double d = distance(s, tell->response, s->rehearsal_nominal);
-    bool passed = isfinite(d) && rule.energy > 0 && pf__rehearsal_passes(&rule, d);
-    if (s->group >= 0) {
-        passed = passed && rule.limit >= PF_REHEARSAL_VISIBLE_SDS * rule.sd;
-    } else if (pf__session_doubt(s)) {
-        passed = passed && pf__rehearsal_clean(&rule, d);
-    }
-    for (int i = 0; i < s->ask.n_tasks; i++) {
-        settle(s, s->rehearsing[i], passed, passed ? pf__rehearsal_bound(&rule, d) : 0);
-    }
     s->rehearsed_distance = d;
-    s->rehearsed_passed = passed;
+    if (s->group >= 0) {
+        settle_group(s, &rule, d);
+    } else {
+        settle_alone(s, &rule, d);
+    }
     return PF_OK;
 }
 

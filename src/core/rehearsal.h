@@ -17,10 +17,16 @@ typedef struct pf__rehearsal_rule {
     double limit;           // largest excess of D that still returns j_min
     double cv;              // how differently members miss there
     int n;                  // rows x channels
+    int runs;               // that D is the mean of
 } pf__rehearsal_rule;
 
 // The rule of a kit's rehearsal numbers (PF_REHEARSAL_NUMBERS of them).
-pf__rehearsal_rule pf__rehearsal_rule_of(const double *numbers, double energy, double j_min, int n);
+pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *kit, const double *numbers, double energy,
+                                         int n);
+
+// How many runs of a task must be averaged so that a healthy one passes: more than one where the
+// noise is as large as what the task may miss.
+int pf__rehearsal_runs(const pf_kit *kit, const double *numbers);
 
 // Spread of the excess x of D beyond its healthy mean.
 double pf__rehearsal_spread(const pf__rehearsal_rule *rule, double x);
@@ -43,9 +49,11 @@ typedef enum pf__rehearsal_state {
 
 typedef struct pf__rehearsal {
     pf__rehearsal_state state;
-    int passes;
-    bool apart;   // the last run was of this task alone
-    double bound; // the return that its runs support so far; 1 before the first
+    int runs;      // that count so far
+    double sum;    // of their D, of runs alone
+    double energy; // the least of theirs
+    bool apart;    // the last run was of this task alone
+    double bound;  // the return that its runs support; 1 before the first
 } pf__rehearsal;
 
 #endif

@@ -62,6 +62,7 @@ static void lay_out_field(pf_session *s, layout *l, const pf_kit *k, size_t gain
     s->look.log_gain = take(l, targets * gains, d);
     s->look.q_gain = take(l, targets * gains, d);
     s->look.z = s->z = take(l, targets, d);
+    s->look.said = take(l, targets, sizeof *s->look.said);
     s->u = take(l, chan, d);
     s->gains = take(l, gains, d);
 }

@@ -400,6 +400,9 @@ static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
     if (number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0) {
         pf__text_add(out, "The responses fit no machine of the model.\n");
     }
+    if (text_of(json, "looks_like")) {
+        pf__text_addf(out, "They look like %s.\n", text_of(json, "looks_like"));
+    }
     json_t *audit = json_object_get(json, "audit");
     if (json_is_object(audit)) {
         pf__text_addf(
