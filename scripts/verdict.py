@@ -90,6 +90,23 @@ def go_table(order, found):
     return "\n".join(lines)
 
 
+def gains_table(order, found):
+    """Intervals and bounds of the entries that are gains."""
+    lines = ["| gain | 90 % interval holds it | worst plant | flown below the bound | runs |", "|---|---|---|---|---|"]
+    for name in order:
+        rows = [r for r in found[name]["shipped"] if "within" in r[4] and r[4]["within"] >= 0]
+        if not rows or "two" in name:
+            continue
+        n = sum(r[1] for r in rows)
+        worst = min(rows, key=lambda r: r[4]["within"] / r[1])
+        go = sum(r[3]["go"] for r in rows)
+        below = sum(r[3]["below_bound"] for r in rows)
+        runs = sum(r[4]["probes"] + r[4]["rehearsals"] for r in rows) / n
+        lines.append(f"| {name.removeprefix('gain ')} | {sum(r[4]['within'] for r in rows) / n:.3f} | "
+                     f"{worst[4]['within'] / worst[1]:.2f} {worst[0]} | {below} of {go} | {runs:.1f} |")
+    return "\n".join(lines)
+
+
 def figure(order, found, path):
     data = [[name] + [sum(r[3]["false_go"] for r in found[name][rule]) / sum(r[1] for r in found[name][rule])
                       for rule, _ in RULES] for name in order]
@@ -123,6 +140,10 @@ every task once as it is and corrects nothing. A rehearsal runs candidate tasks 
 ## Share of sessions with a false go
 
 {table(order, found, promised)}
+
+## Intervals and bounds of gains
+
+{gains_table(order, found)}
 
 ## Share of the tasks that were rightly go
 

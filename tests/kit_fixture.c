@@ -29,7 +29,8 @@ pf_fixture_config pf_fixture_config_default(void)
                                .prior0 = .9,
                                .threshold = .6,
                                .j_min = .85,
-                               .disorder = .3};
+                               .disorder = .3,
+                               .noise = .05};
 }
 
 static void *need(void *memory)
@@ -57,6 +58,8 @@ void pf_fixture_simplex(pf_rng *rng, int n, double floor, double *p)
         p[i] = floor + (1 - n * floor) * p[i] / sum;
     }
 }
+
+static const double fixture_knots[] = {0, .35, .65, .9, 1.5};
 
 static int probe_rows(const pf_fixture_config *c, int probe)
 {
@@ -100,8 +103,22 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
     k->n_names =
         PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 3 * k->n_tasks + k->n_methods;
     k->n_text = k->n_names * 24;
+    if (c->looks) {
+        k->posterior = PF_POSTERIOR_JOINT;
+        k->n_knots = sizeof fixture_knots / sizeof fixture_knots[0];
+        k->n_look = k->n_probes * c->targets * (1 + c->targets * k->n_knots);
+        k->n_misfit = c->misfit ? k->n_rows : 0;
+    }
+    if (c->rehearse != PF_REHEARSE_NONE) {
+        k->n_rehearse = k->n_tasks;
+        k->n_groups = c->m > 1;
+        k->n_grouped = c->m > 1 ? c->m : 0;
+        k->n_bounded = c->bounded ? k->n_uses : 0;
+    }
     k->stop = (int32_t)c->stop;
     k->field = c->field;
+    k->rehearse = (int32_t)c->rehearse;
+    k->budget3 = 100;
     k->budget1 = c->budget1;
     k->budget2 = c->budget2;
     k->rehearsals = 1;
@@ -120,6 +137,7 @@ static void allocate(pf_fixture *f)
     f->window = f->config.rows * k->n_chan;
     f->base = need(calloc((size_t)k->n_probes * (size_t)f->window, sizeof(double)));
     f->direction = need(calloc((size_t)k->n_targets * (size_t)f->window, sizeof(double)));
+    f->effect = need(calloc((size_t)k->n_mech * (size_t)k->n_chan, sizeof(double)));
 }
 
 void pf_fixture_free(pf_fixture *f)
@@ -132,6 +150,7 @@ void pf_fixture_free(pf_fixture *f)
 #undef X
     free(f->base);
     free(f->direction);
+    free(f->effect);
     free(f);
 }
 
@@ -327,7 +346,104 @@ static void fill_tasks(pf_fixture *f, pf_rng *rng)
     }
 }
 
+// --- the field's verdict
+
+// Coordinates are linear in the loss, that of the weakened target alone moves.
+static void fill_looks(pf_fixture *f)
+{
+    pf_kit *k = &f->kit;
+    int n = f->config.targets, per_probe = n * (1 + n * k->n_knots);
+    for (int i = 0; i < k->n_knots; i++) {
+        f->at.knots[i] = fixture_knots[i];
+    }
+    for (int i = 0; i < k->n_look; i++) {
+        int row = i % per_probe / n, target = i % n, knot = row > 0 ? (row - 1) % k->n_knots : -1;
+        bool own = row > 0 && (row - 1) / k->n_knots == target;
+        f->at.look_mean[i] = own ? pf__severity_line(k->knots[knot], k->g_cal) : 0;
+        f->at.look_variance[i] = .01;
+    }
+    for (int i = 0; i < k->n_misfit * k->n_chan; i++) {
+        f->at.residual_rms[i] = f->config.noise;
+    }
+    for (int i = 0; k->n_misfit > 0 && i < k->n_probes * k->n_chan; i++) {
+        double rows = probe_rows(&f->config, i / k->n_chan); // cube root of a chi-square
+        f->at.misfit_mean[i] = cbrt(rows) * (1 - 2 / (9 * rows));
+        f->at.misfit_sd[i] = cbrt(rows) * sqrt(2 / (9 * rows));
+    }
+    // far above what half a step between two gains of the posterior leaves
+    k->misfit_chan = k->misfit_shape = 12;
+    k->misfit_level = 1;
+}
+
+// What healthy runs of some tasks are like: noise alone, in every row and channel.
+static void fill_numbers(const pf_fixture *f, int rows, double energy, double *numbers)
+{
+    double n = rows * f->kit.n_chan, one = f->config.noise * f->config.noise;
+    numbers[PF_REHEARSAL_MEAN] = n * one;
+    numbers[PF_REHEARSAL_SD] = sqrt(2 * n) * one;
+    numbers[PF_REHEARSAL_CLEAN] = numbers[PF_REHEARSAL_MEAN] + 3 * numbers[PF_REHEARSAL_SD];
+    numbers[PF_REHEARSAL_ENERGY] = energy;
+    numbers[PF_REHEARSAL_CV] = .1;
+}
+
+// Open loops have 5 rows, the policy 4; all open loops are one group.
+static void fill_rehearsals(pf_fixture *f, pf_rng *rng)
+{
+    const pf_kit *k = &f->kit;
+    int m = f->config.m;
+    for (int i = 0; i < k->n_mech * k->n_chan; i++) {
+        f->effect[i] = 4 * pf_rng_normal(rng);
+    }
+    for (int t = 0; t < k->n_rehearse; t++) {
+        int rows = t < m ? 5 : 4;
+        double energy = 0;
+        for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
+            for (int c = 0; c < k->n_chan; c++) {
+                double moved = .35 * f->effect[k->use_mech[u] * k->n_chan + c];
+                energy += rows * pow(moved / k->return_scale[c], 2);
+            }
+            f->at.use_edge[2 * u] = .6;
+            f->at.use_edge[2 * u + 1] = 1.4;
+        }
+        f->at.rehearsal_rows[t] = rows;
+        fill_numbers(f, rows, energy, f->at.rehearsal + t * PF_REHEARSAL_NUMBERS);
+    }
+    for (int j = 0; k->n_rehearse > 0 && j < k->n_mech; j++) {
+        f->at.slew[j] = INFINITY;
+    }
+    for (int i = 0; i < k->n_grouped; i++) {
+        f->at.group_task[i] = i;
+        f->at.group_first[1] = m;
+    }
+    if (k->n_groups > 0) {
+        fill_numbers(f, 5, 1, f->at.group_rehearsal);
+    }
+}
+
 // --- what the machine does
+
+void pf_fixture_run(const pf_fixture *f, const pf_run *run, const double *correction, double noise,
+                    pf_rng *rng, double *response)
+{
+    const pf_kit *k = &f->kit;
+    const int32_t *uses = NULL;
+    int n_uses = pf_kit_task_mechanisms(k, run->task, &uses);
+    for (int i = 0; i < run->rows * k->n_chan; i++) {
+        int row = i / k->n_chan, chan = i % k->n_chan;
+        response[i] = .1 * row;
+        for (int u = 0; u < (run->command ? k->n_mech : n_uses); u++) {
+            int j = run->command ? u : uses[u];
+            double sent = run->command ? run->command[row * k->n_mech + j]
+                          : run->idle  ? 0
+                                       : .35 * (correction ? correction[j] : 1);
+            response[i] +=
+                (run->gains ? run->gains[j] : 1) * sent * f->effect[j * k->n_chan + chan];
+        }
+        if (noise > 0) {
+            response[i] += noise * k->return_scale[chan] * pf_rng_normal(rng);
+        }
+    }
+}
 
 void pf_fixture_response(const pf_fixture *f, const pf_hypothesis *h, double noise, pf_rng *rng,
                          double *response)
@@ -363,9 +479,17 @@ static pf_status predict(void *self, const pf_hypothesis *hypothesis, const doub
     return PF_OK;
 }
 
+static pf_status predict_run(void *self, const pf_run *run, const double *start, int n_start,
+                             double *response, pf_error *error)
+{
+    (void)start, (void)n_start, (void)error;
+    pf_fixture_run(self, run, NULL, 0, NULL, response);
+    return PF_OK;
+}
+
 pf_predictor pf_fixture_predictor(pf_fixture *f)
 {
-    return (pf_predictor){f, predict, NULL};
+    return (pf_predictor){f, predict, predict_run};
 }
 
 // Edges around 0 and the score of the target's own fault at g_cal.
@@ -432,6 +556,10 @@ pf_fixture *pf_fixture_create(const pf_fixture_config *config)
     fill_probes(f, &rng);
     fill_channels(f, &rng);
     fill_tasks(f, &rng);
+    if (config->looks) {
+        fill_looks(f);
+    }
+    fill_rehearsals(f, &rng);
     pf_fixture_refit(f);
     pf_error error = {PF_OK, ""};
     if (!CHECK(pf_kit_check(&f->kit, &error) == PF_OK)) {

@@ -20,10 +20,15 @@ typedef struct pf_fixture_config {
     int scale_rows;   // 1: one scale per channel, else one per row as well
     bool norm;        // the statistic of the baselines
     bool field;
-    bool cross;    // every probe has full rows
-    bool curve;    // z has a calibrated curve
-    bool recorded; // the kit holds its responses, so NULL is a predictor
-    bool whiten;   // every probe has a whitening factor: the identity, to be edited
+    bool cross;           // every probe has full rows
+    bool curve;           // z has a calibrated curve
+    bool recorded;        // the kit holds its responses, so NULL is a predictor
+    bool whiten;          // every probe has a whitening factor: the identity, to be edited
+    bool looks;           // the joint posterior, calibrated for responses with `noise`
+    bool misfit;          // and how badly a machine may fit
+    pf_rehearse rehearse; // none: the kit has no room for rehearsals
+    bool bounded;         // rehearsals have limits: far away, to be edited
+    double noise;         // of the machine, in units of the scale
     pf_faults faults;
     pf_stop stop;
     int budget1, budget2;
@@ -46,6 +51,7 @@ typedef struct pf_fixture {
     int window;        // doubles of the longest response
     double *base;      // n_probes x window: responses when nothing changed
     double *direction; // n_targets x window: what losing all of the target adds
+    double *effect;    // n_mech x n_chan: what a command of 1 adds to a row of a rehearsal
 } pf_fixture;
 
 pf_fixture_config pf_fixture_config_default(void);
@@ -61,6 +67,11 @@ void pf_fixture_refit(pf_fixture *fixture);
 // changed) and the others theirs; noise in units of the scale, rng may be NULL without it.
 void pf_fixture_response(const pf_fixture *fixture, const pf_hypothesis *hypothesis, double noise,
                          pf_rng *rng, double *response);
+
+// What it does in a run of a command (NULL: the policy of the task, under a correction, Nullable),
+// with the gains of the run.
+void pf_fixture_run(const pf_fixture *fixture, const pf_run *run, const double *correction,
+                    double noise, pf_rng *rng, double *response);
 
 // The machine's own response without noise as a model, plus the sum of the start state, if any.
 pf_predictor pf_fixture_predictor(pf_fixture *fixture);

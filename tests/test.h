@@ -45,6 +45,9 @@ const char *pf_scratch_dir(void);
     X(session, true)                                                                               \
     X(odds, true)                                                                                  \
     X(whiten, true)                                                                                \
+    X(posterior, true)                                                                             \
+    X(misfit, false)                                                                               \
+    X(rehearsal, true)                                                                             \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
     X(fault, true)                                                                                 \
@@ -63,6 +66,7 @@ const char *pf_scratch_dir(void);
     X(paired, false)                                                                               \
     X(alarm, false)                                                                                \
     X(faults, false)                                                                               \
+    X(audit, false)                                                                                \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
     X(machine, true)                                                                               \

@@ -11,7 +11,7 @@
 
 // What one session came to.
 typedef struct outcome {
-    bool alarm, misfit, named;
+    bool alarm, misfit, named, within;
     int probes, rehearsals;
     pf_audit_count with, without;
     pf_audit_count rules[PF_RULES];
@@ -188,6 +188,10 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
         out->alarm = state.alarm;
         out->misfit = state.misfit > 1 || state.implausible > 0;
         out->named = names(session, info->n_mech, faults, n_faults);
+        if (n_faults > 0 && faults[0].kind == PF_FAULT_GAIN) {
+            const double *interval = pf_session_mechanism(session, faults[0].at)->interval;
+            out->within = faults[0].value >= interval[0] && faults[0].value <= interval[1];
+        }
         out->probes = state.told - state.rehearsals;
         out->rehearsals = state.rehearsals;
         status = fly(w, plant, session, seed, faults, n_faults, out, error);
@@ -231,13 +235,16 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
         return PF_OK;
     }
     r->covered = status == PF_OK;
+    bool gain = strcmp(w->entry->fault, "gain") == 0;
     for (int i = 0; i < a->sessions && status == PF_OK; i++) {
         const outcome *o = &w->outcomes[i];
         r->alarm += o->alarm;
         r->misfit += o->misfit;
         r->named += o->named;
+        r->within += o->within;
         r->probes += o->probes;
         r->rehearsals += o->rehearsals;
+        r->within = gain ? r->within : -1;
         add_count(&r->with, &o->with);
         add_count(&r->without, &o->without);
         for (int rule = 0; rule < PF_RULES; rule++) {

@@ -102,6 +102,7 @@ typedef struct pf_audit_result {
     int alarm;  // sessions
     int misfit; // sessions
     int named;  // sessions in which exactly the changed mechanisms were named
+    int within; // sessions in which the 90 % interval holds the gain; -1: the entry is no gain
     int probes; // all of them
     int rehearsals;
     pf_audit_count with, without; // rehearsal; without it a go-if counts as go

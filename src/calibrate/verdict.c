@@ -627,15 +627,34 @@ static pf_status rehearse_task(verdict *v, int task, pf_error *error)
 static bool joins(const verdict *v, int task, const bool *moved)
 {
     const pf_plan_task *t = &v->plan->tasks[task];
-    int n_mech = v->plan->n_mech, acting = t->n_uses;
+    int n_mech = v->plan->n_mech, acting = 0;
     bool fits = t->command && v->build->rehearsal_rows[task] > 0;
     for (int j = 0; j < n_mech; j++) {
-        acting += moved[j];
+        acting += moved[j] && j > 0;
         for (int u = 0; u < t->n_uses && moved[j]; u++) {
             fits = fits && t->uses[u] != j && !v->limits.apart[t->uses[u] * n_mech + j];
         }
     }
+    for (int u = 0; u < t->n_uses; u++) {
+        acting += t->uses[u] > 0;
+    }
+    // it may command the current mechanism without listing it
+    for (int a = 0; fits && a < t->rows * n_mech; a++) {
+        fits = t->command[a] == 0 || !moved[a % n_mech];
+    }
     return fits && acting <= v->limits.at_once;
+}
+
+// Marks what a task moves, the current mechanism too where it is not listed.
+static void mark_moved(const verdict *v, int task, bool *moved)
+{
+    const pf_plan_task *t = &v->plan->tasks[task];
+    for (int u = 0; u < t->n_uses; u++) {
+        moved[t->uses[u]] = true;
+    }
+    for (int a = 0; a < t->rows * v->plan->n_mech; a++) {
+        moved[a % v->plan->n_mech] = moved[a % v->plan->n_mech] || t->command[a] != 0;
+    }
 }
 
 // Divides the tasks into groups, first come first served; groups of one are left out. first has
@@ -654,9 +673,7 @@ static int plan_groups(const verdict *v, int32_t *first, int32_t *tasks)
             }
             taken[t] = true;
             tasks[used++] = t;
-            for (int u = 0; u < v->plan->tasks[t].n_uses; u++) {
-                moved[v->plan->tasks[t].uses[u]] = true;
-            }
+            mark_moved(v, t, moved);
         }
         if (used - from >= 2) {
             first[++n] = used;

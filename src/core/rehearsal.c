@@ -94,6 +94,20 @@ static bool within_slew(const pf_session *s, int rows, const double *command)
     return true;
 }
 
+// Adds the command of a task, corrected and within limits. The current mechanism does what it does
+// in the task, listed or not.
+static void add_command(pf_session *s, int task)
+{
+    const pf_kit *k = s->kit;
+    const double *asked = pf_kit_task_command(k, task);
+    for (int i = 0; i < pf_kit_task_rows(k, task) * k->n_mech; i++) {
+        int j = i % k->n_mech;
+        double sent =
+            pf__corrected_command(asked[i], s->rehearsal_correction[j], k->lo[j], k->hi[j]);
+        s->rehearsal_command[i] += asked[i] != 0 ? sent : 0;
+    }
+}
+
 // Builds the command of the tasks in s->rehearsing; false: it would leave the limits of the design.
 static bool build_command(pf_session *s, int n)
 {
@@ -109,15 +123,9 @@ static bool build_command(pf_session *s, int n)
     memset(s->rehearsal_command, 0, sizeof(double) * (size_t)rows * (size_t)n_mech);
     for (int i = 0; i < n; i++) {
         int task = s->rehearsing[i];
-        const double *asked = pf_kit_task_command(k, task);
-        for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-            int j = k->use_mech[u];
-            double correction = s->rehearsal_correction[j];
-            for (int r = 0; r < pf_kit_task_rows(k, task); r++) {
-                s->rehearsal_command[r * n_mech + j] =
-                    pf__corrected_command(asked[r * n_mech + j], correction, k->lo[j], k->hi[j]);
-            }
-            excursion += k->n_bounded > 0 ? k->excursion[u] * largest_share(s, joint, task, j) : 0;
+        add_command(s, task);
+        for (int u = k->task_use[task]; u < k->task_use[task + 1] && k->n_bounded > 0; u++) {
+            excursion += k->excursion[u] * largest_share(s, joint, task, k->use_mech[u]);
         }
     }
     s->ask = (pf_ask){.kind = PF_ASK_REHEARSAL,
@@ -231,6 +239,7 @@ bool pf__session_start_rehearsals(pf_session *s)
             s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE; // what is no-go need not run
         }
     }
+    pf__session_forget_answers(s); // nobody asked for a verdict
     return pf__session_next_rehearsal(s);
 }
 

@@ -223,7 +223,7 @@ void pf_session_reset(pf_session *s)
     s->stage = 1;
     s->done = PF_DONE_NOT;
     s->outstanding = false;
-    s->opportunities = s->recoveries = s->told = s->n_readings = 0;
+    s->opportunities = s->recoveries = s->told = s->rehearsed = s->n_readings = 0;
     pf__session_reset_rehearsals(s);
     s->charge = s->peak = 0;
     s->alarm = false;
@@ -996,6 +996,7 @@ static void close_probe(pf_session *s)
     s->charge += s->stage == PF_STAGE_REHEARSE ? PF_REHEARSAL_CHARGE * s->ask.rows
                                                : s->kit->charge[s->ask.probe];
     s->told++;
+    s->rehearsed += s->stage == PF_STAGE_REHEARSE;
     s->outstanding = false;
     advance(s);
 }
@@ -1071,7 +1072,7 @@ pf_session_state pf_session_get_state(const pf_session *s)
     return (pf_session_state){
         .stage = s->stage,
         .told = s->told,
-        .rehearsals = s->rehearsals,
+        .rehearsals = s->rehearsed,
         .opportunities = s->opportunities,
         .charge = s->charge,
         .alarm = s->alarm,

@@ -26,8 +26,8 @@ struct pf_session {
     pf_done done;
     pf_ask ask; // the outstanding probe, kind done when there is none
     bool outstanding;
-    int opportunities, recoveries, rehearsals;
-    int told;
+    int opportunities, recoveries, rehearsals; // asked for
+    int told, rehearsed;                       // responses, those of rehearsals among them
     double charge;
     bool alarm;
     int alarm_opportunity;

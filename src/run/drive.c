@@ -61,7 +61,7 @@ static bool can_rehearse(const pf_session *session, const pf_machine *machine,
 pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
                            const pf_predictor *predictor, const pf_drive *drive, pf_error *error)
 {
-    int recovery = 0;
+    int recovery = 0, rehearsal = 0;
     for (;;) {
         int stage = pf_session_get_state(session).stage;
         if (pf__stopped(drive->stop)) {
@@ -92,7 +92,7 @@ pf_status pf_drive_session(pf_session *session, const pf_machine *machine,
                                                              : PF_PURPOSE_REHEARSAL;
         int index = ask.stage == PF_STAGE_LOOK      ? state.opportunities - 1
                     : ask.stage == PF_STAGE_RECOVER ? recovery++
-                                                    : state.rehearsals - 1;
+                                                    : rehearsal++;
         pf_key key = pf_key_stream(drive->seed, machine->environment, drive->trial, purpose,
                                    (uint64_t)index);
         pf_status status = run_and_tell(session, machine, predictor, drive, &ask, key, error);

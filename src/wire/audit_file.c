@@ -49,7 +49,6 @@ static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
 
 static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
 {
-    pf__json_comma(out);
     pf__text_add(out, "{");
     add_string(out, "fault", r->name);
     pf__json_key(out, "covered");
@@ -66,6 +65,9 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
     add_int(out, "alarm", r->alarm);
     add_int(out, "misfit", r->misfit);
     add_int(out, "named", r->named);
+    if (r->within >= 0) {
+        add_int(out, "within", r->within);
+    }
     add_int(out, "probes", r->probes);
     add_int(out, "rehearsals", r->rehearsals);
     add_count(out, &r->with, r->sessions);
@@ -107,6 +109,7 @@ void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
     pf__text_add(out, "[");
     for (int e = 0; e < a->catalogue->n; e++) {
         if (known[e]) {
+            pf__json_comma(out);
             pf__text_add(out, "\n");
             add_entry(out, &results[e], a->rules);
         }
@@ -141,6 +144,7 @@ static void get_entry(json_t *o, pf_audit_result *r)
     r->alarm = get_int(o, "alarm");
     r->misfit = get_int(o, "misfit");
     r->named = get_int(o, "named");
+    r->within = json_object_get(o, "within") ? get_int(o, "within") : -1;
     r->probes = get_int(o, "probes");
     r->rehearsals = get_int(o, "rehearsals");
     r->with = get_count(o);

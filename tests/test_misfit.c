@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "core/misfit.h"
+#include "core/session_impl.h"
+#include "field_kit.h"
+#include "kit_fixture.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- a sum of squares as a normal deviate
+
+// Points of the chi-square distribution (any table): degrees, 50, 95 and 99 %.
+static const double points[][4] = {{1, .4549, 3.8415, 6.6349},     {2, 1.3863, 5.9915, 9.2103},
+                                   {3, 2.3660, 7.8147, 11.3449},   {5, 4.3515, 11.0705, 15.0863},
+                                   {10, 9.3418, 18.3070, 23.2093}, {20, 19.3374, 31.4104, 37.5662},
+                                   {50, 49.3349, 67.5048, 76.1539}};
+static const double normal[] = {0, 1.6449, 2.3263};
+
+static void check_shape(void)
+{
+    for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
+        int n = (int)points[i][0];
+        for (int p = 0; p < 3; p++) {
+            CHECK_NEAR(pf__misfit_shape(points[i][1 + p], n), normal[p], n < 3 ? .12 : .03);
+        }
+    }
+    CHECK(pf__misfit_shape(3, 0) == 0);
+    pf_rng rng;
+    pf_rng_init(&rng, 3);
+    for (int n = 2; n <= 32; n *= 4) {
+        enum { DRAWS = 20000 };
+        double sum = 0, square = 0;
+        int above = 0;
+        for (int i = 0; i < DRAWS; i++) {
+            double q = 0;
+            for (int k = 0; k < n; k++) {
+                double x = pf_rng_normal(&rng);
+                q += x * x;
+            }
+            double u = pf__misfit_shape(q, n);
+            sum += u / DRAWS;
+            square += u * u / DRAWS;
+            above += u > normal[2];
+        }
+        CHECK_NEAR(sum, 0, .03);
+        CHECK_NEAR(square, 1, n < 3 ? .08 : .05); // an approximation, coarse for few
+        CHECK_NEAR(above / (double)DRAWS, .01, .003);
+    }
+}
+
+// --- what is left of a response
+
+static void check_roots(void)
+{
+    for (int scale_rows = 1; scale_rows <= 4; scale_rows += 3) {
+        pf_fixture_config c = pf_fixture_config_default();
+        c.field = c.looks = c.misfit = true;
+        c.scale_rows = scale_rows;
+        pf_fixture *f = pf_fixture_create(&c);
+        const pf_kit *k = &f->kit;
+        pf_rng rng;
+        pf_rng_init(&rng, 9);
+        for (int i = 0; i < k->n_misfit * k->n_chan; i++) {
+            f->at.residual_rms[i] = .5 + pf_rng_uniform(&rng);
+        }
+        for (int probe = 0; probe < k->n_probes; probe++) {
+            double response[16], predicted[16], root[2], u[2];
+            for (int i = 0; i < 16; i++) {
+                response[i] = pf_rng_normal(&rng);
+                predicted[i] = pf_rng_normal(&rng);
+            }
+            pf__misfit_roots(k, probe, response, predicted, root);
+            pf__misfit_channels(k, probe, response, predicted, u);
+            for (int chan = 0; chan < 2; chan++) {
+                double sum = 0;
+                for (int row = 0; row < pf_kit_probe_rows(k, probe); row++) {
+                    double scale = k->scale[(scale_rows > 1 ? row * 2 : 0) + chan];
+                    double rms = k->residual_rms[(k->probe_row[probe] + row) * 2 + chan];
+                    sum += pow((response[row * 2 + chan] - predicted[row * 2 + chan]) / scale / rms,
+                               2);
+                }
+                CHECK_NEAR(root[chan], pow(sum, 1 / 3.), 1e-12);
+                CHECK_NEAR(u[chan],
+                           (root[chan] - k->misfit_mean[probe * 2 + chan]) /
+                               k->misfit_sd[probe * 2 + chan],
+                           1e-12);
+            }
+        }
+        pf_fixture_free(f);
+    }
+}
+
+// A later look does not excuse an earlier one.
+static void check_largest(void)
+{
+    double sum[2] = {7, 7};
+    pf__misfit m = {.sum = sum};
+    pf_kit k = {.n_misfit = 1, .misfit_chan = 2, .misfit_shape = 4};
+    pf__misfit_reset(&m, 2);
+    CHECK(sum[0] == 0 && sum[1] == 0 && m.channel == -1 && pf__misfit_value(&m, &k) == 0);
+    pf__misfit_add(&m, 2, (const double[]){-1, 3}, 1);
+    CHECK(m.looks == 1 && m.channel == 1 && m.look == 1 && m.chan == 3 && m.shape == 1);
+    CHECK_NEAR(pf__misfit_value(&m, &k), 1.5, 1e-15);
+    pf__misfit_add(&m, 2, (const double[]){1, -3}, -2);
+    CHECK(m.looks == 2 && m.chan == 3 && m.look == 1 && m.shape == 1 && m.shape_look == 1);
+    pf__misfit_add(&m, 2, (const double[]){6, 0}, 8);
+    CHECK_NEAR(m.chan, 6 / sqrt(3), 1e-15);
+    CHECK(m.channel == 0 && m.look == 3 && m.shape == 8 && m.shape_look == 3);
+    CHECK_NEAR(pf__misfit_value(&m, &k), 2, 1e-15);
+    k.n_misfit = 0; // a kit that knows no levels
+    CHECK(pf__misfit_value(&m, &k) == 0);
+}
+
+// What a session adds up, again by hand: the nearest hypothesis is predicted, the likeliest counts.
+static void check_session(void)
+{
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        pf_fixture_config c = pf_fixture_config_default();
+        c.seed = seed;
+        c.field = c.looks = c.misfit = true;
+        c.threshold = .999;
+        pf_fixture *f = pf_fixture_create(&c);
+        const pf_kit *k = &f->kit;
+        pf_session *s = pf_fixture_session(f, NULL, seed);
+        pf_rng rng;
+        pf_rng_init(&rng, seed);
+        double sums[2] = {0, 0}, worst = 0;
+        for (int look = 1; pf_session_ask(s).kind == PF_ASK_PROBE; look++) {
+            pf_ask ask;
+            double response[8], predicted[8], u[2];
+            pf_session_outstanding(s, &ask);
+            pf_hypothesis truth = {ask.probe, 1, .5, NULL};
+            pf_fixture_response(f, &truth, .05, &rng, response);
+            pf_predictor predictor = pf_fixture_predictor(f);
+            pf_tell tell = {
+                .probe = ask.probe, .response = response, .rows = ask.rows, .channels = 2};
+            CHECK(pf_session_tell(s, &tell, &predictor, NULL) == PF_OK);
+            // one target: the nearest gain is that of its coordinate, or none
+            double z = s->z[0], least = z * z, nearest = 1;
+            for (int g = 0; g < PF_POSTERIOR_GAINS; g++) {
+                double away = z - (1 - pf__posterior_gains[g]) / (1 - k->g_cal);
+                nearest = away * away < least ? pf__posterior_gains[g] : nearest;
+                least = fmin(least, away * away);
+            }
+            int target = nearest < 1 || nearest > 1 ? k->target_mech[ask.probe] : 0;
+            pf_hypothesis h = {ask.probe, target, nearest, NULL};
+            pf_fixture_response(f, &h, 0, NULL, predicted);
+            pf__misfit_channels(k, ask.probe, response, predicted, u);
+            for (int chan = 0; chan < 2; chan++) {
+                sums[chan] += u[chan];
+                worst = fmax(worst, sums[chan] / sqrt(look));
+            }
+            CHECK_NEAR(s->misfit.chan, worst, 1e-9);
+        }
+        CHECK(s->misfit.looks == pf_session_get_state(s).told);
+        free(s);
+        pf_fixture_free(f);
+    }
+}
+
+// --- levels, on fresh seeds
+
+static int count_misfit(field *f, const char *faults, double from, double to, int sessions)
+{
+    int n = 0;
+    for (int i = 0; i < sessions; i++) {
+        pf_rng rng;
+        char words[80];
+        pf_rng_init(&rng, pf_key_root((uint64_t)i + 1000));
+        double gain = from + (to - from) * pf_rng_uniform(&rng);
+        snprintf(words, sizeof words, faults, 1 + i % 3, gain);
+        field_faults(f, words);
+        field_check(f, 5000 + (uint64_t)i, NULL);
+        n += field_misfit(f);
+    }
+    return n;
+}
+
+static void check_levels(void)
+{
+    int size = pf_long() ? 3000 : 300, few = pf_long() ? 300 : 60;
+    field f;
+    PF_CASE("levels: healthy and weakened servos fit, on fresh seeds");
+    field_open(&f, "dc_servo", &field_kit_of("dc_servo", NULL)->kit);
+    int healthy = count_misfit(&f, "", 1, 1, size);
+    int weak = count_misfit(&f, "%d:%.6f", 0, 1.2, size);
+    printf("    misfit of %d: %d healthy, %d weakened\n", size, healthy, weak);
+    CHECK(healthy <= .015 * size && weak <= .03 * size);
+    PF_CASE("levels: a frozen channel fits no machine of the model");
+    int frozen = count_misfit(&f, "angle:frozen", 1, 1, few);
+    frozen += count_misfit(&f, "speed:frozen", 1, 1, few);
+    CHECK(frozen >= .95 * 2 * few);
+    PF_CASE("levels: two losses in a kit for one fit none either");
+    int two = count_misfit(&f, "1:.4 2:.5", 1, 1, few) + count_misfit(&f, "2:.3 3:.6", 1, 1, few);
+    printf("    misfit of %d: %d frozen, %d with two losses\n", 2 * few, frozen, two);
+    CHECK(two >= .9 * 2 * few);
+    field_close(&f);
+}
+
+void test_misfit(void)
+{
+    PF_CASE("a sum of squares as a normal deviate: published points, simulated tails");
+    check_shape();
+    PF_CASE("the root of a channel is that of its sum of squares");
+    check_roots();
+    PF_CASE("largest values are kept");
+    check_largest();
+    PF_CASE("a session adds up what the nearest hypothesis leaves");
+    check_session();
+    check_levels();
+}
