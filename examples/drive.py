@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""Drives `preflight serve` for a machine: asks for a probe, runs it, tells the response.
+"""Drives `preflight serve` for a machine: asks for a probe or a rehearsal, runs it, tells the response.
 
 Here the machine is the simulated rig of record.py; replace run() by yours.
 
@@ -17,7 +17,7 @@ NAMES = {"left": 1, "right": 2}
 
 
 def run(command, gains):
-    """One probe on the rig: a row of sensor values per command row."""
+    """One probe or rehearsal on the rig: a row of sensor values per command row."""
     x = y = 0.0
     rows = []
     for u in command:
@@ -53,11 +53,13 @@ def main():
             raise SystemExit(reply["error"]["message"])
         return reply
 
-    while (ask := request(op="ask"))["ask"] == "probe":
-        request(op="tell", probe=ask["probe"], response=run(ask["command"], gains))
+    request(op="hello", protocol=2)  # protocol 1 knows no rehearsals: nothing would be more than go-if
+    while (ask := request(op="ask"))["ask"] != "done":
+        what = {"probe": ask["probe"]} if ask["ask"] == "probe" else {"rehearsal": ask["tasks"]}
+        request(op="tell", response=run(ask["command"], gains), **what)
     for task in request(op="readiness")["tasks"]:
         print(f"{task['name']:8} {task['decision']:6} at least {task['lower']:.3f}, "
-              f"correction {task['correction'][0]:.3f} ({task['why']})")
+              f"correction {task['correction'][0]:.3f} ({task['why']}, rehearsed: {task['rehearsed']})")
     server.stdin.close()
     server.wait()
 

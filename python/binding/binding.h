@@ -86,8 +86,13 @@ PF_PY int pf_py_recordings(const char *file, const char *csv, size_t n_csv, cons
 typedef struct pf_py_session pf_py_session;
 
 typedef struct pf_py_ask {
-    int32_t done, stage, probe, rows, has_value;
-    int32_t has_gains; // in desk.gains
+    int32_t kind; // pf_ask_kind
+    int32_t stage, probe, rows, has_value;
+    int32_t has_gains;   // in desk.gains
+    int32_t per_gain;    // predictions are needed at every gain of the grid
+    int32_t n_tasks;     // of a rehearsal, in desk.tasks
+    int32_t has_command; // of a rehearsal, in desk.command; else it is the policy of its task
+    int32_t n_edges;     // of a rehearsal of several tasks, in desk.edges
     double value;
     const char *why; // when done
 } pf_py_ask;
@@ -99,19 +104,29 @@ typedef struct pf_py_reading {
 
 // What a session reads and writes; the memory is the session's and stays where it is.
 typedef struct pf_py_desk {
-    double *response; // most rows x channels, raw units
-    double *start;    // n_state
-    double *nominal;  // predictions of the caller's: window
-    double *fault;    // most targets x window: at g_cal, in stage 2 with several faults at gain 1
-    double *grid;     // most targets x gains x window
-    double *belief;   // n_mech, after a tell
-    double *joint;    // m x gains, after a tell of stage 2
-    double *mean;     // m, after a tell of stage 2
-    double *gains;    // n_mech, after an ask that has them: of all but the target at hand
+    double *response;   // most rows of a probe or rehearsal x channels, raw units
+    double *start;      // n_state
+    double *nominal;    // predictions of the caller's: window
+    double *fault;      // most targets x window: at g_cal, in stage 2 with several faults at gain 1
+    double *grid;       // most targets x gains x window
+    double *nearest;    // window
+    double *runs;       // of a rehearsal: nominal, then the free response or one per edge
+    double *belief;     // n_mech, after a tell
+    double *joint;      // m x n_gains, after a tell of stage 2
+    double *joint_grid; // n_gains of the joint belief
+    double *mean;       // m, after a tell of stage 2
+    double *gains;      // n_mech, after an ask that has them: of all but the target at hand
+    double *command;    // rows x n_mech of a rehearsal
+    double *correction; // n_mech of a rehearsal
+    double *edges;      // n_edges x (mechanism, gain)
+    int32_t *tasks;     // of a rehearsal
     pf_py_reading *reading;
     pf_py_ask *ask;
     int32_t n_readings, alarm;
-    double change;
+    int32_t passed; // the last rehearsal
+    int32_t n_gains;
+    double change, misfit;
+    double distance; // of the last rehearsal
 } pf_py_desk;
 
 PF_PY int pf_py_session_open(pf_py_session **session, const pf_py_kit *kit, const char *method,
@@ -123,8 +138,13 @@ PF_PY int pf_py_session_twin(pf_py_session *session, pf_py_plant *plant, char *w
 PF_PY int pf_py_session_model(pf_py_session *session, const char *path, char *why);
 
 PF_PY void pf_py_session_ask(pf_py_session *session); // into desk.ask
-// desk.response and, by `from`, nothing more (0), desk.start (1) or the caller's predictions (2).
+// desk.response and, by `from`, nothing more (0), desk.start (1) or the caller's predictions (2;
+// with PF_PY_NEAREST also desk.nearest).
+#define PF_PY_NEAREST 4
 PF_PY int pf_py_session_tell(pf_py_session *session, int probe, int from, char *why);
+// The same for a rehearsal of these tasks.
+PF_PY int pf_py_session_tell_rehearsal(pf_py_session *session, const int32_t *tasks, int n_tasks,
+                                       int from, char *why);
 PF_PY int pf_py_session_skip(pf_py_session *session, char *why);
 PF_PY int pf_py_session_stage2(pf_py_session *session, char *why);
 PF_PY void pf_py_session_reset(pf_py_session *session);
@@ -135,8 +155,8 @@ PF_PY int pf_py_session_stage(const pf_py_session *session);
 PF_PY double pf_py_session_charge(const pf_py_session *session);
 PF_PY double pf_py_session_threshold(const pf_py_session *session);
 
-// Runs the outstanding probe on a simulated machine into desk.response and desk.start, with the
-// random streams of `preflight check --seed`.
+// Runs the outstanding probe or rehearsal on a simulated machine into desk.response and desk.start,
+// with the random streams of `preflight check --seed`; index counts those of its stage.
 PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine,
                             const pf_py_faults *faults, uint64_t seed, int index, char *why);
 

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from preflight.kit import Kit, Probe
     from preflight.machine import Machine
     from preflight.plant import Channel, Mechanism, Plant, Pulse, Trace
-    from preflight.session import Ask, Readiness, Reading, Session, Told
+    from preflight.session import Ask, Readiness, Reading, Rehearsal, Session, Told
     from preflight.worker import serve
 
 _HOME = {
     "PreflightError": "_library", "GymPlant": "gym", "gym_plant": "gym", "Kit": "kit",
     "Probe": "kit", "Machine": "machine", "Channel": "plant", "Mechanism": "plant",
     "Plant": "plant", "Pulse": "plant", "Trace": "plant", "Ask": "session", "Reading": "session",
-    "Readiness": "session", "Session": "session", "Told": "session", "serve": "worker",
+    "Readiness": "session", "Rehearsal": "session", "Session": "session", "Told": "session",
+    "serve": "worker",
 }
 _MODULES = ("bench", "gym", "plot", "box2d")
 
@@ -47,6 +48,7 @@ __all__ = [
     "Pulse",
     "Readiness",
     "Reading",
+    "Rehearsal",
     "Session",
     "Told",
     "Trace",

@@ -35,9 +35,10 @@ class PreflightError(Exception):
 
 
 class Ask(Structure):
-    _fields_ = [("done", c_int32), ("stage", c_int32), ("probe", c_int32), ("rows", c_int32),
-                ("has_value", c_int32), ("has_gains", c_int32), ("value", c_double),
-                ("why", c_char_p)]
+    _fields_ = [("kind", c_int32), ("stage", c_int32), ("probe", c_int32), ("rows", c_int32),
+                ("has_value", c_int32), ("has_gains", c_int32), ("per_gain", c_int32),
+                ("n_tasks", c_int32), ("has_command", c_int32), ("n_edges", c_int32),
+                ("value", c_double), ("why", c_char_p)]
 
 
 class Reading(Structure):
@@ -48,10 +49,14 @@ class Reading(Structure):
 
 class Desk(Structure):
     _fields_ = [("response", c_void_p), ("start", c_void_p), ("nominal", c_void_p),
-                ("fault", c_void_p), ("grid", c_void_p), ("belief", c_void_p),
-                ("joint", c_void_p), ("mean", c_void_p), ("gains", c_void_p),
-                ("reading", POINTER(Reading)), ("ask", POINTER(Ask)), ("n_readings", c_int32),
-                ("alarm", c_int32), ("change", c_double)]
+                ("fault", c_void_p), ("grid", c_void_p), ("nearest", c_void_p),
+                ("runs", c_void_p), ("belief", c_void_p), ("joint", c_void_p),
+                ("joint_grid", c_void_p), ("mean", c_void_p), ("gains", c_void_p),
+                ("command", c_void_p), ("correction", c_void_p), ("edges", c_void_p),
+                ("tasks", POINTER(c_int32)), ("reading", POINTER(Reading)),
+                ("ask", POINTER(Ask)), ("n_readings", c_int32), ("alarm", c_int32),
+                ("passed", c_int32), ("n_gains", c_int32), ("change", c_double),
+                ("misfit", c_double), ("distance", c_double)]
 
 
 class Plan(Structure):
@@ -91,6 +96,7 @@ FUNCTIONS = {
     "session_model": (c_int, c_void_p, c_char_p, c_char_p),
     "session_ask": (None, c_void_p),
     "session_tell": (c_int, c_void_p, c_int, c_int, c_char_p),
+    "session_tell_rehearsal": (c_int, c_void_p, POINTER(c_int32), c_int, c_int, c_char_p),
     "session_skip": (c_int, c_void_p, c_char_p),
     "session_stage2": (c_int, c_void_p, c_char_p),
     "session_reset": (None, c_void_p),

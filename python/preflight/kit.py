@@ -11,7 +11,19 @@ import operator
 import os
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -211,14 +223,17 @@ class Kit:
 
     def check(self, plant: Union[str, Plant, Machine, None] = None, *,
               fault: Fault = None, seed: int = 0, method: Optional[str] = None,
-              model: Optional[Path] = None) -> Any:
+              model: Optional[Path] = None, accept: Iterable[str] = ()) -> Any:
         """One readiness check of a simulated machine, as `preflight check` does it. fault: what is
         wrong with it (docs/faults.md). {"thruster3": .35} is the gain left of a mechanism, by name
         or index; {"thruster3": {"backlash": .5}}, {"angle_z": "frozen"} and {"effectiveness": .8}
-        are others; a list has texts as `--fault` takes them."""
+        are others; a list has texts as `--fault` takes them. accept: conditions under which go-if
+        counts as go, "not-rehearsed" and "unseen-loss"."""
+        from preflight.session import conditions
+        accepted = conditions(accept)  # before any probe is run
         session = self.session(method=method, seed=seed, model=model)
         session.run(plant, fault=fault, seed=seed)
-        return session.readiness()
+        return session.readiness(accepted)
 
 
 def _frozen(values: Sequence) -> np.ndarray:

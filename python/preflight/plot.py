@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from preflight.session import Readiness, Session
 
-GO, NO_GO = "#2a7f4f", "#b3372f"
+GO, GO_IF, NO_GO = "#2a7f4f", "#c08a1e", "#b3372f"
 
 
 def _axes(ax: Any) -> Any:
@@ -49,7 +49,7 @@ def gains(session: Session, ax: Any = None) -> Any:
     opacity is the probability that it has."""
     ax = _axes(ax)
     nominal, joint = session.joint()
-    grid = session.kit.grid
+    grid = session.grid
     for j, mass in enumerate(joint, start=1):
         changed = mass.sum()
         if changed <= 0:
@@ -71,7 +71,7 @@ def readiness(ready: Readiness, ax: Any = None, *, j_min: Optional[float] = None
     names = [t["name"] for t in ready.tasks]
     mean = np.array([np.nan if t["mean"] is None else t["mean"] for t in ready.tasks])
     lower = np.array([np.nan if t["lower"] is None else t["lower"] for t in ready.tasks])
-    colours = [GO if t["decision"] == "go" else NO_GO for t in ready.tasks]
+    colours = [{"go": GO, "go-if": GO_IF}.get(t["decision"], NO_GO) for t in ready.tasks]
     rows = np.arange(len(names))
     ax.barh(rows, np.maximum(lower, 0), color=colours, height=0.6)
     ax.plot(mean, rows, "k|", ms=12)

@@ -50,7 +50,7 @@ class ExamplesTest(Case):
         log.write_text(python(EXAMPLES / "record.py"))
         preflight("calibrate", "--recordings", log, "-o", kit)
         text = python(EXAMPLES / "drive.py", kit, "--program", PROGRAM, "--gain", "right=0.35")
-        self.assertRegex(text, r"right +\S+ +at least [\d.]+, correction 2\.\d+")
+        self.assertRegex(text, r"right +go +at least [\d.]+, correction [23]\.\d+ .*: apart")
 
     def test_python_in_the_documents(self):
         """Every Python block of docs/python.md and README.md, one after the other."""

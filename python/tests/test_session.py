@@ -19,7 +19,10 @@ def numbers(told, kit):
         return {"targets": [{"mechanism": r.mechanism, "score": r.score, "category": r.category,
                              "coordinate": r.coordinate, "gate": r.gate, "plausible": r.plausible}
                             for r in told.targets],
-                "belief": told.belief.tolist(), "change": told.change, "alarm": told.alarm}
+                "belief": told.belief.tolist(), "change": told.change, "alarm": told.alarm,
+                "misfit": told.misfit}
+    if told.stage == 3:
+        return {"passed": told.passed, "distance": told.distance}
     return {"belief": told.belief.tolist(), "joint": told.joint.tolist(),
             "mean_gain": told.mean_gain.tolist()}
 
@@ -55,8 +58,10 @@ class SessionTest(Case):
         cls.kit = pf.Kit.calibrate("attitude", **SMALL)
         cls.single = pf.Kit.calibrate("attitude", probes="single", **SMALL)
         # a short stage 1, so that there is a stage 2
-        cls.many = pf.Kit.calibrate("attitude", faults="many", budget={"stage1": 4, "stage2": 4},
-                                    **SMALL)
+        short = {"faults": "many", "budget": {"stage1": 4, "stage2": 4}}
+        cls.many = pf.Kit.calibrate("attitude", **short, **SMALL)
+        cls.transport = pf.Kit.calibrate("attitude", posterior="transport", **short, **SMALL)
+        cls.servo = pf.Kit.calibrate("dc_servo")
 
     def save(self, kit=None):
         path = self.folder / "a.kit"
@@ -167,11 +172,12 @@ class SessionTest(Case):
     def test_several_faults_agree_to_the_bit(self):
         """Also P(anything changed), which is no sum over the mechanisms."""
         cases = (("3:0.35 5:0.5", 7), ("1:.2 2:.3 4:.4", 1), ("1:1", 2))
-        self.assertEqual(self.compare(self.many, 2, cases), {1, 2})
+        self.assertEqual(self.compare(self.many, 2, cases), {1, 2, 3})
+        self.assertEqual(self.compare(self.transport, 2, cases), {1, 2, 3})
 
     def test_predictions_at_the_gains_of_the_ask(self):
         """A caller's own simulator, told of several faults, is the twin to the bit."""
-        kit, machine = self.many, pf.Machine("attitude")
+        kit, machine = self.transport, pf.Machine("attitude")
         by_state, own = pf.Session(kit, seed=5), pf.Session(kit, seed=5)
         weak = np.ones(len(kit.mechanisms))
         weak[[3, 5, 6]] = .3, .5, .4
@@ -185,7 +191,9 @@ class SessionTest(Case):
                 gains = np.ones(len(kit.mechanisms)) if others is None else others.copy()
                 gains[j] = gain
                 return machine.roll(command, gains, state=start).output
-            if ask.stage == 1:
+            if ask.rehearsal:
+                given = self.predict_rehearsal(kit, ask, machine, trace.start)
+            elif ask.stage == 1:
                 self.assertIsNone(ask.gains)
                 given = {"nominal": predict(),
                          "fault": [predict(j, kit.info["g_cal"]) for j in ask.probe.targets]}
@@ -201,8 +209,25 @@ class SessionTest(Case):
             want = by_state.tell(trace.output, state=trace.start)
             self.assertEqual(numbers(own.tell(trace.output, **given), kit), numbers(want, kit))
             self.assertLessEqual(want.change, 1)
-        self.assertEqual(stages, {1, 2})
+        self.assertEqual(stages, {1, 2, 3})
         self.assertEqual(own.readiness().data, by_state.readiness().data)
+
+    def predict_rehearsal(self, kit, ask, machine, start):
+        """What a caller's own simulator says of a rehearsal: of the uncorrected command."""
+        run, n_mech = ask.rehearsal, len(kit.mechanisms)
+        asked = np.zeros((run.rows, n_mech))
+        for task in run.tasks:
+            command = np.array(kit.info["tasks"][task]["command"])
+            asked[: len(command)] += command
+
+        def predict(command, j=0, gain=1.):
+            gains = np.ones(n_mech)
+            gains[j] = gain
+            return machine.roll(command, gains, state=start).output
+        given = {"nominal": predict(asked)}
+        if len(run.tasks) > 1:
+            return {**given, "edges": [predict(asked, j, gain) for j, gain in run.edges]}
+        return {**given, "free": predict(0 * asked)}
 
     def compare(self, kit, least, cases):
         """Each check needs so many probes at least; the stages that were seen."""
@@ -224,8 +249,8 @@ class SessionTest(Case):
                     given.ask()
                 elif request["op"] == "tell":
                     told += 1
-                    got = session.tell(request["response"], probe=request["probe"],
-                                       state=request["state"])
+                    what = {k: request[k] for k in ("probe", "rehearsal") if k in request}
+                    got = session.tell(request["response"], state=request["state"], **what)
                     own = given.tell(request["response"], **event["predictions"])
                     self.assertEqual(numbers(got, kit), reply)
                     self.assertEqual(numbers(own, kit), reply)
@@ -241,6 +266,14 @@ class SessionTest(Case):
         if reply["ask"] == "done":
             self.assertTrue(ask.done)
             self.assertEqual(ask.why, reply["why"])
+            return
+        if reply["ask"] == "rehearsal":
+            self.assertEqual((ask.kind, ask.stage, list(ask.tasks), ask.command.tolist(),
+                              ask.rehearsal.rows, list(ask.rehearsal.names)),
+                             tuple(reply[k] for k in ("ask", "stage", "tasks", "command", "rows",
+                                                      "names")))
+            self.assertEqual([{"mechanism": j, "gain": g} for j, g in ask.rehearsal.edges],
+                             reply.get("edges", []))
             return
         self.assertEqual(None if ask.gains is None else ask.gains.tolist(), reply.get("gains"))
         self.assertEqual((ask.stage, ask.probe.index, ask.probe.name, list(ask.probe.targets),
@@ -265,13 +298,15 @@ class SessionTest(Case):
         kit = pf.Kit.from_recordings(log)
         self.assertEqual(bytes(kit), path.read_bytes())
         rng, session, served = np.random.default_rng(1), kit.session(), Serve(path)
+        served.request(op="hello", protocol=2)
         for ask in session:
             reply = served.request(op="ask")
             self.check_ask(ask, reply)
             response = np.cumsum(0.05 * ask.command[:, 1:] @ [[.9, .1], [.2, 1.1]], axis=0)
             response = response + rng.normal(0, .01, response.shape)
             told = session.tell(response)
-            reply = served.request(op="tell", probe=ask.probe.index, response=response.tolist())
+            what = {"rehearsal": ask.tasks} if ask.rehearsal else {"probe": ask.probe.index}
+            reply = served.request(op="tell", response=response.tolist(), **what)
             self.assertEqual(numbers(told, kit), reply)
         self.assertEqual(served.request(op="ask")["ask"], "done")
         self.assertEqual(session.readiness().data, served.request(op="readiness"))
@@ -334,6 +369,106 @@ class SessionTest(Case):
         self.assertEqual((session.charge, session.history), (0, []))
         session.tell(good, state=state)
         self.assertEqual(len(session.history), 1)
+
+    def watched(self, kit, fault, seed):
+        """A check, and what the machine gave: (response, start) of each run."""
+        session, runs = kit.session(seed=seed), []
+        tell = session._tell_desk
+
+        def note(ask):
+            runs.append((session._window(ask).copy(), session._start.copy()))
+            tell(ask)
+        session._tell_desk = note
+        return session.run(fault=fault, seed=seed), runs
+
+    def test_a_rehearsal_by_ask_and_tell_is_that_of_check(self):
+        """Also through predictions of the caller's, in groups and alone."""
+        kit, machine, seen = self.servo, pf.Machine("dc_servo"), set()
+        for fault, seed in (({}, 1), ({1: .35}, 2), ({1: {"backlash": .5}}, 0),
+                            ({"angle": "frozen"}, 0)):
+            check, runs = self.watched(kit, fault, seed)
+            by_state, own = kit.session(seed=seed), kit.session(seed=seed)
+            for ask, also, (response, start), want in zip(by_state, own, runs, check.history):
+                self.assertEqual((also.kind, also.tasks, want.tasks),
+                                 (ask.kind, ask.tasks, ask.tasks))
+                told = by_state.tell(response, state=start)
+                given = {"state": start}
+                if ask.kind == "rehearsal":
+                    seen.add(len(ask.tasks))
+                    self.assertEqual((told.stage, told.probe, told.tasks), (3, -1, ask.tasks))
+                    self.assertEqual(ask.correction.shape, (4,))
+                    self.assertIsNone(ask.policy)
+                    self.assertEqual(ask.command.shape, (ask.rehearsal.rows, 4))
+                    given = self.predict_rehearsal(kit, ask, machine, start)
+                self.assertEqual(numbers(told, kit), numbers(want, kit))
+                self.assertEqual(numbers(own.tell(response, **given), kit), numbers(want, kit))
+            ready = kit.check(fault=fault, seed=seed)
+            self.assertEqual(by_state.readiness().data, ready.data)
+            self.assertEqual(own.readiness().data, ready.data)
+            self.assertEqual(len(by_state.history), ready.probes + ready.rehearsals)
+        self.assertEqual(seen, {1, 3})
+        self.assertEqual([t["why"] for t in ready.tasks], ["misfit"] * 3)
+        self.assertIn("apart  no-go (misfit)", str(ready))
+        self.assertEqual(ready.misfit["channel"], "angle")
+
+    def test_a_wrong_rehearsal_is_refused(self):
+        kit = self.servo
+        _, runs = self.watched(kit, {}, 1)
+        session = kit.session(seed=1)
+        for ask, (response, start) in zip(session, runs):
+            if ask.kind == "rehearsal":
+                break
+            with self.assertRaisesRegex(pf.PreflightError, "probe: -1 was told"):
+                session.tell(response, state=start, rehearsal=[0])
+            session.tell(response, state=start)
+        told, bad = len(session.history), response.copy()
+        bad[1, 1] = np.nan
+        for arguments, kind, text in (
+                ({"rehearsal": [0]}, pf.PreflightError, "another was told"),
+                ({"rehearsal": [2, 1, 0]}, pf.PreflightError, "another was told"),
+                ({"rehearsal": []}, pf.PreflightError, "another was told"),
+                ({"rehearsal": [.5]}, ValueError, "rehearsal"),
+                ({"probe": 0}, pf.PreflightError, "a probe was told"),
+                ({"probe": 0, "rehearsal": [0, 1, 2]}, ValueError, "either"),
+                ({"response": response[:-1]}, ValueError, "shape"),
+                ({"response": bad}, pf.PreflightError, "finite"),
+                ({"state": None}, pf.PreflightError, "state"),
+                ({"state": None, "nominal": response}, pf.PreflightError, "nominal and edges"),
+                ({"state": None, "nominal": response, "edges": [response]}, ValueError, "edges"),
+                ({"state": None, "nominal": response, "edges": [response] * 6, "free": response},
+                 ValueError, "alone")):
+            with self.assertRaisesRegex(kind, text):
+                session.tell(**{"response": response, "state": start, **arguments})
+            self.assertEqual((session.ask().tasks, len(session.history)), (ask.tasks, told))
+        self.assertTrue(session.tell(response, state=start, rehearsal=ask.tasks).passed)
+        self.assertEqual((session.stage, session.ask().why), (4, "ready"))
+
+    def test_what_is_not_rehearsed_is_go_if(self):
+        kit = pf.Kit.calibrate("dc_servo", rehearse="none")
+        ready = kit.check(fault={1: .35}, seed=2)
+        self.assertEqual({(t["decision"], t["why"], t["rehearsed"]) for t in ready.tasks},
+                         {("go-if", "not-rehearsed", "no")})
+        self.assertFalse(ready.go)
+        self.assertIn("no  go-if (not-rehearsed)", str(ready))
+        self.assertEqual((ready.rehearsals, repr(ready)[:26]), (0, "<Readiness: 0 of 3 tasks g"))
+        accepted = kit.check(fault={1: .35}, seed=2, accept=["not-rehearsed"])
+        self.assertEqual((accepted.go, accepted.data), (True, ready.data))
+        self.assertIn("go-if (not-rehearsed, accepted)", str(accepted))
+        self.assertFalse(kit.check(fault={1: .35}, seed=2, accept="unseen-loss").go)
+        with self.assertRaisesRegex(ValueError, "no condition; there are not-rehearsed and"):
+            kit.check(accept=["rehearsed"])
+        # a rehearsal that is given up: the group first, then each task alone
+        session, skipped = self.servo.session(seed=2), []
+        _, runs = self.watched(self.servo, {}, 2)
+        for ask in session:
+            if ask.kind == "rehearsal":
+                skipped.append(ask.tasks)
+                session.skip()
+            else:
+                response, start = runs.pop(0)
+                session.tell(response, state=start)
+        self.assertEqual(skipped, [(0, 1, 2), (0,), (1,), (2,)])
+        self.assertEqual({t["why"] for t in session.readiness().tasks}, {"not-rehearsed"})
 
     def test_skip_stage2_reset(self):
         session = pf.Session(self.kit)
