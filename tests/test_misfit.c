@@ -102,12 +102,12 @@ static void check_largest(void)
     pf_kit k = {.n_misfit = 1, .misfit_chan = 2, .misfit_shape = 4};
     pf__misfit_reset(&m, 2);
     CHECK(sum[0] == 0 && sum[1] == 0 && m.channel == -1 && pf__misfit_value(&m, &k) == 0);
-    pf__misfit_add(&m, 2, (const double[]){-1, 3}, 1);
+    pf__misfit_add(&m, 2, (const double[]){-1, 3}, 1, 1);
     CHECK(m.looks == 1 && m.channel == 1 && m.look == 1 && m.chan == 3 && m.shape == 1);
     CHECK_NEAR(pf__misfit_value(&m, &k), 1.5, 1e-15);
-    pf__misfit_add(&m, 2, (const double[]){1, -3}, -2);
+    pf__misfit_add(&m, 2, (const double[]){1, -3}, -2, 2);
     CHECK(m.looks == 2 && m.chan == 3 && m.look == 1 && m.shape == 1 && m.shape_look == 1);
-    pf__misfit_add(&m, 2, (const double[]){6, 0}, 8);
+    pf__misfit_add(&m, 2, (const double[]){6, 0}, 8, 3);
     CHECK_NEAR(m.chan, 6 / sqrt(3), 1e-15);
     CHECK(m.channel == 0 && m.look == 3 && m.shape == 8 && m.shape_look == 3);
     CHECK_NEAR(pf__misfit_value(&m, &k), 2, 1e-15);

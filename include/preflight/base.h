@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 // The version of the program and of the library. CMake reads it from here.
-#define PF_VERSION "0.2.0"
+#define PF_VERSION "0.3.0"
 
 // A shared library exports what carries this mark. Everything else is hidden in it.
 #if defined(__GNUC__) || defined(__clang__)
@@ -117,6 +117,8 @@ typedef struct pf_effort {
     void (*progress)(void *self, const char *what, size_t done, size_t total);
     // Nonzero: stop soon with PF_ERR_INTERRUPTED. It is read as a relaxed atomic. Nullable.
     const volatile int *stop;
+    // What is odd but no error, one line. Nullable.
+    void (*warn)(void *self, const char *text);
 } pf_effort;
 
 #ifdef __cplusplus

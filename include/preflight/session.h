@@ -223,7 +223,7 @@ typedef struct pf_session_state {
     // Whether the looks fit no machine of the model: above 1, or an implausible look.
     double misfit;
     int misfit_channel; // that speaks loudest, -1: the coordinates do
-    int misfit_look;    // and since which look, from 1; 0: none
+    int misfit_look;    // and since which run, from 1; 0: none
     int implausible;    // looks
     // Recovery probes need predictions at every gain of the grid, not at g_cal alone: kits without
     // the joint posterior.
@@ -263,6 +263,7 @@ PF_API const char *pf_decision_name(pf_decision decision);
     X(PF_WHY_CONFLICT, "conflict", "more than one mechanism seems to have changed")                \
     X(PF_WHY_OFF_GRID, "off-grid", "less is left than the model can say")                          \
     X(PF_WHY_MISFIT, "misfit", "the responses fit no machine of the model")                        \
+    X(PF_WHY_UNEXPLAINED, "unexplained", "it alarmed, and nothing says why")                       \
     X(PF_WHY_REHEARSAL, "rehearsal", "it did not come out well when it was rehearsed")             \
     X(PF_WHY_NOT_REHEARSED, "not-rehearsed", "its corrected command was not rehearsed")            \
     X(PF_WHY_UNSEEN_LOSS, "unseen-loss", "a loss that no probe shows is not ruled out")            \

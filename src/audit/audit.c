@@ -44,7 +44,7 @@ double pf__audit_upper(int k, int n)
 static bool go_without(const pf_session_state *state, const pf_task_readiness *task)
 {
     bool met = task->why == PF_WHY_CERTIFIED || task->why == PF_WHY_REHEARSAL ||
-               task->why == PF_WHY_NOT_REHEARSED || task->why == PF_WHY_MISFIT;
+               task->why == PF_WHY_NOT_REHEARSED;
     return met && !state->doubt;
 }
 

@@ -8,6 +8,7 @@
 #include "source.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -459,6 +460,98 @@ static bool can_rehearse(const void *self, int task)
     return probe_of_task(self, task) >= 0;
 }
 
+// --- what is odd about a log
+
+static void warn(const recorded *r, const char *format, ...)
+{
+    char text[320];
+    va_list list;
+    if (!r->effort || !r->effort->warn) {
+        return;
+    }
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    r->effort->warn(r->effort->self, text);
+}
+
+// A clock would become a channel that every mechanism moves.
+static void warn_clocks(const recorded *r)
+{
+    static const char *const clocks[] = {"time", "t", "timestamp", "seconds", "time_s", "t_s"};
+    for (int c = 0; c < r->rec->n_chan; c++) {
+        for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
+            if (strcmp(r->rec->channels[c], clocks[i]) == 0) {
+                warn(r,
+                     "%s: column '%s' counts as a channel of the machine; drop it if it is a "
+                     "clock",
+                     r->rec->file, clocks[i]);
+            }
+        }
+    }
+}
+
+// Readings that begin far from zero and hardly move: the free response is not zero then.
+static void warn_offsets(const recorded *r)
+{
+    const pf_kit *k = &r->build.kit;
+    for (int c = 0; c < k->n_chan; c++) {
+        double begin = 0, moved = 0;
+        for (int i = 0; i < k->n_rows; i++) {
+            double y = k->response[i * k->n_chan + c];
+            begin = i == 0 ? y : begin;
+            moved = fmax(moved, fabs(y - begin));
+        }
+        if (fabs(begin) > 5 * fmax(moved, k->scale[c])) {
+            warn(r,
+                 "%s: column '%s' begins at %.3g and moves by %.3g: record deviations from rest, "
+                 "or a loss is measured against the offset",
+                 r->rec->file, r->rec->channels[c], begin, moved);
+        }
+    }
+}
+
+// How much of the nominal response a recorded gain gives: in proportion it is the gain itself.
+static void warn_proportion(recorded *r, int probe, int target)
+{
+    const pf_kit *k = &r->build.kit;
+    int mechanism = r->plan.probes[probe].targets[target];
+    const double *nominal = k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
+    int n = find_points(r->rec, probe, mechanism, 2, r->points);
+    if (r->plan.probes[probe].n_targets > 1) {
+        return; // the others' part does not shrink
+    }
+    for (int p = 0; p < n - 1; p++) {
+        double along = 0, whole = 0, gain = r->points[p]->gain;
+        mean_response(r->rec, r->points[p], r->from);
+        for (size_t i = 0; i < window(r->rec, probe); i++) {
+            double scale = k->return_scale[i % (size_t)k->n_chan];
+            along += r->from[i] * nominal[i] / (scale * scale);
+            whole += nominal[i] * nominal[i] / (scale * scale);
+        }
+        if (whole > 0 && fabs(along / whole - gain) > .15) {
+            warn(r,
+                 "%s: probe '%s', mechanism '%s': at gain %.2f it does %.2f of its nominal "
+                 "response, which is not in proportion (a dead zone?); a real loss may look "
+                 "otherwise than a scaled command",
+                 r->rec->file, r->plan.probes[probe].name, r->plan.mechanisms[mechanism].name, gain,
+                 along / whole);
+            return;
+        }
+    }
+}
+
+static void warn_odd(recorded *r)
+{
+    warn_clocks(r);
+    warn_offsets(r);
+    for (int q = 0; q < r->plan.n_probes; q++) {
+        for (int t = 0; t < r->plan.probes[q].n_targets; t++) {
+            warn_proportion(r, q, t);
+        }
+    }
+}
+
 // --- all of it
 
 // Whether every target of every probe was recorded at a gain, at least twice for calibration.
@@ -628,6 +721,9 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
     if (status == PF_OK) {
         pf_source source = source_of(&r);
         status = pf__calibrate(&source, bytes, n_bytes, error);
+    }
+    if (status == PF_OK) {
+        warn_odd(&r);
     }
     pf__kit_build_free(&r.build);
     pf__arena_free(&r.arena);

@@ -81,10 +81,20 @@ static void show_progress(void *self, const char *what, size_t done, size_t tota
     fflush(stderr);
 }
 
+static void show_warning(void *self, const char *text)
+{
+    cli_progress_end(self);
+    fprintf(stderr, "preflight: warning: %s\n", text);
+}
+
 pf_effort cli_effort(cli_progress *progress, int threads)
 {
     *progress = (cli_progress){.terminal = isatty(2)};
-    return (pf_effort){threads, progress, show_progress, &cli_interrupted};
+    return (pf_effort){.threads = threads,
+                       .self = progress,
+                       .progress = show_progress,
+                       .stop = &cli_interrupted,
+                       .warn = show_warning};
 }
 
 void cli_progress_end(cli_progress *progress)
@@ -227,7 +237,7 @@ bool cli_all_go(const pf_session *session, const cli_accepted *accepted)
     return all;
 }
 
-static void print_task(const pf_session *session, int t)
+static void print_task(const pf_session *session, int t, const cli_accepted *accepted)
 {
     const pf_kit *kit = pf_session_kit(session);
     const pf_task_readiness *r = pf_session_task(session, t);
@@ -247,29 +257,36 @@ static void print_task(const pf_session *session, int t)
     } else if (r->decision != PF_GO) {
         printf("  (%s)", pf_why_text(r->why));
     }
+    if (r->decision == PF_GO_IF && cli_task_go(r, accepted)) {
+        printf("  accepted");
+    }
     if (r->decision == PF_NO_GO && fallback[0]) {
         printf("; fallback: %s", fallback);
     }
     printf("\n");
 }
 
-void cli_print_readiness(const pf_session *session)
+void cli_print_readiness(const pf_session *session, const cli_accepted *accepted)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     bool joint = k.joint_posterior; // its gains are those if the mechanism changed
-    printf("\n%-16s %10s %10s %13s %7s\n", "mechanism", "P(changed)",
-           joint ? "if so: gain" : "gain", "90 % interval", "probed");
+    printf("\n%-16s %10s %12s %13s %7s\n", "mechanism", "P(changed)",
+           joint ? "gain, if so" : "gain", "90 % interval", "probed");
     for (int j = 1; j < k.n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        printf("%s%-16s %10.4f %10.3f   %5.2f .. %4.2f %7s%s\n",
-               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), pf_kit_mechanism_name(kit, j),
-               r->changed, r->mean_gain, r->interval[0], r->interval[1], r->probed ? "yes" : "no",
-               cli_paint(NULL));
+        const char *name = pf_kit_mechanism_name(kit, j), *probed = r->probed ? "yes" : "no";
+        if (joint && r->changed < .01) {
+            printf("%-16s %10.4f %12s %13s %7s\n", name, r->changed, "-", "-", probed);
+            continue;
+        }
+        printf("%s%-16s %10.4f %12.3f  %5.2f .. %4.2f %7s%s\n",
+               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), name, r->changed, r->mean_gain,
+               r->interval[0], r->interval[1], probed, cli_paint(NULL));
     }
     printf("\n%-16s %10s %10s %10s %9s  %s\n", "task", "correction", "return", "at least",
            "rehearsed", "verdict");
     for (int t = 0; t < k.n_tasks; t++) {
-        print_task(session, t);
+        print_task(session, t, accepted);
     }
 }

@@ -157,14 +157,14 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 
-// Verdict per mechanism and task for people, of a session that is certified.
-void cli_print_readiness(const pf_session *session);
-
 // Conditions that the operator takes upon himself: --accept. False: a usage error was printed.
 typedef struct cli_accepted {
     bool not_rehearsed, unseen_loss;
 } cli_accepted;
 bool cli_accept(const char *command, const cli_list *words, cli_accepted *accepted);
+
+// Verdict per mechanism and task for people, of a session that is certified.
+void cli_print_readiness(const pf_session *session, const cli_accepted *accepted);
 
 // Whether a task, or every task, is go; go-if counts where its condition is accepted (Nullable).
 bool cli_task_go(const pf_task_readiness *task, const cli_accepted *accepted);

@@ -69,10 +69,11 @@ static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_e
 
 static int finish(const run *r)
 {
-    int false_go = 0, covered = 0;
+    int false_go = 0, covered = 0, promised = 0;
     for (int e = 0; e < r->audit.catalogue->n; e++) {
         const pf_audit_result *one = &r->results[e];
         covered += one->covered;
+        promised += one->covered && one->promised;
         false_go += one->covered && one->promised ? one->with.false_go : 0;
     }
     if (r->c->json) {
@@ -81,9 +82,10 @@ static int finish(const run *r)
         fputs(text.data ? text.data : "", stdout);
         pf__text_free(&text);
     } else {
-        printf("\n%d of %d entries, %d sessions each, %d sessions with a false go among what is "
-               "promised; kept in %s\n",
-               covered, r->audit.catalogue->n, r->audit.sessions, false_go, r->path);
+        printf("\n%d of %d entries, %d sessions each. %d session%s with a false go among the %d "
+               "promised entries. Kept in %s\n",
+               covered, r->audit.catalogue->n, r->audit.sessions, false_go,
+               false_go == 1 ? "" : "s", promised, r->path);
     }
     return false_go == 0 ? EXIT_YES : EXIT_NO;
 }

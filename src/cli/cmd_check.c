@@ -40,6 +40,7 @@ typedef struct run {
     int n_runs;
     pf_arena arena;       // of the runs
     char looks_like[120]; // "": nothing that the catalogue knows
+    char audit[200];      // what the kit was audited against
 } run;
 
 static void journal_event(run *r, const char *request, const pf_witness *witness,
@@ -149,8 +150,12 @@ static void print_rehearsal(const run *r, const pf_ask *asked)
     const pf_kit *kit = r->file->kit;
     bool passed = pf_session_rehearsed(r->session, NULL);
     printf("%3d  rehearsal", pf_session_get_state(r->session).told);
-    for (int i = 0; i < asked->n_tasks; i++) {
-        printf("%s%s", i ? "+" : "  ", pf_kit_task_name(kit, asked->tasks[i]));
+    if (asked->n_tasks > 1 && asked->n_tasks == pf_kit_get_info(kit).n_tasks) {
+        printf("  all %d tasks", asked->n_tasks);
+    } else {
+        for (int i = 0; i < asked->n_tasks; i++) {
+            printf("%s%s", i ? "+" : "  ", pf_kit_task_name(kit, asked->tasks[i]));
+        }
     }
     printf("  %s\n", passed               ? "as predicted"
                      : asked->n_tasks > 1 ? "not as predicted: each alone"
@@ -174,6 +179,10 @@ static void print_tell(run *r, const pf_ask *asked)
     const pf_reading *reading = strongest(r);
     if (pf_kit_probe_targets(kit, asked->probe, NULL) > 1) {
         printf("  %-12s", pf_kit_mechanism_name(kit, reading->mechanism));
+    }
+    if (!reading->plausible) {
+        printf("  implausible: no machine of the model answers like this\n");
+        return;
     }
     printf("  score %8.2f  category %d/%d  gate %-4s  P(change) %.4f  likeliest ", reading->score,
            reading->category + 1, k.n_bins, reading->gate ? "open" : "shut",
@@ -218,7 +227,7 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 }
 
 // What the kit was audited against, or null; and a line that says so.
-static void add_audit(const run *r, const char *sha, pf_text *out)
+static void add_audit(run *r, const char *sha, pf_text *out)
 {
     pf_text summary = {0};
     char line[200];
@@ -228,15 +237,14 @@ static void add_audit(const run *r, const char *sha, pf_text *out)
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");
-    if (!r->quiet) {
-        printf("\nThis kit was %s.\n", audited ? line : "not audited (`preflight audit` does it)");
-    }
+    snprintf(r->audit, sizeof r->audit, "%s",
+             audited ? line : "not audited (`preflight audit` does it)");
     pf__text_free(&summary);
     free(path);
 }
 
 // readiness: the members that the journal has too.
-static void certificate(const run *r, const pf_text *readiness, pf_text *out)
+static void certificate(run *r, const pf_text *readiness, pf_text *out)
 {
     char sha[65];
     pf__sha256_text(pf_kit_get_info(r->file->kit).sha256, sha);
@@ -268,30 +276,48 @@ static void certificate(const run *r, const pf_text *readiness, pf_text *out)
     pf__text_add(out, "}\n");
 }
 
-static void print_end(const run *r, bool all)
+static const char *plural(int n)
+{
+    return n == 1 ? "" : "s";
+}
+
+// What is odd about the responses, in words.
+static void print_doubt(const run *r)
 {
     pf_session_state state = pf_session_get_state(r->session);
-    const pf_kit *kit = r->file->kit;
-    bool conditions = all && !cli_all_go(r->session, NULL);
-    if (state.misfit > 1 || state.implausible > 0) {
-        printf("\n%sThe responses fit no machine of the model%s: %s%s speaks since look %d.\n",
-               cli_paint(CLI_YELLOW), cli_paint(NULL),
-               state.misfit_channel >= 0 ? "channel " : "the mix of amplitudes",
-               state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel) : "",
+    const char *channel =
+        state.misfit_channel >= 0 ? pf_kit_channel_name(r->file->kit, state.misfit_channel) : NULL;
+    printf("%s", cli_paint(CLI_YELLOW));
+    if (state.misfit > 1) {
+        printf("\nThe responses fit no machine of the model: %s%s speaks since run %d.\n",
+               channel ? "channel " : "the mix of amplitudes", channel ? channel : "",
                state.misfit_look);
+    } else if (state.implausible > 0) {
+        printf("\n%d response%s such as no machine of the model gives.\n", state.implausible,
+               state.implausible == 1 ? " was" : "s were");
     } else if (state.alarm && !state.explained) {
-        printf("\n%sThe alarm sounded and nothing explains it.%s\n", cli_paint(CLI_YELLOW),
-               cli_paint(NULL));
+        printf("\nThe alarm sounded and nothing explains it.\n");
     }
     if (r->looks_like[0]) {
         printf("It looks like %s.\n", r->looks_like);
     }
-    printf("\n%s%s%s after %d probes and %d rehearsals, charge %.3g\n",
+    printf("%s", cli_paint(NULL));
+}
+
+static void print_end(const run *r, bool all)
+{
+    pf_session_state state = pf_session_get_state(r->session);
+    bool conditions = all && !cli_all_go(r->session, NULL);
+    int probes = state.told - state.rehearsals;
+    print_doubt(r);
+    printf("\n%s%s%s after %d probe%s and %d rehearsal%s, charge %.3g\n",
            cli_paint(all ? CLI_GREEN : CLI_RED),
            conditions ? "all ready under the accepted conditions"
            : all      ? "all ready"
                       : "not ready for every task",
-           cli_paint(NULL), state.told - state.rehearsals, state.rehearsals, state.charge);
+           cli_paint(NULL), probes, plural(probes), state.rehearsals, plural(state.rehearsals),
+           state.charge);
+    printf("This kit was %s.\n", r->audit);
 }
 
 // Names the fault of the catalogue that explains what no gain explains.
@@ -336,7 +362,7 @@ static int report(run *r, const call *c)
     if (status == EXIT_YES && c->json) {
         fputs(verdict.data ? verdict.data : "", stdout);
     } else if (status == EXIT_YES) {
-        cli_print_readiness(r->session);
+        cli_print_readiness(r->session, &c->accepted);
     }
     bool all = cli_all_go(r->session, &c->accepted);
     if (status == EXIT_YES && !c->json) {

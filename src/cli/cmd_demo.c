@@ -412,7 +412,7 @@ static pf_status tell_story(story *s, pf_error *error)
     }
     if (status == PF_OK) {
         heading(s, "The verdict for every task that may come");
-        cli_print_readiness(s->session);
+        cli_print_readiness(s->session, NULL);
         pf_flight *flight = NULL;
         status = pf_flight_create(&flight, s->plant, s->kit, error);
         status = status ? status : fly(s, flight, error);

@@ -31,6 +31,15 @@ static void show(const pf_kit *kit)
            k.rules.budget1, k.rules.budget2, k.rules.stop == PF_STOP_BREAK ? "break" : "latch");
     printf("certificate    alpha %.3g, j_min %.3g, unprobed mechanisms %s\n", k.alpha, k.j_min,
            k.rules.field ? "block" : "do not block");
+    if (k.rules.field) {
+        static const char *const modes[] = {"none", "each task alone", "in groups, then alone"};
+        printf("verdict        %s, rehearsals: %s, %d at most\n",
+               k.joint_posterior ? "joint posterior over gains 0..1.5" : "transported severity",
+               k.rehearsable ? modes[k.rules.rehearse] : modes[0], k.rules.budget3);
+    }
+    if (k.alarm_checks > 0) {
+        printf("fresh checks   %d of %d healthy sessions alarmed\n", k.alarm_false, k.alarm_checks);
+    }
     for (int i = 0; i < k.n_methods; i++) {
         printf("alarm          %s above %.6g\n", pf_kit_method_id(kit, i),
                pf_kit_threshold(kit, i));
@@ -56,7 +65,14 @@ static void show(const pf_kit *kit)
         for (int u = 0; u < n_uses; u++) {
             printf(" %s", pf_kit_mechanism_name(kit, uses[u]));
         }
-        printf("\n");
+        int runs = pf_kit_task_rehearsals(kit, t);
+        if (k.rules.field && runs == 0) {
+            printf(", cannot be rehearsed");
+        } else if (k.rules.field) {
+            printf(", rehearsed %d time%s", runs, runs == 1 ? "" : "s");
+        }
+        const char *fallback = pf_kit_task_fallback(kit, t);
+        printf("%s%s\n", fallback[0] ? ", fallback " : "", fallback);
     }
 }
 

@@ -61,8 +61,8 @@
 // In a group a task that just fails must stand this many standard deviations out of the noise; else
 // it runs alone.
 #define PF_REHEARSAL_VISIBLE_SDS 4
-// A task that is lost in the noise runs up to the square of this many times, and the mean counts. One
-// that needs more stays not rehearsed.
+// A task that is lost in the noise runs up to the square of this many times, and the mean counts.
+// One that needs more stays not rehearsed.
 #define PF_REHEARSALS_MOST 4
 // Hypotheses above this probability must keep a rehearsal within the limits of the design.
 #define PF_REHEARSAL_WEIGHT .01

@@ -90,7 +90,7 @@ void pf__misfit_reset(pf__misfit *m, int n_chan)
     m->chan = m->shape = 0;
 }
 
-void pf__misfit_add(pf__misfit *m, int n_chan, const double *u, double shape)
+void pf__misfit_add(pf__misfit *m, int n_chan, const double *u, double shape, int number)
 {
     m->looks++;
     for (int c = 0; c < n_chan; c++) {
@@ -99,12 +99,12 @@ void pf__misfit_add(pf__misfit *m, int n_chan, const double *u, double shape)
         if (a > m->chan) {
             m->chan = a;
             m->channel = c;
-            m->look = m->looks;
+            m->look = number;
         }
     }
     if (shape > m->shape) {
         m->shape = shape;
-        m->shape_look = m->looks;
+        m->shape_look = number;
     }
 }
 

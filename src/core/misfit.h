@@ -34,13 +34,14 @@ typedef struct pf__misfit {
     double *sum;        // n_chan: of u over the looks
     int looks;          // that counted
     double chan, shape; // A and B, the largest so far
-    int channel, look;  // where and when A was largest; look counts from 1
+    int channel, look;  // where and in which run A was largest
     int shape_look;     // when B was
     int implausible;    // looks that no machine of the model gives
 } pf__misfit;
 
 void pf__misfit_reset(pf__misfit *misfit, int n_chan);
-void pf__misfit_add(pf__misfit *misfit, int n_chan, const double *u, double shape);
+// number: of the run, from 1.
+void pf__misfit_add(pf__misfit *misfit, int n_chan, const double *u, double shape, int number);
 // V: the larger of the two in units of calibration; misfit above the kit's level.
 double pf__misfit_value(const pf__misfit *misfit, const pf_kit *kit);
 

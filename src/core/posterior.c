@@ -67,8 +67,8 @@ typedef struct rows {
     size_t n; // targets
 } rows;
 
-// Sum of squares in standard deviations over the coordinates in `list`, and the log of the product of
-// their variances; from row a to row b by the given shares.
+// Sum of squares in standard deviations over the coordinates in `list`, and the log of the product
+// of their variances; from row a to row b by the given shares.
 static double distance(const pf__look *look, const rows *r, size_t a, size_t b,
                        const pf__between *at, int n, const int *list, double *log_volume)
 {

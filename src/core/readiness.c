@@ -269,6 +269,7 @@ static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_rea
 {
     const pf__rehearsal *r = &s->rehearsal[task];
     bool ran = r->state == PF__REHEARSAL_PASSED || r->state == PF__REHEARSAL_FAILED;
+    pf_why doubt = pf__session_misfit(s) ? PF_WHY_MISFIT : PF_WHY_UNEXPLAINED;
     out->decision = PF_GO_IF;
     out->why = met ? PF_WHY_NOT_REHEARSED : PF_WHY_UNSEEN_LOSS;
     out->rehearsed = !ran ? PF_REHEARSED_NOT : r->apart ? PF_REHEARSED_APART : PF_REHEARSED_GROUP;
@@ -279,10 +280,10 @@ static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_rea
         out->why = PF_WHY_CERTIFIED;
     } else if (r->state == PF__REHEARSAL_FAILED) {
         out->decision = PF_NO_GO;
-        out->why = pf__session_doubt(s) ? PF_WHY_MISFIT : PF_WHY_REHEARSAL;
+        out->why = pf__session_doubt(s) ? doubt : PF_WHY_REHEARSAL;
     } else if (r->state == PF__REHEARSAL_IMPOSSIBLE && pf__session_doubt(s)) {
         out->decision = PF_NO_GO;
-        out->why = PF_WHY_MISFIT;
+        out->why = doubt;
     }
 }
 

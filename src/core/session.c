@@ -784,7 +784,8 @@ static pf_status tell_look(pf_session *s, const pf_tell *tell, const pf_predicto
         s->joint.nominal = next->nominal;
         memcpy(s->joint.mass, next->mass, bytes);
         if (s->kit->n_misfit > 0) {
-            pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, pf__misfit_shape(q, s->n_z));
+            pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, pf__misfit_shape(q, s->n_z),
+                           s->told + 1);
         }
     }
     return PF_OK;

@@ -455,10 +455,11 @@ void pf_fault_text(const pf_fault *f, const pf_plant_info *info, char *text, siz
         bool own = f->kind == PF_FAULT_KNOB && !pf__fault_name_free(name);
         snprintf(text, size, "%s%s=%s", own ? "plant:" : "", name, number);
     } else {
-        snprintf(text, size, "%s:%s=%s",
+        bool usual = f->value == pf_fault_at(f->kind)->otherwise; // it need not be said
+        snprintf(text, size, "%s:%s%s%s",
                  place == PF_FAULT_ON_MECHANISM ? info->mechanisms[f->at].name
                                                 : info->channels[f->at].name,
-                 name, number);
+                 name, usual ? "" : "=", usual ? "" : number);
     }
 }
 

@@ -229,12 +229,13 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
     size_t n = json_array_size(entries);
     bool whole =
         json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 && (int)n == get_int(json, "total");
-    int covered = 0, false_go = 0;
+    int covered = 0, false_go = 0, promised = 0;
     double worst = 0;
     for (size_t i = 0; i < n && whole; i++) {
         pf_audit_result r = {0};
         get_entry(json_array_get(entries, i), &r);
         covered += r.covered;
+        promised += r.covered && r.promised;
         if (r.covered && r.promised) {
             double upper = pf__audit_upper(r.with.false_go, r.sessions);
             false_go += r.with.false_go;
@@ -246,14 +247,15 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
         add_string(out, "catalogue", json_string_value(json_object_get(json, "catalogue")));
         add_int(out, "entries", (int)n);
         add_int(out, "covered", covered);
+        add_int(out, "promised", promised);
         add_int(out, "sessions", sessions);
         add_int(out, "false_go", false_go);
         pf__json_key(out, "worst_upper");
         pf__json_number(out, worst);
         snprintf(line, size,
-                 "audited against %d of %d entries, %d sessions each: %d false, at worst %.1f %% "
-                 "(upper 95 %% limit)",
-                 covered, (int)n, sessions, false_go, 100 * worst);
+                 "audited against %d of %d entries, %d sessions each: %d false among the %d "
+                 "promised, at worst %.1f %% (upper 95 %% limit)",
+                 covered, (int)n, sessions, false_go, promised, 100 * worst);
     }
     json_decref(json);
     return whole;

@@ -179,7 +179,7 @@ void pf__explain_done(pf_text *out, pf_session *session)
                           pf_kit_channel_name(kit, state.misfit_channel));
         }
         pf__text_addf(out,
-                      ", since look %d; %d implausible looks). Only a clean rehearsal apart "
+                      ", since run %d; %d implausible looks). Only a clean rehearsal apart "
                       "makes a task go.\n",
                       state.misfit_look, state.implausible);
     }

@@ -459,6 +459,8 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
                         k->reach + k->task_use[t]);
         }
     }
+    add_string(out, "fallback", pf_kit_task_fallback(k, t));
+    add_int(out, "rehearsals", pf_kit_task_rehearsals(k, t));
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
