@@ -44,6 +44,24 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     return PF_OK;
 }
 
+// Any response to a command that is no probe, the same for the same run.
+static pf_status run_command(void *self, const pf_run *run, const double *start, int n_start,
+                             double *response, pf_error *error)
+{
+    const pf_kit *k = ((linear_model *)self)->kit;
+    (void)start;
+    (void)n_start;
+    (void)error;
+    for (int i = 0; i < run->rows * k->n_chan; i++) {
+        response[i] = 0;
+        for (int j = 0; j < k->n_mech && run->command; j++) {
+            double gain = run->gains ? run->gains[j] : 1;
+            response[i] += gain * run->command[i / k->n_chan * k->n_mech + j];
+        }
+    }
+    return PF_OK;
+}
+
 static void check_belief(const pf_session *s)
 {
     const pf_kit *k = pf_session_kit(s);
@@ -79,7 +97,7 @@ static void run_session(pf_session *s, double *response, pf_rng *rng)
 {
     const pf_kit *k = pf_session_kit(s);
     linear_model model = {k};
-    pf_predictor linear = {&model, predict, NULL};
+    pf_predictor linear = {&model, predict, run_command};
     pf_error error = {PF_OK, ""};
     check_readiness(s);
     for (int i = 0; i < TELLS_MAX; i++) {
@@ -88,13 +106,19 @@ static void run_session(pf_session *s, double *response, pf_rng *rng)
         if (ask.kind == PF_ASK_DONE) {
             break;
         }
-        demand(ask.probe >= 0 && ask.probe < k->n_probes && ask.rows > 0);
+        bool probe = ask.kind == PF_ASK_PROBE;
+        demand(ask.rows > 0 && (probe ? ask.probe >= 0 && ask.probe < k->n_probes
+                                      : ask.n_tasks > 0 && ask.tasks[0] < k->n_tasks));
         double size = pf_rng_below(rng, 8) == 0 ? pow(10, 600 * pf_rng_uniform(rng) - 300) : 1;
         for (int j = 0; j < ask.rows * k->n_chan; j++) {
             response[j] = fmax(-1e300, fmin(1e300, size * pf_rng_normal(rng)));
         }
-        pf_tell tell = {
-            .probe = ask.probe, .response = response, .rows = ask.rows, .channels = k->n_chan};
+        pf_tell tell = {.probe = ask.probe,
+                        .response = response,
+                        .rows = ask.rows,
+                        .channels = k->n_chan,
+                        .n_tasks = ask.n_tasks,
+                        .tasks = ask.tasks};
         pf_status status =
             pf_rng_below(rng, 10) == 0
                 ? pf_session_skip(s, &error)
@@ -121,7 +145,8 @@ static void check_json(const pf_kit *kit)
 static void run_kit(const pf_kit *kit, uint64_t seed)
 {
     size_t size = pf_session_size(kit);
-    size_t window = (size_t)pf__kit_most_rows(kit) * (size_t)kit->n_chan;
+    int probe = pf__kit_most_rows(kit), rehearsal = pf__kit_rehearsal_rows(kit);
+    size_t window = (size_t)(probe > rehearsal ? probe : rehearsal) * (size_t)kit->n_chan;
     check_json(kit);
     demand(size > 0);
     if (size > SESSION_MAX) {
