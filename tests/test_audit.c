@@ -489,7 +489,7 @@ static void check_certificate(const char *folder)
     CHECK(program(command, 0, "This kit was not audited"));
     snprintf(command, sizeof command, "audit %s/servo.kit --catalogue %s/two.yaml --sessions 7",
              folder, folder);
-    CHECK(program(command, 0, "2 of 2 entries, 7 sessions each, 0 sessions with a false go"));
+    CHECK(program(command, 0, "2 of 2 entries, 7 sessions each. 0 sessions with a false go"));
     CHECK(audited(folder, "servo.kit") == 7);
     snprintf(command, sizeof command, "check %s/servo.kit", folder);
     CHECK(program(command, 0, "audited against 2 of 2 entries, 7 sessions each: 0 false"));

@@ -286,7 +286,7 @@ static void test_parallel(void)
         work *w = i == 0 ? &one : &many;
         size_t calls = 0;
         *w = (work){.worker_max = threads[i], .fails_from = SIZE_MAX, .stops_at = SIZE_MAX};
-        pf_effort effort = {threads[i], &calls, count, NULL};
+        pf_effort effort = {.threads = threads[i], .self = &calls, .progress = count};
         CHECK(pf__threads(&effort) == threads[i]);
         CHECK(pf__parallel(&effort, threads[i], 1000, compute, w, "test", &error) == PF_OK);
         CHECK(calls == 1000);

@@ -115,51 +115,119 @@ static void check_largest(void)
     CHECK(pf__misfit_value(&m, &k) == 0);
 }
 
-// What a session adds up, again by hand: the nearest hypothesis is predicted, the likeliest counts.
-static void check_session(void)
+// --- what a session adds up, again by hand
+
+enum { M = 3, GAINS = PF_POSTERIOR_GAINS };
+
+// Sums over the looks of a fixture with one target per probe, whose coordinate is linear in the
+// loss with variance .01: log likelihoods and squared distances of every hypothesis.
+typedef struct sums {
+    int n;
+    double log_healthy, q_healthy;               // of all looks
+    double log_own[M], q_own[M];                 // of those at one mechanism, if it is healthy
+    double log_gain[M][GAINS], q_gain[M][GAINS]; // and if it has a gain
+    double chan[2], most_chan, most_shape;
+} sums;
+
+static double log_t(double q)
 {
-    for (uint64_t seed = 0; seed < 20; seed++) {
-        pf_fixture_config c = pf_fixture_config_default();
-        c.seed = seed;
-        c.field = c.looks = c.misfit = true;
-        c.threshold = .999;
-        pf_fixture *f = pf_fixture_create(&c);
-        const pf_kit *k = &f->kit;
-        pf_session *s = pf_fixture_session(f, NULL, seed);
-        pf_rng rng;
-        pf_rng_init(&rng, seed);
-        double sums[2] = {0, 0}, worst = 0;
-        for (int look = 1; pf_session_ask(s).kind == PF_ASK_PROBE; look++) {
-            pf_ask ask;
-            double response[8], predicted[8], u[2];
-            pf_session_outstanding(s, &ask);
-            pf_hypothesis truth = {ask.probe, 1, .5, NULL};
-            pf_fixture_response(f, &truth, .05, &rng, response);
-            pf_predictor predictor = pf_fixture_predictor(f);
-            pf_tell tell = {
-                .probe = ask.probe, .response = response, .rows = ask.rows, .channels = 2};
-            CHECK(pf_session_tell(s, &tell, &predictor, NULL) == PF_OK);
-            // one target: the nearest gain is that of its coordinate, or none
-            double z = s->z[0], least = z * z, nearest = 1;
-            for (int g = 0; g < PF_POSTERIOR_GAINS; g++) {
-                double away = z - (1 - pf__posterior_gains[g]) / (1 - k->g_cal);
-                nearest = away * away < least ? pf__posterior_gains[g] : nearest;
-                least = fmin(least, away * away);
-            }
-            int target = nearest < 1 || nearest > 1 ? k->target_mech[ask.probe] : 0;
-            pf_hypothesis h = {ask.probe, target, nearest, NULL};
-            pf_fixture_response(f, &h, 0, NULL, predicted);
-            pf__misfit_channels(k, ask.probe, response, predicted, u);
-            for (int chan = 0; chan < 2; chan++) {
-                sums[chan] += u[chan];
-                worst = fmax(worst, sums[chan] / sqrt(look));
-            }
-            CHECK_NEAR(s->misfit.chan, worst, 1e-9);
-        }
-        CHECK(s->misfit.looks == pf_session_get_state(s).told);
-        free(s);
-        pf_fixture_free(f);
+    return -3 * log(1 + q / 6); // Student t, 5 degrees of freedom
+}
+
+static void add_coordinate(sums *s, int mechanism, double z, double g_cal)
+{
+    double q = z * z / .01;
+    s->n++;
+    s->log_healthy += log_t(q);
+    s->q_healthy += q;
+    s->log_own[mechanism - 1] += log_t(q);
+    s->q_own[mechanism - 1] += q;
+    for (int g = 0; g < GAINS; g++) {
+        q = pow(z - (1 - pf__posterior_gains[g]) / (1 - g_cal), 2) / .01;
+        s->log_gain[mechanism - 1][g] += log_t(q);
+        s->q_gain[mechanism - 1][g] += q;
     }
+}
+
+// The squared distance of all looks at the likeliest hypothesis.
+static double likeliest(const sums *s, const pf_kit *k)
+{
+    double weight[GAINS], best = log(k->prior[0]) + s->log_healthy, q = s->q_healthy, all = 0;
+    bool many = k->faults == PF_FAULTS_MANY;
+    pf__posterior_prior(weight);
+    for (int j = 0; j < M; j++) {
+        if (many) {
+            best = log(1 - k->prior[j + 1]) + s->log_own[j];
+            q = s->q_own[j];
+        }
+        for (int g = 0; g < GAINS; g++) {
+            double rest = many ? 0 : s->log_healthy - s->log_own[j];
+            double l = log(k->prior[j + 1] * weight[g]) + s->log_gain[j][g] + rest;
+            if (l > best) {
+                best = l;
+                q = s->q_gain[j][g] + (many ? 0 : s->q_healthy - s->q_own[j]);
+            }
+        }
+        all += q;
+    }
+    return many ? all : q;
+}
+
+// What the hypothesis nearest to a coordinate leaves of the response, by channel.
+static void add_channels(sums *s, const pf_fixture *f, int probe, double z, const double *response)
+{
+    const pf_kit *k = &f->kit;
+    double least = z * z, nearest = 1, predicted[8], u[2];
+    for (int g = 0; g < GAINS; g++) {
+        double away = z - (1 - pf__posterior_gains[g]) / (1 - k->g_cal);
+        nearest = away * away < least ? pf__posterior_gains[g] : nearest;
+        least = fmin(least, away * away);
+    }
+    bool changed = nearest < 1 || nearest > 1;
+    pf_hypothesis h = {probe, changed ? k->target_mech[probe] : 0, nearest, NULL};
+    pf_fixture_response(f, &h, 0, NULL, predicted);
+    pf__misfit_channels(k, probe, response, predicted, u);
+    for (int chan = 0; chan < 2; chan++) {
+        s->chan[chan] += u[chan];
+        s->most_chan = fmax(s->most_chan, s->chan[chan] / sqrt(s->n));
+    }
+}
+
+static void check_session(uint64_t seed)
+{
+    pf_fixture_config c = pf_fixture_config_default();
+    c.seed = seed;
+    c.field = c.looks = c.misfit = true;
+    c.threshold = .999;
+    c.faults = seed % 2 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
+    pf_fixture *f = pf_fixture_create(&c);
+    const pf_kit *k = &f->kit;
+    pf_session *s = pf_fixture_session(f, NULL, seed);
+    pf_predictor predictor = pf_fixture_predictor(f);
+    pf_rng rng;
+    sums own = {0};
+    pf_rng_init(&rng, seed);
+    double gain = .4 + .1 * (double)(seed % 7);
+    while (pf_session_ask(s).kind == PF_ASK_PROBE) {
+        pf_ask ask;
+        double response[8];
+        pf_session_outstanding(s, &ask);
+        // a gain that wobbles, and what no gain explains
+        pf_hypothesis truth = {ask.probe, 1, gain + .15 * pf_rng_normal(&rng), NULL};
+        pf_fixture_response(f, &truth, .05, &rng, response);
+        response[0] += .2 * pf_rng_normal(&rng);
+        pf_tell tell = {.probe = ask.probe, .response = response, .rows = ask.rows, .channels = 2};
+        CHECK(pf_session_tell(s, &tell, &predictor, NULL) == PF_OK);
+        double z = s->z[0];
+        add_coordinate(&own, k->target_mech[ask.probe], z, k->g_cal);
+        add_channels(&own, f, ask.probe, z, response);
+        own.most_shape = fmax(own.most_shape, pf__misfit_shape(likeliest(&own, k), own.n));
+        CHECK_NEAR(s->misfit.chan, own.most_chan, 1e-9);
+        CHECK_NEAR(s->misfit.shape, own.most_shape, 1e-9);
+    }
+    CHECK(s->misfit.looks == pf_session_get_state(s).told && own.n > 1);
+    free(s);
+    pf_fixture_free(f);
 }
 
 // --- levels, on fresh seeds
@@ -209,7 +277,9 @@ void test_misfit(void)
     check_roots();
     PF_CASE("largest values are kept");
     check_largest();
-    PF_CASE("a session adds up what the nearest hypothesis leaves");
-    check_session();
+    PF_CASE("a session adds up what the nearest hypothesis leaves, and what the likeliest does");
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        check_session(seed);
+    }
     check_levels();
 }

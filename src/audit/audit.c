@@ -25,17 +25,23 @@ typedef struct work {
     outcome *outcomes;
 } work;
 
+double pf__audit_p_value(int k, int n, double rate)
+{
+    double sum = 0;
+    for (int j = 0; j <= k; j++) {
+        sum += exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(rate) +
+                   (n - j) * log1p(-rate));
+    }
+    return fmin(1, sum);
+}
+
 double pf__audit_upper(int k, int n)
 {
     // the rate at which k or fewer of n have a probability of 5 %
     double lo = 0, hi = 1;
     for (int i = 0; i < 60 && k < n; i++) {
-        double p = (lo + hi) / 2, sum = 0;
-        for (int j = 0; j <= k; j++) {
-            sum += exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(p) +
-                       (n - j) * log1p(-p));
-        }
-        *(sum > .05 ? &lo : &hi) = p;
+        double p = (lo + hi) / 2;
+        *(pf__audit_p_value(k, n, p) > .05 ? &lo : &hi) = p;
     }
     return k < n ? hi : 1;
 }
@@ -45,7 +51,8 @@ static bool go_without(const pf_session_state *state, const pf_task_readiness *t
 {
     bool met = task->why == PF_WHY_CERTIFIED || task->why == PF_WHY_REHEARSAL ||
                task->why == PF_WHY_NOT_REHEARSED;
-    return met && !state->doubt;
+    bool unseen = task->unseen[1] > 0; // only its rehearsal cleared it
+    return met && !unseen && !state->doubt;
 }
 
 static void count_task(pf_audit_count *c, double flown, double lower, double j_min)
@@ -148,7 +155,8 @@ static bool names(const pf_session *session, int n_mech, const pf_fault *faults,
         for (int i = 0; i < n_faults; i++) {
             bool mechanism = faults[i].kind < PF_FAULT_KNOB &&
                              pf_fault_at(faults[i].kind)->place == PF_FAULT_ON_MECHANISM;
-            faulty = faulty || (mechanism && faults[i].at == j && faults[i].value != 1);
+            bool healthy = faults[i].kind == PF_FAULT_GAIN && faults[i].value == 1;
+            faulty = faulty || (mechanism && faults[i].at == j && !healthy);
         }
         if ((pf_session_mechanism(session, j)->changed > .5) != faulty) {
             return false;

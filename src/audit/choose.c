@@ -3,6 +3,7 @@
 #include "audit.h"
 
 #include "core/kit_layout.h"
+#include "core/rehearsal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,16 +23,6 @@ typedef struct setting {
 static const setting sequence[] = {{.5, .6}, {.6, .45}, {.7, .3}, {.85, .15}, {1, 0}};
 enum { SETTINGS = sizeof sequence / sizeof sequence[0] };
 
-double pf__audit_p_value(int k, int n, double rate)
-{
-    double sum = 0;
-    for (int j = 0; j <= k; j++) {
-        sum += exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(rate) +
-                   (n - j) * log1p(-rate));
-    }
-    return fmin(1, sum);
-}
-
 // A copy of the kit's image with other knobs.
 static pf_status with_setting(const pf_kit *kit, const setting *s, void **image, size_t *n,
                               pf_error *error)
@@ -39,6 +30,10 @@ static pf_status with_setting(const pf_kit *kit, const setting *s, void **image,
     pf_kit changed = *kit;
     changed.misfit_level *= s->level;
     changed.rehearsal_strictness = s->strictness;
+    // less to miss may take more runs; a budget that somebody set stays
+    if (kit->budget3 == pf__rehearsal_budget(kit)) {
+        changed.budget3 = pf__rehearsal_budget(&changed);
+    }
     *n = pf__kit_image_size(&changed);
     *image = malloc(*n);
     if (!*image) {

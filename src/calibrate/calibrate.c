@@ -40,6 +40,13 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
                        "no method is called '%s'; `preflight list methods` shows what there is",
                        plan->method);
     }
+    bool joint = plan->settings.field && plan->settings.posterior == PF_POSTERIOR_JOINT;
+    if (joint && plan->settings.hazard > 0) {
+        return pf_fail(
+            error, PF_ERR_ARGUMENT,
+            "hazard: the joint posterior holds for a machine that does not change during "
+            "a check; leave hazard at 0, or set posterior: transport");
+    }
     if (plan->settings.weighting != PF_WEIGHTING_NONE &&
         (*method)->statistic == PF_STATISTIC_NORM) {
         return pf_fail(error, PF_ERR_ARGUMENT,

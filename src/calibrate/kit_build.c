@@ -215,7 +215,9 @@ pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_
     for (int i = 0; i < PF_RETURN_SHARES; i++) {
         b->shares[i] = i * .05;
     }
-    memcpy(b->knots, kind->knots, sizeof(double) * (size_t)k->n_knots);
+    for (int i = 0; i < k->n_knots; i++) {
+        b->knots[i] = kind->knots[i]; // a kit without looks has none
+    }
     fill_verdict(b);
     fill_probes(b, plan);
     fill_tasks(b, plan);

@@ -378,13 +378,8 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
     pf_rules rules = pf_kit_get_info(k).rules;
     rules.rehearse = PF_REHEARSE_NONE; // a rehearsal adds nothing to the misfit
     pf_session_config config = {.seed = number, .rules = &rules};
-    pf_status status = PF_OK;
-    if (!w->session) {
-        status =
-            pf_session_init(&w->session, k, &config, w->session_memory, v->session_bytes, error);
-    } else {
-        pf_session_reset(w->session);
-    }
+    pf_status status =
+        pf_session_init(&w->session, k, &config, w->session_memory, v->session_bytes, error);
     if (status != PF_OK) {
         return status;
     }
@@ -436,14 +431,14 @@ static pf_status calibrate_levels(verdict *v, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    k->misfit_chan = worst_class(v, 0, PF_MISFIT_LEAST);
-    k->misfit_shape = worst_class(v, 1, PF_MISFIT_LEAST);
+    k->misfit_chan = fmin(PF_MISFIT_MOST, worst_class(v, 0, PF_MISFIT_LEAST));
+    k->misfit_shape = fmin(PF_MISFIT_MOST, worst_class(v, 1, PF_MISFIT_LEAST));
     for (int i = 0; i < SESSION_CLASSES * n; i++) {
         double *out = v->values + (size_t)i * v->stride;
         k->alarm_false += i < n ? out[2] : 0;
         out[0] = fmax(out[0] / k->misfit_chan, out[1] / k->misfit_shape);
     }
-    k->misfit_level = worst_class(v, 0, 1e-6);
+    k->misfit_level = fmin(PF_MISFIT_LEVEL_MOST, worst_class(v, 0, 1e-6));
     k->alarm_checks = n;
     return PF_OK;
 }
@@ -455,7 +450,8 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
     int workers = v->source->n_workers;
     pf_status status = PF_OK;
     pf__posterior_between(k, v->between);
-    k->misfit_chan = k->misfit_shape = k->misfit_level = 1; // until they are known
+    k->misfit_chan = k->misfit_shape = 1;
+    k->misfit_level = PF_MISFIT_LEVEL_MOST; // no misfit until the levels are known
     for (v->probe = 0; v->probe < k->n_probes && status == PF_OK; v->probe++) {
         int n = residual_looks(v->plan), m = 2 * misfit_looks(v->plan);
         size_t window = (size_t)pf_kit_probe_rows(k, v->probe) * (size_t)k->n_chan;
@@ -723,19 +719,6 @@ static pf_status rehearse_groups(verdict *v, double *command, pf_error *error)
     return status;
 }
 
-// Enough for every task in its group, and alone as often as the noise asks for.
-static void set_budget(pf_kit_build *b)
-{
-    int needed = b->kit.n_groups * b->kit.rehearsals;
-    for (int t = 0; t < b->kit.n_tasks; t++) {
-        const double *numbers = b->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
-        int runs = b->rehearsal_rows[t] > 0 ? pf__rehearsal_runs(&b->kit, numbers) : 0;
-        runs = runs > b->kit.rehearsals ? runs : b->kit.rehearsals;
-        needed += runs < INT32_MAX ? runs : 0;
-    }
-    b->kit.budget3 = needed < 100000 ? needed : 100000;
-}
-
 static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
 {
     const pf_plan *plan = v->plan;
@@ -757,7 +740,7 @@ static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
     }
     status = status == PF_OK ? rehearse_groups(v, command, error) : status;
     if (status == PF_OK && plan->settings.budget3 < 0) {
-        set_budget(b);
+        b->kit.budget3 = pf__rehearsal_budget(&b->kit);
     }
     pf__limits_free(&v->limits);
     return status;

@@ -319,6 +319,10 @@ static pf_status choose_by_audit(const call *c, const pf_effort *effort, void **
     pf_kit *kit = NULL;
     pf_status status = pf__catalogue_read(&catalogue, NULL, NULL, 0, error);
     status = status ? status : cli_kit_load(&kit, *bytes, *n, error);
+    if (status == PF_OK && !pf_kit_get_info(kit).rules.field) {
+        status = pf_fail(error, PF_ERR_ARGUMENT,
+                         "--audit is about the field's verdict; leave field=false out");
+    }
     status = status ? status : pf_plant_create(&plant, c->plant.item[0], error);
     if (status == PF_OK && c->model) {
         status = pf_model_load(&model, c->model, error);

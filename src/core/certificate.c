@@ -178,13 +178,17 @@ pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, double
 static int count_gains(const pf_joint *joint, int mechanism, bool lost, double *p, double *gains,
                        double *sum)
 {
-    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
     double whole = lost ? 0 : 1, kept = 0;
     int n = 0;
-    for (int g = 0; mechanism > 0 && lost && g < joint->n_grid; g++) {
+    *sum = 0;
+    if (mechanism == 0) {
+        return 0; // the current one is healthy by definition
+    }
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    for (int g = 0; lost && g < joint->n_grid; g++) {
         whole += joint->grid[g] < 1 ? mass[g] : 0;
     }
-    for (int g = 0; mechanism > 0 && g < joint->n_grid; g++) {
+    for (int g = 0; g < joint->n_grid; g++) {
         if (!(mass[g] > PF_NEGLIGIBLE * whole) || (lost && joint->grid[g] > 1)) {
             continue;
         }

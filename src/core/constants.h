@@ -52,6 +52,10 @@
 
 // The least level of a misfit: a normal deviate that one session in a hundred reaches by chance.
 #define PF_MISFIT_LEAST 2.3
+// The most that calibration may take for fitting. A machine whose healthy sessions go beyond it is
+// told so, rather than hidden behind a level that nothing reaches.
+#define PF_MISFIT_MOST 100.0
+#define PF_MISFIT_LEVEL_MOST 10.0
 
 // --- rehearsal (field kits)
 

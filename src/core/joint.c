@@ -363,7 +363,8 @@ double pf__recovery_value(const pf_joint *joint, const double *weight, int n_tar
 
 double pf__correction(const pf_moments *moments)
 {
-    return moments->mean / moments->mean_square;
+    // nothing is left: no correction helps
+    return moments->mean_square > 0 ? moments->mean / moments->mean_square : 1;
 }
 
 double pf__corrected_command(double command, double correction, double lo, double hi)

@@ -324,7 +324,7 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
                            parts[i].value, parts[i].whole);
         }
     }
-    if ((k->n_knots == 0) != (k->n_look == 0) || (k->n_misfit > 0 && k->n_knots == 0)) {
+    if ((k->n_knots == 0) != (k->n_look == 0) || (k->n_misfit == 0) != (k->n_knots == 0)) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "kit: knots, looks and misfit come together: %d, %d and %d", (int)k->n_knots,
                        (int)k->n_look, (int)k->n_misfit);
@@ -714,6 +714,12 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
     return s;
 }
 
+static bool rehearsal_makes_sense(const double *numbers)
+{
+    return numbers[PF_REHEARSAL_SD] > 0 &&
+           numbers[PF_REHEARSAL_CLEAN] >= numbers[PF_REHEARSAL_MEAN];
+}
+
 // What the field's verdict needs: looks of the right size, levels above nothing, sound groups.
 static pf_status verdict_check(const pf_kit *k, pf_error *error)
 {
@@ -729,8 +735,15 @@ static pf_status verdict_check(const pf_kit *k, pf_error *error)
             return pf_fail(error, PF_ERR_FORMAT, "kit: knots must ascend, 1 is not one of them");
         }
     }
-    if (k->n_misfit > 0 && !(k->misfit_chan > 0 && k->misfit_shape > 0 && k->misfit_level > 0)) {
-        return pf_fail(error, PF_ERR_FORMAT, "kit: the levels of the misfit must be above 0");
+    bool levels = k->misfit_chan > 0 && k->misfit_chan <= PF_MISFIT_MOST && k->misfit_shape > 0 &&
+                  k->misfit_shape <= PF_MISFIT_MOST && k->misfit_level > 0 &&
+                  k->misfit_level <= PF_MISFIT_LEVEL_MOST;
+    if (k->n_misfit > 0 && !levels) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: levels of the misfit that no calibration gives");
+    }
+    if (!(k->alarm_checks >= 0 && k->alarm_checks <= 1e9 && k->alarm_false >= 0 &&
+          k->alarm_false <= k->alarm_checks)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: alarms of fresh sessions make no sense");
     }
     if (!(k->rehearsal_strictness >= 0 && k->rehearsal_strictness < 1)) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: rehearsal_strictness is %g, must be in [0, 1)",
@@ -740,10 +753,15 @@ static pf_status verdict_check(const pf_kit *k, pf_error *error)
         int rows = k->rehearsal_rows[t], own = pf_kit_task_rows(k, t);
         const double *numbers = k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
         if (rows < 0 || (int64_t)rows * k->n_chan > WINDOW_MAX ||
-            (rows > 0 && own > 0 && rows != own) ||
-            (rows > 0 && !(numbers[PF_REHEARSAL_ENERGY] > 0 && numbers[PF_REHEARSAL_SD] > 0 &&
-                           numbers[PF_REHEARSAL_CLEAN] >= numbers[PF_REHEARSAL_MEAN]))) {
+            (int64_t)rows * k->n_mech > WINDOW_MAX || (rows > 0 && own > 0 && rows != own) ||
+            (rows > 0 && !(numbers[PF_REHEARSAL_ENERGY] > 0 && rehearsal_makes_sense(numbers)))) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of task %d makes no sense", t);
+        }
+    }
+    for (int g = 0; g < k->n_groups; g++) {
+        if (!rehearsal_makes_sense(k->group_rehearsal + (size_t)g * PF_REHEARSAL_NUMBERS)) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of group %d makes no sense",
+                           g);
         }
     }
     return k->n_groups > 0 ? groups_check(k, error) : PF_OK;

@@ -96,14 +96,14 @@ void pf__misfit_add(pf__misfit *m, int n_chan, const double *u, double shape, in
     for (int c = 0; c < n_chan; c++) {
         m->sum[c] += u[c];
         double a = m->sum[c] / sqrt(m->looks);
-        if (a > m->chan) {
-            m->chan = a;
+        if (!(a <= m->chan)) { // what is no number fits nothing
+            m->chan = isnan(a) ? INFINITY : a;
             m->channel = c;
             m->look = number;
         }
     }
-    if (shape > m->shape) {
-        m->shape = shape;
+    if (!(shape <= m->shape)) {
+        m->shape = isnan(shape) ? INFINITY : shape;
         m->shape_look = number;
     }
 }

@@ -209,7 +209,7 @@ static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, in
         }
         // odds against healthy, relative to what they were
         double before = k->prior[mechanism] * weight[g] / (1 - k->prior[mechanism]);
-        bool unseen = mass[g] / healthy > PF_UNSEEN_SHARE * before;
+        bool unseen = mass[g] > PF_UNSEEN_SHARE * before * healthy && mass[g] <= before * healthy;
         all += mass[g];
         if (mean < k->j_min && unseen) {
             bad += mass[g];
@@ -281,13 +281,19 @@ static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_rea
     } else if (r->state == PF__REHEARSAL_FAILED) {
         out->decision = PF_NO_GO;
         out->why = pf__session_doubt(s) ? doubt : PF_WHY_REHEARSAL;
-    } else if (r->state == PF__REHEARSAL_IMPOSSIBLE && pf__session_doubt(s)) {
+    } else if (pf__session_doubt(s)) {
         out->decision = PF_NO_GO;
         out->why = doubt;
+    } else if (r->failed) { // with others, and never alone
+        out->decision = PF_NO_GO;
+        out->why = PF_WHY_REHEARSAL;
+        out->rehearsed = PF_REHEARSED_GROUP;
     }
 }
 
-static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int task)
+// may: whether a rehearsal could make it go, that is its bound is met, or unmet only for losses
+// that no probe shows. Nullable.
+static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int task, bool *may)
 {
     const pf_kit *k = s->kit;
     pf_task_readiness out = {.decision = PF_NO_GO, .why = PF_WHY_NOT_PROBED};
@@ -295,11 +301,17 @@ static pf_task_readiness certify_task(pf_session *s, const pf_joint *joint, int 
     out.mean = p.mean;
     out.sd = sqrt(p.variance);
     out.lower = p.lower;
+    if (may) {
+        *may = false;
+    }
     if (s->rules.field && task_blocked(s, joint, task, &out.why)) {
         return out;
     }
     out.decision = pf__decide(p.lower, k->j_min, true, &out.why);
     bool met = out.decision == PF_GO, unseen = out.unseen[1] > 0;
+    if (may) {
+        *may = met || unseen;
+    }
     if (s->rules.field && (met || unseen)) {
         judge_rehearsal(s, task, met, &out);
     }
@@ -319,11 +331,20 @@ bool pf__session_all_go(pf_session *s)
     }
     joint = pf__session_joint_now(s);
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        if (certify_task(s, joint, task).decision == PF_NO_GO) {
+        bool may;
+        certify_task(s, joint, task, &may);
+        if (!may) {
             return false;
         }
     }
     return true;
+}
+
+bool pf__session_may_go(pf_session *s, int task)
+{
+    bool may;
+    certify_task(s, pf__session_joint_now(s), task, &may);
+    return may;
 }
 
 // The best return that a use can have at a gain, with the correction that is right for it.
@@ -376,8 +397,7 @@ bool pf__session_settled(pf_session *s)
         certain = pf_joint_moments(&s->joint, j).changed >= 1 - PF_SETTLED_DOUBT;
     }
     for (int task = 0; task < k->n_tasks && certain; task++) {
-        if (!hopeless(s, &s->joint, task) &&
-            certify_task(s, &s->joint, task).decision == PF_NO_GO) {
+        if (!hopeless(s, &s->joint, task) && !pf__session_may_go(s, task)) {
             return false;
         }
     }
@@ -401,7 +421,8 @@ bool pf__session_misfit(const pf_session *s)
 bool pf__session_named(const pf_session *s)
 {
     for (int j = 1; j <= s->m; j++) {
-        if (pf_joint_moments(&s->joint, j).changed > PF_NAMED) {
+        if (pf_joint_moments(&s->joint, j).changed > PF_NAMED &&
+            (s->posterior || s->stage != PF_STAGE_LOOK)) {
             return true;
         }
     }
@@ -442,7 +463,7 @@ void pf_session_certify(pf_session *s)
 {
     const pf_joint *joint = pf__session_joint_now(s);
     for (int task = 0; task < s->kit->n_tasks; task++) {
-        s->tasks[task] = certify_task(s, joint, task);
+        s->tasks[task] = certify_task(s, joint, task, NULL);
     }
     for (int j = 0; j <= s->m; j++) {
         pf_mechanism_readiness *out = &s->mechanisms[j];

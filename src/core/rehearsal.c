@@ -25,11 +25,19 @@ pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers,
                                 .runs = 1};
 }
 
-int pf__rehearsal_runs(const pf_kit *k, const double *numbers)
+int pf__rehearsal_runs(const pf_kit *k, const double *numbers, int n)
 {
-    pf__rehearsal_rule r = pf__rehearsal_rule_of(k, numbers, INFINITY, 1);
-    double noise = (r.clean - r.mean) / r.limit;
+    pf__rehearsal_rule r = pf__rehearsal_rule_of(k, numbers, INFINITY, n);
+    // a sum of n squares cannot spread less than chi-square does, whatever a file says
+    double noise = fmax(r.clean - r.mean, r.mean * sqrt(2.0 / n)) / r.limit;
     return noise <= 1 ? 1 : noise < PF_REHEARSALS_MOST ? (int)ceil(noise * noise) : INT32_MAX;
+}
+
+// Runs of a task that its noise asks for; INT32_MAX: more than it is worth.
+static int noise_runs(const pf_kit *k, int task)
+{
+    return pf__rehearsal_runs(k, k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS,
+                              k->rehearsal_rows[task] * k->n_chan);
 }
 
 int pf_kit_task_rehearsals(const pf_kit *k, int task)
@@ -37,8 +45,17 @@ int pf_kit_task_rehearsals(const pf_kit *k, int task)
     if (k->n_rehearse == 0 || k->rehearsal_rows[task] == 0) {
         return 0;
     }
-    int noise = pf__rehearsal_runs(k, k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS);
+    int noise = noise_runs(k, task);
     return noise == INT32_MAX ? 0 : noise > k->rehearsals ? noise : k->rehearsals;
+}
+
+int pf__rehearsal_budget(const pf_kit *k)
+{
+    int64_t needed = (int64_t)k->n_groups * k->rehearsals;
+    for (int t = 0; t < k->n_tasks; t++) {
+        needed += pf_kit_task_rehearsals(k, t);
+    }
+    return needed < 100000 ? (int)needed : 100000;
 }
 
 double pf__rehearsal_spread(const pf__rehearsal_rule *r, double x)
@@ -68,17 +85,22 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
 // --- what may be rehearsed
 
 // Largest share of its command that a use delivers on a machine of some weight: a correction that
-// is wrong must not overdrive a sound mechanism.
+// is wrong must not overdrive a sound mechanism. A policy gets the whole of its correction.
 static double largest_share(const pf_session *s, const pf_joint *joint, int task, int mechanism)
 {
     const pf_kit *k = s->kit;
-    double correction = s->rehearsal_correction[mechanism];
-    double share = pf_kit_delivered_share(k, task, mechanism, correction, 1), most = share;
-    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
-    for (int g = 0; mechanism > 0 && g < joint->n_grid; g++) {
-        most = mass[g] > PF_REHEARSAL_WEIGHT ? fmax(most, share * joint->grid[g]) : most;
+    double correction = s->rehearsal_correction[mechanism], above = 0, gain = 1;
+    double share = pf_kit_task_rows(k, task) == 0
+                       ? correction
+                       : pf_kit_delivered_share(k, task, mechanism, correction, 1);
+    for (int g = joint->n_grid - 1; mechanism > 0 && g >= 0; g--) {
+        above += joint->mass[(size_t)(mechanism - 1) * (size_t)joint->n_grid + (size_t)g];
+        if (above > PF_REHEARSAL_WEIGHT) {
+            gain = fmax(gain, joint->grid[g]);
+            break;
+        }
     }
-    return most;
+    return share * gain;
 }
 
 static bool within_slew(const pf_session *s, int rows, const double *command)
@@ -108,8 +130,13 @@ static void add_command(pf_session *s, int task)
     }
 }
 
+static int longer(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 // Builds the command of the tasks in s->rehearsing; false: it would leave the limits of the design.
-static bool build_command(pf_session *s, int n)
+static bool build_command(pf_session *s, int n, int group)
 {
     const pf_kit *k = s->kit;
     const pf_joint *joint = pf__session_joint_now(s);
@@ -158,8 +185,7 @@ static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state
 
 static int runs_of(const pf_session *s, int task)
 {
-    const double *numbers = s->kit->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS;
-    int noise = pf__rehearsal_runs(s->kit, numbers);
+    int noise = noise_runs(s->kit, task);
     return noise > s->rules.rehearsals ? noise : s->rules.rehearsals;
 }
 
@@ -174,7 +200,7 @@ static bool next_group(pf_session *s)
                 s->rehearsing[n++] = k->group_task[i];
             }
         }
-        if (n >= 2 && build_command(s, n)) {
+        if (n >= 2 && build_command(s, n, g)) {
             s->group = g;
             return true;
         }
@@ -192,7 +218,7 @@ static bool next_alone(pf_session *s)
             continue;
         }
         s->rehearsing[0] = t;
-        if (build_command(s, 1)) {
+        if (build_command(s, 1, -1)) {
             s->group = -1;
             return true;
         }
@@ -235,7 +261,7 @@ bool pf__session_start_rehearsals(pf_session *s)
         s->rehearsal_correction[j] = s->mechanisms[j].correction;
     }
     for (int t = 0; t < s->kit->n_tasks; t++) {
-        if (s->tasks[t].decision == PF_NO_GO) {
+        if (!pf__session_may_go(s, t)) {
             s->rehearsal[t].state = PF__REHEARSAL_IMPOSSIBLE; // what is no-go need not run
         }
     }
@@ -338,7 +364,10 @@ static pf_status rule_of_group(const judge *j, const double *asked, pf__rehearsa
     }
     *rule = pf__rehearsal_rule_of(k, numbers, INFINITY, s->ask.rows * k->n_chan);
     pf_status status = least_visible(j, asked, &visible);
-    rule->limit = fmin(rule->limit, visible);
+    // what just fails must show in the whole, and what shows of it is measured by that
+    double theta = rule->limit / rule->energy;
+    rule->limit = fmin(rule->limit, (1 - k->rehearsal_strictness) * visible);
+    rule->energy = fmin(rule->energy, rule->limit / theta);
     return status;
 }
 
@@ -356,12 +385,12 @@ static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
     return status;
 }
 
-static void fail(pf__rehearsal *r, bool apart)
+// The runs so far count for nothing.
+static void start_again(pf__rehearsal *r, pf__rehearsal_state state, bool apart)
 {
-    *r = (pf__rehearsal){.state = apart ? PF__REHEARSAL_FAILED : PF__REHEARSAL_ALONE,
-                         .energy = INFINITY,
-                         .apart = apart,
-                         .bound = 1};
+    bool failed = r->failed;
+    *r = (pf__rehearsal){
+        .state = state, .energy = INFINITY, .apart = apart, .failed = failed, .bound = 1};
 }
 
 static void pass(const pf_session *s, pf__rehearsal *r, int needed, double bound)
@@ -382,7 +411,8 @@ static void settle_group(pf_session *s, const pf__rehearsal_rule *rule, double d
         if (s->rehearsed_passed) {
             pass(s, r, s->rules.rehearsals, pf__rehearsal_bound(rule, d));
         } else {
-            fail(r, false);
+            r->failed = r->failed || !(isfinite(d) && pf__rehearsal_passes(rule, d));
+            start_again(r, PF__REHEARSAL_ALONE, false);
         }
     }
 }
@@ -394,9 +424,10 @@ static void settle_alone(pf_session *s, const pf__rehearsal_rule *one, double d)
     pf__rehearsal *r = &s->rehearsal[s->rehearsing[0]];
     pf__rehearsal_rule rule = *one;
     double theta = rule.limit / rule.energy;
-    bool fair = isfinite(d) && rule.energy > 0 &&
-                (pf__rehearsal_passes(one, d) ||
-                 (needed > 1 && d <= rule.clean + PF_REHEARSAL_SDS * rule.sd));
+    bool drowned = noise_runs(s->kit, s->rehearsing[0]) > 1; // one run says little by itself
+    bool fair =
+        isfinite(d) && rule.energy > 0 &&
+        (pf__rehearsal_passes(one, d) || (drowned && d <= rule.clean + PF_REHEARSAL_SDS * rule.sd));
     r->sum += fair ? d : 0;
     r->energy = fmin(r->energy, rule.energy);
     rule.runs = r->runs + 1;
@@ -411,7 +442,7 @@ static void settle_alone(pf_session *s, const pf__rehearsal_rule *one, double d)
     if (fair) {
         pass(s, r, needed, rule.runs >= needed ? pf__rehearsal_bound(&rule, mean) : 1);
     } else {
-        fail(r, true);
+        start_again(r, PF__REHEARSAL_FAILED, true);
     }
 }
 
@@ -448,7 +479,8 @@ pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
 void pf__session_skip_rehearsal(pf_session *s)
 {
     for (int i = 0; i < s->ask.n_tasks; i++) {
-        s->rehearsal[s->rehearsing[i]].state =
-            s->group >= 0 ? PF__REHEARSAL_ALONE : PF__REHEARSAL_IMPOSSIBLE;
+        bool group = s->group >= 0;
+        start_again(&s->rehearsal[s->rehearsing[i]],
+                    group ? PF__REHEARSAL_ALONE : PF__REHEARSAL_IMPOSSIBLE, !group);
     }
 }

@@ -26,7 +26,10 @@ pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *kit, const double *number
 
 // How many runs of a task must be averaged so that a healthy one passes: more than one where the
 // noise is as large as what the task may miss.
-int pf__rehearsal_runs(const pf_kit *kit, const double *numbers);
+int pf__rehearsal_runs(const pf_kit *kit, const double *numbers, int n);
+
+// Rehearsals that a session of the kit may need: every group, and each task alone.
+int pf__rehearsal_budget(const pf_kit *kit);
 
 // Spread of the excess x of D beyond its healthy mean.
 double pf__rehearsal_spread(const pf__rehearsal_rule *rule, double x);
@@ -53,6 +56,7 @@ typedef struct pf__rehearsal {
     double sum;    // of their D, of runs alone
     double energy; // the least of theirs
     bool apart;    // the last run was of this task alone
+    bool failed;   // a run of its group did not come out well
     double bound;  // the return that its runs support; 1 before the first
 } pf__rehearsal;
 

@@ -184,11 +184,11 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     s->rules = config && config->rules ? *config->rules : pf_kit_get_info(kit).rules;
     if (s->rules.budget1 < 1 || s->rules.budget2 < 0 || s->rules.budget3 < 0 ||
         (unsigned)s->rules.stop > PF_STOP_LATCH ||
-        (unsigned)s->rules.rehearse > PF_REHEARSE_GROUP) {
+        (unsigned)s->rules.rehearse > PF_REHEARSE_GROUP || s->rules.rehearsals < 1) {
         return pf_fail(error, PF_ERR_ARGUMENT,
-                       "session rules: budgets %d, %d, %d, stop %d or rehearse %d",
+                       "session rules: budgets %d, %d, %d, stop %d, rehearse %d or rehearsals %d",
                        s->rules.budget1, s->rules.budget2, s->rules.budget3, (int)s->rules.stop,
-                       (int)s->rules.rehearse);
+                       (int)s->rules.rehearse, s->rules.rehearsals);
     }
     s->posterior = s->rules.field && kit->posterior == PF_POSTERIOR_JOINT && kit->n_knots > 0;
     s->joint = s->boundary = (pf_joint){.m = s->m,
@@ -225,6 +225,8 @@ void pf_session_reset(pf_session *s)
     s->outstanding = false;
     s->opportunities = s->recoveries = s->told = s->rehearsed = s->n_readings = 0;
     pf__session_reset_rehearsals(s);
+    s->rehearsed_distance = 0;
+    s->rehearsed_passed = false;
     s->charge = s->peak = 0;
     s->alarm = false;
     s->alarm_opportunity = -1;
@@ -382,10 +384,10 @@ pf_status pf_session_skip(pf_session *s, pf_error *error)
     if (!s->outstanding) {
         return pf_fail(error, PF_ERR_PROBE, "skip: no probe is outstanding; ask first");
     }
+    pf__session_forget_answers(s);
     if (s->stage == PF_STAGE_REHEARSE) {
         pf__session_skip_rehearsal(s);
     } else {
-        pf__session_forget_answers(s);
         s->skipped[s->ask.probe] = true;
     }
     s->outstanding = false;
@@ -675,7 +677,8 @@ static bool take_coordinates(pf_session *s, int probe, int n_targets)
         bool hidden = !match->usable ||
                       match->size < PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
         s->z[t] = s->next[t].usable ? s->next[t].coordinate : NAN;
-        good = good && (hidden || s->next[t].plausible);
+        bool wild = match->usable && !(match->off <= k->off_limit[probe]);
+        good = good && !wild && (hidden || s->next[t].plausible);
     }
     return good;
 }

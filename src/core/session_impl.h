@@ -128,6 +128,8 @@ pf_joint *pf__session_joint_now(pf_session *s);
 
 // Whether the bound of every task is met now; stops at the first whose is not.
 bool pf__session_all_go(pf_session *s);
+// Whether a rehearsal could make a task go: its bound is met, or unmet only for an unseen loss.
+bool pf__session_may_go(pf_session *s, int task);
 // Whether no further probe can change a verdict: what is not go now never will be.
 bool pf__session_settled(pf_session *s);
 

@@ -6,6 +6,7 @@
 #include "host/file.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static void add_head(pf_text *out, const pf_audit *a)
     pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
     add_string(out, "kit", sha);
     add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
+    add_string(out, "machine", pf_plant_get_info(a->plant)->name);
     add_string(out, "catalogue", a->catalogue->sha256);
     add_int(out, "sessions", a->sessions);
     pf__json_key(out, "seed");
@@ -119,9 +121,19 @@ void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
 
 // --- reading
 
+// A count; what is none is 0.
 static int get_int(json_t *object, const char *key)
 {
-    return (int)json_integer_value(json_object_get(object, key));
+    json_int_t value = json_integer_value(json_object_get(object, key));
+    return value > 0 && value <= 1000000000 ? (int)value : 0;
+}
+
+// Whether the counts of an entry go together.
+static bool makes_sense(const pf_audit_result *r)
+{
+    return !r->covered || (r->sessions > 0 && r->sessions <= 1000000 && r->tasks > 0 &&
+                           r->with.false_go <= r->sessions && r->without.false_go <= r->sessions &&
+                           r->with.go <= (int64_t)r->sessions * r->tasks);
 }
 
 static pf_audit_count get_count(json_t *o)
@@ -211,8 +223,8 @@ pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
             if (strcmp(a->catalogue->entries[e].name, name) == 0 && !known[e]) {
                 get_entry(item, &results[e]);
                 results[e].name = a->catalogue->entries[e].name;
-                known[e] = true;
-                (*n)++;
+                known[e] = makes_sense(&results[e]);
+                *n += known[e];
             }
         }
     }
@@ -230,11 +242,14 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
     bool whole =
         json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 && (int)n == get_int(json, "total");
     int covered = 0, false_go = 0, promised = 0;
-    double worst = 0;
+    double worst = 0, go = 0, tasks = 0;
     for (size_t i = 0; i < n && whole; i++) {
         pf_audit_result r = {0};
         get_entry(json_array_get(entries, i), &r);
+        whole = makes_sense(&r);
         covered += r.covered;
+        go += r.covered ? r.with.go : 0;
+        tasks += r.covered ? (double)r.sessions * r.tasks : 0;
         promised += r.covered && r.promised;
         if (r.covered && r.promised) {
             double upper = pf__audit_upper(r.with.false_go, r.sessions);
@@ -252,10 +267,13 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
         add_int(out, "false_go", false_go);
         pf__json_key(out, "worst_upper");
         pf__json_number(out, worst);
+        pf__json_key(out, "go");
+        pf__json_number(out, tasks > 0 ? go / tasks : 0);
         snprintf(line, size,
                  "audited against %d of %d entries, %d sessions each: %d false among the %d "
-                 "promised, at worst %.1f %% (upper 95 %% limit)",
-                 covered, (int)n, sessions, false_go, promised, 100 * worst);
+                 "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
+                 covered, (int)n, sessions, false_go, promised, 100 * worst,
+                 100 * go / fmax(1, tasks));
     }
     json_decref(json);
     return whole;
