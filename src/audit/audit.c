@@ -238,7 +238,8 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
     }
     status = pf__parallel(a->effort, n_workers, (size_t)a->sessions, run_session, w, w->entry->name,
                           error);
-    if (status == PF_ERR_UNSUPPORTED) { // closed loops of a foreign plant have what it declares
+    // a closed loop of a foreign plant has what it declares; a fault may break the simulator
+    if (status == PF_ERR_UNSUPPORTED || status == PF_ERR_PLANT) {
         memcpy(r->why, error->text, sizeof r->why - 1);
         return PF_OK;
     }

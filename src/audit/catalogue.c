@@ -59,6 +59,11 @@ static pf_status check_entry(const pf__yaml_node *node, const void *base, const 
     if (!(special && place_of(e) == PF_FAULT_ON_MECHANISM) && kind < 0) {
         return unknown(node, e, path, error);
     }
+    bool alone = strcmp(e->fault, nothing) == 0 || place_of(e) != PF_FAULT_ON_MECHANISM;
+    if (alone && !isnan(e->second)) {
+        return pf__yaml_refuse(error, node->at, "%s: second goes with a fault of a mechanism",
+                               path);
+    }
     if (isnan(e->from) != isnan(e->to) || (!isnan(e->from) && !isnan(e->value)) ||
         e->from > e->to) {
         return pf__yaml_refuse(error, node->at, "%s: give either value, or from and a larger to",
@@ -69,6 +74,12 @@ static pf_status check_entry(const pf__yaml_node *node, const void *base, const 
     bool needed = strcmp(e->fault, nothing) != 0 && info->otherwise < info->least;
     if (needed && isnan(least)) {
         return pf__yaml_refuse(error, node->at, "%s: %s needs a value", path, e->fault);
+    }
+    bool whole = info->measure == PF_FAULT_WHOLE_STEPS;
+    if (whole && (!isnan(e->from) || (!isnan(e->value) && e->value != floor(e->value)))) {
+        return pf__yaml_refuse(error, node->at,
+                               "%s: %s counts whole steps; give a whole number as value", path,
+                               e->fault);
     }
     if (least < info->least || most > info->most) {
         return pf__yaml_refuse(error, node->at, "%s: a value of %s lies between %g and %g", path,

@@ -653,18 +653,23 @@ static void mark_moved(const verdict *v, int task, bool *moved)
     }
 }
 
-// Divides the tasks into groups, first come first served; groups of one are left out. first has
-// n_tasks + 1 entries, tasks n_tasks. Gives how many.
+// Divides the tasks into groups, first come first served; groups of one are left out. No group has
+// more than half of the tasks: every mechanism must rest while others run, or one that is stuck
+// where its task wants it would not show. first has n_tasks + 1 entries, tasks n_tasks. Gives how
+// many.
 static int plan_groups(const verdict *v, int32_t *first, int32_t *tasks)
 {
     bool taken[4096] = {false};
-    int n = 0, used = 0;
+    int n = 0, used = 0, can = 0;
     first[0] = 0;
+    for (int t = 0; t < v->plan->n_tasks; t++) {
+        can += v->plan->tasks[t].command && v->build->rehearsal_rows[t] > 0;
+    }
     for (int start = 0; start < v->plan->n_tasks && start < 4096; start++) {
         bool moved[PF_MECH_MAX] = {false};
         int from = used;
         for (int t = start; t < v->plan->n_tasks && t < 4096; t++) {
-            if (taken[t] || !joins(v, t, moved)) {
+            if (taken[t] || used - from >= (can + 1) / 2 || !joins(v, t, moved)) {
                 continue;
             }
             taken[t] = true;

@@ -230,8 +230,10 @@ bool cli_task_go(const pf_task_readiness *task, const cli_accepted *accepted)
 
 bool cli_all_go(const pf_session *session, const cli_accepted *accepted)
 {
-    bool all = true;
-    for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
+    pf_kit_info k = pf_kit_get_info(pf_session_kit(session));
+    // a go by the paper's rules was never rehearsed
+    bool all = k.rules.field || (accepted && accepted->not_rehearsed);
+    for (int t = 0; t < k.n_tasks; t++) {
         all = all && cli_task_go(pf_session_task(session, t), accepted);
     }
     return all;

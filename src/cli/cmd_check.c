@@ -233,7 +233,8 @@ static void add_audit(run *r, const char *sha, pf_text *out)
     char line[200];
     char *path = pf__audit_path(r->kit_path);
     pf__text_add(&summary, "{");
-    bool audited = path && pf__audit_summary(&summary, path, sha, line, sizeof line);
+    bool audited = path && pf__audit_summary(&summary, path, sha, r->accepted->not_rehearsed, line,
+                                             sizeof line);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");
@@ -264,6 +265,8 @@ static void certificate(run *r, const pf_text *readiness, pf_text *out)
     pf__text_addf(out, "[%s%s%s]", r->accepted->not_rehearsed ? "\"not-rehearsed\"" : "",
                   r->accepted->not_rehearsed && r->accepted->unseen_loss ? "," : "",
                   r->accepted->unseen_loss ? "\"unseen-loss\"" : "");
+    pf__json_key(out, "rules");
+    pf__json_string(out, pf_kit_get_info(r->file->kit).rules.field ? "field" : "paper");
     pf__json_key(out, "looks_like");
     if (r->looks_like[0]) {
         pf__json_string(out, r->looks_like);
@@ -318,6 +321,12 @@ static void print_end(const run *r, bool all)
            cli_paint(NULL), probes, plural(probes), state.rehearsals, plural(state.rehearsals),
            state.charge);
     printf("This kit was %s.\n", r->audit);
+    if (!pf_kit_get_info(r->file->kit).rules.field) {
+        printf(
+            "%sThis kit has the paper's rules: nothing is rehearsed, and what fits no machine of "
+            "the model is not noticed.%s\n",
+            cli_paint(CLI_YELLOW), cli_paint(NULL));
+    }
 }
 
 // Names the fault of the catalogue that explains what no gain explains.

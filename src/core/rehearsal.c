@@ -174,6 +174,14 @@ static bool due(const pf_session *s, int task)
            s->rehearsal[task].state == PF__REHEARSAL_ALONE;
 }
 
+// The runs so far count for nothing.
+static void start_again(pf__rehearsal *r, pf__rehearsal_state state, bool apart)
+{
+    bool failed = r->failed;
+    *r = (pf__rehearsal){
+        .state = state, .energy = INFINITY, .apart = apart, .failed = failed, .bound = 1};
+}
+
 static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state to)
 {
     for (int t = 0; t < s->kit->n_tasks; t++) {
@@ -235,13 +243,28 @@ bool pf__session_next_rehearsal(pf_session *s)
         return false;
     }
     bool groups = s->rules.rehearse == PF_REHEARSE_GROUP && !pf__session_doubt(s);
-    return (groups && next_group(s)) || next_alone(s);
+    if ((groups && next_group(s)) || next_alone(s)) {
+        return true;
+    }
+    // one run of several tasks and none besides: no mechanism of it has rested, and one that is
+    // stuck where its task wants it would not have shown. The same where another task failed: its
+    // reason may be a mechanism of this run.
+    bool again = s->group_passes == 1 && s->rehearsals == 1;
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        again = again || s->rehearsal[t].state == PF__REHEARSAL_FAILED;
+    }
+    for (int t = 0; t < s->kit->n_tasks && again; t++) {
+        if (s->rehearsal[t].state == PF__REHEARSAL_PASSED && !s->rehearsal[t].apart) {
+            start_again(&s->rehearsal[t], PF__REHEARSAL_ALONE, false);
+        }
+    }
+    return again && next_alone(s);
 }
 
 void pf__session_reset_rehearsals(pf_session *s)
 {
     const pf_kit *k = s->kit;
-    s->rehearsals = 0;
+    s->rehearsals = s->group_passes = 0;
     for (int t = 0; t < k->n_tasks; t++) {
         bool can = s->rules.field && s->rules.rehearse != PF_REHEARSE_NONE && k->n_rehearse > 0 &&
                    k->rehearsal_rows[t] > 0 && runs_of(s, t) < INT32_MAX;
@@ -385,14 +408,6 @@ static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
     return status;
 }
 
-// The runs so far count for nothing.
-static void start_again(pf__rehearsal *r, pf__rehearsal_state state, bool apart)
-{
-    bool failed = r->failed;
-    *r = (pf__rehearsal){
-        .state = state, .energy = INFINITY, .apart = apart, .failed = failed, .bound = 1};
-}
-
 static void pass(const pf_session *s, pf__rehearsal *r, int needed, double bound)
 {
     r->runs++;
@@ -406,6 +421,7 @@ static void settle_group(pf_session *s, const pf__rehearsal_rule *rule, double d
 {
     bool visible = rule->limit >= PF_REHEARSAL_VISIBLE_SDS * rule->sd;
     s->rehearsed_passed = isfinite(d) && visible && pf__rehearsal_passes(rule, d);
+    s->group_passes += s->rehearsed_passed;
     for (int i = 0; i < s->ask.n_tasks; i++) {
         pf__rehearsal *r = &s->rehearsal[s->rehearsing[i]];
         if (s->rehearsed_passed) {

@@ -61,6 +61,7 @@ struct pf_session {
     int32_t *rehearsing;      // n_tasks: those that run, or would next
     int32_t *asked_tasks;     // n_tasks: those that were asked for last
     int group;                // that runs, -1: one task alone
+    int group_passes;         // runs of several tasks that came out well
     double *rehearsal_command, *asked_command, *idle_command; // longest rehearsal x n_mech
     double *rehearsal_correction;                             // n_mech
     double *rehearsal_nominal, *rehearsal_other;              // longest rehearsal x n_chan

@@ -232,8 +232,20 @@ pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
     return PF_OK;
 }
 
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, char *line,
-                       size_t size)
+// Whether an entry has the name of an earlier one.
+static bool named_before(json_t *entries, size_t i)
+{
+    json_t *name = json_object_get(json_array_get(entries, i), "fault");
+    for (size_t j = 0; j < i; j++) {
+        if (json_equal(name, json_object_get(json_array_get(entries, j), "fault"))) {
+            return true;
+        }
+    }
+    return !name;
+}
+
+bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, bool unrehearsed,
+                       char *line, size_t size)
 {
     json_t *json = load(path);
     json_t *entries = json_object_get(json, "entries");
@@ -246,14 +258,15 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
     for (size_t i = 0; i < n && whole; i++) {
         pf_audit_result r = {0};
         get_entry(json_array_get(entries, i), &r);
-        whole = makes_sense(&r);
+        whole = makes_sense(&r) && !named_before(entries, i);
         covered += r.covered;
-        go += r.covered ? r.with.go : 0;
+        const pf_audit_count *count = unrehearsed ? &r.without : &r.with;
+        go += r.covered ? count->go : 0;
         tasks += r.covered ? (double)r.sessions * r.tasks : 0;
         promised += r.covered && r.promised;
         if (r.covered && r.promised) {
-            double upper = pf__audit_upper(r.with.false_go, r.sessions);
-            false_go += r.with.false_go;
+            double upper = pf__audit_upper(count->false_go, r.sessions);
+            false_go += count->false_go;
             worst = upper > worst ? upper : worst;
         }
     }
@@ -263,6 +276,8 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, c
         add_int(out, "entries", (int)n);
         add_int(out, "covered", covered);
         add_int(out, "promised", promised);
+        pf__json_key(out, "unrehearsed");
+        pf__text_add(out, unrehearsed ? "true" : "false");
         add_int(out, "sessions", sessions);
         add_int(out, "false_go", false_go);
         pf__json_key(out, "worst_upper");

@@ -328,7 +328,8 @@ static void add_mechanism(json_t *mechanism, pf_text *out)
 {
     const char *name = text_of(mechanism, "name");
     json_t *interval = json_object_get(mechanism, "interval");
-    pf__text_addf(out, "%s: %s, P(changed) %.4g, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
+    pf__text_addf(out,
+                  "%s: %s, P(changed) %.4g; if so, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
                   name ? name : "mechanism",
                   json_is_true(json_object_get(mechanism, "probed")) ? "probed" : "NOT probed",
                   number_of(mechanism, "p_changed"), number_of(mechanism, "mean_gain"),
