@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kit_fixture.h"
+#include "core/constants.h"
 #include "core/joint.h"
 #include "core/kit_layout.h"
 #include "core/rng.h"
@@ -107,7 +108,7 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
         k->posterior = PF_POSTERIOR_JOINT;
         k->n_knots = sizeof fixture_knots / sizeof fixture_knots[0];
         k->n_look = k->n_probes * c->targets * (1 + c->targets * k->n_knots);
-        k->n_misfit = c->misfit ? k->n_rows : 0;
+        k->n_misfit = k->n_rows;
     }
     if (c->rehearse != PF_REHEARSE_NONE) {
         k->n_rehearse = k->n_tasks;
@@ -371,8 +372,16 @@ static void fill_looks(pf_fixture *f)
         f->at.misfit_sd[i] = cbrt(rows) * sqrt(2 / (9 * rows));
     }
     // far above what half a step between two gains of the posterior leaves
-    k->misfit_chan = k->misfit_shape = 12;
-    k->misfit_level = 1;
+    if (!f->config.misfit) { // everything fits
+        for (int i = 0; i < k->n_misfit * k->n_chan; i++) {
+            f->at.residual_rms[i] = 1e100;
+        }
+        for (int i = 0; i < k->n_probes * k->n_chan && k->n_misfit > 0; i++) {
+            f->at.misfit_mean[i] = 1;
+        }
+    }
+    k->misfit_chan = k->misfit_shape = f->config.misfit ? 12 : PF_MISFIT_MOST;
+    k->misfit_level = f->config.misfit ? 1 : PF_MISFIT_LEVEL_MOST;
 }
 
 // What healthy runs of some tasks are like: noise alone, in every row and channel.

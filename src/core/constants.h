@@ -47,6 +47,8 @@
 #define PF_BEYOND_BELIEF .05
 // A loss is unseen where the looks have not lowered its odds against healthy to a tenth.
 #define PF_UNSEEN_SHARE .1
+// Nor raised them to more than this: then something speaks for it.
+#define PF_UNSEEN_MOST 3
 // The doubt below which a verdict is settled: no further probe will change it.
 #define PF_SETTLED_DOUBT 1e-3
 

@@ -209,7 +209,8 @@ static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, in
         }
         // odds against healthy, relative to what they were
         double before = k->prior[mechanism] * weight[g] / (1 - k->prior[mechanism]);
-        bool unseen = mass[g] > PF_UNSEEN_SHARE * before * healthy && mass[g] <= before * healthy;
+        bool unseen = mass[g] > PF_UNSEEN_SHARE * before * healthy &&
+                      mass[g] <= PF_UNSEEN_MOST * before * healthy;
         all += mass[g];
         if (mean < k->j_min && unseen) {
             bad += mass[g];

@@ -144,8 +144,12 @@ static bool build_command(pf_session *s, int n, int group)
     int rows = 0, n_mech = k->n_mech;
     bool policy = pf_kit_task_rows(k, s->rehearsing[0]) == 0;
     for (int i = 0; i < n; i++) {
-        rows =
-            k->rehearsal_rows[s->rehearsing[i]] > rows ? k->rehearsal_rows[s->rehearsing[i]] : rows;
+        rows = longer(rows, k->rehearsal_rows[s->rehearsing[i]]);
+    }
+    // a group is known as a whole: a task that does not run rests in it
+    for (int i = group < 0 ? 0 : k->group_first[group]; group >= 0 && i < k->group_first[group + 1];
+         i++) {
+        rows = longer(rows, k->rehearsal_rows[k->group_task[i]]);
     }
     memset(s->rehearsal_command, 0, sizeof(double) * (size_t)rows * (size_t)n_mech);
     for (int i = 0; i < n; i++) {
