@@ -70,8 +70,8 @@ int main(void)
             const pf_task_readiness *r = pf_session_task(session, t);
             const pf_mechanism_readiness *j = pf_session_mechanism(session, uses[0]);
             printf("task %-6s %-5s return >= %.2f, strength %.2f, command times %.2f\n",
-                   pf_kit_task_name(kit, t), pf_decision_name(r->decision), r->lower,
-                   j->mean_gain, j->correction);
+                   pf_kit_task_name(kit, t), pf_decision_name(r->decision), r->lower, j->mean_gain,
+                   j->correction);
         }
     } else {
         fprintf(stderr, "hello: %s\n", error.text);
