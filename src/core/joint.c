@@ -268,7 +268,10 @@ static double cell_point(const pf_joint *joint, const double *mass, double whole
         double from = k > 0 ? (gain[k - 1] + gain[k]) / 2 : gain[0];
         double to = k < last ? (gain[k] + gain[k + 1]) / 2 : gain[last];
         if (mass[k] > 0 && below + mass[k] >= share * whole) {
-            return from + (to - from) * fmin(1, (share * whole - below) / mass[k]);
+            // the ends of the grid are the ends of what can be: a dead mechanism is in its interval
+            bool end = (k == 0 && share < .5) || (k == last && share > .5);
+            double part = fmin(1, (share * whole - below) / mass[k]);
+            return end ? gain[k] : from + (to - from) * part;
         }
         below += mass[k];
     }
