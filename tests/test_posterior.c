@@ -264,7 +264,7 @@ static void check_brute(pf_faults faults)
             look.n_targets = pf_kit_probe_targets(k, probe, &look.targets);
             pf__look_weigh(&look, k, a.between);
             check_look(k, &look);
-            pf__posterior_update(&joint, &look);
+            pf__posterior_update(&joint, &look, k);
             (faults == PF_FAULTS_MANY ? plain_many : plain_one)(k, &looks, &nominal, plain);
             CHECK_NEAR(joint.nominal, nominal, 1e-12);
             for (int i = 0; i < joint.m * GAINS; i++) {

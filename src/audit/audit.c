@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "audit.h"
 
+#include "core/constants.h"
 #include "host/arena.h"
 #include "host/parallel.h"
 
@@ -23,6 +24,8 @@ typedef struct work {
     const pf_audit_entry *entry;
     pf_plant **plants; // one per worker, the first is the caller's
     outcome *outcomes;
+    bool *wanted;    // workers x tasks: to be flown
+    double *returns; // and what they returned
 } work;
 
 double pf__audit_p_value(int k, int n, double rate)
@@ -62,88 +65,94 @@ static void count_task(pf_audit_count *c, double flown, double lower, double j_m
     c->below_j_min += flown < j_min;
 }
 
-// Flies what came out go, each flight with a disturbance of its own.
-static pf_status fly(const work *w, pf_plant *plant, pf_session *session, uint64_t seed,
-                     const pf_fault *faults, int n_faults, outcome *out, pf_error *error)
+// One machine of a session, and what a verdict about it sends.
+typedef struct machine {
+    pf_plant *plant;
+    uint64_t seed;
+    const pf_fault *faults;
+    int n_faults;
+} machine;
+
+// Flies the tasks that are wanted, all from one start, each with a disturbance of its own.
+static pf_status fly(const work *w, const machine *m, const double *corrections, const bool *wanted,
+                     double *returns, pf_error *error)
 {
     const pf_kit *kit = w->audit->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    const char *environment = pf_plant_environment(pf_plant_get_info(plant));
-    pf_session_state state = pf_session_get_state(session);
+    const char *environment = pf_plant_environment(pf_plant_get_info(m->plant));
     pf_flight *flight = NULL;
+    pf_status status = pf_flight_create(&flight, m->plant, kit, error);
+    pf_key start = pf_key_stream(m->seed, environment, 0, PF_PURPOSE_TASK, 0);
+    status = status ? status : pf_flight_start(flight, start, error);
+    for (int t = 0; t < pf_kit_get_info(kit).n_tasks && status == PF_OK; t++) {
+        pf_flown flown;
+        pf_attempt attempt = {
+            .task = t,
+            .key = pf_key_stream(m->seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
+            .corrections = corrections,
+            .faults = m->faults,
+            .n_faults = m->n_faults};
+        if (wanted[t]) {
+            status = pf_flight_fly(flight, &attempt, &flown, error);
+            returns[t] = flown.ret;
+        }
+    }
+    pf_flight_destroy(flight);
+    return status;
+}
+
+static void end_count(pf_audit_count *c, int n_tasks)
+{
+    c->all_go = c->go == n_tasks;
+    c->false_go = c->below_j_min > 0;
+}
+
+// What the shipped verdict, with and without rehearsal, was worth.
+static pf_status fly_session(const work *w, const machine *m, pf_session *session, bool *wanted,
+                             double *returns, outcome *out, pf_error *error)
+{
+    pf_kit_info k = pf_kit_get_info(w->audit->kit);
+    pf_session_state state = pf_session_get_state(session);
     double corrections[PF_MECH_MAX];
     for (int j = 0; j < k.n_mech; j++) {
         corrections[j] = pf_session_mechanism(session, j)->correction;
     }
-    pf_status status = pf_flight_create(&flight, plant, kit, error);
-    if (status == PF_OK) {
-        status =
-            pf_flight_start(flight, pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, 0), error);
+    for (int t = 0; t < k.n_tasks; t++) {
+        const pf_task_readiness *task = pf_session_task(session, t);
+        wanted[t] = task->decision == PF_GO || go_without(&state, task);
     }
+    pf_status status = fly(w, m, corrections, wanted, returns, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
-        bool with = task->decision == PF_GO, without = go_without(&state, task);
-        pf_flown flown = {1, 0, 0};
-        pf_attempt attempt = {
-            .task = t,
-            .key = pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
-            .corrections = corrections,
-            .faults = faults,
-            .n_faults = n_faults};
-        if (with || without) {
-            status = pf_flight_fly(flight, &attempt, &flown, error);
+        if (task->decision == PF_GO) {
+            count_task(&out->with, returns[t], task->lower, k.j_min);
         }
-        if (with && status == PF_OK) {
-            count_task(&out->with, flown.ret, task->lower, k.j_min);
-        }
-        if (without && status == PF_OK) {
-            count_task(&out->without, flown.ret, task->lower, k.j_min);
+        if (go_without(&state, task)) {
+            count_task(&out->without, returns[t], task->lower, k.j_min);
         }
     }
-    pf_flight_destroy(flight);
-    out->with.all_go = out->with.go == k.n_tasks;
-    out->without.all_go = out->without.go == k.n_tasks;
-    out->with.false_go = out->with.below_j_min > 0;
-    out->without.false_go = out->without.below_j_min > 0;
+    end_count(&out->with, k.n_tasks);
+    end_count(&out->without, k.n_tasks);
     return status;
 }
 
-// What one of the practitioners' rules says of the same machine, flown from the same start.
-static pf_status try_rule(const work *w, pf_plant *plant, int rule, uint64_t seed,
-                          const pf_fault *faults, int n_faults, outcome *out, pf_error *error)
+// What one of the practitioners' rules says of the same machine, and what that was worth.
+static pf_status try_rule(const work *w, const machine *m, int rule, bool *wanted, double *returns,
+                          outcome *out, pf_error *error)
 {
-    const pf_kit *kit = w->audit->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    const char *environment = pf_plant_environment(pf_plant_get_info(plant));
+    pf_kit_info k = pf_kit_get_info(w->audit->kit);
     double correction[PF_MECH_MAX];
-    pf_rule_verdict verdict = {.go = calloc((size_t)k.n_tasks, sizeof(bool)),
-                               .correction = correction};
-    pf_rule_trial trial = {kit, plant, w->audit->model, seed, faults, n_faults};
-    pf_flight *flight = NULL;
-    pf_audit_count *count = &out->rules[rule];
-    pf_status status = verdict.go ? pf__rule_decide(rule, &trial, &verdict, error)
-                                  : pf_fail(error, PF_ERR_MEMORY, "out of memory for a rule");
-    status = status ? status : pf_flight_create(&flight, plant, kit, error);
-    pf_key start = pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, 0);
-    status = status ? status : pf_flight_start(flight, start, error);
+    pf_rule_verdict verdict = {.go = wanted, .correction = correction};
+    pf_rule_trial trial = {w->audit->kit, m->plant,  w->audit->model,
+                           m->seed,       m->faults, m->n_faults};
+    pf_status status = pf__rule_decide(rule, &trial, &verdict, error);
+    status = status ? status : fly(w, m, correction, wanted, returns, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
-        pf_flown flown = {1, 0, 0};
-        pf_attempt attempt = {
-            .task = t,
-            .key = pf_key_stream(seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
-            .corrections = correction,
-            .faults = faults,
-            .n_faults = n_faults};
-        if (verdict.go[t]) {
-            status = pf_flight_fly(flight, &attempt, &flown, error);
-            count_task(count, flown.ret, k.j_min, k.j_min);
+        if (wanted[t]) {
+            count_task(&out->rules[rule], returns[t], k.j_min, k.j_min);
         }
     }
-    count->all_go = count->go == k.n_tasks;
-    count->false_go = count->below_j_min > 0;
+    end_count(&out->rules[rule], k.n_tasks);
     out->rule_runs[rule] = verdict.runs;
-    pf_flight_destroy(flight);
-    free(verdict.go);
     return status;
 }
 
@@ -158,7 +167,7 @@ static bool names(const pf_session *session, int n_mech, const pf_fault *faults,
             bool healthy = faults[i].kind == PF_FAULT_GAIN && faults[i].value == 1;
             faulty = faulty || (mechanism && faults[i].at == j && !healthy);
         }
-        if ((pf_session_mechanism(session, j)->changed > .5) != faulty) {
+        if ((pf_session_mechanism(session, j)->changed > PF_NAMED) != faulty) {
             return false;
         }
     }
@@ -179,6 +188,10 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
     *out = (outcome){0};
     pf_status status =
         pf__catalogue_faults(w->entry, a->kit, info, a->seed, (int)item, faults, &n_faults, error);
+    machine m = {plant, seed, n_faults > 0 ? faults : NULL, n_faults};
+    size_t tasks = (size_t)pf_kit_get_info(a->kit).n_tasks;
+    bool *wanted = w->wanted + (size_t)worker * tasks;
+    double *returns = w->returns + (size_t)worker * tasks;
     pf_check_config config = {.machine = plant,
                               .model = a->model,
                               .seed = seed,
@@ -202,10 +215,10 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
         }
         out->probes = state.told - state.rehearsals;
         out->rehearsals = state.rehearsals;
-        status = fly(w, plant, session, seed, faults, n_faults, out, error);
+        status = fly_session(w, &m, session, wanted, returns, out, error);
     }
     for (int rule = 0; rule < PF_RULES && a->rules && status == PF_OK; rule++) {
-        status = try_rule(w, plant, rule, seed, faults, n_faults, out, error);
+        status = try_rule(w, &m, rule, wanted, returns, out, error);
     }
     pf_check_destroy(check);
     return status;
@@ -269,7 +282,10 @@ pf_status pf__audit_run(const pf_audit *a, const bool *known, pf_audit_result *r
 {
     int n_workers = pf__threads(a->effort);
     pf_arena arena = {0};
+    size_t flights = (size_t)n_workers * (size_t)pf_kit_get_info(a->kit).n_tasks;
     work w = {.audit = a,
+              .wanted = pf__arena_take(&arena, flights, sizeof *w.wanted),
+              .returns = pf__arena_take(&arena, flights, sizeof *w.returns),
               .plants = pf__arena_take(&arena, (size_t)n_workers, sizeof *w.plants),
               .outcomes = pf__arena_take(&arena, (size_t)a->sessions, sizeof *w.outcomes)};
     pf_status status =

@@ -35,7 +35,7 @@ static double deviation(const search *s, const pf_observed *run, int i)
         return k->return_scale[c] * sqrt(fmax(numbers[PF_REHEARSAL_MEAN] / n, 1e-12));
     }
     size_t at = (size_t)k->probe_row[run->probe] * (size_t)k->n_chan + (size_t)i;
-    return k->scale[k->n_scale > 1 ? i : c] * k->residual_rms[at];
+    return pf__kit_scale(k, i) * k->residual_rms[at];
 }
 
 // Sum of squares that a fault leaves; infinite where the plant cannot have it.

@@ -485,19 +485,13 @@ static void add_list(pf_text *out, const char *key, int n, const double *values)
     pf__json_numbers(out, n, values);
 }
 
-static void add_string(pf_text *out, const char *key, const char *value)
-{
-    pf__json_key(out, key);
-    pf__json_string(out, value);
-}
-
 static void add_group(const pf_experiment *e, pf_text *out)
 {
     const pf_suite *s = e->suite;
     const char *probes = e->library ? s->probes : pf__experiment_group(e, 0).probes;
-    add_string(out, "probes", probes ? probes : "by the method");
+    pf__json_add_string(out, "probes", probes ? probes : "by the method");
     for (int i = 0; e->library && i < s->environments.n; i++) {
-        add_string(out, "library", e->library[i]);
+        pf__json_add_string(out, "library", e->library[i]);
     }
 }
 
@@ -522,7 +516,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
         add_names(out, "settings", &s->named);
     }
     if (s->recalibrate > 0) {
-        add_string(out, "recalibrate", "g");
+        pf__json_add_string(out, "recalibrate", "g");
     }
     if (s->settings.verdict == PF_VERDICT_FIELD) {
         pf__json_open(out, "kit", "{");
@@ -538,8 +532,8 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (pf__experiment_learned(e)) {
         // a model follows from the plant, the profile and the numeric library, its seed aside: the
         // database notes which one it was
-        add_string(out, "predictor", "ensemble");
-        add_string(out, "processor", pf__numeric_library());
+        pf__json_add_string(out, "predictor", "ensemble");
+        pf__json_add_string(out, "processor", pf__numeric_library());
     }
 }
 
@@ -549,9 +543,9 @@ static pf_status take_settings(pf_experiment *e, pf_error *error)
     const pf_suite *s = e->suite;
     pf_text out = {0};
     pf__text_add(&out, "{");
-    add_string(&out, "suite", s->id);
-    add_string(&out, "profile", e->profile->name);
-    add_string(&out, "preflight", PF_VERSION);
+    pf__json_add_string(&out, "suite", s->id);
+    pf__json_add_string(&out, "profile", e->profile->name);
+    pf__json_add_string(&out, "preflight", PF_VERSION);
     add_names(&out, "environments", &s->environments);
     if (e->fingerprint) {
         add_fingerprints(e, &out);

@@ -294,8 +294,8 @@ static pf_status run_residual(void *self, int worker, size_t item, pf_error *err
     pf_status status = look_at(v, worker, v->probe, 0, 1, key, &response, error);
     double *out = v->values + item * v->stride;
     for (size_t i = 0; i < v->stride && status == PF_OK; i++) {
-        double scale = k->scale[k->n_scale > 1 ? i : i % (size_t)k->n_chan];
-        out[i] = (response[i] - v->desks[worker].evidence.nominal[i]) / scale;
+        double residual = response[i] - v->desks[worker].evidence.nominal[i];
+        out[i] = residual / pf__kit_scale(k, (int)i);
     }
     return status;
 }
@@ -513,7 +513,7 @@ static double edge_of(const pf_kit *k, int use, bool above, double theta)
 static void fit_edges(pf_kit_build *b, int task)
 {
     const pf_kit *k = &b->kit;
-    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(k->j_min, 1e-300))), worst = 0;
+    double theta = pf__error_of(k->j_min), worst = 0;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         for (int side = 0; side < 2; side++) {
             double edge = edge_of(k, u, side == 1, theta), sd;

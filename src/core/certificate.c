@@ -11,6 +11,11 @@ double pf__return(double tracking_error)
     return exp(-fmin(tracking_error, PF_TRACKING_ERROR_MAX));
 }
 
+double pf__error_of(double ret)
+{
+    return fmin(PF_TRACKING_ERROR_MAX, -log(fmax(ret, 1e-300)));
+}
+
 double pf__tracking_distance(int rows, int n_chan, const double *scale, const double *a,
                              const double *b)
 {

@@ -8,6 +8,9 @@
 // Return of a task (Eq. task_return): exp(-min(tracking_error, 10)).
 double pf__return(double tracking_error);
 
+// The tracking error that has this return.
+double pf__error_of(double ret);
+
 // Sum of squared differences of two trajectories (rows x n_chan), each channel divided by its
 // scale: numerator and denominator of the normalised tracking error.
 double pf__tracking_distance(int rows, int n_chan, const double *scale, const double *a,

@@ -269,6 +269,11 @@ pf_status pf__evidence_read(pf__evidence *e, const double *response, pf_match *o
     return PF_OK;
 }
 
+bool pf__evidence_shows(const pf_kit *k, int probe, int target, const pf_match *match)
+{
+    return match->size >= PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + target];
+}
+
 double pf__evidence_coordinate(const pf_kit *k, int probe, int target, const pf_match *match)
 {
     int at = k->probe_target[probe] + target;

@@ -56,6 +56,9 @@ void pf__evidence_match(pf__evidence *e, pf_match *out);
 pf_status pf__evidence_read(pf__evidence *e, const double *response, pf_match *out,
                             pf_error *error);
 
+// Whether a match has a signature of the usual size; else the start hides the mechanism.
+bool pf__evidence_shows(const pf_kit *kit, int probe, int target, const pf_match *match);
+
 // The amplitude of a loss in a match (Eq. matched_coordinate): 0 healthy, 1 at g_cal.
 double pf__evidence_coordinate(const pf_kit *kit, int probe, int target, const pf_match *match);
 

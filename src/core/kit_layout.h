@@ -199,6 +199,12 @@ int pf__kit_most_rows(const pf_kit *kit);
 int pf__kit_most_targets(const pf_kit *kit);
 bool pf__kit_starts_from_channels(const pf_kit *kit);
 
+// What number i of a response (rows x channels) is divided by.
+static inline double pf__kit_scale(const pf_kit *kit, int i)
+{
+    return kit->scale[kit->n_scale > 1 ? i : i % kit->n_chan];
+}
+
 // Channel of target t (counted over all probes).
 pf_channel_row pf__kit_channel(const pf_kit *kit, int target);
 

@@ -54,7 +54,7 @@ void pf__misfit_roots(const pf_kit *k, int probe, const double *response, const 
         root[c] = 0;
     }
     for (int i = 0; i < rows * n; i++) {
-        double scale = k->scale[k->n_scale > 1 ? i : i % n] * rms[i];
+        double scale = pf__kit_scale(k, i) * rms[i];
         double e = (response[i] - predicted[i]) / scale;
         root[i % n] += e * e;
     }

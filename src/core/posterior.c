@@ -136,6 +136,16 @@ void pf__look_weigh(pf__look *look, const pf_kit *k, const pf__between *between)
     }
 }
 
+int pf__look_target(const pf__look *look, const pf_kit *k, int mechanism)
+{
+    int t = 0;
+    while (t < look->n_targets && look->targets[t] != mechanism) {
+        t++;
+    }
+    bool says = t < look->n_targets && !(k->faults == PF_FAULTS_MANY && isnan(look->z[t]));
+    return says ? t : -1;
+}
+
 int pf__look_nearest_gain(const pf__look *look, int target)
 {
     double least = look->q_healthy[target];
@@ -213,19 +223,9 @@ static void update_row(double *mass, double log_healthy, const double *log_gain)
     }
 }
 
-static const double *seen_row(const pf__look *look, int mechanism)
-{
-    for (int t = 0; t < look->n_targets; t++) {
-        if (look->targets[t] == mechanism) {
-            return look->log_gain + t * N;
-        }
-    }
-    return NULL;
-}
-
 // At most one change: every hypothesis against all others. A mechanism that is no target of the
 // probe gives the healthy response.
-static void update_one(pf_joint *joint, const pf__look *look)
+static void update_one(pf_joint *joint, const pf__look *look, const pf_kit *kit)
 {
     double most = look->log_healthy[0], sum;
     for (int i = 0; i < look->n_targets * N; i++) {
@@ -235,7 +235,8 @@ static void update_one(pf_joint *joint, const pf__look *look)
     joint->nominal *= healthy;
     sum = joint->nominal;
     for (int i = 1; i <= joint->m; i++) {
-        const double *seen = seen_row(look, i);
+        int t = pf__look_target(look, kit, i);
+        const double *seen = t >= 0 ? look->log_gain + t * N : NULL;
         double *mass = row_of(joint, i);
         for (int g = 0; g < N; g++) {
             mass[g] *= seen ? exp(seen[g] - most) : healthy;
@@ -248,10 +249,10 @@ static void update_one(pf_joint *joint, const pf__look *look)
     }
 }
 
-void pf__posterior_update(pf_joint *joint, const pf__look *look)
+void pf__posterior_update(pf_joint *joint, const pf__look *look, const pf_kit *kit)
 {
     if (joint->faults != PF_FAULTS_MANY) {
-        update_one(joint, look);
+        update_one(joint, look, kit);
         return;
     }
     for (int t = 0; t < look->n_targets; t++) {

@@ -42,6 +42,10 @@ typedef struct pf__look {
 
 void pf__look_weigh(pf__look *look, const pf_kit *kit, const pf__between *between);
 
+// The target of a look that is this mechanism; -1: it is none, or says nothing by itself with
+// several faults.
+int pf__look_target(const pf__look *look, const pf_kit *kit, int mechanism);
+
 // The hypothesis of least Q: its target and gain; target -1: nothing changed. With several faults
 // of one target by itself: gain -1: not changed.
 int pf__look_nearest(const pf__look *look, int *gain);
@@ -49,6 +53,6 @@ int pf__look_nearest_gain(const pf__look *look, int target);
 
 // A fresh posterior, and what a look makes of it.
 void pf__posterior_reset(pf_joint *joint, const double *prior);
-void pf__posterior_update(pf_joint *joint, const pf__look *look);
+void pf__posterior_update(pf_joint *joint, const pf__look *look, const pf_kit *kit);
 
 #endif

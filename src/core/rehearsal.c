@@ -12,7 +12,7 @@
 pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers, double energy,
                                          int n)
 {
-    double theta = fmin(PF_TRACKING_ERROR_MAX, -log(fmax(k->j_min, 1e-300)));
+    double theta = pf__error_of(k->j_min);
     theta *= 1 - k->rehearsal_strictness;
     energy = fmin(energy, numbers[PF_REHEARSAL_ENERGY]);
     return (pf__rehearsal_rule){.mean = numbers[PF_REHEARSAL_MEAN],

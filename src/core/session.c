@@ -208,7 +208,7 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
         return pf_fail(error, PF_ERR_INTERNAL, "session layout used %z of %z bytes", l.used, bytes);
     }
     for (int i = 0; i < s->window; i++) {
-        s->inverse[i] = 1 / kit->scale[kit->n_scale > 1 ? i : i % kit->n_chan];
+        s->inverse[i] = 1 / pf__kit_scale(kit, i);
     }
     s->evidence->inverse = s->inverse;
     s->evidence->check = true;
@@ -674,8 +674,7 @@ static bool take_coordinates(pf_session *s, int probe, int n_targets)
     bool good = true;
     for (int t = 0; t < n_targets; t++) {
         const pf_match *match = &s->matches[t];
-        bool hidden = !match->usable ||
-                      match->size < PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
+        bool hidden = !match->usable || !pf__evidence_shows(k, probe, t, match);
         s->z[t] = s->next[t].usable ? s->next[t].coordinate : NAN;
         bool wild = match->usable && !(match->off <= k->off_limit[probe]);
         good = good && !wild && (hidden || s->next[t].plausible);
@@ -683,58 +682,56 @@ static bool take_coordinates(pf_session *s, int probe, int n_targets)
     return good;
 }
 
-// Squared distance over all looks at the likeliest hypothesis, with the look at hand.
-static double likeliest_distance(const pf_session *s, const pf_joint *joint)
+// What the look at hand adds to the squared distance of a mechanism at a gain (-1: healthy), of
+// which it has target t (-1: none). With several faults a look says nothing of others than its
+// targets.
+static double look_distance(const pf_session *s, int t, int gain)
 {
-    int n = PF_POSTERIOR_GAINS;
-    double most = joint->nominal, q = s->q_healthy[0] + s->look.q_healthy[0], all = 0;
-    for (int j = 1; j <= s->m; j++) {
-        const double *mass = joint->mass + (j - 1) * n;
-        int t = 0;
-        while (t < s->look.n_targets && s->look.targets[t] != j) {
-            t++;
-        }
-        bool seen = t < s->look.n_targets && !(pf__session_many(s) && isnan(s->z[t]));
-        if (pf__session_many(s)) {
-            most = 1 - pf_joint_moments(joint, j).changed;
-            q = s->q_healthy[j - 1] + (seen ? s->look.q_healthy[t] : 0);
-        }
-        for (int g = 0; g < n; g++) {
-            if (mass[g] > most) {
-                most = mass[g];
-                q = s->q_gain[(j - 1) * n + g];
-                q += seen                  ? s->look.q_gain[t * n + g]
-                     : pf__session_many(s) ? 0
-                                           : s->look.q_healthy[0];
-            }
-        }
-        all += q;
+    if (t < 0 || gain < 0) {
+        bool many = pf__session_many(s);
+        return !many ? s->look.q_healthy[0] : t >= 0 ? s->look.q_healthy[t] : 0;
     }
-    return pf__session_many(s) ? all : q;
+    return s->look.q_gain[t * PF_POSTERIOR_GAINS + gain];
 }
 
 // Adds the squared distances of the look at hand.
 static void add_distances(pf_session *s)
 {
     int n = PF_POSTERIOR_GAINS;
-    bool many = pf__session_many(s);
-    if (!many) {
-        s->q_healthy[0] += s->look.q_healthy[0];
+    if (!pf__session_many(s)) {
+        s->q_healthy[0] += look_distance(s, -1, -1);
     }
     for (int j = 1; j <= s->m; j++) {
-        int t = 0;
-        while (t < s->look.n_targets && s->look.targets[t] != j) {
-            t++;
-        }
-        bool seen = t < s->look.n_targets && !(many && isnan(s->z[t]));
-        s->q_healthy[j - 1] += many && seen ? s->look.q_healthy[t] : 0;
+        int t = pf__look_target(&s->look, s->kit, j);
+        s->q_healthy[j - 1] += pf__session_many(s) ? look_distance(s, t, -1) : 0;
         for (int g = 0; g < n; g++) {
-            s->q_gain[(j - 1) * n + g] += seen   ? s->look.q_gain[t * n + g]
-                                          : many ? 0
-                                                 : s->look.q_healthy[0];
+            s->q_gain[(j - 1) * n + g] += look_distance(s, t, g);
         }
     }
     s->n_z += s->look.n_z;
+}
+
+// Squared distance over all looks at the likeliest hypothesis.
+static double likeliest_distance(const pf_session *s)
+{
+    int n = PF_POSTERIOR_GAINS;
+    const pf_joint *joint = &s->joint;
+    double most = joint->nominal, q = s->q_healthy[0], all = 0;
+    for (int j = 1; j <= s->m; j++) {
+        const double *mass = joint->mass + (j - 1) * n;
+        if (pf__session_many(s)) {
+            most = 1 - pf_joint_moments(joint, j).changed;
+            q = s->q_healthy[j - 1];
+        }
+        for (int g = 0; g < n; g++) {
+            if (mass[g] > most) {
+                most = mass[g];
+                q = s->q_gain[(j - 1) * n + g];
+            }
+        }
+        all += q;
+    }
+    return pf__session_many(s) ? all : q;
 }
 
 // Readings, posterior and misfit of one look, all in scratch until nothing can fail any more.
@@ -761,7 +758,7 @@ static pf_status tell_look(pf_session *s, const pf_tell *tell, const pf_predicto
         const double *predicted = NULL;
         next->nominal = s->joint.nominal;
         memcpy(next->mass, s->joint.mass, bytes);
-        pf__posterior_update(next, &s->look);
+        pf__posterior_update(next, &s->look, s->kit);
         if (s->kit->n_misfit > 0) {
             status = pf__misfit_predict(s->kit, &s->look, e, s->others, &predicted, error);
         }
@@ -782,13 +779,12 @@ static pf_status tell_look(pf_session *s, const pf_tell *tell, const pf_predicto
     }
     s->misfit.implausible += !good;
     if (counts) {
-        double q = likeliest_distance(s, next);
         add_distances(s);
         s->joint.nominal = next->nominal;
         memcpy(s->joint.mass, next->mass, bytes);
         if (s->kit->n_misfit > 0) {
-            pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, pf__misfit_shape(q, s->n_z),
-                           s->told + 1);
+            double shape = pf__misfit_shape(likeliest_distance(s), s->n_z);
+            pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, shape, s->told + 1);
         }
     }
     return PF_OK;
@@ -830,10 +826,7 @@ static double *at_gains(const pf_session *s, int target)
 // the response says something about it.
 static bool shows(const pf_session *s, int probe, int target)
 {
-    const pf_kit *k = s->kit;
-    return !s->rules.field ||
-           s->matches[target].size >=
-               PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + target];
+    return !s->rules.field || pf__evidence_shows(s->kit, probe, target, &s->matches[target]);
 }
 
 // Makes the other targets say nothing: at every gain as far away as healthy. False: none shows.

@@ -237,3 +237,15 @@ void pf__json_matrix(pf_text *text, int rows, int columns, const double *values)
     }
     pf__text_add(text, "]");
 }
+
+void pf__json_add_int(pf_text *text, const char *key, int value)
+{
+    pf__json_key(text, key);
+    pf__text_addf(text, "%d", value);
+}
+
+void pf__json_add_string(pf_text *text, const char *key, const char *value)
+{
+    pf__json_key(text, key);
+    pf__json_string(text, value);
+}

@@ -30,7 +30,9 @@ void pf__text_addf(pf_text *text, const char *format, ...)
 void pf__json_number(pf_text *text, double value);
 void pf__json_string(pf_text *text, const char *s);
 void pf__json_key(pf_text *text, const char *key); // ,"key":
-void pf__json_comma(pf_text *text);                // a comma unless something was just opened
+void pf__json_add_int(pf_text *text, const char *key, int value);
+void pf__json_add_string(pf_text *text, const char *key, const char *value);
+void pf__json_comma(pf_text *text); // a comma unless something was just opened
 // Opens an object or list, "{" or "[": the value of a key, or with NULL the next item of a list.
 void pf__json_open(pf_text *text, const char *key, const char *bracket);
 void pf__json_numbers(pf_text *text, int n, const double *values);

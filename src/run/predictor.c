@@ -37,46 +37,45 @@ typedef struct source {
 
 // --- a twin: one undisturbed rollout from the saved start
 
-static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *start, int n_start,
-                              double *response, pf_error *error)
+static pf_status roll_twin(const source *s, pf_roll *roll, const double *start, int n_start,
+                           double *response, pf_error *error)
 {
-    const source *s = self;
     const pf_plant_info *info = pf_plant_get_info(s->twin);
     if (n_start != info->n_state || (info->n_state > 0 && !start)) {
         return pf_fail(error, PF_ERR_PREDICTION, "state: %d numbers, the twin %s needs %d", n_start,
                        info->name, info->n_state);
     }
+    roll->start = info->n_state > 0 ? start : NULL;
+    return pf_plant_roll(s->twin, roll, &(pf_trace){.output = response}, error);
+}
+
+static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                              double *response, pf_error *error)
+{
+    const source *s = self;
     double gains[PF_MECH_MAX];
-    for (int j = 0; j < info->n_mech; j++) {
+    for (int j = 0; j < s->info.n_mech; j++) {
         gains[j] = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
     }
     pf_roll roll = pf_roll_default();
-    roll.start = info->n_state > 0 ? start : NULL;
     roll.gains = gains;
     roll.rows = pf_kit_probe_rows(s->kit, h->probe);
     roll.command = pf_kit_probe_command(s->kit, h->probe);
-    pf_trace trace = {.output = response};
-    return pf_plant_roll(s->twin, &roll, &trace, error);
+    return roll_twin(s, &roll, start, n_start, response, error);
 }
 
 static pf_status run_twin(void *self, const pf_run *run, const double *start, int n_start,
                           double *response, pf_error *error)
 {
     const source *s = self;
-    const pf_plant_info *info = pf_plant_get_info(s->twin);
-    if (n_start != info->n_state || (info->n_state > 0 && !start)) {
-        return pf_fail(error, PF_ERR_PREDICTION, "state: %d numbers, the twin %s needs %d", n_start,
-                       info->name, info->n_state);
-    }
     pf_roll roll = pf_roll_default();
-    roll.start = info->n_state > 0 ? start : NULL;
     roll.gains = run->gains;
     roll.rows = run->rows;
     roll.command = run->command;
-    pf_status status =
-        run->command ? PF_OK : pf__task_policy(info, s->kit, run->task, &roll.policy, error);
-    return status == PF_OK ? pf_plant_roll(s->twin, &roll, &(pf_trace){.output = response}, error)
-                           : status;
+    pf_status status = run->command ? PF_OK
+                                    : pf__task_policy(pf_plant_get_info(s->twin), s->kit, run->task,
+                                                      &roll.policy, error);
+    return status ? status : roll_twin(s, &roll, start, n_start, response, error);
 }
 
 // --- a learned model: the mean over its members, from the channels before the first command

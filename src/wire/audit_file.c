@@ -25,25 +25,13 @@ char *pf__audit_path(const char *kit)
 
 // --- writing
 
-static void add_int(pf_text *out, const char *key, int value)
-{
-    pf__json_key(out, key);
-    pf__text_addf(out, "%d", value);
-}
-
-static void add_string(pf_text *out, const char *key, const char *value)
-{
-    pf__json_key(out, key);
-    pf__json_string(out, value);
-}
-
 static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
 {
-    add_int(out, "go", c->go);
-    add_int(out, "all_go", c->all_go);
-    add_int(out, "below_bound", c->below_bound);
-    add_int(out, "below_j_min", c->below_j_min);
-    add_int(out, "false_go", c->false_go);
+    pf__json_add_int(out, "go", c->go);
+    pf__json_add_int(out, "all_go", c->all_go);
+    pf__json_add_int(out, "below_bound", c->below_bound);
+    pf__json_add_int(out, "below_j_min", c->below_j_min);
+    pf__json_add_int(out, "false_go", c->false_go);
     pf__json_key(out, "upper");
     pf__json_number(out, pf__audit_upper(c->false_go, sessions));
 }
@@ -51,26 +39,26 @@ static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
 static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
 {
     pf__text_add(out, "{");
-    add_string(out, "fault", r->name);
+    pf__json_add_string(out, "fault", r->name);
     pf__json_key(out, "covered");
     pf__text_add(out, r->covered ? "true" : "false");
     pf__json_key(out, "promised");
     pf__text_add(out, r->promised ? "true" : "false");
     if (!r->covered) {
-        add_string(out, "why", r->why);
+        pf__json_add_string(out, "why", r->why);
         pf__text_add(out, "}");
         return;
     }
-    add_int(out, "sessions", r->sessions);
-    add_int(out, "tasks", r->tasks);
-    add_int(out, "alarm", r->alarm);
-    add_int(out, "misfit", r->misfit);
-    add_int(out, "named", r->named);
+    pf__json_add_int(out, "sessions", r->sessions);
+    pf__json_add_int(out, "tasks", r->tasks);
+    pf__json_add_int(out, "alarm", r->alarm);
+    pf__json_add_int(out, "misfit", r->misfit);
+    pf__json_add_int(out, "named", r->named);
     if (r->within >= 0) {
-        add_int(out, "within", r->within);
+        pf__json_add_int(out, "within", r->within);
     }
-    add_int(out, "probes", r->probes);
-    add_int(out, "rehearsals", r->rehearsals);
+    pf__json_add_int(out, "probes", r->probes);
+    pf__json_add_int(out, "rehearsals", r->rehearsals);
     add_count(out, &r->with, r->sessions);
     pf__json_key(out, "without_rehearsal");
     pf__text_add(out, "{");
@@ -78,7 +66,7 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
     pf__text_add(out, "}");
     for (int rule = 0; rule < PF_RULES && rules; rule++) {
         pf__json_open(out, pf__rule_name(rule), "{");
-        add_int(out, "runs", r->rule_runs[rule]);
+        pf__json_add_int(out, "runs", r->rule_runs[rule]);
         add_count(out, &r->rules[rule], r->sessions);
         pf__text_add(out, "}");
     }
@@ -89,17 +77,17 @@ static void add_head(pf_text *out, const pf_audit *a)
 {
     char sha[65];
     pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
-    add_string(out, "kit", sha);
-    add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
-    add_string(out, "machine", pf_plant_get_info(a->plant)->name);
-    add_string(out, "catalogue", a->catalogue->sha256);
-    add_int(out, "sessions", a->sessions);
+    pf__json_add_string(out, "kit", sha);
+    pf__json_add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
+    pf__json_add_string(out, "machine", pf_plant_get_info(a->plant)->name);
+    pf__json_add_string(out, "catalogue", a->catalogue->sha256);
+    pf__json_add_int(out, "sessions", a->sessions);
     pf__json_key(out, "seed");
     pf__json_number(out, (double)a->seed);
-    add_int(out, "total", a->catalogue->n);
+    pf__json_add_int(out, "total", a->catalogue->n);
     pf__json_key(out, "rules");
     pf__text_add(out, a->rules ? "true" : "false");
-    add_string(out, "preflight", PF_VERSION);
+    pf__json_add_string(out, "preflight", PF_VERSION);
 }
 
 void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
@@ -272,14 +260,15 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, b
     }
     if (whole) {
         int sessions = get_int(json, "sessions");
-        add_string(out, "catalogue", json_string_value(json_object_get(json, "catalogue")));
-        add_int(out, "entries", (int)n);
-        add_int(out, "covered", covered);
-        add_int(out, "promised", promised);
+        pf__json_add_string(out, "catalogue",
+                            json_string_value(json_object_get(json, "catalogue")));
+        pf__json_add_int(out, "entries", (int)n);
+        pf__json_add_int(out, "covered", covered);
+        pf__json_add_int(out, "promised", promised);
         pf__json_key(out, "unrehearsed");
         pf__text_add(out, unrehearsed ? "true" : "false");
-        add_int(out, "sessions", sessions);
-        add_int(out, "false_go", false_go);
+        pf__json_add_int(out, "sessions", sessions);
+        pf__json_add_int(out, "false_go", false_go);
         pf__json_key(out, "worst_upper");
         pf__json_number(out, worst);
         pf__json_key(out, "go");

@@ -17,22 +17,10 @@ static void add_bool(pf_text *out, const char *key, bool value)
     pf__text_add(out, value ? "true" : "false");
 }
 
-static void add_int(pf_text *out, const char *key, int value)
-{
-    pf__json_key(out, key);
-    pf__text_addf(out, "%d", value);
-}
-
 static void add_number(pf_text *out, const char *key, double value)
 {
     pf__json_key(out, key);
     pf__json_number(out, value);
-}
-
-static void add_string(pf_text *out, const char *key, const char *value)
-{
-    pf__json_key(out, key);
-    pf__json_string(out, value);
 }
 
 static void add_numbers(pf_text *out, const char *key, int n, const double *values)
@@ -56,21 +44,21 @@ void pf__reply_hello(pf_text *out, const pf_kit *kit)
 {
     char sha[65];
     pf__sha256_text(kit->sha256, sha);
-    add_int(out, "protocol", PF_PROTOCOL_VERSION);
-    add_string(out, "preflight", PF_VERSION);
-    add_string(out, "kit", sha);
-    add_string(out, "plant", pf_kit_get_string(kit, PF_KIT_PLANT));
+    pf__json_add_int(out, "protocol", PF_PROTOCOL_VERSION);
+    pf__json_add_string(out, "preflight", PF_VERSION);
+    pf__json_add_string(out, "kit", sha);
+    pf__json_add_string(out, "plant", pf_kit_get_string(kit, PF_KIT_PLANT));
     add_names(out, "mechanisms", kit, kit->n_mech, pf_kit_mechanism_name);
     add_names(out, "tasks", kit, kit->n_tasks, pf_kit_task_name);
     pf__json_key(out, "window");
     pf__text_addf(out, "[%d,%d]", pf__kit_most_rows(kit), (int)kit->n_chan);
-    add_int(out, "state_size", kit->n_state);
-    add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
+    pf__json_add_int(out, "state_size", kit->n_state);
+    pf__json_add_string(out, "faults", pf__faults_name((pf_faults)kit->faults));
     add_bool(out, "sensed_start", kit->sensed_start);
-    add_string(out, "rehearse",
-               kit->n_rehearse == 0                 ? "none"
-               : kit->rehearse == PF_REHEARSE_GROUP ? "group"
-                                                    : "each");
+    pf__json_add_string(out, "rehearse",
+                        kit->n_rehearse == 0                 ? "none"
+                        : kit->rehearse == PF_REHEARSE_GROUP ? "group"
+                                                             : "each");
 }
 
 // A list of mechanisms by their numbers.
@@ -94,7 +82,7 @@ static void add_edges(pf_text *out, const pf_kit *kit, const pf_ask *ask)
             for (int side = 0; side < 2 && kit->use_mech[u] > 0; side++) {
                 pf__json_comma(out);
                 pf__text_add(out, "{");
-                add_int(out, "mechanism", kit->use_mech[u]);
+                pf__json_add_int(out, "mechanism", kit->use_mech[u]);
                 add_number(out, "gain", kit->use_edge[2 * u + side]);
                 pf__text_add(out, "}");
             }
@@ -105,8 +93,8 @@ static void add_edges(pf_text *out, const pf_kit *kit, const pf_ask *ask)
 
 static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
 {
-    add_string(out, "ask", "rehearsal");
-    add_int(out, "stage", ask->stage);
+    pf__json_add_string(out, "ask", "rehearsal");
+    pf__json_add_int(out, "stage", ask->stage);
     pf__json_key(out, "tasks");
     pf__text_add(out, "[");
     for (int i = 0; i < ask->n_tasks; i++) {
@@ -124,10 +112,10 @@ static void add_rehearsal(pf_text *out, const pf_kit *kit, const pf_ask *ask)
         pf__json_key(out, "command");
         pf__json_matrix(out, ask->rows, kit->n_mech, ask->command);
     } else {
-        add_string(out, "policy", pf_kit_task_policy(kit, ask->tasks[0]));
+        pf__json_add_string(out, "policy", pf_kit_task_policy(kit, ask->tasks[0]));
         add_numbers(out, "correction", kit->n_mech, ask->correction);
     }
-    add_int(out, "rows", ask->rows);
+    pf__json_add_int(out, "rows", ask->rows);
     if (ask->n_tasks > 1) {
         add_edges(out, kit, ask);
     }
@@ -148,21 +136,21 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
         return;
     }
     if (ask->kind == PF_ASK_DONE) {
-        add_string(out, "ask", "done");
-        add_string(out, "why", pf_done_name(ask->why));
+        pf__json_add_string(out, "ask", "done");
+        pf__json_add_string(out, "why", pf_done_name(ask->why));
         return;
     }
-    add_string(out, "ask", "probe");
-    add_int(out, "stage", ask->stage);
-    add_int(out, "probe", ask->probe);
-    add_string(out, "name", pf_kit_probe_name(kit, ask->probe));
+    pf__json_add_string(out, "ask", "probe");
+    pf__json_add_int(out, "stage", ask->stage);
+    pf__json_add_int(out, "probe", ask->probe);
+    pf__json_add_string(out, "name", pf_kit_probe_name(kit, ask->probe));
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(kit, ask->probe, &targets);
     add_indices(out, "targets", n_targets, targets);
     pf__json_key(out, "command");
     pf__json_matrix(out, ask->rows, kit->n_mech,
                     kit->command + (size_t)kit->probe_row[ask->probe] * (size_t)kit->n_mech);
-    add_int(out, "rows", ask->rows);
+    pf__json_add_int(out, "rows", ask->rows);
     add_number(out, "charge", kit->charge[ask->probe]);
     add_number(out, "value", ask->has_value ? ask->value : NAN);
     const double *others = pf_session_others(session);
@@ -174,7 +162,7 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 static void add_reading(pf_text *out, const pf_reading *r)
 {
     pf__json_open(out, NULL, "{");
-    add_int(out, "mechanism", r->mechanism);
+    pf__json_add_int(out, "mechanism", r->mechanism);
     add_number(out, "score", r->score);
     pf__json_key(out, "category");
     pf__text_addf(out, r->category < 0 ? "null" : "%d", r->category);
@@ -233,7 +221,7 @@ static void add_task(pf_text *out, const pf_session *session, int task)
     const pf_kit *kit = pf_session_kit(session);
     const pf_task_readiness *r = pf_session_task(session, task);
     pf__json_open(out, NULL, "{");
-    add_string(out, "name", pf_kit_task_name(kit, task));
+    pf__json_add_string(out, "name", pf_kit_task_name(kit, task));
     add_mechanisms(out, kit, task);
     pf__json_open(out, "correction", "[");
     for (int u = kit->task_use[task]; u < kit->task_use[task + 1]; u++) {
@@ -244,14 +232,14 @@ static void add_task(pf_text *out, const pf_session *session, int task)
     add_number(out, "mean", r->mean);
     add_number(out, "sd", r->sd);
     add_number(out, "lower", r->lower);
-    add_string(out, "decision", pf_decision_name(r->decision));
-    add_string(out, "why", pf_why_name(r->why));
+    pf__json_add_string(out, "decision", pf_decision_name(r->decision));
+    pf__json_add_string(out, "why", pf_why_name(r->why));
     if (r->why == PF_WHY_UNSEEN_LOSS) {
         add_numbers(out, "unseen", 2, r->unseen);
     }
-    add_string(out, "rehearsed", pf_rehearsed_name(r->rehearsed));
+    pf__json_add_string(out, "rehearsed", pf_rehearsed_name(r->rehearsed));
     const char *fallback = pf_kit_task_fallback(kit, task);
-    add_string(out, "fallback", fallback[0] ? fallback : "uncorrected");
+    pf__json_add_string(out, "fallback", fallback[0] ? fallback : "uncorrected");
     pf__text_add(out, "}");
 }
 
@@ -262,22 +250,23 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
     add_bool(out, "alarm", state.alarm);
     add_bool(out, "explained", state.explained);
     add_number(out, "charge", state.charge);
-    add_int(out, "probes", state.told - state.rehearsals);
-    add_int(out, "rehearsals", state.rehearsals);
+    pf__json_add_int(out, "probes", state.told - state.rehearsals);
+    pf__json_add_int(out, "rehearsals", state.rehearsals);
     pf__json_key(out, "misfit");
     pf__text_add(out, "{");
     add_number(out, "value", state.misfit);
-    add_int(out, "implausible", state.implausible);
-    add_string(out, "channel",
-               state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel) : "");
-    add_int(out, "look", state.misfit_look);
+    pf__json_add_int(out, "implausible", state.implausible);
+    pf__json_add_string(out, "channel",
+                        state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel)
+                                                  : "");
+    pf__json_add_int(out, "look", state.misfit_look);
     pf__text_add(out, "}");
     pf__json_open(out, "mechanisms", "[");
     for (int j = 1; j < kit->n_mech; j++) {
         const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
         pf__json_open(out, NULL, "{");
-        add_int(out, "mechanism", j);
-        add_string(out, "name", pf_kit_mechanism_name(kit, j));
+        pf__json_add_int(out, "mechanism", j);
+        pf__json_add_string(out, "name", pf_kit_mechanism_name(kit, j));
         add_number(out, "p_changed", r->changed);
         add_number(out, "mean_gain", r->mean_gain);
         add_numbers(out, "interval", 2, r->interval);
@@ -304,8 +293,8 @@ void pf__reply_refusal(pf_text *out, const char *code, const char *message)
     }
     plain[n] = 0;
     pf__text_add(out, "{\"ok\":false,\"error\":{");
-    add_string(out, "code", code);
-    add_string(out, "message", plain);
+    pf__json_add_string(out, "code", code);
+    pf__json_add_string(out, "message", plain);
     pf__text_add(out, "}}");
 }
 
@@ -316,7 +305,7 @@ static void add_machine(pf_text *out, const pf_kit *k)
     pf__json_open(out, "mechanisms", "[");
     for (int j = 0; j < k->n_mech; j++) {
         pf__json_open(out, NULL, "{");
-        add_string(out, "name", pf_kit_mechanism_name(k, j));
+        pf__json_add_string(out, "name", pf_kit_mechanism_name(k, j));
         add_number(out, "lo", k->lo[j]); // null: unbounded
         add_number(out, "hi", k->hi[j]);
         pf__text_add(out, "}");
@@ -325,7 +314,7 @@ static void add_machine(pf_text *out, const pf_kit *k)
     pf__json_open(out, "channels", "[");
     for (int c = 0; c < k->n_chan; c++) {
         pf__json_open(out, NULL, "{");
-        add_string(out, "name", pf_kit_channel_name(k, c));
+        pf__json_add_string(out, "name", pf_kit_channel_name(k, c));
         pf__json_key(out, "scale");
         if (k->n_scale == 1) {
             pf__json_number(out, k->scale[c]);
@@ -362,7 +351,7 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
 {
     pf_channel_row row = pf__kit_channel(k, t);
     pf__json_open(out, NULL, "{");
-    add_int(out, "mechanism", k->target_mech[t]);
+    pf__json_add_int(out, "mechanism", k->target_mech[t]);
     add_numbers(out, "edges", k->n_bins - 1, row.edges);
     add_numbers(out, "nominal", k->n_bins, row.nominal);
     add_numbers(out, "changed", k->n_bins, row.changed);
@@ -410,7 +399,7 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
 {
     int rows = pf_kit_probe_rows(k, q), n = k->probe_target[q + 1] - k->probe_target[q];
     pf__json_open(out, NULL, "{");
-    add_string(out, "name", pf_kit_probe_name(k, q));
+    pf__json_add_string(out, "name", pf_kit_probe_name(k, q));
     add_number(out, "charge", k->charge[q]);
     add_number(out, "off_limit", k->off_limit[q]);
     add_number(out, "distance_limit", k->distance_limit[q]);
@@ -446,21 +435,21 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
 static void add_kit_task(pf_text *out, const pf_kit *k, int t)
 {
     pf__json_open(out, NULL, "{");
-    add_string(out, "name", pf_kit_task_name(k, t));
+    pf__json_add_string(out, "name", pf_kit_task_name(k, t));
     add_mechanisms(out, k, t);
     if (pf_kit_task_rows(k, t) > 0) {
         pf__json_key(out, "command");
         pf__json_matrix(out, pf_kit_task_rows(k, t), k->n_mech,
                         k->task_command + (size_t)k->task_row[t] * (size_t)k->n_mech);
     } else {
-        add_string(out, "policy", pf_kit_task_policy(k, t));
+        pf__json_add_string(out, "policy", pf_kit_task_policy(k, t));
         if (k->n_reach > 0) {
             add_numbers(out, "reach", k->task_use[t + 1] - k->task_use[t],
                         k->reach + k->task_use[t]);
         }
     }
-    add_string(out, "fallback", pf_kit_task_fallback(k, t));
-    add_int(out, "rehearsals", pf_kit_task_rehearsals(k, t));
+    pf__json_add_string(out, "fallback", pf_kit_task_fallback(k, t));
+    pf__json_add_int(out, "rehearsals", pf_kit_task_rehearsals(k, t));
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
@@ -497,7 +486,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     pf__text_add(out, "}");
     pf_settings settings = settings_of(k);
     pf__settings_json(out, &settings, PF_SETTINGS_KIT);
-    add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
+    pf__json_add_string(out, "weighting", k->n_whiten > 0 ? "shrunk" : "none");
 }
 
 void pf__reply_kit(pf_text *out, const pf_kit *k)
@@ -505,17 +494,17 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     char sha[65];
     pf__sha256_text(k->sha256, sha);
     pf__text_add(out, "{");
-    add_string(out, "format", "preflight-kit");
-    add_int(out, "version", PF_KIT_VERSION);
-    add_string(out, "sha256", sha);
-    add_string(out, "preflight", pf_kit_get_string(k, PF_KIT_PREFLIGHT));
-    add_string(out, "plant", pf_kit_get_string(k, PF_KIT_PLANT));
-    add_string(out, "predictor", pf_kit_get_string(k, PF_KIT_PREDICTOR));
+    pf__json_add_string(out, "format", "preflight-kit");
+    pf__json_add_int(out, "version", PF_KIT_VERSION);
+    pf__json_add_string(out, "sha256", sha);
+    pf__json_add_string(out, "preflight", pf_kit_get_string(k, PF_KIT_PREFLIGHT));
+    pf__json_add_string(out, "plant", pf_kit_get_string(k, PF_KIT_PLANT));
+    pf__json_add_string(out, "predictor", pf_kit_get_string(k, PF_KIT_PREDICTOR));
     if (pf_kit_get_string(k, PF_KIT_MODEL)[0]) {
-        add_string(out, "model", pf_kit_get_string(k, PF_KIT_MODEL));
+        pf__json_add_string(out, "model", pf_kit_get_string(k, PF_KIT_MODEL));
     }
-    add_string(out, "statistic", pf__statistic_name((pf_statistic)k->statistic));
-    add_int(out, "state_size", k->n_state);
+    pf__json_add_string(out, "statistic", pf__statistic_name((pf_statistic)k->statistic));
+    pf__json_add_int(out, "state_size", k->n_state);
     add_machine(out, k);
     add_numbers(out, "grid", k->n_grid, k->grid);
     add_numbers(out, "prior", k->n_mech, k->prior);
@@ -532,11 +521,11 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     pf__text_add(out, "]");
     pf__json_open(out, "calibration", "{");
     add_number(out, "seed", k->seed);
-    add_int(out, "episodes", k->episodes);
-    add_int(out, "alarm_trials", k->alarm_trials);
+    pf__json_add_int(out, "episodes", k->episodes);
+    pf__json_add_int(out, "alarm_trials", k->alarm_trials);
     add_number(out, "cross_ratio", k->cross_ratio);
-    add_string(out, "source", pf_kit_get_string(k, PF_KIT_SOURCE));
-    add_string(out, "processor", pf_kit_get_string(k, PF_KIT_PROCESSOR));
+    pf__json_add_string(out, "source", pf_kit_get_string(k, PF_KIT_SOURCE));
+    pf__json_add_string(out, "processor", pf_kit_get_string(k, PF_KIT_PROCESSOR));
     pf__text_add(out, "}}");
 }
 
@@ -573,16 +562,16 @@ char *pf_plant_json(const pf_plant *plant)
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_text out = {0};
     pf__text_add(&out, "{");
-    add_string(&out, "name", info->name);
-    add_string(&out, "title", info->title ? info->title : "");
-    add_string(&out, "source", info->source ? info->source : "");
-    add_string(&out, "environment", pf_plant_environment(info));
-    add_int(&out, "state_size", info->n_state);
+    pf__json_add_string(&out, "name", info->name);
+    pf__json_add_string(&out, "title", info->title ? info->title : "");
+    pf__json_add_string(&out, "source", info->source ? info->source : "");
+    pf__json_add_string(&out, "environment", pf_plant_environment(info));
+    pf__json_add_int(&out, "state_size", info->n_state);
     add_number(&out, "dt", info->dt_s);
     pf__json_open(&out, "mechanisms", "[");
     for (int j = 0; j < info->n_mech; j++) {
         pf__json_open(&out, NULL, "{");
-        add_string(&out, "name", info->mechanisms[j].name);
+        pf__json_add_string(&out, "name", info->mechanisms[j].name);
         add_number(&out, "lo", info->mechanisms[j].lo);
         add_number(&out, "hi", info->mechanisms[j].hi);
         pf__text_add(&out, "}");
@@ -591,7 +580,7 @@ char *pf_plant_json(const pf_plant *plant)
     pf__json_open(&out, "channels", "[");
     for (int c = 0; c < info->n_chan; c++) {
         pf__json_open(&out, NULL, "{");
-        add_string(&out, "name", info->channels[c].name);
+        pf__json_add_string(&out, "name", info->channels[c].name);
         add_number(&out, "scale", info->channels[c].scale);
         pf__text_add(&out, "}");
     }
@@ -601,8 +590,8 @@ char *pf_plant_json(const pf_plant *plant)
     for (int i = 0; i < info->n_faults; i++) {
         pf__json_comma(&out);
         pf__text_add(&out, "{");
-        add_string(&out, "name", info->faults[i].name);
-        add_string(&out, "help", info->faults[i].line);
+        pf__json_add_string(&out, "name", info->faults[i].name);
+        pf__json_add_string(&out, "help", info->faults[i].line);
         add_number(&out, "least", info->faults[i].least);
         add_number(&out, "most", info->faults[i].most);
         pf__text_add(&out, "}");
