@@ -54,6 +54,28 @@ static void check_quadrotor(void)
     field_close(&f);
 }
 
+// A sensor of a slow machine that freezes after three readings looks like a weak unit, and a
+// rehearsal with it shows what was expected.
+static void check_frozen(void)
+{
+    field f;
+    PF_CASE("building, a channel frozen after 2: nothing is go");
+    field_open(&f, "building", &field_kit_of("building", NULL)->kit);
+    int n = pf_kit_get_info(f.kit).n_chan;
+    for (int i = 0; i < 2 * n; i++) {
+        char fault[80];
+        snprintf(fault, sizeof fault, "%s:frozen=2", pf_kit_channel_name(f.kit, i % n));
+        field_faults(&f, fault);
+        field_check(&f, (uint64_t)i, NULL);
+        CHECK(field_go(&f) == 0 && field_misfit(&f));
+    }
+    PF_CASE("building, healthy: everything is go");
+    field_faults(&f, "");
+    field_check(&f, 3, NULL);
+    CHECK(field_go(&f) == pf_kit_get_info(f.kit).n_tasks && !field_misfit(&f));
+    field_close(&f);
+}
+
 // A mild loss that alarms is named, not printed as the healthy machine. It may stay unseen: flown
 // as it is, the task returns enough.
 static void check_mild(void)
@@ -301,6 +323,7 @@ void test_verdict(void)
     char folder[200];
     check_quadrotor();
     check_mild();
+    check_frozen();
     check_false_go();
     PF_CASE("program: kits with and without rehearsals");
     CHECK(program_folder(folder, sizeof folder, "verdict"));

@@ -10,22 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What one session came to.
-typedef struct outcome {
-    bool alarm, misfit, named, within;
-    int probes, rehearsals;
-    pf_audit_count with, without;
-    pf_audit_count rules[PF_RULES];
-    int rule_runs[PF_RULES];
-} outcome;
-
 typedef struct work {
     const pf_audit *audit;
     const pf_audit_entry *entry;
-    pf_plant **plants; // one per worker, the first is the caller's
-    outcome *outcomes;
-    bool *wanted;    // workers x tasks: to be flown
-    double *returns; // and what they returned
+    pf_plant **plants;         // one per worker, the first is the caller's
+    pf_audit_result *outcomes; // of the sessions
 } work;
 
 double pf__audit_p_value(int k, int n, double rate)
@@ -65,19 +54,21 @@ static void count_task(pf_audit_count *c, double flown, double lower, double j_m
     c->below_j_min += flown < j_min;
 }
 
-// One machine of a session, and what a verdict about it sends.
+// One machine of a session, and room for what is flown.
 typedef struct machine {
+    const pf_audit *audit;
     pf_plant *plant;
     uint64_t seed;
     const pf_fault *faults;
     int n_faults;
+    bool *wanted;    // n_tasks: to be flown
+    double *returns; // and what they returned
 } machine;
 
 // Flies the tasks that are wanted, all from one start, each with a disturbance of its own.
-static pf_status fly(const work *w, const machine *m, const double *corrections, const bool *wanted,
-                     double *returns, pf_error *error)
+static pf_status fly(const machine *m, const double *corrections, pf_error *error)
 {
-    const pf_kit *kit = w->audit->kit;
+    const pf_kit *kit = m->audit->kit;
     const char *environment = pf_plant_environment(pf_plant_get_info(m->plant));
     pf_flight *flight = NULL;
     pf_status status = pf_flight_create(&flight, m->plant, kit, error);
@@ -91,9 +82,9 @@ static pf_status fly(const work *w, const machine *m, const double *corrections,
             .corrections = corrections,
             .faults = m->faults,
             .n_faults = m->n_faults};
-        if (wanted[t]) {
+        if (m->wanted[t]) {
             status = pf_flight_fly(flight, &attempt, &flown, error);
-            returns[t] = flown.ret;
+            m->returns[t] = flown.ret;
         }
     }
     pf_flight_destroy(flight);
@@ -107,10 +98,10 @@ static void end_count(pf_audit_count *c, int n_tasks)
 }
 
 // What the shipped verdict, with and without rehearsal, was worth.
-static pf_status fly_session(const work *w, const machine *m, pf_session *session, bool *wanted,
-                             double *returns, outcome *out, pf_error *error)
+static pf_status fly_session(const machine *m, const pf_session *session, pf_audit_result *out,
+                             pf_error *error)
 {
-    pf_kit_info k = pf_kit_get_info(w->audit->kit);
+    pf_kit_info k = pf_kit_get_info(m->audit->kit);
     pf_session_state state = pf_session_get_state(session);
     double corrections[PF_MECH_MAX];
     for (int j = 0; j < k.n_mech; j++) {
@@ -118,16 +109,16 @@ static pf_status fly_session(const work *w, const machine *m, pf_session *sessio
     }
     for (int t = 0; t < k.n_tasks; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
-        wanted[t] = task->decision == PF_GO || go_without(&state, task);
+        m->wanted[t] = task->decision == PF_GO || go_without(&state, task);
     }
-    pf_status status = fly(w, m, corrections, wanted, returns, error);
+    pf_status status = fly(m, corrections, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
         if (task->decision == PF_GO) {
-            count_task(&out->with, returns[t], task->lower, k.j_min);
+            count_task(&out->with, m->returns[t], task->lower, k.j_min);
         }
         if (go_without(&state, task)) {
-            count_task(&out->without, returns[t], task->lower, k.j_min);
+            count_task(&out->without, m->returns[t], task->lower, k.j_min);
         }
     }
     end_count(&out->with, k.n_tasks);
@@ -136,19 +127,18 @@ static pf_status fly_session(const work *w, const machine *m, pf_session *sessio
 }
 
 // What one of the practitioners' rules says of the same machine, and what that was worth.
-static pf_status try_rule(const work *w, const machine *m, int rule, bool *wanted, double *returns,
-                          outcome *out, pf_error *error)
+static pf_status try_rule(const machine *m, int rule, pf_audit_result *out, pf_error *error)
 {
-    pf_kit_info k = pf_kit_get_info(w->audit->kit);
+    pf_kit_info k = pf_kit_get_info(m->audit->kit);
     double correction[PF_MECH_MAX];
-    pf_rule_verdict verdict = {.go = wanted, .correction = correction};
-    pf_rule_trial trial = {w->audit->kit, m->plant,  w->audit->model,
+    pf_rule_verdict verdict = {.go = m->wanted, .correction = correction};
+    pf_rule_trial trial = {m->audit->kit, m->plant,  m->audit->model,
                            m->seed,       m->faults, m->n_faults};
     pf_status status = pf__rule_decide(rule, &trial, &verdict, error);
-    status = status ? status : fly(w, m, correction, wanted, returns, error);
+    status = status ? status : fly(m, correction, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
-        if (wanted[t]) {
-            count_task(&out->rules[rule], returns[t], k.j_min, k.j_min);
+        if (m->wanted[t]) {
+            count_task(&out->rules[rule], m->returns[t], k.j_min, k.j_min);
         }
     }
     end_count(&out->rules[rule], k.n_tasks);
@@ -174,54 +164,74 @@ static bool names(const pf_session *session, int n_mech, const pf_fault *faults,
     return true;
 }
 
+// What the session of a check says, before anything is flown.
+static void read_session(const machine *m, const pf_session *session, pf_audit_result *out)
+{
+    pf_session_state state = pf_session_get_state(session);
+    out->alarm = state.alarm;
+    out->misfit = state.misfit > 1 || state.implausible > 0;
+    out->named = names(session, pf_kit_get_info(m->audit->kit).n_mech, m->faults, m->n_faults);
+    if (m->n_faults > 0 && m->faults[0].kind == PF_FAULT_GAIN) {
+        const double *interval = pf_session_mechanism(session, m->faults[0].at)->interval;
+        out->within = m->faults[0].value >= interval[0] && m->faults[0].value <= interval[1];
+    }
+    out->probes = state.told - state.rehearsals;
+    out->rehearsals = state.rehearsals;
+}
+
+static pf_status decide_and_fly(const machine *m, pf_audit_result *out, pf_error *error)
+{
+    const pf_audit *a = m->audit;
+    pf_check *check = NULL;
+    pf_check_config config = {.machine = m->plant,
+                              .model = a->model,
+                              .seed = m->seed,
+                              .faults = m->faults,
+                              .n_faults = m->n_faults};
+    pf_status status = pf_check_create(&check, a->kit, &config, error);
+    status = status ? status : pf_check_run(check, NULL, error);
+    if (status == PF_OK) {
+        const pf_session *session = pf_check_session(check);
+        read_session(m, session, out);
+        status = fly_session(m, session, out, error);
+    }
+    pf_check_destroy(check);
+    for (int rule = 0; rule < PF_RULES && a->rules && status == PF_OK; rule++) {
+        status = try_rule(m, rule, out, error);
+    }
+    return status;
+}
+
+pf_status pf__audit_session(const pf_audit *a, pf_plant *plant, const pf_audit_entry *entry,
+                            int session, pf_audit_result *out, pf_error *error)
+{
+    pf_fault faults[2];
+    int n = 0, tasks = pf_kit_get_info(a->kit).n_tasks;
+    pf_arena arena = {0};
+    *out = (pf_audit_result){
+        .name = entry->name, .promised = entry->promised != 0, .sessions = 1, .tasks = tasks};
+    machine m = {.audit = a,
+                 .plant = plant,
+                 .wanted = pf__arena_take(&arena, (size_t)tasks, sizeof *m.wanted),
+                 .returns = pf__arena_take(&arena, (size_t)tasks, sizeof *m.returns)};
+    m.seed = pf_key_stream(a->seed, entry->name, (uint64_t)session, PF_PURPOSE_EVALUATION, 0) >> 12;
+    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
+                                    : pf__catalogue_faults(entry, a->kit, pf_plant_get_info(plant),
+                                                           a->seed, session, faults, &n, error);
+    m.faults = n > 0 ? faults : NULL;
+    m.n_faults = n;
+    status = status ? status : decide_and_fly(&m, out, error);
+    out->covered = status == PF_OK;
+    out->within = strcmp(entry->fault, "gain") == 0 ? out->within : -1;
+    pf__arena_free(&arena);
+    return status;
+}
+
 static pf_status run_session(void *self, int worker, size_t item, pf_error *error)
 {
     work *w = self;
-    const pf_audit *a = w->audit;
-    pf_plant *plant = w->plants[worker];
-    const pf_plant_info *info = pf_plant_get_info(plant);
-    outcome *out = &w->outcomes[item];
-    uint64_t seed = pf_key_stream(a->seed, w->entry->name, item, PF_PURPOSE_EVALUATION, 0) >> 12;
-    pf_fault faults[2];
-    int n_faults = 0;
-    pf_check *check = NULL;
-    *out = (outcome){0};
-    pf_status status =
-        pf__catalogue_faults(w->entry, a->kit, info, a->seed, (int)item, faults, &n_faults, error);
-    machine m = {plant, seed, n_faults > 0 ? faults : NULL, n_faults};
-    size_t tasks = (size_t)pf_kit_get_info(a->kit).n_tasks;
-    bool *wanted = w->wanted + (size_t)worker * tasks;
-    double *returns = w->returns + (size_t)worker * tasks;
-    pf_check_config config = {.machine = plant,
-                              .model = a->model,
-                              .seed = seed,
-                              .faults = n_faults > 0 ? faults : NULL,
-                              .n_faults = n_faults};
-    if (status == PF_OK) {
-        status = pf_check_create(&check, a->kit, &config, error);
-    }
-    if (status == PF_OK) {
-        status = pf_check_run(check, NULL, error);
-    }
-    if (status == PF_OK) {
-        pf_session *session = pf_check_session(check);
-        pf_session_state state = pf_session_get_state(session);
-        out->alarm = state.alarm;
-        out->misfit = state.misfit > 1 || state.implausible > 0;
-        out->named = names(session, info->n_mech, faults, n_faults);
-        if (n_faults > 0 && faults[0].kind == PF_FAULT_GAIN) {
-            const double *interval = pf_session_mechanism(session, faults[0].at)->interval;
-            out->within = faults[0].value >= interval[0] && faults[0].value <= interval[1];
-        }
-        out->probes = state.told - state.rehearsals;
-        out->rehearsals = state.rehearsals;
-        status = fly_session(w, &m, session, wanted, returns, out, error);
-    }
-    for (int rule = 0; rule < PF_RULES && a->rules && status == PF_OK; rule++) {
-        status = try_rule(w, &m, rule, wanted, returns, out, error);
-    }
-    pf_check_destroy(check);
-    return status;
+    return pf__audit_session(w->audit, w->plants[worker], w->entry, (int)item, &w->outcomes[item],
+                             error);
 }
 
 static void add_count(pf_audit_count *to, const pf_audit_count *from)
@@ -257,16 +267,14 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
         return PF_OK;
     }
     r->covered = status == PF_OK;
-    bool gain = strcmp(w->entry->fault, "gain") == 0;
     for (int i = 0; i < a->sessions && status == PF_OK; i++) {
-        const outcome *o = &w->outcomes[i];
+        const pf_audit_result *o = &w->outcomes[i];
         r->alarm += o->alarm;
         r->misfit += o->misfit;
         r->named += o->named;
-        r->within += o->within;
+        r->within = o->within < 0 ? -1 : r->within + o->within;
         r->probes += o->probes;
         r->rehearsals += o->rehearsals;
-        r->within = gain ? r->within : -1;
         add_count(&r->with, &o->with);
         add_count(&r->without, &o->without);
         for (int rule = 0; rule < PF_RULES; rule++) {
@@ -282,10 +290,7 @@ pf_status pf__audit_run(const pf_audit *a, const bool *known, pf_audit_result *r
 {
     int n_workers = pf__threads(a->effort);
     pf_arena arena = {0};
-    size_t flights = (size_t)n_workers * (size_t)pf_kit_get_info(a->kit).n_tasks;
     work w = {.audit = a,
-              .wanted = pf__arena_take(&arena, flights, sizeof *w.wanted),
-              .returns = pf__arena_take(&arena, flights, sizeof *w.returns),
               .plants = pf__arena_take(&arena, (size_t)n_workers, sizeof *w.plants),
               .outcomes = pf__arena_take(&arena, (size_t)a->sessions, sizeof *w.outcomes)};
     pf_status status =

@@ -127,6 +127,11 @@ typedef struct pf_audit {
     void *self;
 } pf_audit;
 
+// One session of an entry on a plant of the caller's, counted as a result of one. What the plant
+// cannot have is PF_ERR_UNSUPPORTED.
+pf_status pf__audit_session(const pf_audit *audit, pf_plant *plant, const pf_audit_entry *entry,
+                            int session, pf_audit_result *result, pf_error *error);
+
 // Runs the entries that `known` does not mark as done; results has one per entry.
 pf_status pf__audit_run(const pf_audit *audit, const bool *known, pf_audit_result *results,
                         pf_error *error);

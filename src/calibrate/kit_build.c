@@ -176,6 +176,9 @@ static void fill_verdict(pf_kit_build *b)
     for (int i = 0; k->n_misfit > 0 && i < k->n_probes * k->n_chan; i++) {
         b->misfit_sd[i] = 1;
     }
+    for (int c = 0; k->n_misfit > 0 && c < k->n_chan; c++) {
+        b->still[c] = 1;
+    }
     if (k->n_misfit > 0) {
         b->kit.misfit_chan = b->kit.misfit_shape = b->kit.misfit_level = 1;
     }

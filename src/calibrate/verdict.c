@@ -58,6 +58,7 @@ typedef struct desk {
     pf_match *matches;
     pf__look look;
     double *z, *others, *runs[2];
+    int *still; // n_chan: most equal readings at the end of any run of this worker
     void *session_memory;
     pf_session *session;
 } desk;
@@ -111,6 +112,7 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
                              .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
                              .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
         w->others = pf__arena_take(&v->arena, (size_t)k->n_mech, d);
+        w->still = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *w->still);
         w->runs[0] = pf__arena_take(&v->arena, run, d);
         w->runs[1] = pf__arena_take(&v->arena, run, d);
     }
@@ -174,6 +176,25 @@ static double rank_point(int n, double *values, double share)
     return values[rank - 1];
 }
 
+// Notes how long the channels stand still at the end of a response.
+static void note_still(const verdict *v, int worker, int rows, const double *response)
+{
+    desk *w = &v->desks[worker];
+    for (int c = 0; c < v->build->kit.n_chan; c++) {
+        int still = pf__misfit_still(rows, v->build->kit.n_chan, response, c);
+        w->still[c] = still > w->still[c] ? still : w->still[c];
+    }
+}
+
+static void keep_still(verdict *v)
+{
+    for (int i = 0; i < v->source->n_workers; i++) {
+        for (int c = 0; v->build->kit.n_misfit > 0 && c < v->build->kit.n_chan; c++) {
+            v->build->still[c] = fmax(v->build->still[c], v->desks[i].still[c]);
+        }
+    }
+}
+
 // --- looks
 
 // A probe on a machine with one mechanism at a gain: response, signatures and matches into the
@@ -196,6 +217,7 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     e->start = answer.start;
     e->n_start = answer.n_start;
     *response = answer.response;
+    note_still(v, worker, pf_kit_probe_rows(k, probe), answer.response);
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
@@ -470,6 +492,7 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
             fit_misfits(v);
         }
     }
+    keep_still(v); // the levels' sessions know it
     return status == PF_OK ? calibrate_levels(v, error) : status;
 }
 
@@ -550,6 +573,7 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
     if (status != PF_OK) {
         return status;
     }
+    note_still(v, worker, v->ask.rows, answer.response);
     double *out = v->values + item * v->stride;
     out[2] = 0;
     for (int i = 0; i < v->ask.rows * k->n_chan; i++) {
@@ -761,6 +785,7 @@ static pf_status run_part(pf_source *source, part run, pf_error *error)
     pf_status status = open_verdict(&v, source, error);
     if (status == PF_OK) {
         status = run(&v, error);
+        keep_still(&v);
     }
     close_verdict(&v);
     return status;

@@ -58,6 +58,8 @@
 // told so, rather than hidden behind a level that nothing reaches.
 #define PF_MISFIT_MOST 100.0
 #define PF_MISFIT_LEVEL_MOST 10.0
+// What a channel that stands still adds to its misfit: above every level.
+#define PF_MISFIT_STILL 1e6
 
 // --- rehearsal (field kits)
 

@@ -462,6 +462,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"residual_rms", k->residual_rms, (size_t)k->n_misfit * (size_t)k->n_chan, 1e-300, 1e150},
         {"misfit_mean", k->misfit_mean, misfits, 0, 1e150},
         {"misfit_sd", k->misfit_sd, misfits, 1e-300, 1e150},
+        {"still", k->still, k->n_misfit ? (size_t)k->n_chan : 0, 1, 1e9},
         {"rehearsal", k->rehearsal, (size_t)k->n_rehearse * PF_REHEARSAL_NUMBERS, 0, 1e300},
         {"use_edge", k->use_edge, k->n_rehearse ? 2 * (size_t)k->n_uses : 0, 0, 1e6},
         {"group_rehearsal", k->group_rehearsal, (size_t)k->n_groups * PF_REHEARSAL_NUMBERS, 0,

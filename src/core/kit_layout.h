@@ -140,7 +140,9 @@ enum {
     X(67, double, group_rehearsal, (size_t)k->n_groups *PF_REHEARSAL_NUMBERS)                      \
     X(68, double, slew, k->n_rehearse ? k->n_mech : 0) /* largest step of a command */             \
     X(69, double, excursion, k->n_bounded)        /* of a use, at share 1, over what is allowed */ \
-    X(70, int32_t, rehearsal_rows, k->n_rehearse) /* 0: this task cannot be rehearsed */
+    X(70, int32_t, rehearsal_rows, k->n_rehearse) /* 0: this task cannot be rehearsed */           \
+    X(71, double, still, k->n_misfit ? k->n_chan : 0) /* most equal readings at the end of a look  \
+                                                       */
 
 // What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of
 // one row of `rehearsal` and `group_rehearsal`.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "misfit.h"
 
+#include "constants.h"
+
 #include <math.h>
 
 // With several faults every target has a nearest gain of its own.
@@ -70,8 +72,25 @@ void pf__misfit_channels(const pf_kit *k, int probe, const double *response,
     const double *sd = k->misfit_sd + (size_t)probe * (size_t)k->n_chan;
     pf__misfit_roots(k, probe, response, predicted, u);
     for (int c = 0; c < k->n_chan; c++) {
-        u[c] = (u[c] - mean[c]) / sd[c];
+        bool stuck = pf__misfit_stuck(k, pf_kit_probe_rows(k, probe), response, c);
+        u[c] = stuck ? PF_MISFIT_STILL : (u[c] - mean[c]) / sd[c];
     }
+}
+
+int pf__misfit_still(int rows, int n_chan, const double *response, int channel)
+{
+    const double *last = response + (size_t)(rows - 1) * (size_t)n_chan + channel;
+    int n = 1;
+    while (n < rows && last[-n * n_chan] == *last) {
+        n++;
+    }
+    return n;
+}
+
+bool pf__misfit_stuck(const pf_kit *k, int rows, const double *response, int channel)
+{
+    return k->n_misfit > 0 &&
+           pf__misfit_still(rows, k->n_chan, response, channel) > 2 * k->still[channel] + 1;
 }
 
 double pf__misfit_shape(double q, int n)

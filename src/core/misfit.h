@@ -18,12 +18,19 @@ pf_status pf__misfit_predict(const pf_kit *kit, const pf__look *look, pf__eviden
 
 // What the prediction of the nearest hypothesis leaves of a response, by channel: the sum of
 // squares in standard deviations as a normal deviate (cube root, then mean and sd of calibration).
-// u has n_chan entries.
+// A channel that is stuck fits nothing. u has n_chan
+// entries.
 void pf__misfit_channels(const pf_kit *kit, int probe, const double *response,
                          const double *predicted, double *u);
 // The cube root that `u` is made of: what calibration takes mean and sd of.
 void pf__misfit_roots(const pf_kit *kit, int probe, const double *response, const double *predicted,
                       double *root);
+
+// How many readings at the end of a response are equal to the bit in a channel, at least 1: a
+// sensor that stands still repeats itself, noise and all.
+int pf__misfit_still(int rows, int n_chan, const double *response, int channel);
+// Whether that is more than twice what calibration saw.
+bool pf__misfit_stuck(const pf_kit *kit, int rows, const double *response, int channel);
 
 // The sum q of n squares of standard normal numbers as a normal deviate (Wilson and Hilferty).
 double pf__misfit_shape(double q, int n);

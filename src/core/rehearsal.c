@@ -488,6 +488,9 @@ pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
     }
     double d = distance(s, tell->response, s->rehearsal_nominal);
     s->rehearsed_distance = d;
+    for (int c = 0; c < tell->channels; c++) { // what a stuck sensor shows is no proof
+        d = pf__misfit_stuck(s->kit, tell->rows, tell->response, c) ? INFINITY : d;
+    }
     if (s->group >= 0) {
         settle_group(s, &rule, d);
     } else {
