@@ -154,6 +154,37 @@ static pf_status make_study_cells(pf_experiment *e, pf_error *error)
     return PF_OK;
 }
 
+// Entries of the catalogue that comes with the program, or those that the suite names.
+static pf_status make_entry_cells(pf_experiment *e, pf_error *error)
+{
+    const pf_config_refs *named = &e->suite->named;
+    const pf_catalogue *all = &e->catalogue;
+    e->n_cells = named->n > 0 ? named->n : all->n;
+    e->cells = take(e, e->n_cells, sizeof *e->cells);
+    if (!e->cells) {
+        return no_memory(error);
+    }
+    for (int i = 0; i < e->n_cells; i++) {
+        const char *name = named->n > 0 ? named->text[i] : all->entries[i].name;
+        bool found = false;
+        for (int k = 0; k < all->n; k++) {
+            found = found || strcmp(all->entries[k].name, name) == 0;
+        }
+        if (!found || strlen(name) >= sizeof e->cells->text) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "settings: the catalogue has no entry '%s'; see data/catalogue.yaml",
+                           name);
+        }
+        pf_cell *c = &e->cells[i];
+        *c = (pf_cell){.gain = NAN, .amplitude = NAN, .settings = cell_settings(e)};
+        c->settings.bins = (int)e->suite->bins.value[0];
+        c->settings.episodes = (int)e->episodes[0];
+        c->settings.budget2 = (int)e->suite->stage2.value[0];
+        strcpy(c->text, name);
+    }
+    return PF_OK;
+}
+
 // By pf_risk.
 static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"};
 
@@ -244,6 +275,9 @@ static pf_status make_cells(pf_experiment *e, pf_error *error)
     const pf_suite *s = e->suite;
     if (e->responses > 0 && !e->coordinate) {
         return make_study_cells(e, error);
+    }
+    if (pf__suite_audits(s)) {
+        return make_entry_cells(e, error);
     }
     if (s->named.n > 0) {
         return make_named_cells(e, error);
@@ -523,6 +557,9 @@ static void add_later(const pf_experiment *e, pf_text *out)
         pf__settings_json(out, &s->settings, PF_SETTINGS_ALL);
         pf__text_add(out, "}");
     }
+    if (pf__suite_audits(s)) {
+        pf__json_add_string(out, "catalogue", e->catalogue.sha256);
+    }
     if (s->n_faults.n > 0) {
         add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
     }
@@ -591,6 +628,9 @@ pf_status pf__experiment_outline(pf_experiment *e, const pf_suite *suite, const 
         return pf_fail(error, PF_ERR_UNSUPPORTED, "suite '%s' has no trials of its own", suite->id);
     }
     pf_status status = take_profile(e, error);
+    if (status == PF_OK && pf__suite_audits(suite)) {
+        status = pf__catalogue_read(&e->catalogue, "the catalogue", NULL, 0, error);
+    }
     status = status ? status : check_axes(e, error);
     status = status ? status : make_cells(e, error);
     status = status ? status : number_calibrations(e, error);
@@ -638,6 +678,7 @@ void pf__experiment_free(pf_experiment *e)
         pf_model_destroy(e->models[i]);
     }
     free(e->settings);
+    pf__catalogue_free(&e->catalogue);
     pf__arena_free(&e->arena);
     memset(e, 0, sizeof *e);
 }

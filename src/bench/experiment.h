@@ -8,6 +8,7 @@
 #include "kits.h"
 #include "store.h"
 #include "suite.h"
+#include "verdict.h"
 
 // A suite at a profile, everything resolved: what is run, under which hash, in which order.
 
@@ -32,9 +33,10 @@ typedef struct pf_experiment {
     const pf_suite *suite; // not owned
     const pf_profile *profile;
     int seeds, trials, alarm_trials;
-    int responses;   // of a study, per gain; 0: a readiness suite
-    bool coordinate; // it is a coordinate study, which has kits and cells like any suite
-    int n_methods;   // the suite's, or the arms of a mechanism study
+    int responses;          // of a study, per gain; 0: a readiness suite
+    pf_catalogue catalogue; // of a verdict suite, else empty
+    bool coordinate;        // it is a coordinate study, which has kits and cells like any suite
+    int n_methods;          // the suite's, or the arms of a mechanism study
     const char *const *methods;
     int n_episodes;
     double *episodes; // of the profile, or the suite's axis

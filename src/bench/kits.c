@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
 #include "trial.h"
+#include "verdict.h"
 #include "design/search.h"
 #include "model/rollout.h"
 #include "plant/plant_impl.h"
@@ -24,6 +25,9 @@ int pf__family_of(const char *method)
 
 int pf__kits_place(const pf_suite *suite, int method)
 {
+    if (pf__suite_audits(suite)) {
+        return pf__verdict_kit(pf__verdict_rule(suite->methods.text[method]));
+    }
     return suite->settings.verdict == PF_VERDICT_FIELD ? method
                                                        : pf__family_of(suite->methods.text[method]);
 }
@@ -193,7 +197,7 @@ void pf__kits_key(const pf_kits_request *r, char key[65])
     pf__settings_json(&text, &settings, PF_SETTINGS_ALL);
     pf__text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     for (int i = 0; i < r->n_methods; i++) {
-        pf__text_addf(&text, "|%s", r->methods[i]);
+        pf__text_addf(&text, "|%s%s", r->methods[i], r->old && i == 1 ? " 0.1" : "");
     }
     if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
         pf__text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);
@@ -510,6 +514,10 @@ static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, 
     pf_plan plan = {0}, source = {0};
     pf_status status = pf__plan_default(&plan, pf_plant_get_info(r->plant), error);
     plan.method = r->methods[method];
+    if (r->old && method == 1) {
+        settings.posterior = PF_POSTERIOR_TRANSPORT;
+        settings.rehearse = PF_REHEARSE_NONE;
+    }
     status = status ? status : pf__plan_take_settings(&plan, &settings, error);
     if (status == PF_OK) {
         status = r->group.library ? take_library(&plan, &source, r, error)

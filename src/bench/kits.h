@@ -62,6 +62,7 @@ typedef struct pf_kits_request {
     int opportunities; // of an alarm trial after round 10; 0: by the paper's law
     int n_methods;
     const char *const *methods;
+    bool old;                // the second kit has the rules of version 0.1
     const char *fingerprint; // of the plant
     pf_group_settings group;
     pf_blob_store nominal; // of the nominal trials

@@ -40,7 +40,7 @@ int pf__paper_shown(const pf_paper *paper, const char *suite, const char **names
 // What a table or a figure of a suite is made of.
 typedef struct pf_report {
     const char *suite, *title;
-    const char *table; // "metrics", "ranks" or "ladder"
+    const char *table; // "metrics", "ranks", "ladder" or "settings"
     const char *profile, *hash;
     const char *settings;        // what was set otherwise than in the suite. Nullable.
     int64_t done, failed, total; // trials; fewer done than there are is said below a table

@@ -646,14 +646,12 @@ static pf_status sample_macro(sample *s, const sample *const *parts, int n_parts
 
 // --- what metrics and methods are
 
-static const char *const higher[] = {"log_score",     "detection",
-                                     "located",       "selective_return",
-                                     "coverage",      "changed_task_return",
-                                     "gate_openings", "min_ttc",
-                                     "min_headway",   "tail_ttc",
-                                     "otif",          "safe_coverage",
-                                     "all_named",     "go",
-                                     "all_go",        "bound"};
+static const char *const higher[] = {"log_score",        "detection", "located",
+                                     "selective_return", "coverage",  "changed_task_return",
+                                     "gate_openings",    "min_ttc",   "min_headway",
+                                     "tail_ttc",         "otif",      "safe_coverage",
+                                     "all_named",        "go",        "all_go",
+                                     "right_go",         "bound"};
 static const char *const neutral[] = {"deployed",
                                       "violated",
                                       "false_ready",
@@ -672,7 +670,9 @@ static const char *const neutral[] = {"deployed",
                                       "clipped_false",
                                       "clipped_recovered",
                                       "clipped_go_share",
-                                      "clipped_recovered_share"};
+                                      "clipped_recovered_share",
+                                      "misfit",
+                                      "rehearsals"};
 // The eight methods that the paper compares.
 static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
                                        "asid-fim", "opax",       "task-oed",   "eg-mpt"};
@@ -933,8 +933,8 @@ bool pf__entries_sort(pf_entries *c)
 
 // --- from trials to entries
 
-static const char *const rates[] = {"detection", "early",   "false_alarm", "located",
-                                    "coverage",  "clipped", "all_go"};
+static const char *const rates[] = {"detection", "early",  "false_alarm", "located", "coverage",
+                                    "clipped",   "all_go", "false_go",    "misfit"};
 
 static bool is_rate(int statistic)
 {
@@ -1341,10 +1341,19 @@ pf_status pf__aggregate(pf_entries *entries, pf_store *store, const char *hash,
     }
     r->entries = entries;
     pf_status status = PF_OK;
-    for (int e = 0; e < options->n_environments; e++) {
-        if (pf__entries_index(entries, &entries->environment, &entries->n_environments,
-                              options->environments[e]) < 0) {
-            status = no_memory(error);
+    const struct {
+        char ***list;
+        int *n, n_names;
+        const char *const *names;
+    } orders[] = {{&entries->environment, &entries->n_environments, options->n_environments,
+                   options->environments},
+                  {&entries->setting, &entries->n_settings, options->n_settings, options->settings},
+                  {&entries->method, &entries->n_methods, options->n_methods, options->methods}};
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
+        for (int i = 0; i < orders[k].n_names; i++) {
+            if (pf__entries_index(entries, orders[k].list, orders[k].n, orders[k].names[i]) < 0) {
+                status = no_memory(error);
+            }
         }
     }
     status = status ? status : pf__store_rows(store, hash, take_row, r, error);

@@ -83,6 +83,10 @@ void pf__label_metric(const char *metric, char out[64]);
 typedef struct pf_aggregate_options {
     const char *const *environments; // their order; others follow as they come
     int n_environments;
+    const char *const *settings; // the same of settings and methods; 0: as they come
+    int n_settings;
+    const char *const *methods;
+    int n_methods;
     const char *const *shown; // environments of the second macro
     int n_shown;              // 0: there is none
     const pf_effort *effort;  // Nullable

@@ -4,6 +4,7 @@
 #include "plant/plant_impl.h"
 
 #include "trial.h"
+#include "verdict.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,15 +35,15 @@ static const pf_schema_row rows[] = {
     {"id", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, AT(id), NULL, "name of the suite"},
     {"title", PF_KIND_TEXT, PF_ROW_REQUIRED, 1, 200, AT(title), NULL, "what it is about"},
     {"paper", PF_KIND_TEXT, 0, 1, 80, AT(paper), NULL, "where the paper has it"},
-    {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness, mechanism or coordinate"},
+    {"kind", PF_KIND_NAME, 0, 1, 32, AT(kind), NULL, "readiness, mechanism, coordinate or verdict"},
     {"needs", PF_KIND_TEXT, 0, 1, 120, AT(needs), NULL, "what it needs"},
     {"cost", PF_KIND_TEXT, 0, 1, 120, AT(cost), NULL, "what it costs"},
     {"from", PF_KIND_NAME, 0, 1, 64, AT(from), NULL, "the suite whose units it shows"},
-    {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks or ladder"},
+    {"table", PF_KIND_NAME, 0, 1, 32, AT(table), NULL, "metrics, ranks, ladder or settings"},
     {"figure", PF_KIND_NAME, 0, 1, 32, AT(figure), NULL, "a template of suites/figures"},
     {"environments", PF_KIND_REFS, 0, 1, 64, AT(environments), NAMES, "plants"},
     {"methods", PF_KIND_REFS, 0, 1, 32, AT(methods), NAMES, "method ids"},
-    {"settings", PF_KIND_REFS, 0, 1, 256, AT(named), NAMES, "settings of a mechanism study"},
+    {"settings", PF_KIND_REFS, 0, 1, 256, AT(named), NAMES, "settings one by one"},
     {"metrics", PF_KIND_REFS, 0, 1, 32, AT(metrics), NAMES, "metrics the table shows"},
     {"gains", PF_KIND_NUMBERS, 0, 1, 64, AT(gains),
      PF_ONE_OR_MORE(PF_KIND_NUMBER, PF_ROW_OPEN, 0, 1, "a gain"), "true gains"},
@@ -121,20 +122,25 @@ static pf_status set_defaults(pf_suite *s, pf_error *error)
 
 static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error)
 {
-    static const char *const tables[] = {"metrics", "ranks", "ladder"};
+    static const char *const tables[] = {"metrics", "ranks", "ladder", "settings"};
     bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0, table = !s->table;
     bool coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
-    if (s->kind && !mechanism && !coordinate && strcmp(s->kind, "readiness") != 0) {
+    bool audits = pf__suite_audits(s);
+    if (s->kind && !mechanism && !coordinate && !audits && strcmp(s->kind, "readiness") != 0) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: kind: '%s' is not readiness, mechanism or "
-                       "coordinate",
-                       file, s->kind);
+                       "%s: kind: '%s' is not readiness, mechanism, coordinate or verdict", file,
+                       s->kind);
     }
-    const char *idle = mechanism || coordinate  ? "kind"
-                       : s->opportunities.n > 0 ? "opportunities"
-                       : s->named.n > 0         ? "settings"
-                       : s->recalibrate > 0     ? "recalibrate"
-                                                : NULL;
+    if (audits && s->settings.verdict != PF_VERDICT_FIELD) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: kind: a verdict suite is about field kits; say verdict: field", file);
+    }
+    const char *idle = mechanism || coordinate       ? "kind"
+                       : s->opportunities.n > 0      ? "opportunities"
+                       : s->named.n > 0 && !audits   ? "settings"
+                       : s->n_faults.n > 0 && audits ? "n_faults"
+                       : s->recalibrate > 0          ? "recalibrate"
+                                                     : NULL;
     if (s->settings.verdict == PF_VERDICT_FIELD && idle) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: verdict: the field's has no %s; leave it out, or say paper", file,
@@ -144,12 +150,12 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: methods: a coordinate study has the coordinate of eg-mpt alone", file);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         table = table || strcmp(s->table, tables[i]) == 0;
     }
     if (!table) {
-        return pf_fail(error, PF_ERR_FORMAT, "%s: table: '%s' is not metrics, ranks or ladder",
-                       file, s->table);
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: table: '%s' is not metrics, ranks, ladder or settings", file, s->table);
     }
     if (s->from && (s->environments.n > 0 || s->methods.n > 0)) {
         return pf_fail(error, PF_ERR_FORMAT,
@@ -221,7 +227,14 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
         return status;
     }
     for (int i = 0; i < s->methods.n; i++) {
-        if (!pf_method_find(s->methods.text[i])) {
+        if (pf__suite_audits(s) && pf__verdict_rule(s->methods.text[i]) < 0) {
+            char rules[128];
+            pf__verdict_names(rules);
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "%s: methods: there is no rule '%s'; those of a verdict suite are%s",
+                           file, s->methods.text[i], rules);
+        }
+        if (!pf__suite_audits(s) && !pf_method_find(s->methods.text[i])) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "%s: methods: there is no method '%s'; see `preflight list methods`",
                            file, s->methods.text[i]);
@@ -248,6 +261,11 @@ static pf_status check_group(const pf_suite *s, const char *file, pf_error *erro
                            "%s: %s: is for the methods group and group:random; list one or leave "
                            "it out",
                            file, idle);
+}
+
+bool pf__suite_audits(const pf_suite *s)
+{
+    return s->kind && strcmp(s->kind, "verdict") == 0;
 }
 
 bool pf__suite_groups(const pf_suite *s)

@@ -10,14 +10,15 @@
 // against a schema; everything that varies is a list.
 typedef struct pf_suite {
     char *id, *title, *paper;
-    char *kind;   // "readiness", "mechanism" or "coordinate"
+    char *kind;   // "readiness", "mechanism", "coordinate" or "verdict"
     char *needs;  // what it needs beyond the program, for `bench list`. Nullable.
     char *cost;   // what it costs at paper scale, for `bench list`. Nullable.
     char *from;   // the suite whose units it shows; it then has none of its own. Nullable.
-    char *table;  // "metrics", "ranks" or "ladder"
+    char *table;  // "metrics", "ranks", "ladder" or "settings"
     char *figure; // the template that draws it. Nullable: bars.
     pf_config_refs environments, methods;
-    pf_config_refs named;   // `settings`: of a mechanism study: "knob=NAME;value=X"
+    pf_config_refs named;   // `settings`: of a mechanism study "knob=NAME;value=X", of a verdict
+                            // suite entries of the catalogue
     pf_config_refs metrics; // what its table shows first
     pf_config_numbers gains, stage2, bins, episodes; // axes
     int seeds, trials;
@@ -62,6 +63,8 @@ bool pf__environment_missing(const char *name, pf_status status);
 pf_status pf__environment_usable(const pf_plant *plant, const char *name, const char *file,
                                  pf_error *error);
 
+// Whether it is a verdict suite: machines with the faults of the catalogue, decided by rules.
+bool pf__suite_audits(const pf_suite *suite);
 // Whether a group method is among its methods.
 bool pf__suite_groups(const pf_suite *suite);
 

@@ -607,6 +607,66 @@ static pf_status write_ladder(const sheet *s, const char *setting, pf_error *err
     return status;
 }
 
+// --- settings in rows
+
+// The environment where a method is worst at a metric; NULL: none has it.
+static const pf_entry *worst_of(const pf_entries *all, const char *setting, const char *metric,
+                                const char *method)
+{
+    const pf_entry *worst = NULL;
+    for (int i = 0; i < all->n_environments; i++) {
+        const pf_entry *e = pf__entries_find(all, all->environment[i], setting, metric, method);
+        int direction = pf__metric_direction(metric);
+        if (e && (!worst || direction * (worst->mean - e->mean) > 1e-12)) {
+            worst = e;
+        }
+    }
+    return worst;
+}
+
+// A metric: the mean over environments of every method, and where the first one is worst.
+static pf_status write_by_setting(const sheet *s, const char *metric, pf_error *error)
+{
+    const pf_entries *all = s->report->entries;
+    const char *mean = all->n_environments > 1 ? PF_MACRO : all->environment[0];
+    bool worst = all->n_environments > 1 && pf__metric_direction(metric);
+    text_table g;
+    pf_status status = text_table_init(&g, all->n_raw_settings, all->n_methods + worst, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    char name[64];
+    pf__label_metric(metric, name);
+    snprintf(g.caption, sizeof g.caption, "%s%s, %s", name, direction_note(metric),
+             all->n_environments > 1 ? "mean of the plants" : all->environment[0]);
+    text_table_set(&g, 0, 0, false, "Setting");
+    for (int m = 0; m < all->n_methods; m++) {
+        text_table_set(&g, 0, m + 1, false, "%s", pf__label_method(all->method[m]));
+    }
+    if (worst) {
+        text_table_set(&g, 0, all->n_methods + 1, false, "%s is worst", all->method[0]);
+    }
+    for (int i = 0; i < all->n_raw_settings; i++) {
+        const column c = {mean, all->setting[i], NULL};
+        text_table_set(&g, i + 1, 0, false, "%s", all->setting[i]);
+        for (int m = 0; m < all->n_methods; m++) {
+            const pf_entry *e =
+                pf__entries_find(all, mean, all->setting[i], metric, all->method[m]);
+            put_entry(&g, i + 1, m + 1, is_best(all, &c, metric, e), e, NULL);
+        }
+        const pf_entry *e = worst ? worst_of(all, all->setting[i], metric, all->method[0]) : NULL;
+        const pf_entry *all_plants =
+            pf__entries_find(all, mean, all->setting[i], metric, all->method[0]);
+        if (e && all_plants && fabs(e->mean - all_plants->mean) > 1e-12) {
+            text_table_set(&g, i + 1, all->n_methods + 1, false, "%.3f [%.3f, %.3f] %s", e->mean,
+                           e->lo, e->hi, pf__label_environment(e->environment));
+        }
+    }
+    text_table_write(&g, s->format, s->out);
+    free(g.cell);
+    return PF_OK;
+}
+
 // --- a document
 
 static void write_head(const sheet *s)
@@ -653,6 +713,13 @@ static pf_status write_grids(const sheet *s, pf_error *error)
     const char *setting = pf__report_setting(s->report);
     if (strcmp(s->report->table, "ranks") == 0) {
         return write_ranks(s, setting, error);
+    }
+    if (strcmp(s->report->table, "settings") == 0) {
+        pf_status status = PF_OK;
+        for (int i = 0; i < s->report->n_metrics && status == PF_OK; i++) {
+            status = write_by_setting(s, s->report->metrics[i], error);
+        }
+        return status;
     }
     bool ladder = strcmp(s->report->table, "ladder") == 0;
     pf_status status = ladder ? write_ladder(s, setting, error) : PF_OK;

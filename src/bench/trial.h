@@ -72,6 +72,11 @@ int pf__schedule_fault(const pf_schedule *schedule, int mechanism);
     X(changed_false_ready)                                                                         \
     X(go) /* field verdict: share of the tasks that are go; all_go: whether all are */             \
     X(all_go)                                                                                      \
+    X(false_go) /* verdict suite: a task was go and returned less than j_min; right_go: share of   \
+                 */                                                                                \
+    X(right_go) /* the tasks that are go and return as much; misfit: of the session */             \
+    X(misfit)                                                                                      \
+    X(rehearsals)                                                                                  \
     X(blocked) /* field verdict: tasks refused before any bound: unprobed, conflict, off grid */   \
     X(bound)   /* field verdict: mean of the lower bounds of the tasks */                          \
     X(probes)  /* both stages */                                                                   \

@@ -155,8 +155,9 @@ static bool uses_place(const pf_suite *suite, int place)
 static pf_blob kit_blob(const pf_suite *suite, int place, const char *key, char out[192])
 {
     bool field = suite->settings.verdict == PF_VERDICT_FIELD;
-    snprintf(out, 192, "%s%s%.100s", key, field ? "|" : "",
-             field ? suite->methods.text[place] : "");
+    const char *name = pf__suite_audits(suite) ? (place == 0 ? "shipped" : "version-0.1")
+                                               : suite->methods.text[place];
+    snprintf(out, 192, "%s%s%.100s", key, field ? "|" : "", field ? name : "");
     return field ? PF_BLOB_KIT_FIELD : (pf_blob)place;
 }
 
@@ -242,6 +243,8 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     if (kits->status != PF_OK) {
         return PF_OK;
     }
+    static const char *const audited[] = {"eg-mpt", "eg-mpt"};
+    bool audits = pf__suite_audits(suite), old = audits && uses_place(suite, 1);
     pf_kits_request request = {.plant = plant,
                                .seed = (uint64_t)kits->seed,
                                .model = model_of(e, kits->environment),
@@ -249,8 +252,10 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
                                .amplitude = kits->cell->amplitude,
                                .risk = (pf_risk)kits->cell->risk,
                                .opportunities = kits->cell->opportunities,
-                               .n_methods = suite->methods.n,
-                               .methods = (const char *const *)suite->methods.text,
+                               .n_methods = audits ? 1 + old : suite->methods.n,
+                               .methods =
+                                   audits ? audited : (const char *const *)suite->methods.text,
+                               .old = old,
                                .fingerprint = e->fingerprint[kits->environment],
                                .group = pf__experiment_group(e, kits->environment)};
     char key[65];
@@ -339,6 +344,16 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     if (w->experiment->coordinate) {
         return pf__coordinate_run(&w->responses[0], kits->kits.kit[0], seed, cell->gain,
                                   w->experiment->responses, w->results, error);
+    }
+    if (pf__suite_audits(suite)) {
+        pf_verdict_trial trial = {.catalogue = &w->experiment->catalogue,
+                                  .entry = cell->text,
+                                  .plant = plant,
+                                  .model = model_of(w->experiment, kits->environment),
+                                  .kit = (const pf_kit *const *)kits->kits.kit,
+                                  .seed = seed,
+                                  .session = unit->trial};
+        return pf__verdict_run(&trial, suite->methods.n, w->experiment->methods, w->results, error);
     }
     bool drawn = cell->n_faults > 0;
     pf_schedule_settings settings = {.trials = w->experiment->trials,

@@ -511,7 +511,13 @@ static pf_status task_policy(pf_plan_builder *b, const pf_config_task *given, pf
             return PF_OK;
         }
     }
-    return complain(b, given->place, "policy", given->policy, "is not offered by the plant");
+    char rest[200] = "is not offered by the plant";
+    size_t n = strlen(rest);
+    for (int i = 0; info && i < info->n_policies && n < sizeof rest; i++) {
+        n += (size_t)snprintf(rest + n, sizeof rest - n, "%s %s", i == 0 ? ", which has" : ",",
+                              info->policies[i].name);
+    }
+    return complain(b, given->place, "policy", given->policy, rest);
 }
 
 static pf_status task_command(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)

@@ -958,11 +958,26 @@ static pf_status aggregate(loaded *l, pf_error *error)
                                     .n_environments = run->environments.n,
                                     .shown = names,
                                     .n_shown = pf__paper_shown(&l->paper, shown->id, names, 64)};
+    // entries of a catalogue and rules come in their own order
+    enum { MOST_ENTRIES = 4096 };
+    const char *entries[MOST_ENTRIES];
+    pf_experiment own = {0};
+    pf_status status = PF_OK;
+    if (pf__suite_audits(run)) {
+        status = pf__experiment_outline(&own, run, pf__profile_find("quick"), error);
+        for (int i = 0; i < own.n_cells && i < MOST_ENTRIES; i++) {
+            entries[options.n_settings++] = own.cells[i].text;
+        }
+        options.settings = entries;
+        options.methods = (const char *const *)run->methods.text;
+        options.n_methods = run->methods.n;
+    }
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
     options.effort = &effort;
-    pf_status status = pf__aggregate(&l->entries, l->store, l->hash, &options, error);
+    status = status ? status : pf__aggregate(&l->entries, l->store, l->hash, &options, error);
     cli_progress_end(&progress);
+    pf__experiment_free(&own);
     return status;
 }
 
