@@ -499,6 +499,22 @@ static void check_failed(void)
     CHECK(ask.kind == PF_ASK_DONE && pf_session_get_state(a.s).rehearsals == 4);
     verdict(&a, 0, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_GROUP);
     close_stand(&a);
+    PF_CASE("where starts miss differently: in a group once, the policy alone from three starts");
+    open_stand(&a, &c);
+    for (int t = 0; t < a.f->kit.n_tasks; t++) {
+        a.f->at.rehearsal[t * PF_REHEARSAL_NUMBERS + PF_REHEARSAL_CV] = .5;
+        CHECK(pf_kit_task_rehearsals(&a.f->kit, t) == 3); // (.5/.3)^2 is 2.8
+    }
+    start(&a);
+    ask = probe(&a);
+    for (int i = 0; i < 4; i++) {
+        CHECK(i < 1 ? asks(&ask, 3, all) : asks(&ask, 1, one[POLICY]));
+        ask = rehearse(&a);
+    }
+    CHECK(ask.kind == PF_ASK_DONE && pf_session_get_state(a.s).rehearsals == 4);
+    verdict(&a, 0, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_GROUP);
+    verdict(&a, POLICY, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_APART);
+    close_stand(&a);
     PF_CASE("twice: what fails in the second run is not go");
     open_stand(&a, &c);
     a.f->kit.rehearsals = 2;
