@@ -72,9 +72,8 @@
 // A task that is lost in the noise runs up to the square of this many times, and the mean counts.
 // One that needs more stays not rehearsed.
 #define PF_REHEARSALS_MOST 4
-// Where starts miss more differently than this (as a share of the mean), one start says little about
-// another: the task runs alone from as many as bring the spread of the mean below it.
-#define PF_REHEARSAL_CV_MOST .3
+// A task whose group did not come out well must come out well alone this often, from other starts.
+#define PF_REHEARSALS_AFTER_GROUP 2
 // Hypotheses above this probability must keep a rehearsal within the limits of the design.
 #define PF_REHEARSAL_WEIGHT .01
 // Charge of one row of a rehearsal: that of a row of a default probe.

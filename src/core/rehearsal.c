@@ -40,23 +40,13 @@ static int noise_runs(const pf_kit *k, int task)
                               k->rehearsal_rows[task] * k->n_chan);
 }
 
-// Runs alone that its noise, its starts and the rules ask for.
-static int task_runs(const pf_kit *k, int task, int rehearsals)
-{
-    double cv = k->rehearsal[(size_t)task * PF_REHEARSAL_NUMBERS + PF_REHEARSAL_CV];
-    double starts = fmin(cv / PF_REHEARSAL_CV_MOST, PF_REHEARSALS_MOST);
-    int noise = noise_runs(k, task), needed = (int)ceil(starts * starts);
-    needed = noise > needed ? noise : needed;
-    return needed > rehearsals ? needed : rehearsals;
-}
-
 int pf_kit_task_rehearsals(const pf_kit *k, int task)
 {
     if (k->n_rehearse == 0 || k->rehearsal_rows[task] == 0) {
         return 0;
     }
-    int runs = task_runs(k, task, k->rehearsals);
-    return runs == INT32_MAX ? 0 : runs;
+    int noise = noise_runs(k, task);
+    return noise == INT32_MAX ? 0 : noise > k->rehearsals ? noise : k->rehearsals;
 }
 
 int pf__rehearsal_budget(const pf_kit *k)
@@ -64,6 +54,9 @@ int pf__rehearsal_budget(const pf_kit *k)
     int64_t needed = (int64_t)k->n_groups * k->rehearsals;
     for (int t = 0; t < k->n_tasks; t++) {
         needed += pf_kit_task_rehearsals(k, t);
+    }
+    for (int i = 0; i < k->n_grouped && k->rehearsals < PF_REHEARSALS_AFTER_GROUP; i++) {
+        needed += PF_REHEARSALS_AFTER_GROUP - k->rehearsals;
     }
     return needed < 100000 ? (int)needed : 100000;
 }
@@ -207,7 +200,11 @@ static void set_all(pf_session *s, pf__rehearsal_state from, pf__rehearsal_state
 
 static int runs_of(const pf_session *s, int task)
 {
-    return task_runs(s->kit, task, s->rules.rehearsals);
+    int noise = noise_runs(s->kit, task), asked = s->rules.rehearsals;
+    if (s->rehearsal[task].failed && asked < PF_REHEARSALS_AFTER_GROUP) {
+        asked = PF_REHEARSALS_AFTER_GROUP;
+    }
+    return noise > asked ? noise : asked;
 }
 
 // The next group with at least two tasks that are due in it.
@@ -280,7 +277,7 @@ void pf__session_reset_rehearsals(pf_session *s)
     s->rehearsals = s->group_passes = 0;
     for (int t = 0; t < k->n_tasks; t++) {
         bool can = s->rules.field && s->rules.rehearse != PF_REHEARSE_NONE && k->n_rehearse > 0 &&
-                   k->rehearsal_rows[t] > 0 && runs_of(s, t) < INT32_MAX;
+                   k->rehearsal_rows[t] > 0 && noise_runs(k, t) < INT32_MAX;
         bool drowned = can && noise_runs(k, t) > s->rules.rehearsals; // in the noise of a group
         s->rehearsal[t] = (pf__rehearsal){.state = drowned ? PF__REHEARSAL_ALONE
                                                    : can   ? PF__REHEARSAL_DUE
