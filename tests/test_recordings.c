@@ -528,6 +528,43 @@ static void test_dead_zone(void)
     free(m.bytes);
 }
 
+// What a session may be judged by must hold for gains that nobody recorded, too.
+static void test_unrecorded(void)
+{
+    PF_CASE("gains between the recorded ones and below the grid are machines of the model");
+    recording r = recording_usual();
+    r.w.noise = .03;
+    r.n_gains = 4;
+    r.gains[0] = 0;
+    r.gains[1] = .35;
+    r.gains[2] = .6;
+    r.gains[3] = .8;
+    made m = recording_kit(NULL, &r);
+    if (m.status != PF_OK) {
+        return;
+    }
+    CHECK(m.kit.misfit_chan < 6);  // a response at 0 is no stranger
+    CHECK(m.kit.misfit_shape > 4); // nor is one at .9, which is neither .8 nor healthy
+    static const double gains[] = {0, .07, .9, .95, 1.1};
+    for (int g = 0; g < 5; g++) {
+        int misfit = 0;
+        for (int trial = 0; trial < TRIALS; trial++) {
+            outcome o = run_session(&m.kit, &r.w, 1 + trial % 2, gains[g], 700 + trial);
+            misfit += o.tasks[0].why == PF_WHY_MISFIT || o.tasks[1].why == PF_WHY_MISFIT;
+        }
+        CHECK(misfit <= 2);
+    }
+    double low[WINDOW], base[WINDOW];
+    pf_predictor p = pf__recorded_predictor(&m.kit);
+    pf_hypothesis h = {.probe = 0, .mechanism = 1, .gain = 0};
+    CHECK(p.predict(p.self, &h, NULL, 0, low, NULL) == PF_OK);
+    mean_of(&r, 0, 1, 0, r.weak, base);
+    for (int i = 0; i < WINDOW; i++) {
+        CHECK_NEAR(low[i], base[i], 1e-12);
+    }
+    free(m.bytes);
+}
+
 static void test_beyond(void)
 {
     PF_CASE("less than was ever recorded is no go: off-grid");
@@ -597,6 +634,7 @@ void test_recordings(void)
     test_group();
     test_gains();
     test_dead_zone();
+    test_unrecorded();
     test_beyond();
     test_spelling();
     test_recordings_refused();

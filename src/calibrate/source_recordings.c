@@ -398,6 +398,7 @@ typedef struct recorded_machine {
     const recorded *r;
     int mechanism;
     double gain;
+    double *moved, *from; // windows: an answer at a gain that was not recorded
 } recorded_machine;
 
 // The group of a probe that is nearest to a mechanism's gain; healthy where the probe does not move
@@ -418,17 +419,34 @@ static const pf_group *group_near(const recorded *r, int probe, int mechanism, d
     return best;
 }
 
+// Moves a response from the gain that it was recorded at to the machine's, by what the kit's own
+// responses say of the step.
+static pf_status move_answer(const recorded_machine *m, int probe, const pf_group *group,
+                             pf_answer *answer, pf_error *error)
+{
+    const pf_predictor p = pf__recorded_predictor(&m->r->build.kit);
+    pf_hypothesis h = {.probe = probe, .mechanism = m->mechanism, .gain = group->gain};
+    pf_status status = p.predict(p.self, &h, NULL, 0, m->from, error);
+    h.gain = m->gain;
+    status = status ? status : p.predict(p.self, &h, NULL, 0, m->moved, error);
+    for (size_t i = 0; i < window(m->r->rec, probe) && status == PF_OK; i++) {
+        m->moved[i] += answer->response[i] - m->from[i];
+    }
+    answer->response = m->moved;
+    return status;
+}
+
 // A response drawn from the odd ranks.
 static pf_status draw_answer(void *self, int probe, pf_key key, pf_answer *answer, pf_error *error)
 {
     const recorded_machine *m = self;
     const pf_group *group = group_near(m->r, probe, m->mechanism, m->gain);
     pf_rng rng;
-    (void)error;
     pf_rng_init(&rng, key);
     int rank = 2 * (int)pf_rng_below(&rng, (uint32_t)(group->n / 2)) + 1;
     *answer = (pf_answer){.response = pf__recordings_response(m->r->rec, group, rank)};
-    return PF_OK;
+    bool there = group->mechanism == 0 || fabs(group->gain - m->gain) < PF_SAME_GAIN;
+    return there ? PF_OK : move_answer(m, probe, group, answer, error);
 }
 
 static pf_status draw_rehearsal(void *self, const pf_ask *ask, pf_key key, pf_answer *answer,
@@ -444,7 +462,8 @@ static pf_machine machine(void *self, int worker, int mechanism, double gain,
 {
     recorded *r = self;
     (void)predictor; // the kit predicts by itself
-    r->machines[worker] = (recorded_machine){r, mechanism, gain};
+    recorded_machine *m = &r->machines[worker];
+    *m = (recorded_machine){r, mechanism, gain, m->moved, m->from};
     return (pf_machine){&r->machines[worker], r->plan.environment, draw_answer, draw_rehearsal};
 }
 
@@ -626,6 +645,10 @@ static pf_status make_room(recorded *r, pf_error *error)
                        .scratch = pf__arena_take(&r->arena, pf__match_scratch((int)targets), d)};
     r->n_workers = pf__threads(r->effort);
     r->machines = pf__arena_take(&r->arena, (size_t)r->n_workers, sizeof *r->machines);
+    for (int i = 0; r->machines && i < r->n_workers; i++) {
+        r->machines[i].moved = pf__arena_take(&r->arena, most, d);
+        r->machines[i].from = pf__arena_take(&r->arena, most, d);
+    }
     r->from = pf__arena_take(&r->arena, most, d);
     r->to = pf__arena_take(&r->arena, most, d);
     r->energy = pf__arena_take(&r->arena, (size_t)k->n_targets, d);

@@ -72,23 +72,22 @@ static const double *recorded_gains(const pf_kit *k, int probe, int mechanism)
 }
 
 // Adds to response (nominal before) what a mechanism at a gain changes of it: linear between the
-// recorded gains and 1, held beyond the weakest.
+// recorded gains and 1, and on along the last piece beyond the weakest and above 1.
 static void add_recorded(const pf_kit *k, int probe, int mechanism, double gain, const double *base,
                          double *response)
 {
     const double *rows = recorded_gains(k, probe, mechanism);
-    int n = pf_kit_probe_rows(k, probe) * k->n_chan, g = 0;
-    gain = gain > k->grid[0] ? gain : k->grid[0];
+    int n = pf_kit_probe_rows(k, probe) * k->n_chan, g = 1;
     while (g < k->n_grid && k->grid[g] < gain) {
         g++;
     }
     // between grid[g - 1] and grid[g], the last of which is 1
-    double above = g < k->n_grid ? k->grid[g] : 1, below = g > 0 ? k->grid[g - 1] : above;
-    double share = above > below ? (gain - below) / (above - below) : 1;
+    double above = g < k->n_grid ? k->grid[g] : 1, below = k->grid[g - 1];
+    double share = (gain - below) / (above - below);
     for (int i = 0; i < n && rows; i++) {
-        double low = g > 0 ? rows[(g - 1) * n + i] - base[i] : 0;
+        double low = rows[(g - 1) * n + i] - base[i];
         double high = g < k->n_grid ? rows[g * n + i] - base[i] : 0;
-        response[i] += g > 0 ? low + share * (high - low) : high;
+        response[i] += low + share * (high - low);
     }
 }
 
