@@ -21,6 +21,7 @@ typedef struct run {
     pf_audit_result *results;
     const char *path; // of the file that it keeps
     const call *c;
+    bool headed; // the table has begun
 } run;
 
 static void print_head(void)
@@ -50,6 +51,16 @@ static void print_result(const pf_audit_result *r, bool rules)
     }
 }
 
+// A line of the table, which begins with the first one: what is refused before has none.
+static void show(run *r, const pf_audit_result *result)
+{
+    if (!r->headed) {
+        print_head();
+        r->headed = true;
+    }
+    print_result(result, r->c->rules);
+}
+
 // What was found stands in the file before the next entry begins.
 static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_error *error)
 {
@@ -61,7 +72,7 @@ static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_e
                                    : pf__file_write(r->path, text.data, text.size, error);
     pf__text_free(&text);
     if (status == PF_OK && !r->c->json) {
-        print_result(result, r->c->rules);
+        show(r, result);
         fflush(stdout);
     }
     return status;
@@ -102,12 +113,9 @@ static int work(run *r, const pf_catalogue *catalogue)
         return cli_fail("audit", PF_ERR_MEMORY, &error);
     }
     pf_status status = pf__audit_resume(r->path, &r->audit, r->known, r->results, &n, &error);
-    if (!r->c->json) {
-        print_head();
-    }
     for (int e = 0; e < catalogue->n && !r->c->json; e++) {
         if (r->known[e]) {
-            print_result(&r->results[e], r->c->rules);
+            show(r, &r->results[e]);
         }
     }
     if (status == PF_OK) {
