@@ -142,6 +142,19 @@ pf_moments pf_joint_moments(const pf_joint *joint, int mechanism)
     return (pf_moments){changed, first + rest, second + rest};
 }
 
+bool pf__joint_proper(const pf_joint *joint)
+{
+    double sum = joint->nominal;
+    for (int j = 1; j <= joint->m; j++) {
+        double changed = pf_joint_moments(joint, j).changed;
+        if (!(changed >= 0 && changed < 1 + PF_SUM_SLACK)) {
+            return false;
+        }
+        sum += changed;
+    }
+    return joint->faults == PF_FAULTS_MANY || fabs(sum - 1) < PF_SUM_SLACK;
+}
+
 double pf__discrepancy(int n, const double *difference)
 {
     return pf__dot(n, difference, difference) / n;

@@ -49,6 +49,9 @@ void pf__joint_update(pf_joint *joint, int n_targets, const int *targets, double
 void pf__joint_update_each(pf_joint *joint, int n_targets, const int *targets, const double *d,
                            double temperature);
 
+// Whether every probability is one: with one fault they sum to 1, with several each row is below.
+bool pf__joint_proper(const pf_joint *joint);
+
 // E[G_i] if i changed; 1 where that is certain not to be.
 double pf__joint_mean_if_changed(const pf_joint *joint, int mechanism);
 

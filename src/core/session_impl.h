@@ -148,6 +148,27 @@ bool pf__session_open_question(const pf_session *s);
 // Whether an alarm has its reason: a loss is named without misfit, or every task ran clean.
 bool pf__session_explained(const pf_session *s);
 
+// What a tell does, by the stage and the posterior of the kit: diagnose.c, look.c, recover.c. All
+// in scratch until nothing can fail any more.
+pf_status pf__session_tell_stage1(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                                  pf_error *error);
+pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                                pf_error *error);
+pf_status pf__session_tell_stage2(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
+                                  pf_error *error);
+// The same from evidence that somebody else gathered, in s->matches or s->distance.
+pf_status pf__session_take_matches(pf_session *s, int probe, pf_error *error);
+pf_status pf__session_take_distances(pf_session *s, int probe, pf_error *error);
+// Steps that they share: the evidence of a tell; readings from s->matches into s->next; belief,
+// severity and alarm from there; a probe that gave what no machine of the model gives.
+pf__evidence *pf__session_gather(pf_session *s, const pf_tell *tell, const pf_predictor *predictor);
+pf_status pf__session_read_matches(pf_session *s, int probe, const int32_t *targets, int n_targets,
+                                   pf_error *error);
+void pf__session_accept(pf_session *s, int probe, int n_targets);
+void pf__session_give_up(pf_session *s, int probe);
+// P(change): what the alarm compares with its threshold.
+double pf__session_change(const pf_session *s);
+
 // Rehearsals. Reset: all that can be are due. Start: after the last probe; what is no-go is left
 // out. Next: into s->ask; false: none is left.
 void pf__session_reset_rehearsals(pf_session *s);
