@@ -282,9 +282,68 @@ static void test_reach(void)
     pf__plan_free(&plan);
 }
 
+// One roll of the child from a start: its loop or nothing at all.
+static void roll_from(pf_plant *plant, const double *start, const pf_roll *how, double *output)
+{
+    pf_error error;
+    pf_roll roll = *how;
+    roll.start = start;
+    CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = output}, &error) == PF_OK);
+}
+
+static void test_flown(void)
+{
+    PF_CASE("a flown loop returns what it misses of the healthy one, by hand");
+    enum { LOOP_ROWS = 4, CHAN = 2 };
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_plan plan = {0};
+    pf_error error;
+    pf_plant *plant = open_mode("good", &error);
+    if (!CHECK(plant && small_kit("good", &plan, &kit, &bytes))) {
+        return;
+    }
+    static const double gains[] = {1, 1, .5}, corrections[] = {1, 1, 1.5};
+    static const double zero[LOOP_ROWS * 3] = {0};
+    double start[2], healthy[LOOP_ROWS * CHAN], idle[LOOP_ROWS * CHAN], weak[LOOP_ROWS * CHAN];
+    pf_roll reset = pf_roll_default(), loop = reset, still = reset, sick = reset;
+    reset.key = loop.key = still.key = 77;
+    reset.command = zero;
+    CHECK(pf_plant_roll(plant, &reset, &(pf_trace){.start = start}, &error) == PF_OK);
+    loop.policy = 0;
+    loop.rows = still.rows = LOOP_ROWS;
+    still.command = zero;
+    sick = loop;
+    sick.key = 78;
+    sick.gains = gains;
+    sick.correction = corrections;
+    sick.disturbance = true;
+    roll_from(plant, start, &loop, healthy);
+    roll_from(plant, start, &still, idle);
+    roll_from(plant, start, &sick, weak);
+    double missed = 0, whole = 0;
+    for (int i = 0; i < LOOP_ROWS * CHAN; i++) {
+        missed += pow((weak[i] - healthy[i]) / kit.return_scale[i % CHAN], 2);
+        whole += pow((idle[i] - healthy[i]) / kit.return_scale[i % CHAN], 2);
+    }
+    pf_flight *flight = NULL;
+    pf_flown flown;
+    pf_attempt attempt = {.task = 0, .key = 78, .gains = gains, .corrections = corrections};
+    CHECK(pf_flight_create(&flight, plant, &kit, &error) == PF_OK);
+    CHECK(pf_flight_start(flight, 77, &error) == PF_OK);
+    CHECK(pf_flight_fly(flight, &attempt, &flown, &error) == PF_OK);
+    CHECK(missed > 0 && whole > 0);
+    CHECK_NEAR(flown.ret, exp(-missed / whole), 1e-12);
+    pf_flight_destroy(flight);
+    pf_plant_destroy(plant);
+    pf__plan_free(&plan);
+    free(bytes);
+}
+
 void test_domain(void)
 {
     test_reach();
+    test_flown();
     test_deaf();
     test_returns();
     test_description();

@@ -30,6 +30,23 @@ struct pf_flight {
     pf_arena arena;
 };
 
+// A closed loop of the plant by its name; -1: it has none such.
+static int find_policy(const pf_plant_info *info, const char *name)
+{
+    int i = name[0] ? info->n_policies - 1 : -1;
+    while (i >= 0 && strcmp(info->policies[i].name, name) != 0) {
+        i--;
+    }
+    return i;
+}
+
+// Rows of a task, be it a command or a closed loop.
+static int task_rows(const pf_kit *kit, const pf_plant_info *info, int task)
+{
+    int policy = find_policy(info, pf_kit_task_policy(kit, task));
+    return policy >= 0 ? info->policies[policy].rows : pf_kit_task_rows(kit, task);
+}
+
 pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *kit, pf_error *error)
 {
     *flight = NULL;
@@ -47,7 +64,7 @@ pf_status pf_flight_create(pf_flight **flight, pf_plant *plant, const pf_kit *ki
     f->kit = kit;
     int most = 0;
     for (int t = 0; t < k.n_tasks; t++) {
-        int rows = pf_kit_task_rows(kit, t);
+        int rows = task_rows(kit, pf_plant_get_info(plant), t);
         most = rows > most ? rows : most;
     }
     size_t d = sizeof(double), rows = (size_t)most;
@@ -95,43 +112,49 @@ const double *pf__flight_state(const pf_flight *f)
     return f->start;
 }
 
-// The closed loop of a task: an index in the plant's policies, -1 for an open loop.
-static int policy_of(const pf_flight *f, const pf_attempt *a)
+// The closed loop of a task that the plant scores or measures itself; -1: what it tracks counts.
+static int scored_policy(const pf_flight *f, const pf_attempt *a)
 {
     const pf_plant_info *info = pf_plant_get_info(f->plant);
     if (info->n_metrics > 0) {
         return a->variant * (info->n_mech - 1) + a->task;
     }
-    const char *name = pf_kit_task_policy(f->kit, a->task);
-    for (int i = 0; name[0] && i < info->n_policies; i++) {
-        if (info->policies[i].norm > 0 && strcmp(info->policies[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
+    int policy = find_policy(info, pf_kit_task_policy(f->kit, a->task));
+    return policy >= 0 && info->policies[policy].norm > 0 ? policy : -1;
 }
 
-// --- open loops: the return falls with the tracking error
+// --- commands and loops without a score: the return falls with the tracking error
 
 static double distance(const pf_flight *f, int task, const double *a, const double *b)
 {
     const pf_kit_info *k = &f->info;
-    return pf__tracking_distance(pf_kit_task_rows(f->kit, task), k->n_chan, k->return_scale, a, b);
+    int rows = task_rows(f->kit, pf_plant_get_info(f->plant), task);
+    return pf__tracking_distance(rows, k->n_chan, k->return_scale, a, b);
 }
 
-static pf_status open_reference(pf_flight *f, int task, pf_error *error)
+// The task as the kit has it, from the start of the flight.
+static pf_roll task_roll(const pf_flight *f, int task)
 {
-    reference *r = &f->tasks[task];
+    const pf_plant_info *info = pf_plant_get_info(f->plant);
     pf_roll roll = pf_roll_default();
     roll.start = f->start;
-    roll.rows = pf_kit_task_rows(f->kit, task);
-    roll.command = f->zero;
+    roll.rows = task_rows(f->kit, info, task);
+    roll.policy = find_policy(info, pf_kit_task_policy(f->kit, task));
+    roll.command = roll.policy < 0 ? pf_kit_task_command(f->kit, task) : NULL;
+    return roll;
+}
+
+static pf_status track_reference(pf_flight *f, int task, pf_error *error)
+{
+    reference *r = &f->tasks[task];
+    pf_roll roll = task_roll(f, task), idle = roll;
+    idle.policy = -1;
+    idle.command = f->zero;
     if (r->known) {
         return PF_OK;
     }
-    pf_status status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
+    pf_status status = pf_plant_roll(f->plant, &idle, &(pf_trace){.output = f->flown}, error);
     if (status == PF_OK) {
-        roll.command = pf_kit_task_command(f->kit, task);
         status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = r->output}, error);
     }
     if (status != PF_OK) {
@@ -144,31 +167,29 @@ static pf_status open_reference(pf_flight *f, int task, pf_error *error)
                               pf_kit_task_name(f->kit, task));
 }
 
-static pf_status fly_open(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf_error *error)
+static pf_status fly_tracked(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf_error *error)
 {
     const pf_kit_info *k = &f->info;
-    int rows = pf_kit_task_rows(f->kit, a->task);
-    const double *command = pf_kit_task_command(f->kit, a->task);
-    if (rows == 0) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED, "task '%s' is a policy of the plant",
-                       pf_kit_task_name(f->kit, a->task));
+    pf_roll roll = task_roll(f, a->task);
+    if (roll.rows == 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "task '%s': the plant has no policy '%s'",
+                       pf_kit_task_name(f->kit, a->task), pf_kit_task_policy(f->kit, a->task));
     }
-    pf_status status = open_reference(f, a->task, error);
+    pf_status status = track_reference(f, a->task, error);
     if (status != PF_OK) {
         return status;
     }
-    for (int i = 0; i < rows * k->n_mech && a->corrections; i++) {
+    bool corrected = roll.policy < 0 && a->corrections;
+    for (int i = 0; i < roll.rows * k->n_mech && corrected; i++) {
         int j = i % k->n_mech;
-        f->sent[i] = pf__corrected_command(command[i], a->corrections[j], k->lo[j], k->hi[j]);
+        f->sent[i] = pf__corrected_command(roll.command[i], a->corrections[j], k->lo[j], k->hi[j]);
     }
-    pf_roll roll = pf_roll_default();
-    roll.start = f->start;
     roll.key = a->key;
     roll.gains = a->gains;
     roll.faults = a->faults;
     roll.n_faults = a->n_faults;
-    roll.rows = rows;
-    roll.command = a->corrections ? f->sent : command;
+    roll.command = corrected ? f->sent : roll.command;
+    roll.correction = roll.policy >= 0 ? a->corrections : NULL;
     roll.disturbance = true;
     status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
     flown->nte =
@@ -220,9 +241,9 @@ static pf_status fly_closed(pf_flight *f, const pf_attempt *a, int policy, pf_fl
 
 pf_status pf_flight_fly(pf_flight *f, const pf_attempt *attempt, pf_flown *flown, pf_error *error)
 {
-    int policy = policy_of(f, attempt);
+    int policy = scored_policy(f, attempt);
     *flown = (pf_flown){NAN, NAN, NAN};
-    return policy < 0 ? fly_open(f, attempt, flown, error)
+    return policy < 0 ? fly_tracked(f, attempt, flown, error)
                       : fly_closed(f, attempt, policy, flown, error);
 }
 
@@ -230,7 +251,7 @@ pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int m
                             const double *gains, double *scratch, double *nte, pf_error *error)
 {
     const pf_kit_info *k = &f->info;
-    pf_status status = open_reference(f, task, error);
+    pf_status status = track_reference(f, task, error);
     if (status != PF_OK) {
         return status;
     }
