@@ -240,6 +240,21 @@ static void set_candidates(pf_plan *plan)
     }
 }
 
+// The probes of a MuJoCo system in another shape.
+static void set_pulse(pf_plan *plan, const pf_plant_info *info, pf_pulse_shape shape)
+{
+    for (int q = 0; q < plan->n_probes && pf__plant_is_mujoco(info->name); q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        double *command = (double *)(uintptr_t)p->command;
+        int from = shape == PF_PULSE_NEGATIVE  ? 0
+                   : shape == PF_PULSE_DOUBLET ? info->probe->steps / 2
+                                               : p->rows;
+        for (int i = from * plan->n_mech; i < p->rows * plan->n_mech; i++) {
+            command[i] = -command[i];
+        }
+    }
+}
+
 static void set_amplitude(pf_plan *plan, const pf_plant_info *info, double amplitude)
 {
     for (int q = 0; q < plan->n_probes && !isnan(amplitude); q++) {
@@ -308,6 +323,7 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
         set_candidates(plan);
     }
     set_risk(plan, r->risk);
+    set_pulse(plan, pf_plant_get_info(r->plant), (pf_pulse_shape)r->settings->pulse);
     set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
     return PF_OK;
 }
@@ -461,6 +477,7 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
                       .trials = r->settings->alarm_trials,
                       .opportunities = most,
                       .rate = r->settings->alarm_rate,
+                      .shared = r->settings->threshold == PF_THRESHOLD_SHARED,
                       .seed = r->seed,
                       .environment = pf_plant_get_info(r->plant)->name,
                       .stream = 1,

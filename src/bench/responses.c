@@ -386,12 +386,13 @@ static pf_status node(pf_responses *r, int task, int member, int n, double *valu
     int j = uses[0];
     pf_status status = PF_OK;
     if (isnan(nodes[n]) && r->model) {
-        // a member at every node in one request
+        // a member at every node in one request; node 8 is the healthy machine
         for (int i = 0; i < PF_RESPONSES_NODES * k.n_mech; i++) {
             r->table_gains[i] = i % k.n_mech == j ? i / k.n_mech / 8.0 : 1;
         }
-        status = pf__flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES,
-                                   r->table_gains, r->table, nodes, error);
+        status =
+            pf__flight_expect(r->flight, task, r->model, member, PF_RESPONSES_NODES, r->table_gains,
+                              r->own_reference ? 8 : -1, r->table, nodes, error);
     } else if (isnan(nodes[n])) {
         pf_attempt attempt = {.task = task,
                               .key = pf__responses_stream(r, PF_PURPOSE_MEMBER, member),

@@ -75,6 +75,7 @@ typedef struct pf_responses {
     const pf_kit *kit;     // probes, tasks, scales
     pf_kit_info info;      // of the kit
     const pf_model *model; // Nullable: a twin predicts
+    bool own_reference;    // a member's return is measured against what it expects itself
     int n_members;
     bool has_trial; // a trial was started: that of seed, trial, purpose and truth
     uint64_t seed, trial;

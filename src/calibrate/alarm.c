@@ -103,9 +103,11 @@ pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_worker
         status = pf__parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials",
                               error);
     }
+    // one threshold for all: that which the trials of all methods together keep
+    int n = a->shared ? a->n_methods * a->trials : a->trials;
     for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
-        double *peaks = w.peaks + (size_t)i * (size_t)a->trials;
-        thresholds[i] = fmin(1, pf__fit_threshold(a->trials, peaks, a->rate));
+        double *peaks = w.peaks + (a->shared ? 0 : (size_t)i * (size_t)a->trials);
+        thresholds[i] = fmin(1, pf__fit_threshold(n, peaks, a->rate));
     }
     pf__arena_free(&arena);
     return status;

@@ -310,8 +310,10 @@ static pf_status fit_rows(const fitter *f, int probe, int target, int n0)
     }
     int nominal = f->source->even ? pooled : n0;
     spread_values(n0, f->score[0], nominal, f->pooled[0]);
+    int weak = f->plan->settings.edges == PF_EDGES_NOMINAL ? 0 : pooled;
     (f->plan->settings.every_severity ? pf__fit_edges_information : pf__fit_edges)(
-        nominal, f->pooled[0], pooled, f->pooled[1], bins, edges, f->scratch);
+        nominal, f->pooled[0], f->plan->settings.every_severity ? pooled : weak, f->pooled[1], bins,
+        edges, f->scratch);
     pf__fit_row(n0, f->score[0], bins, edges, b->nominal + (size_t)at * (size_t)bins);
     // rows are smoothed set by set: moved episodes are no more episodes than recorded
     for (int s = 0; s < f->n_sets; s++) {

@@ -152,7 +152,7 @@ void pf__plan_set_grid(pf_plan *plan, pf_arena *arena, int n, const double *poin
     if (!points) {
         n = s->grid.n > 1 ? s->grid.n : (int)pf__settings_number(&s->grid);
     }
-    double *grid = pf__arena_take(arena, (size_t)n + 1, sizeof *grid);
+    double *grid = pf__arena_take(arena, (size_t)n + 2, sizeof *grid); // g_cal and 1 may join
     bool has_g_cal = false;
     for (int k = 0; grid && k < n; k++) {
         grid[k] = points ? points[k] : grid_point(s, n, k);
@@ -164,6 +164,9 @@ void pf__plan_set_grid(pf_plan *plan, pf_arena *arena, int n, const double *poin
     if (grid && !has_g_cal) {
         grid[n++] = g_cal;
         qsort(grid, (size_t)n, sizeof *grid, by_value);
+    }
+    if (grid && s->grid_one == PF_GRID_WITH_ONE && grid[n - 1] < 1) {
+        grid[n++] = 1;
     }
     plan->n_grid = n;
     plan->grid = grid;

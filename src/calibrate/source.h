@@ -111,6 +111,7 @@ typedef struct pf_alarm {
     int trials;
     const int *opportunities; // per trial: of stage 1 at most
     double rate;
+    bool shared; // one threshold for all methods
     uint64_t seed;
     const char *environment; // what random streams are named after
     uint64_t stream;         // of the methods that draw their probes
@@ -121,7 +122,8 @@ typedef struct pf_alarm {
     pf_status (*run_trial)(void *self, const pf_alarm_trial *trial, pf_error *error);
 } pf_alarm;
 
-// thresholds[i] is the smallest that at most `rate` of the trials of method i exceed.
+// thresholds[i] is the smallest that at most `rate` of the trials of method i exceed, or with
+// `shared` of the trials of all methods.
 pf_status pf__fit_alarm(const pf_alarm *alarm, const pf_effort *effort, int n_workers,
                         double *thresholds, pf_error *error);
 

@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include "bench/experiment.h"
+#include "bench/fidelity.h"
 #include "bench/report.h"
 #include "bench/store.h"
 #include "bench/suite.h"
@@ -24,6 +25,7 @@ typedef struct bench_call {
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
     const pf_profile *profile;
+    bool exact;              // the configuration of --set, or without one the suite's own
     char folder[BENCH_PATH]; // that holds suites/ and data/
 } bench_call;
 
@@ -448,7 +450,7 @@ static pf_status bench_find_config(const bench_call *c, const pf_suite *suite, c
                        "--config %s is not the configuration of --set, which is %s; leave out one",
                        c->config, own);
     }
-    if (!c->config && c->set.n == 0) {
+    if (!c->config && c->set.n == 0 && !c->exact) {
         snprintf(hash, 65, "%s", n > 0 ? hashes[0] : "");
         if (n > 1) {
             name_others(c, suite, store, hashes, n < CONFIGS ? n : CONFIGS);
@@ -892,8 +894,9 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
 {
     const char *suite = l->suite.run->id;
     pf_experiment own = {0};
-    pf_status status =
-        c->set.n > 0 ? pf__experiment_init(&own, l->suite.run, c->profile, error) : PF_OK;
+    pf_status status = c->set.n > 0 || c->exact
+                           ? pf__experiment_init(&own, l->suite.run, c->profile, error)
+                           : PF_OK;
     status =
         status ? status : bench_find_config(c, l->suite.run, own.hash, l->store, l->hash, error);
     pf__experiment_free(&own);
@@ -1091,6 +1094,116 @@ static int bench_cmd_figure(int argc, char **argv)
     return bench_resolve(&call, &status) ? write_figure(&call, words.item[0], folder) : status;
 }
 
+// --- fidelity
+
+// Whether the database has trials of a suite at the profile, with the settings of --set.
+static bool has_trials(const bench_call *c, const char *name)
+{
+    loaded l = {0};
+    bool found = bench_suite_open(c, name, &l.suite, NULL) == PF_OK &&
+                 pf__store_open(&l.store, c->db, PF_STORE_READ, NULL) == PF_OK &&
+                 find_stored(&l, c, NULL) == PF_OK;
+    unload(&l);
+    return found;
+}
+
+// Our numbers of a suite, or where it was not run those of its twin.
+static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *suite, pf_error *error)
+{
+    char twin[PF_PAPER_WORD + 8];
+    const char *from = suite;
+    snprintf(twin, sizeof twin, "%s-twin", suite);
+    if (!has_trials(c, suite)) {
+        if (!has_trials(c, twin)) {
+            return PF_OK;
+        }
+        from = twin;
+    }
+    loaded l;
+    pf_status status = load(&l, c, from, error);
+    if (status == PF_OK) {
+        const char *predictor = l.suite.run->predictor;
+        pf__fidelity_take(f, suite, predictor ? predictor : "twin", &l.entries);
+    }
+    unload(&l);
+    return status;
+}
+
+// Every suite that a number or a claim stands in, once.
+static pf_status take_all(pf_fidelity *f, const bench_call *c, pf_error *error)
+{
+    enum { MOST = 256 };
+    const char *names[MOST];
+    int n = 0;
+    pf_status status = PF_OK;
+    for (int i = 0; i < f->n + f->n_claims; i++) {
+        const char *suite = i < f->n ? f->row[i].paper.suite : f->claim[i - f->n].suite;
+        int k = 0;
+        while (k < n && strcmp(names[k], suite) != 0) {
+            k++;
+        }
+        if (k == n && n < MOST) {
+            names[n++] = suite;
+        }
+    }
+    for (int k = 0; k < n && status == PF_OK; k++) {
+        status = take_suite(f, c, names[k], error);
+    }
+    return status;
+}
+
+static int write_fidelity(const bench_call *c, bool csv)
+{
+    char folder[BENCH_PATH + 16];
+    pf_paper paper = {0};
+    pf_fidelity f = {0};
+    pf_error error = {PF_OK, ""};
+    pf_text out = {0}, settings = {0};
+    for (int i = 0; i < c->set.n; i++) {
+        pf__text_addf(&settings, "%s%s", i > 0 ? " " : "", c->set.item[i]);
+    }
+    snprintf(folder, sizeof folder, "%s/data", c->folder);
+    pf_status status = pf__paper_load(&paper, folder, &error);
+    status = status ? status : pf__fidelity_init(&f, &paper, folder, &error);
+    f.profile = c->profile->name;
+    f.settings = settings.size > 0 ? settings.data : NULL;
+    status = status ? status : take_all(&f, c, &error);
+    if (status == PF_OK) {
+        (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, &out);
+    }
+    int exit_status =
+        status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
+    pf__text_free(&out);
+    pf__text_free(&settings);
+    pf__fidelity_free(&f);
+    pf__paper_free(&paper);
+    return exit_status;
+}
+
+static int bench_cmd_fidelity(int argc, char **argv)
+{
+    const char *format = NULL;
+    int status = EXIT_YES;
+    cli_list words = {.n = 0};
+    bench_call call = {.command = "bench fidelity", .exact = true};
+    cli_option options[BENCH_OPTIONS + 1] = {[BENCH_OPTIONS] = {"--format", .value = &format}};
+    bench_options(&call, options);
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 1, &words)) {
+        return EXIT_USAGE;
+    }
+    if (words.n > 0) {
+        return cli_usage(call.command, "it is about all suites; leave '%s' out", words.item[0]);
+    }
+    if (format && strcmp(format, "md") != 0 && strcmp(format, "csv") != 0) {
+        return cli_usage(call.command, "--format: '%s' is not md or csv", format);
+    }
+    if (call.config) {
+        return cli_usage(call.command, "--config is of one suite; choose readings with --set");
+    }
+    bool csv = format && strcmp(format, "csv") == 0;
+    return bench_resolve(&call, &status) ? write_fidelity(&call, csv) : status;
+}
+
 // --- bench
 
 int cmd_bench(int argc, char **argv)
@@ -1098,9 +1211,10 @@ int cmd_bench(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } verbs[] = {{"list", bench_cmd_list},     {"run", bench_cmd_run},
-                 {"status", bench_cmd_status}, {"verify", bench_cmd_verify},
-                 {"table", bench_cmd_table},   {"figure", bench_cmd_figure}};
+    } verbs[] = {{"list", bench_cmd_list},        {"run", bench_cmd_run},
+                 {"status", bench_cmd_status},    {"verify", bench_cmd_verify},
+                 {"table", bench_cmd_table},      {"figure", bench_cmd_figure},
+                 {"fidelity", bench_cmd_fidelity}};
     enum { VERBS = sizeof verbs / sizeof verbs[0] };
     const char *known[VERBS];
     for (int i = 0; i < VERBS; i++) {
@@ -1111,11 +1225,11 @@ int cmd_bench(int argc, char **argv)
     }
     if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {
         return cli_usage("bench",
-                         "unknown option %s; say list, run, status, table, figure or "
-                         "verify first",
+                         "unknown option %s; say list, run, status, table, figure, "
+                         "verify or fidelity first",
                          argv[0]);
     }
     const char *near = argc > 0 ? pf__nearest_word(argv[0], known, VERBS) : NULL;
-    return cli_usage("bench", "say list, run, status, table, figure or verify%s%s%s",
+    return cli_usage("bench", "say list, run, status, table, figure, verify or fidelity%s%s%s",
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

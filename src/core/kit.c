@@ -424,7 +424,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         size_t n;
         double lo, hi;
     } rules[] = {
-        {"grid", k->grid, (size_t)k->n_grid, 1e-9, 1 - 1e-9},
+        {"grid", k->grid, (size_t)k->n_grid, 1e-9, k->n_response > 0 ? 1 - 1e-9 : 1},
         {"prior", k->prior, (size_t)k->n_mech, 0, 1},
         {"weight", k->weight, (size_t)k->n_mech - 1, 0, 1e12},
         {"importance", k->importance, (size_t)k->n_mech - 1, 0, 1e12},

@@ -156,6 +156,11 @@ bool pf__plant_is_process(const char *name)
     return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_domain(name);
 }
 
+bool pf__plant_is_mujoco(const char *name)
+{
+    return pf__mujoco_find(name) != NULL;
+}
+
 pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
 {
     *plant = NULL;

@@ -74,6 +74,8 @@ const char *pf__plant_domain_at(int index, const char **title);
 
 // Whether a plant of that name is a process of its own, which takes time to start.
 bool pf__plant_is_process(const char *name);
+// Whether it is one of the MuJoCo systems.
+bool pf__plant_is_mujoco(const char *name);
 
 // The default delivery of the fault layer: v = g * clip(u, lo, hi).
 void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,

@@ -32,9 +32,11 @@ pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf
 const double *pf__flight_state(const pf_flight *flight);
 
 // The tracking errors that a member of a learned model expects of an open-loop task under n
-// hypotheses (gains: n x n_mech), from the channels at the start. scratch: pf__model_scratch(model,
-// n) and n x rows x n_chan doubles more.
+// hypotheses (gains: n x n_mech), from the channels at the start, against the plant's reference or,
+// with `own` not -1, against what it expects under that one of them. scratch:
+// pf__model_scratch(model, n) and n x rows x n_chan doubles more.
 pf_status pf__flight_expect(pf_flight *flight, int task, const pf_model *model, int member, int n,
-                            const double *gains, double *scratch, double *nte, pf_error *error);
+                            const double *gains, int own, double *scratch, double *nte,
+                            pf_error *error);
 
 #endif

@@ -248,7 +248,8 @@ pf_status pf_flight_fly(pf_flight *f, const pf_attempt *attempt, pf_flown *flown
 }
 
 pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int member, int n,
-                            const double *gains, double *scratch, double *nte, pf_error *error)
+                            const double *gains, int own, double *scratch, double *nte,
+                            pf_error *error)
 {
     const pf_kit_info *k = &f->info;
     pf_status status = track_reference(f, task, error);
@@ -261,8 +262,8 @@ pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int m
     pf_model_request request = {f->initial, pf_kit_task_command(f->kit, task), rows, n, gains};
     status = pf__model_roll(model, member, &request, scratch, response, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
-        nte[i] = distance(f, task, response + (size_t)i * window, f->tasks[task].output) /
-                 f->tasks[task].energy;
+        const double *to = own < 0 ? f->tasks[task].output : response + (size_t)own * window;
+        nte[i] = distance(f, task, response + (size_t)i * window, to) / f->tasks[task].energy;
     }
     return status;
 }

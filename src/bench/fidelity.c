@@ -1,0 +1,442 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "fidelity.h"
+
+#include "host/csv.h"
+#include "host/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const baselines[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
+                                        "asid-fim", "opax",       "task-oed"};
+enum { BASELINES = sizeof baselines / sizeof baselines[0] };
+
+// --- claims
+
+static const char *const columns[] = {"id",      "place",  "suite", "environments",
+                                      "setting", "metric", "left",  "relation",
+                                      "right",   "margin", "least", "words"};
+enum { COLUMNS = sizeof columns / sizeof columns[0], CLAIMS_MOST = 1000 };
+
+static pf_status take_word(const pf_csv *csv, int column, char *out, size_t room, pf_error *error)
+{
+    pf_csv_field field = csv->field[column];
+    if (field.n == 0 || field.n >= room) {
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, "is empty or too long", error);
+    }
+    memcpy(out, field.text, field.n);
+    out[field.n] = 0;
+    return PF_OK;
+}
+
+static pf_status read_claim(const pf_csv *csv, pf_claim *c, pf_error *error)
+{
+    const struct {
+        char *to;
+        size_t room;
+    } words[] = {{c->id, sizeof c->id},           {c->place, sizeof c->place},
+                 {c->suite, sizeof c->suite},     {c->environments, sizeof c->environments},
+                 {c->setting, sizeof c->setting}, {c->metric, sizeof c->metric},
+                 {c->left, sizeof c->left},       {c->relation, sizeof c->relation},
+                 {c->right, sizeof c->right}};
+    char margin[24], least[24], *end;
+    pf_status status = PF_OK;
+    for (int i = 0; i < 9 && status == PF_OK; i++) {
+        status = take_word(csv, i, words[i].to, words[i].room, error);
+    }
+    status = status ? status : take_word(csv, 9, margin, sizeof margin, error);
+    status = status ? status : take_word(csv, 10, least, sizeof least, error);
+    status = status ? status : take_word(csv, 11, c->words, sizeof c->words, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    c->margin = strtod(margin, &end);
+    bool good = !*end && isfinite(c->margin);
+    c->least = (int)strtol(least, &end, 10);
+    good = good && !*end && c->least >= 0;
+    bool known = strcmp(c->relation, "<") == 0 || strcmp(c->relation, ">") == 0;
+    return good && known && pf__entry_metric_known(c->metric)
+               ? PF_OK
+               : pf__csv_refuse(csv, 7, PF_ERR_FORMAT,
+                                "must be < or >, with a metric of ours and numbers for margin and "
+                                "least",
+                                error);
+}
+
+static pf_status read_claims(pf_fidelity *f, const char *folder, pf_error *error)
+{
+    char path[4200];
+    void *text = NULL;
+    size_t n = 0;
+    pf_csv csv = {0};
+    bool more = true;
+    snprintf(path, sizeof path, "%s/paper_claims.csv", folder);
+    pf_status status = pf__file_read(path, (size_t)1 << 20, &text, &n, error);
+    status = status ? status : pf__csv_open(&csv, "paper_claims.csv", text, n, error);
+    for (int i = 0; i < COLUMNS && status == PF_OK; i++) {
+        if (csv.n_columns != COLUMNS || !pf__csv_is(csv.header[i], columns[i])) {
+            status = pf_fail(error, PF_ERR_FORMAT, "paper_claims.csv: column %d must be '%s'",
+                             i + 1, columns[i]);
+        }
+    }
+    f->claim = calloc(CLAIMS_MOST, sizeof *f->claim);
+    if (status == PF_OK && !f->claim) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the paper's claims");
+    }
+    while (status == PF_OK && more && f->n_claims < CLAIMS_MOST) {
+        status = pf__csv_next(&csv, &more, error);
+        if (status == PF_OK && more) {
+            status = read_claim(&csv, &f->claim[f->n_claims++], error);
+        }
+    }
+    pf__csv_close(&csv);
+    free(text);
+    return status;
+}
+
+// One side of a claim in an environment; NaN: we do not have it.
+static double side(const pf_claim *c, const pf_entries *entries, const char *environment,
+                   const char *text)
+{
+    char method[PF_PAPER_WORD], *end;
+    double number = strtod(text, &end);
+    if (!*end) {
+        return number;
+    }
+    const char *at = strchr(text, '@');
+    snprintf(method, sizeof method, "%.*s", at ? (int)(at - text) : (int)strlen(text), text);
+    const pf_entry *e =
+        pf__entries_find(entries, environment, at ? at + 1 : c->setting, c->metric, method);
+    return e ? e->mean : NAN;
+}
+
+// 1: it holds in this environment, 0: it does not, -1: it cannot be said.
+static int holds(const pf_claim *c, const pf_entries *entries, const char *environment)
+{
+    double sign = strcmp(c->relation, "<") == 0 ? -1 : 1;
+    double left = side(c, entries, environment, c->left), least = INFINITY;
+    bool all = strcmp(c->right, "baselines") == 0;
+    int n = 0;
+    for (int i = 0; i < (all ? BASELINES : 1); i++) {
+        double right = side(c, entries, environment, all ? baselines[i] : c->right);
+        if (!isnan(right)) {
+            least = fmin(least, sign * (left - right));
+            n++;
+        }
+    }
+    return isnan(left) || n == 0 ? -1 : least > c->margin;
+}
+
+static bool names_environment(const pf_claim *c, const char *environment)
+{
+    const char *at = strstr(c->environments, environment);
+    size_t n = strlen(environment);
+    return at && (at == c->environments || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ');
+}
+
+static void test_claim(pf_claim *c, const pf_entries *entries)
+{
+    bool each = strcmp(c->environments, "each") == 0;
+    c->held = c->of = 0;
+    for (int i = -2; i < entries->n_environments; i++) {
+        const char *name = i == -2 ? PF_MACRO : i == -1 ? PF_MACRO_SHOWN : entries->environment[i];
+        if (each ? i >= 0 : names_environment(c, name)) {
+            int held = holds(c, entries, name);
+            c->held += held > 0;
+            c->of += held >= 0;
+        }
+    }
+}
+
+static bool is_held(const pf_claim *c)
+{
+    return c->of > 0 && c->held >= (c->least > 0 ? c->least : c->of);
+}
+
+// --- numbers
+
+// Whether two rows are one number; the paper's mean over plants stands under both of our means.
+static bool same_number(const pf_paper_row *a, const pf_paper_row *b)
+{
+    bool mean = strncmp(a->environment, PF_MACRO, strlen(PF_MACRO)) == 0 &&
+                strncmp(b->environment, PF_MACRO, strlen(PF_MACRO)) == 0;
+    return a->mean == b->mean && strcmp(a->suite, b->suite) == 0 &&
+           (mean || strcmp(a->environment, b->environment) == 0) &&
+           strcmp(a->setting, b->setting) == 0 && strcmp(a->metric, b->metric) == 0 &&
+           strcmp(a->method, b->method) == 0;
+}
+
+pf_status pf__fidelity_init(pf_fidelity *f, const pf_paper *paper, const char *folder,
+                            pf_error *error)
+{
+    memset(f, 0, sizeof *f);
+    f->row = calloc((size_t)paper->n, sizeof *f->row);
+    if (!f->row) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the paper's numbers");
+    }
+    f->n = paper->n;
+    for (int i = 0; i < f->n; i++) {
+        pf_fidelity_row *r = &f->row[i];
+        *r = (pf_fidelity_row){paper->row[i], NAN, NAN, NAN, 0, false, false, ""};
+    }
+    // of the two means the one over the plants that the paper shows counts
+    for (int i = 0; i < f->n; i++) {
+        const pf_paper_row *p = &f->row[i].paper;
+        bool wide = strcmp(p->environment, PF_MACRO) == 0;
+        for (int k = 0; k < f->n && !f->row[i].again; k++) {
+            const pf_paper_row *q = &f->row[k].paper;
+            bool shown = strcmp(q->environment, PF_MACRO_SHOWN) == 0;
+            f->row[i].again =
+                same_number(q, p) && !f->row[k].again && (wide == shown ? wide : k < i);
+        }
+    }
+    return read_claims(f, folder, error);
+}
+
+void pf__fidelity_free(pf_fidelity *f)
+{
+    free(f->row);
+    free(f->claim);
+    memset(f, 0, sizeof *f);
+}
+
+// The best of the baselines at a metric.
+static const pf_entry *best_baseline(const pf_entries *all, const pf_paper_row *p)
+{
+    const pf_entry *best = NULL;
+    int direction = pf__metric_direction(p->metric);
+    for (int i = 0; i < BASELINES; i++) {
+        const pf_entry *e =
+            pf__entries_find(all, p->environment, p->setting, p->metric, baselines[i]);
+        if (e && (!best || direction * (e->mean - best->mean) > 0)) {
+            best = e;
+        }
+    }
+    return best;
+}
+
+void pf__fidelity_take(pf_fidelity *f, const char *suite, const char *predictor,
+                       const pf_entries *entries)
+{
+    for (int i = 0; i < f->n; i++) {
+        pf_fidelity_row *r = &f->row[i];
+        const pf_paper_row *p = &r->paper;
+        if (strcmp(p->suite, suite) != 0) {
+            continue;
+        }
+        const pf_entry *e =
+            strcmp(p->method, "best-baseline") == 0
+                ? best_baseline(entries, p)
+                : pf__entries_find(entries, p->environment, p->setting, p->metric, p->method);
+        if (!e || isnan(e->mean)) {
+            continue;
+        }
+        r->ours = e->mean;
+        r->lo = e->lo;
+        r->hi = e->hi;
+        r->n = e->n;
+        snprintf(r->predictor, sizeof r->predictor, "%s", predictor);
+        r->agree = (e->lo <= p->mean && p->mean <= e->hi) ||
+                   (!isnan(p->sd) && fabs(e->mean - p->mean) <= p->sd);
+    }
+    for (int i = 0; i < f->n_claims; i++) {
+        if (strcmp(f->claim[i].suite, suite) == 0) {
+            test_claim(&f->claim[i], entries);
+        }
+    }
+}
+
+// --- what it comes to
+
+static bool counts(const pf_fidelity_row *r, const char *suite)
+{
+    return !r->again && (!suite || strcmp(r->paper.suite, suite) == 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(const pf_fidelity *f, const char *suite)
+{
+    double *values = calloc((size_t)f->n + 1, sizeof *values), median = NAN;
+    int n = 0;
+    for (int i = 0; values && i < f->n; i++) {
+        const pf_fidelity_row *r = &f->row[i];
+        if (counts(r, suite) && !isnan(r->ours) && r->paper.sd > 0) {
+            values[n++] = fabs(r->ours - r->paper.mean) / r->paper.sd;
+        }
+    }
+    if (n > 0) {
+        qsort(values, (size_t)n, sizeof *values, by_value);
+        median = (values[(n - 1) / 2] + values[n / 2]) / 2;
+    }
+    free(values);
+    return median;
+}
+
+static bool same_cell(const pf_paper_row *a, const pf_paper_row *b)
+{
+    return strcmp(a->suite, b->suite) == 0 && strcmp(a->environment, b->environment) == 0 &&
+           strcmp(a->setting, b->setting) == 0 && strcmp(a->metric, b->metric) == 0;
+}
+
+// Kendall's tau-b of the methods in the cell of a row; NaN: fewer than three, or all are equal.
+static double cell_tau(const pf_fidelity *f, int first)
+{
+    enum { MOST = 64 };
+    const pf_fidelity_row *row[MOST];
+    int n = 0, sum = 0, tied[2] = {0, 0}, pairs = 0;
+    for (int i = first; i < f->n && n < MOST; i++) {
+        const pf_fidelity_row *r = &f->row[i];
+        if (!r->again && !isnan(r->ours) && same_cell(&r->paper, &f->row[first].paper)) {
+            row[n++] = r;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) {
+            double a = row[i]->paper.mean - row[k]->paper.mean, b = row[i]->ours - row[k]->ours;
+            sum += ((a > 0) - (a < 0)) * ((b > 0) - (b < 0));
+            tied[0] += a == 0;
+            tied[1] += b == 0;
+            pairs++;
+        }
+    }
+    double whole = sqrt((double)(pairs - tied[0]) * (pairs - tied[1]));
+    return n >= 3 && whole > 0 ? sum / whole : NAN;
+}
+
+pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *f, const char *suite)
+{
+    pf_fidelity_sum s = {.median = median_of(f, suite)};
+    double tau = 0;
+    for (int i = 0; i < f->n; i++) {
+        const pf_fidelity_row *r = &f->row[i];
+        if (!counts(r, suite)) {
+            continue;
+        }
+        s.numbers++;
+        s.produced += !isnan(r->ours);
+        s.agree += r->agree;
+        bool first = true;
+        for (int k = 0; k < i && first; k++) {
+            first = !same_cell(&f->row[k].paper, &r->paper);
+        }
+        double one = first ? cell_tau(f, i) : NAN;
+        if (!isnan(one)) {
+            s.cells++;
+            tau += one;
+        }
+    }
+    s.tau = s.cells > 0 ? tau / s.cells : NAN;
+    for (int i = 0; i < f->n_claims; i++) {
+        const pf_claim *c = &f->claim[i];
+        if (!suite || strcmp(c->suite, suite) == 0) {
+            s.claims++;
+            s.held += is_held(c);
+            s.unknown += c->of == 0;
+        }
+    }
+    return s;
+}
+
+// --- as text
+
+static void add_value(pf_text *out, double value)
+{
+    char text[32] = "";
+    if (!isnan(value)) {
+        pf__number_text(value, text);
+    }
+    pf__text_addf(out, ",%s", text);
+}
+
+void pf__fidelity_csv(const pf_fidelity *f, pf_text *out)
+{
+    pf__text_add(
+        out,
+        "table,environment,setting,metric,method,paper,ours,lo,hi,agree,profile,predictor,n\n");
+    for (int i = 0; i < f->n; i++) {
+        const pf_fidelity_row *r = &f->row[i];
+        const pf_paper_row *p = &r->paper;
+        if (r->again) {
+            continue;
+        }
+        pf__text_addf(out, "%s,%s,%s,%s,%s", p->suite, p->environment, p->setting, p->metric,
+                      p->method);
+        add_value(out, p->mean);
+        add_value(out, r->ours);
+        add_value(out, r->lo);
+        add_value(out, r->hi);
+        pf__text_addf(out, ",%d,%s,%s,%.0f\n", r->agree, f->profile, r->predictor, r->n);
+    }
+}
+
+static void add_sum(pf_text *out, const char *name, const char *predictor, pf_fidelity_sum s)
+{
+    pf__text_addf(out, "| %s | %s | %d | %d | %d |", name, predictor, s.numbers, s.produced,
+                  s.agree);
+    if (isnan(s.median)) {
+        pf__text_add(out, " - |");
+    } else {
+        pf__text_addf(out, " %.2f |", s.median);
+    }
+    if (isnan(s.tau)) {
+        pf__text_add(out, " - |");
+    } else {
+        pf__text_addf(out, " %.2f (%d) |", s.tau, s.cells);
+    }
+    pf__text_addf(out, " %d of %d |\n", s.held, s.claims - s.unknown);
+}
+
+static void add_claims(const pf_fidelity *f, pf_text *out)
+{
+    pf__text_add(out, "\n| claim | where | held | in |\n|---|---|---|---|\n");
+    for (int i = 0; i < f->n_claims; i++) {
+        const pf_claim *c = &f->claim[i];
+        pf__text_addf(out, "| %s | %s | %s |", c->words, c->place,
+                      c->of == 0   ? "not run"
+                      : is_held(c) ? "yes"
+                                   : "**no**");
+        if (c->of == 0) {
+            pf__text_add(out, " - |\n");
+        } else {
+            pf__text_addf(out, " %d of %d |\n", c->held, c->of);
+        }
+    }
+}
+
+void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
+{
+    pf_fidelity_sum all = pf__fidelity_sum(f, NULL);
+    pf__text_addf(
+        out,
+        "## fidelity: our numbers beside the paper's\n\nProfile %s%s%s. %d of %d numbers "
+        "agree, %d are produced. A number agrees if our 95 %% interval holds the paper's, "
+        "or the paper's +- sd holds ours. Difference: median of |ours - paper| in the "
+        "paper's sd. Tau: Kendall's, of the order of the methods, mean over the cells "
+        "with at least three.\n\n",
+        f->profile, f->settings ? ", settings " : "", f->settings ? f->settings : "", all.agree,
+        all.numbers, all.produced);
+    pf__text_add(out, "| table | predictor | numbers | produced | agree | difference | tau (cells) "
+                      "| claims held |\n|---|---|---:|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; i < f->n; i++) {
+        const char *suite = f->row[i].paper.suite, *predictor = "-";
+        bool first = true;
+        for (int k = 0; k < f->n; k++) {
+            bool same = strcmp(f->row[k].paper.suite, suite) == 0;
+            first = first && !(k < i && same);
+            predictor = same && f->row[k].predictor[0] ? f->row[k].predictor : predictor;
+        }
+        if (first) {
+            add_sum(out, suite, predictor, pf__fidelity_sum(f, suite));
+        }
+    }
+    add_sum(out, "all", "", all);
+    add_claims(f, out);
+}
