@@ -80,6 +80,7 @@ const char *pf_scratch_dir(void);
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(field, false)                                                                                \
+    X(fidelity, false)                                                                             \
     X(store, true)                                                                                 \
     X(settings, false)                                                                             \
     X(domain, true)                                                                                \

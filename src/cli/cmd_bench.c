@@ -1107,20 +1107,14 @@ static bool has_trials(const bench_call *c, const char *name)
     return found;
 }
 
-// Our numbers of a suite, or where it was not run those of its twin.
+// Our numbers of a suite, where it was run.
 static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *suite, pf_error *error)
 {
-    char twin[PF_PAPER_WORD + 8];
-    const char *from = suite;
-    snprintf(twin, sizeof twin, "%s-twin", suite);
     if (!has_trials(c, suite)) {
-        if (!has_trials(c, twin)) {
-            return PF_OK;
-        }
-        from = twin;
+        return PF_OK;
     }
     loaded l;
-    pf_status status = load(&l, c, from, error);
+    pf_status status = load(&l, c, suite, error);
     if (status == PF_OK) {
         const char *predictor = l.suite.run->predictor;
         pf__fidelity_take(f, suite, predictor ? predictor : "twin", &l.entries);
