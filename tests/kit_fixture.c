@@ -372,7 +372,7 @@ static void fill_looks(pf_fixture *f)
         f->at.misfit_sd[i] = cbrt(rows) * sqrt(2 / (9 * rows));
     }
     for (int i = 0; k->n_misfit > 0 && i < k->n_chan; i++) {
-        f->at.still[i] = 1e6; // its responses may be without noise
+        f->at.still[i] = probe_rows(&f->config, 0); // its responses may be without noise
     }
     // far above what half a step between two gains of the posterior leaves
     if (!f->config.misfit) { // everything fits

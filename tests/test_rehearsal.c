@@ -66,6 +66,7 @@ typedef struct stand {
     double run[MECH];   // what rehearsals show of them
     double off;         // added to every number of a rehearsal, in units of the return scale
     double jump;        // added to the first channel of a probe
+    bool policy_fails;  // its run is far off
 } stand;
 
 static pf_fixture_config usual(void)
@@ -132,7 +133,8 @@ static void perform(stand *a, const pf_ask *ask, double *y)
         .task = ask->tasks[0], .command = ask->command, .rows = ask->rows, .gains = a->run};
     pf_fixture_run(a->f, &run, ask->correction, a->f->config.noise, &a->rng, y);
     for (int i = 0; i < ask->rows * CHAN; i++) {
-        y[i] += a->off * a->f->kit.return_scale[i % CHAN];
+        double off = a->policy_fails && ask->tasks[0] == POLICY ? 100 : a->off;
+        y[i] += off * a->f->kit.return_scale[i % CHAN];
     }
 }
 
@@ -199,10 +201,11 @@ static void check_plain(void)
     ask = rehearse(&a);
     CHECK(asks(&ask, 1, one[POLICY]) && ask.rows == 4 && !ask.command);
     CHECK_NEAR(pf_session_get_state(a.s).charge, charge + .05, 1e-12);
-    verdict(&a, 1, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_GROUP);
+    verdict(&a, 1, PF_GO_IF, PF_WHY_NOT_REHEARSED, PF_REHEARSED_NOT); // nothing has rested yet
     verdict(&a, POLICY, PF_GO_IF, PF_WHY_NOT_REHEARSED, PF_REHEARSED_NOT);
     ask = rehearse(&a);
     CHECK(ask.kind == PF_ASK_DONE && ask.why == PF_DONE_READY);
+    verdict(&a, 1, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_GROUP);
     verdict(&a, POLICY, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_APART);
     pf_session_state state = pf_session_get_state(a.s);
     CHECK(state.told == probes + 2 && state.rehearsals == 2);
@@ -407,14 +410,79 @@ static void check_budget(void)
             ask = rehearse(&a);
         }
         CHECK(ask.kind == PF_ASK_DONE);
-        verdict(&a, 0, budget > 0 ? PF_GO : PF_GO_IF,
-                budget > 0 ? PF_WHY_CERTIFIED : PF_WHY_NOT_REHEARSED,
-                budget > 0 ? PF_REHEARSED_GROUP : PF_REHEARSED_NOT);
+        // one run of all and none besides is no proof
+        verdict(&a, 0, budget > 1 ? PF_GO : PF_GO_IF,
+                budget > 1 ? PF_WHY_CERTIFIED : PF_WHY_NOT_REHEARSED,
+                budget > 1 ? PF_REHEARSED_GROUP : PF_REHEARSED_NOT);
         verdict(&a, POLICY, budget > 1 ? PF_GO : PF_GO_IF,
                 budget > 1 ? PF_WHY_CERTIFIED : PF_WHY_NOT_REHEARSED,
                 budget > 1 ? PF_REHEARSED_APART : PF_REHEARSED_NOT);
         close_stand(&a);
     }
+}
+
+// A group is believed only with another run beside it, and while nothing fails, whatever ends
+// first.
+static void check_confirmed(void)
+{
+    pf_fixture_config c = usual();
+    for (int budget = 2; budget <= 5; budget++) {
+        stand a;
+        open_stand(&a, &c);
+        a.f->kit.budget3 = budget;
+        a.policy_fails = true;
+        start(&a);
+        probe(&a);
+        while (rehearse(&a).kind == PF_ASK_REHEARSAL) {
+        }
+        int alone = budget - 2; // after the group and the policy
+        for (int task = 0; task < 3; task++) {
+            verdict(&a, task, task < alone ? PF_GO : PF_GO_IF,
+                    task < alone ? PF_WHY_CERTIFIED : PF_WHY_NOT_REHEARSED,
+                    task < alone ? PF_REHEARSED_APART : PF_REHEARSED_NOT);
+        }
+        close_stand(&a);
+    }
+    stand a; // the other run is skipped: the group runs apart
+    open_stand(&a, &c);
+    start(&a);
+    probe(&a);
+    pf_ask ask = rehearse(&a);
+    CHECK(asks(&ask, 1, one[POLICY]) && pf_session_skip(a.s, NULL) == PF_OK);
+    ask = pf_session_ask(a.s);
+    CHECK(asks(&ask, 1, one[0]));
+    verdict(&a, 1, PF_GO_IF, PF_WHY_NOT_REHEARSED, PF_REHEARSED_NOT);
+    close_stand(&a);
+}
+
+// Numbers in a file that make every run look healthy make none go.
+static void check_hostile(void)
+{
+    pf_fixture_config c = usual();
+    stand a;
+    open_stand(&a, &c);
+    for (int t = 0; t < a.f->kit.n_tasks; t++) {
+        double *numbers = a.f->at.rehearsal + t * PF_REHEARSAL_NUMBERS;
+        numbers[PF_REHEARSAL_MEAN] = numbers[PF_REHEARSAL_CLEAN] = 1e9;
+        numbers[PF_REHEARSAL_ENERGY] = 1e300;
+    }
+    for (int g = 0; g < a.f->kit.n_groups; g++) {
+        double *numbers = a.f->at.group_rehearsal + g * PF_REHEARSAL_NUMBERS;
+        numbers[PF_REHEARSAL_MEAN] = numbers[PF_REHEARSAL_CLEAN] = 1e9;
+        numbers[PF_REHEARSAL_SD] = 1e-9;
+    }
+    for (int j = 0; j < 4; j++) {
+        a.run[j] = 0; // dead in every run of a task
+    }
+    start(&a);
+    probe(&a);
+    while (rehearse(&a).kind == PF_ASK_REHEARSAL) {
+    }
+    for (int t = 0; t < TASKS; t++) {
+        pf_session_certify(a.s);
+        CHECK(pf_session_task(a.s, t)->decision != PF_GO);
+    }
+    close_stand(&a);
 }
 
 static void check_skip(void)
@@ -782,6 +850,10 @@ void test_rehearsal(void)
     check_limits();
     PF_CASE("over budget is not rehearsed");
     check_budget();
+    PF_CASE("a group without another run, or beside a failure, is no proof");
+    check_confirmed();
+    PF_CASE("numbers that let everything pass let nothing go");
+    check_hostile();
     PF_CASE("a group that is skipped is asked for one by one, a task that is skipped is not");
     check_skip();
     check_failed();

@@ -377,9 +377,9 @@ static void fit_misfits(verdict *v)
         int n = gather_column(v, 0, v->n_episodes, c);
         double mean = mean_of(n, v->column);
         size_t at = (size_t)v->probe * (size_t)k->n_chan + c;
-        v->build->misfit_mean[at] = mean;
-        v->build->misfit_sd[at] =
-            fmax(pf__fit_spread(n, v->column, mean), PF_MISFIT_MIN + 1e-9 * mean);
+        double sd = fmax(pf__fit_spread(n, v->column, mean), PF_MISFIT_MIN + 1e-9 * mean);
+        v->build->misfit_mean[at] = fmin(mean, PF_MISFIT_ROOT_MOST);
+        v->build->misfit_sd[at] = fmin(sd, PF_MISFIT_ROOT_MOST);
     }
 }
 

@@ -58,6 +58,9 @@
 // told so, rather than hidden behind a level that nothing reaches.
 #define PF_MISFIT_MOST 100.0
 #define PF_MISFIT_LEVEL_MOST 10.0
+// The largest mean and spread of a root that misfits are made of: a channel whose healthy residual
+// is a thousand times its own rms was not calibrated.
+#define PF_MISFIT_ROOT_MOST 1e3
 // What a channel that stands still adds to its misfit: above every level.
 #define PF_MISFIT_STILL 1e6
 

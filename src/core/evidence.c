@@ -126,9 +126,12 @@ static pf_status predict_recorded(void *self, const pf_hypothesis *h, const doub
 int pf__recorded_probe(const pf_kit *k, int rows, const double *command)
 {
     for (int q = 0; q < k->n_probes; q++) {
-        size_t n = (size_t)rows * (size_t)k->n_mech;
-        if (pf_kit_probe_rows(k, q) == rows &&
-            memcmp(pf_kit_probe_command(k, q), command, n * sizeof *command) == 0) {
+        const double *own = pf_kit_probe_command(k, q);
+        bool same = pf_kit_probe_rows(k, q) == rows;
+        for (int i = 0; same && i < rows * k->n_mech; i++) {
+            same = own[i] == command[i]; // 0 and -0 are one command
+        }
+        if (same) {
             return q;
         }
     }

@@ -386,5 +386,5 @@ double pf__correction(const pf_moments *moments)
 double pf__corrected_command(double command, double correction, double lo, double hi)
 {
     double sent = correction * command;
-    return sent < lo ? lo : sent > hi ? hi : sent;
+    return command == 0 ? 0 : sent < lo ? lo : sent > hi ? hi : sent;
 }

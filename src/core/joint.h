@@ -73,7 +73,7 @@ double pf__recovery_value(const pf_joint *joint, const double *weight, int n_tar
 // c = E[G]/E[G^2] (Eq. bayes_gain_correction).
 double pf__correction(const pf_moments *moments);
 
-// The command that is really sent: c*u, clipped to the limits.
+// The command that is really sent: c*u, clipped to the limits; nothing where nothing is asked for.
 double pf__corrected_command(double command, double correction, double lo, double hi);
 
 #endif

@@ -460,8 +460,8 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"look_mean", k->look_mean, (size_t)k->n_look, -1e150, 1e150},
         {"look_variance", k->look_variance, (size_t)k->n_look, 1e-12, 1e150},
         {"residual_rms", k->residual_rms, (size_t)k->n_misfit * (size_t)k->n_chan, 1e-300, 1e150},
-        {"misfit_mean", k->misfit_mean, misfits, 0, 1e150},
-        {"misfit_sd", k->misfit_sd, misfits, 1e-300, 1e150},
+        {"misfit_mean", k->misfit_mean, misfits, 0, PF_MISFIT_ROOT_MOST},
+        {"misfit_sd", k->misfit_sd, misfits, 1e-300, PF_MISFIT_ROOT_MOST},
         {"still", k->still, k->n_misfit ? (size_t)k->n_chan : 0, 1, 1e9},
         {"rehearsal", k->rehearsal, (size_t)k->n_rehearse * PF_REHEARSAL_NUMBERS, 0, 1e300},
         {"use_edge", k->use_edge, k->n_rehearse ? 2 * (size_t)k->n_uses : 0, 0, 1e6},
@@ -696,7 +696,7 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
 {
     pf_status s = partition("group_first", k->group_first, k->n_groups, 2, k->n_grouped, error);
     for (int g = 0; g < k->n_groups && s == PF_OK; g++) {
-        bool moved[MECH_MAX] = {false};
+        bool moved[MECH_MAX] = {false}, others = false;
         for (int i = k->group_first[g]; i < k->group_first[g + 1]; i++) {
             int task = k->group_task[i];
             if (task < 0 || task >= k->n_tasks || pf_kit_task_rows(k, task) == 0 ||
@@ -710,6 +710,16 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
                 }
                 moved[k->use_mech[u]] = true;
             }
+            // the current mechanism may move without being listed
+            const double *command = pf_kit_task_command(k, task);
+            bool current = false;
+            for (int row = 0; row < pf_kit_task_rows(k, task); row++) {
+                current = current || command[row * k->n_mech] != 0;
+            }
+            if (current && others) {
+                return pf_fail(error, PF_ERR_FORMAT, "kit: group %d moves mechanism 0 twice", g);
+            }
+            others = others || current;
         }
     }
     return s;
@@ -719,6 +729,26 @@ static bool rehearsal_makes_sense(const double *numbers)
 {
     return numbers[PF_REHEARSAL_SD] > 0 &&
            numbers[PF_REHEARSAL_CLEAN] >= numbers[PF_REHEARSAL_MEAN];
+}
+
+static pf_status rehearsals_check(const pf_kit *k, pf_error *error)
+{
+    for (int t = 0; t < k->n_rehearse; t++) {
+        int rows = k->rehearsal_rows[t], own = pf_kit_task_rows(k, t);
+        const double *numbers = k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
+        if (rows < 0 || (int64_t)rows * k->n_chan > WINDOW_MAX ||
+            (int64_t)rows * k->n_mech > WINDOW_MAX || (rows > 0 && own > 0 && rows != own) ||
+            (rows > 0 && !(numbers[PF_REHEARSAL_ENERGY] > 0 && rehearsal_makes_sense(numbers)))) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of task %d makes no sense", t);
+        }
+    }
+    for (int g = 0; g < k->n_groups; g++) {
+        if (!rehearsal_makes_sense(k->group_rehearsal + (size_t)g * PF_REHEARSAL_NUMBERS)) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of group %d makes no sense",
+                           g);
+        }
+    }
+    return k->n_groups > 0 ? groups_check(k, error) : PF_OK;
 }
 
 // What the field's verdict needs: looks of the right size, levels above nothing, sound groups.
@@ -750,22 +780,14 @@ static pf_status verdict_check(const pf_kit *k, pf_error *error)
         return pf_fail(error, PF_ERR_FORMAT, "kit: rehearsal_strictness is %g, must be in [0, 1)",
                        k->rehearsal_strictness);
     }
-    for (int t = 0; t < k->n_rehearse; t++) {
-        int rows = k->rehearsal_rows[t], own = pf_kit_task_rows(k, t);
-        const double *numbers = k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS;
-        if (rows < 0 || (int64_t)rows * k->n_chan > WINDOW_MAX ||
-            (int64_t)rows * k->n_mech > WINDOW_MAX || (rows > 0 && own > 0 && rows != own) ||
-            (rows > 0 && !(numbers[PF_REHEARSAL_ENERGY] > 0 && rehearsal_makes_sense(numbers)))) {
-            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of task %d makes no sense", t);
+    pf_status status = rehearsals_check(k, error);
+    int probes = pf__kit_most_rows(k), tasks = pf__kit_rehearsal_rows(k);
+    for (int c = 0; c < k->n_chan && k->n_misfit > 0 && status == PF_OK; c++) {
+        if (k->still[c] > (probes > tasks ? probes : tasks)) {
+            status = pf_fail(error, PF_ERR_FORMAT, "kit: still[%d] is longer than any run", c);
         }
     }
-    for (int g = 0; g < k->n_groups; g++) {
-        if (!rehearsal_makes_sense(k->group_rehearsal + (size_t)g * PF_REHEARSAL_NUMBERS)) {
-            return pf_fail(error, PF_ERR_FORMAT, "kit: the rehearsal of group %d makes no sense",
-                           g);
-        }
-    }
-    return k->n_groups > 0 ? groups_check(k, error) : PF_OK;
+    return status;
 }
 
 pf_status pf_kit_check(const pf_kit *kit, pf_error *error)

@@ -193,7 +193,7 @@ static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, in
     pf_task_model model = model_of(s, task, &at);
     int mechanism = k->use_mech[at.first + use];
     const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
-    double weight[PF_POSTERIOR_GAINS], bad = 0, all = 0;
+    double weight[PF_POSTERIOR_GAINS], bad = 0, spoken = 0, all = 0;
     pf__posterior_prior(weight);
     range[0] = 1;
     range[1] = 0;
@@ -209,16 +209,17 @@ static bool unseen_loss(const pf_session *s, const pf_joint *joint, int task, in
         }
         // odds against healthy, relative to what they were
         double before = k->prior[mechanism] * weight[g] / (1 - k->prior[mechanism]);
-        bool unseen = mass[g] > PF_UNSEEN_SHARE * before * healthy &&
-                      mass[g] <= PF_UNSEEN_MOST * before * healthy;
+        bool for_it = mass[g] > PF_UNSEEN_MOST * before * healthy;
+        bool unseen = mass[g] > PF_UNSEEN_SHARE * before * healthy && !for_it;
         all += mass[g];
+        spoken += mean < k->j_min && for_it ? mass[g] : 0;
         if (mean < k->j_min && unseen) {
             bad += mass[g];
             range[0] = fmin(range[0], joint->grid[g]);
             range[1] = fmax(range[1], joint->grid[g]);
         }
     }
-    return bad > k->alpha * all;
+    return bad > k->alpha * all && !(spoken > k->alpha * all);
 }
 
 // The prediction of a task. Under the joint posterior its bound is the lower of two: over all
@@ -249,7 +250,7 @@ static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task
         pf__predict_task_given(&model, joint, u, k->alpha, s->probability, s->returns, s->gains,
                                &given, NULL);
         if (!(given.lower >= k->j_min)) {
-            double range[2];
+            double range[2] = {1, 0};
             only_unseen = only_unseen && unseen_loss(s, joint, task, u, range);
             unseen[0] = fmin(unseen[0], range[0]);
             unseen[1] = fmax(unseen[1], range[1]);
@@ -269,12 +270,12 @@ static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task
 static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_readiness *out)
 {
     const pf__rehearsal *r = &s->rehearsal[task];
-    bool ran = r->state == PF__REHEARSAL_PASSED || r->state == PF__REHEARSAL_FAILED;
+    bool ran = pf__session_confirmed(s, task) || r->state == PF__REHEARSAL_FAILED;
     pf_why doubt = pf__session_misfit(s) ? PF_WHY_MISFIT : PF_WHY_UNEXPLAINED;
     out->decision = PF_GO_IF;
     out->why = met ? PF_WHY_NOT_REHEARSED : PF_WHY_UNSEEN_LOSS;
     out->rehearsed = !ran ? PF_REHEARSED_NOT : r->apart ? PF_REHEARSED_APART : PF_REHEARSED_GROUP;
-    if (r->state == PF__REHEARSAL_PASSED) {
+    if (pf__session_confirmed(s, task)) {
         double bound = fmax(r->bound, s->kit->j_min); // passing says so
         out->lower = met ? fmin(out->lower, bound) : bound;
         out->decision = PF_GO;

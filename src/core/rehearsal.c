@@ -25,11 +25,22 @@ pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers,
                                 .runs = 1};
 }
 
+// A sum of n squares cannot spread less than chi-square does, whatever a file says.
+static double least_spread(const pf__rehearsal_rule *r)
+{
+    return r->mean * sqrt(2.0 / r->n);
+}
+
+// What noise alone does, over what the task may miss.
+static double noise_of(const pf__rehearsal_rule *r)
+{
+    return fmax(r->clean - r->mean, least_spread(r)) / r->limit;
+}
+
 int pf__rehearsal_runs(const pf_kit *k, const double *numbers, int n)
 {
     pf__rehearsal_rule r = pf__rehearsal_rule_of(k, numbers, INFINITY, n);
-    // a sum of n squares cannot spread less than chi-square does, whatever a file says
-    double noise = fmax(r.clean - r.mean, r.mean * sqrt(2.0 / n)) / r.limit;
+    double noise = noise_of(&r);
     return noise <= 1 ? 1 : noise < PF_REHEARSALS_MOST ? (int)ceil(noise * noise) : INT32_MAX;
 }
 
@@ -85,6 +96,9 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
     return exp(-(x + PF_REHEARSAL_SDS * pf__rehearsal_spread(r, x)) / r->energy);
 }
 
+// The group of the first run before there was one.
+enum { NO_RUN = -2 };
+
 // --- what may be rehearsed
 
 // Largest share of its command that a use delivers on a machine of some weight: a correction that
@@ -127,9 +141,8 @@ static void add_command(pf_session *s, int task)
     const double *asked = pf_kit_task_command(k, task);
     for (int i = 0; i < pf_kit_task_rows(k, task) * k->n_mech; i++) {
         int j = i % k->n_mech;
-        double sent =
+        s->rehearsal_command[i] +=
             pf__corrected_command(asked[i], s->rehearsal_correction[j], k->lo[j], k->hi[j]);
-        s->rehearsal_command[i] += asked[i] != 0 ? sent : 0;
     }
 }
 
@@ -256,12 +269,10 @@ bool pf__session_next_rehearsal(pf_session *s)
     if ((groups && next_group(s)) || next_alone(s)) {
         return true;
     }
-    // one run of several tasks and none besides: no mechanism of it has rested, and one that is
-    // stuck where its task wants it would not have shown. The same where another task failed: its
-    // reason may be a mechanism of this run.
-    bool again = s->group_passes == 1 && s->rehearsals == 1;
+    bool again = false;
     for (int t = 0; t < s->kit->n_tasks; t++) {
-        again = again || s->rehearsal[t].state == PF__REHEARSAL_FAILED;
+        again = again ||
+                (s->rehearsal[t].state == PF__REHEARSAL_PASSED && !pf__session_confirmed(s, t));
     }
     for (int t = 0; t < s->kit->n_tasks && again; t++) {
         if (s->rehearsal[t].state == PF__REHEARSAL_PASSED && !s->rehearsal[t].apart) {
@@ -271,14 +282,26 @@ bool pf__session_next_rehearsal(pf_session *s)
     return again && next_alone(s);
 }
 
+bool pf__session_confirmed(const pf_session *s, int task)
+{
+    const pf__rehearsal *r = &s->rehearsal[task];
+    bool confirmed = s->other_run;
+    for (int t = 0; t < s->kit->n_tasks; t++) {
+        confirmed = confirmed && s->rehearsal[t].state != PF__REHEARSAL_FAILED;
+    }
+    return r->state == PF__REHEARSAL_PASSED && (r->apart || confirmed);
+}
+
 void pf__session_reset_rehearsals(pf_session *s)
 {
     const pf_kit *k = s->kit;
-    s->rehearsals = s->group_passes = 0;
+    s->rehearsals = 0;
+    s->first_group = NO_RUN;
+    s->other_run = false;
     for (int t = 0; t < k->n_tasks; t++) {
         bool can = s->rules.field && s->rules.rehearse != PF_REHEARSE_NONE && k->n_rehearse > 0 &&
                    k->rehearsal_rows[t] > 0 && noise_runs(k, t) < INT32_MAX;
-        bool drowned = can && noise_runs(k, t) > s->rules.rehearsals; // in the noise of a group
+        bool drowned = can && noise_runs(k, t) > 1; // in the noise of a group
         s->rehearsal[t] = (pf__rehearsal){.state = drowned ? PF__REHEARSAL_ALONE
                                                    : can   ? PF__REHEARSAL_DUE
                                                            : PF__REHEARSAL_IMPOSSIBLE,
@@ -429,9 +452,8 @@ static void pass(const pf_session *s, pf__rehearsal *r, int needed, double bound
 // A run of several tasks at once: all of them passed, or each runs alone.
 static void settle_group(pf_session *s, const pf__rehearsal_rule *rule, double d)
 {
-    bool visible = rule->limit >= PF_REHEARSAL_VISIBLE_SDS * rule->sd;
+    bool visible = rule->limit >= PF_REHEARSAL_VISIBLE_SDS * fmax(rule->sd, least_spread(rule));
     s->rehearsed_passed = isfinite(d) && visible && pf__rehearsal_passes(rule, d);
-    s->group_passes += s->rehearsed_passed;
     for (int i = 0; i < s->ask.n_tasks; i++) {
         pf__rehearsal *r = &s->rehearsal[s->rehearsing[i]];
         if (s->rehearsed_passed) {
@@ -452,7 +474,7 @@ static void settle_alone(pf_session *s, const pf__rehearsal_rule *one, double d)
     double theta = rule.limit / rule.energy;
     bool drowned = noise_runs(s->kit, s->rehearsing[0]) > 1; // one run says little by itself
     bool fair =
-        isfinite(d) && rule.energy > 0 &&
+        isfinite(d) && rule.energy > 0 && noise_of(one) <= PF_REHEARSALS_MOST &&
         (pf__rehearsal_passes(one, d) || (drowned && d <= rule.clean + PF_REHEARSAL_SDS * rule.sd));
     r->sum += fair ? d : 0;
     r->energy = fmin(r->energy, rule.energy);
@@ -492,6 +514,8 @@ pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
     if (status != PF_OK) {
         return status;
     }
+    s->other_run = s->other_run || (s->first_group != NO_RUN && s->group != s->first_group);
+    s->first_group = s->first_group == NO_RUN ? s->group : s->first_group;
     double d = distance(s, tell->response, s->rehearsal_nominal);
     s->rehearsed_distance = d;
     for (int c = 0; c < tell->channels; c++) { // what a stuck sensor shows is no proof

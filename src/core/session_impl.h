@@ -61,7 +61,8 @@ struct pf_session {
     int32_t *rehearsing;      // n_tasks: those that run, or would next
     int32_t *asked_tasks;     // n_tasks: those that were asked for last
     int group;                // that runs, -1: one task alone
-    int group_passes;         // runs of several tasks that came out well
+    int first_group;          // that of the first run that was told
+    bool other_run;           // a run besides it was told, in which its mechanisms rested
     double *rehearsal_command, *asked_command, *idle_command; // longest rehearsal x n_mech
     double *rehearsal_correction;                             // n_mech
     double *rehearsal_nominal, *rehearsal_other;              // longest rehearsal x n_chan
@@ -177,5 +178,10 @@ bool pf__session_next_rehearsal(pf_session *s);
 pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
                                      const pf_predictor *predictor, pf_error *error);
 void pf__session_skip_rehearsal(pf_session *s);
+// Whether a task came out well, alone or in a group that may be believed. One run of several tasks
+// and none besides may not: no mechanism of it has rested, and one that is stuck where its task
+// wants it would not have shown. Nor where another task failed: its reason may be a mechanism of
+// this run.
+bool pf__session_confirmed(const pf_session *s, int task);
 
 #endif
