@@ -356,7 +356,8 @@ static void check_not_covered(void)
     CHECK_CONTAINS(b.results[0].why, "cannot have the fault disturbance");
     CHECK(b.results[0].with.go == 0 && b.results[2].sessions == 2);
     char *json = json_of(&b);
-    CHECK_CONTAINS(json, "{\"fault\":\"wind\",\"covered\":false,\"promised\":true,\"why\":");
+    CHECK_CONTAINS(json, "{\"fault\":\"wind\",\"covered\":false,\"promised\":true,\"broke\":false,"
+                         "\"why\":");
     free(json);
     close_bench(&b);
     PF_CASE("a machine with one candidate has no two losses");
@@ -507,6 +508,33 @@ static void check_certificate(const char *folder)
              folder, folder);
     CHECK(program(command, 0, ""));
     CHECK(audited(folder, "servo.kit") == 0);
+    PF_CASE("program: counts that are missing, of another kind or too many are no counts");
+    static const char *const edits[] = {
+        "s/\"false_go\":0,//g", "s/\"false_go\":0/\"false_go\":\"x\"/g",
+        "s/\"sessions\":7,\"tasks\"/\"sessions\":120000,\"tasks\"/g",
+        "s/\"machine\":\"dc_servo/\"machine\":\"other/"};
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        snprintf(command, sizeof command,
+                 "audit %s/servo.kit --catalogue %s/two.yaml --sessions 7 -o %s/whole.json", folder,
+                 folder, folder);
+        CHECK(program(command, 0, ""));
+        snprintf(command, sizeof command,
+                 "--version; sed '%s' %s/whole.json >%s/servo.kit.audit.json", edits[i], folder,
+                 folder);
+        CHECK(program(command, 0, ""));
+        CHECK(audited(folder, "servo.kit") == 0);
+    }
+    PF_CASE("program: an audit that tested nothing proves nothing");
+    static const char none[] = "entries: [{name: slow, fault: time_constant, value: 1.4, on: plant,"
+                               " promised: false}, {name: weak, fault: gain, value: .5, promised: "
+                               "false}]\n";
+    snprintf(command, sizeof command, "%s/none.yaml", folder);
+    CHECK(pf__file_write(command, none, sizeof none - 1, &error) == PF_OK);
+    snprintf(command, sizeof command, "audit %s/servo.kit --catalogue %s/none.yaml --sessions 3",
+             folder, folder);
+    CHECK(program(command, 1, "no entry that is promised could be tested"));
+    snprintf(command, sizeof command, "check %s/servo.kit", folder);
+    CHECK(program(command, 0, "audited against nothing that is promised"));
 }
 
 static void check_calls(const char *folder)
@@ -520,6 +548,10 @@ static void check_calls(const char *folder)
                  {"%s/servo.kit --sessions 0", 2, "--sessions"},
                  {"%s/servo.kit --catalogue /nosuch.yaml", 3, "nosuch.yaml"},
                  {"%s/paper.kit", 2, "an audit is about a field kit"},
+                 {"%1$s/servo.kit -o %1$s/servo.kit", 2, "would overwrite an input"},
+                 {"%1$s/servo.kit --catalogue %1$s/two.yaml -o %1$s/two.yaml", 2,
+                  "would overwrite an input"},
+                 {"%s/servo.kit -o -", 2, "-o needs a file"},
                  {"%s/servo.kit --model x", 2, "--model"}};
     char command[600], path[300];
     pf_error error = {PF_OK, ""};

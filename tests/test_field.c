@@ -96,6 +96,10 @@ static void check_refused(void)
         {"audited", "verdict=paper", "a verdict suite is about field kits; say verdict: field"},
         {"audited", "n_faults=[2]", "the field's has no n_faults"},
         {"audited", "methods=[eg-mpt]", "there is no rule 'eg-mpt'; those of a verdict suite are"},
+        {"audited", "bins=[4,7]", "a verdict suite has no several bins"},
+        {"audited", "hazard=.3", "a verdict suite has no hazard"},
+        {"audited", "table=ranks", "a verdict suite has no table but settings"},
+        {"audited", "metrics=[zork]", "there is no metric 'zork'"},
         {"audited", "settings=[gremlins]", "the catalogue has no entry 'gremlins'"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char arguments[600];

@@ -263,6 +263,7 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
                           error);
     // a closed loop of a foreign plant has what it declares; a fault may break the simulator
     if (status == PF_ERR_UNSUPPORTED || status == PF_ERR_PLANT) {
+        r->broke = status == PF_ERR_PLANT;
         memcpy(r->why, error->text, sizeof r->why - 1);
         return PF_OK;
     }

@@ -95,8 +95,9 @@ pf_status pf__rule_decide(int rule, const pf_rule_trial *trial, pf_rule_verdict 
 
 typedef struct pf_audit_result {
     const char *name;
-    bool covered;  // false: the plant cannot have this fault
-    char why[160]; // then
+    bool covered;  // false: the plant cannot have this fault, or
+    bool broke;    // it failed while it had it: nothing is known
+    char why[240]; // then
     bool promised;
     int sessions, tasks;
     int alarm;  // sessions

@@ -62,8 +62,9 @@ static bool passes(const pf_audit *audit, const pf_audit_result *results, bool f
     double alpha = pf_kit_get_info(audit->kit).alpha;
     for (int e = 0; e < audit->catalogue->n; e++) {
         const pf_audit_result *r = &results[e];
-        bool counts = r->covered && r->promised && !out[e];
-        bool rejects = !counts || pf__audit_p_value(r->with.false_go, r->sessions, alpha) <= .05;
+        bool counts = (r->covered || r->broke) && r->promised && !out[e];
+        bool rejects = !counts || (!r->broke &&
+                                   pf__audit_p_value(r->with.false_go, r->sessions, alpha) <= .05);
         out[e] = out[e] || (first && !rejects);
         all = all && (rejects || first);
     }

@@ -3,6 +3,7 @@
 #include "suite.h"
 #include "plant/plant_impl.h"
 
+#include "stats.h"
 #include "trial.h"
 #include "verdict.h"
 
@@ -145,6 +146,22 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: verdict: the field's has no %s; leave it out, or say paper", file,
                        idle);
+    }
+    const char *unused = s->gains.n > 1           ? "gains"
+                         : s->bins.n > 1          ? "several bins"
+                         : s->stage2.n > 1        ? "several stage2"
+                         : s->episodes.n > 1      ? "several episodes"
+                         : s->settings.hazard > 0 ? "hazard"
+                                                  : NULL;
+    if (audits && (unused || (s->table && strcmp(s->table, "settings") != 0))) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: kind: a verdict suite has no %s; leave it out",
+                       file, unused ? unused : "table but settings");
+    }
+    for (int i = 0; i < s->metrics.n; i++) {
+        if (!pf__entry_metric_known(s->metrics.text[i])) {
+            return pf_fail(error, PF_ERR_FORMAT, "%s: metrics: there is no metric '%s'", file,
+                           s->metrics.text[i]);
+        }
     }
     if (coordinate && (s->methods.n != 1 || strcmp(s->methods.text[0], "eg-mpt") != 0)) {
         return pf_fail(error, PF_ERR_FORMAT,

@@ -106,8 +106,10 @@ pf_status pf__verdict_run(const pf_verdict_trial *t, int n_rules, const char *co
         if (ours) {
             describe(r, entry, value);
         }
-        value[PF_METRIC_probes] = ours ? r->probes : r->rule_runs[rule - FIRST_RULE];
-        value[PF_METRIC_rehearsals] = rule == SHIPPED ? r->rehearsals : 0;
+        bool rehearses = rule == FIRST_RULE + PF_RULE_REHEARSAL_ONLY;
+        int runs = ours ? r->probes : r->rule_runs[rule - FIRST_RULE];
+        value[PF_METRIC_probes] = rehearses ? 0 : runs;
+        value[PF_METRIC_rehearsals] = rehearses ? runs : rule == SHIPPED ? r->rehearsals : 0;
     }
     return status;
 }

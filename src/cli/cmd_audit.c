@@ -33,7 +33,7 @@ static void print_head(void)
 static void print_result(const pf_audit_result *r, bool rules)
 {
     if (!r->covered) {
-        printf("%-28s not covered: %s\n", r->name, r->why);
+        printf("%-28s %s: %s\n", r->name, r->broke ? "the machine failed" : "not covered", r->why);
         return;
     }
     double n = r->sessions;
@@ -80,11 +80,12 @@ static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_e
 
 static int finish(const run *r)
 {
-    int false_go = 0, covered = 0, promised = 0;
+    int false_go = 0, covered = 0, promised = 0, broke = 0;
     for (int e = 0; e < r->audit.catalogue->n; e++) {
         const pf_audit_result *one = &r->results[e];
         covered += one->covered;
         promised += one->covered && one->promised;
+        broke += one->broke;
         false_go += one->covered && one->promised ? one->with.false_go : 0;
     }
     if (r->c->json) {
@@ -98,7 +99,14 @@ static int finish(const run *r)
                covered, r->audit.catalogue->n, r->audit.sessions, false_go,
                false_go == 1 ? "" : "s", promised, r->path);
     }
-    return false_go == 0 ? EXIT_YES : EXIT_NO;
+    if (broke > 0 || promised == 0) {
+        fprintf(stderr,
+                broke > 0 ? "preflight audit: the machine failed under %d entries; nothing is "
+                            "known of them\n"
+                          : "preflight audit: no entry that is promised could be tested (%d)\n",
+                broke);
+    }
+    return false_go == 0 && broke == 0 && promised > 0 ? EXIT_YES : EXIT_NO;
 }
 
 static int work(run *r, const pf_catalogue *catalogue)
@@ -224,6 +232,15 @@ int cmd_audit(int argc, char **argv)
     }
     if (c.sessions && !cli_integer("audit", "--sessions", c.sessions, 1, 1e6, &sessions)) {
         return EXIT_USAGE;
+    }
+    const char *inputs[] = {c.kit.item[0], c.catalogue, c.model};
+    for (int i = 0; i < 3 && c.output; i++) {
+        if (inputs[i] && pf__file_same(c.output, inputs[i])) {
+            return cli_usage("audit", "-o %s would overwrite an input", c.output);
+        }
+    }
+    if (c.output && strcmp(c.output, "-") == 0) {
+        return cli_usage("audit", "-o needs a file, which keeps the result; --json prints it");
     }
     int status = EXIT_YES;
     cli_kit file;

@@ -40,7 +40,7 @@ typedef struct run {
     int n_runs;
     pf_arena arena;       // of the runs
     char looks_like[120]; // "": nothing that the catalogue knows
-    char audit[200];      // what the kit was audited against
+    char audit[256];      // what the kit was audited against
 } run;
 
 static void journal_event(run *r, const char *request, const pf_witness *witness,
@@ -230,11 +230,11 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 static void add_audit(run *r, const char *sha, pf_text *out)
 {
     pf_text summary = {0};
-    char line[200];
+    char line[240];
     char *path = pf__audit_path(r->kit_path);
     pf__text_add(&summary, "{");
-    bool audited = path && pf__audit_summary(&summary, path, sha, r->accepted->not_rehearsed, line,
-                                             sizeof line);
+    bool audited = path && pf__audit_summary(&summary, path, sha, r->machine,
+                                             r->accepted->not_rehearsed, line, sizeof line);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");

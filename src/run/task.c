@@ -117,7 +117,8 @@ static int scored_policy(const pf_flight *f, const pf_attempt *a)
 {
     const pf_plant_info *info = pf_plant_get_info(f->plant);
     if (info->n_metrics > 0) {
-        return a->variant * (info->n_mech - 1) + a->task;
+        int own = a->variant * (info->n_mech - 1) + a->task;
+        return own < info->n_policies ? own : -1;
     }
     int policy = find_policy(info, pf_kit_task_policy(f->kit, a->task));
     return policy >= 0 && info->policies[policy].norm > 0 ? policy : -1;

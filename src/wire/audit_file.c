@@ -45,6 +45,8 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
     pf__json_key(out, "promised");
     pf__text_add(out, r->promised ? "true" : "false");
     if (!r->covered) {
+        pf__json_key(out, "broke");
+        pf__text_add(out, r->broke ? "true" : "false");
         pf__json_add_string(out, "why", r->why);
         pf__text_add(out, "}");
         return;
@@ -73,13 +75,23 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
     pf__text_add(out, "}");
 }
 
+// Whose audit it is: the name and the version of the machine.
+static void add_machine(pf_text *out, const pf_plant *plant)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    char text[300];
+    snprintf(text, sizeof text, "%s, %s", info->name, info->source ? info->source : "");
+    pf__json_string(out, text);
+}
+
 static void add_head(pf_text *out, const pf_audit *a)
 {
     char sha[65];
     pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
     pf__json_add_string(out, "kit", sha);
     pf__json_add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
-    pf__json_add_string(out, "machine", pf_plant_get_info(a->plant)->name);
+    pf__json_key(out, "machine");
+    add_machine(out, a->plant);
     pf__json_add_string(out, "catalogue", a->catalogue->sha256);
     pf__json_add_int(out, "sessions", a->sessions);
     pf__json_key(out, "seed");
@@ -109,19 +121,29 @@ void pf__audit_json(pf_text *out, const pf_audit *a, const bool *known,
 
 // --- reading
 
-// A count; what is none is 0.
+// A count; what is none is -1.
 static int get_int(json_t *object, const char *key)
 {
-    json_int_t value = json_integer_value(json_object_get(object, key));
-    return value > 0 && value <= 1000000000 ? (int)value : 0;
+    json_t *found = json_object_get(object, key);
+    json_int_t value = json_is_integer(found) ? json_integer_value(found) : -1;
+    return value >= 0 && value <= 1000000000 ? (int)value : -1;
+}
+
+static bool is_count(const pf_audit_count *c, const pf_audit_result *r)
+{
+    int64_t tasks = (int64_t)r->sessions * r->tasks;
+    return c->go >= 0 && c->go <= tasks && c->below_bound >= 0 && c->below_bound <= c->go &&
+           c->below_j_min >= 0 && c->below_j_min <= c->go && c->false_go >= 0 &&
+           c->false_go <= r->sessions && c->all_go >= 0 && c->all_go <= r->sessions &&
+           (c->below_j_min > 0) == (c->false_go > 0);
 }
 
 // Whether the counts of an entry go together.
 static bool makes_sense(const pf_audit_result *r)
 {
     return !r->covered || (r->sessions > 0 && r->sessions <= 1000000 && r->tasks > 0 &&
-                           r->with.false_go <= r->sessions && r->without.false_go <= r->sessions &&
-                           r->with.go <= (int64_t)r->sessions * r->tasks);
+                           r->alarm >= 0 && r->misfit >= 0 && r->named >= 0 && r->probes >= 0 &&
+                           r->rehearsals >= 0 && is_count(&r->with, r) && is_count(&r->without, r));
 }
 
 static pf_audit_count get_count(json_t *o)
@@ -137,6 +159,7 @@ static void get_entry(json_t *o, pf_audit_result *r)
 {
     const char *why = json_string_value(json_object_get(o, "why"));
     r->covered = json_is_true(json_object_get(o, "covered"));
+    r->broke = json_is_true(json_object_get(o, "broke"));
     r->promised = json_is_true(json_object_get(o, "promised"));
     snprintf(r->why, sizeof r->why, "%s", why ? why : "");
     r->sessions = get_int(o, "sessions");
@@ -211,7 +234,8 @@ pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
             if (strcmp(a->catalogue->entries[e].name, name) == 0 && !known[e]) {
                 get_entry(item, &results[e]);
                 results[e].name = a->catalogue->entries[e].name;
-                known[e] = makes_sense(&results[e]);
+                known[e] = makes_sense(&results[e]) && !results[e].broke &&
+                           (!results[e].covered || results[e].sessions == a->sessions);
                 *n += known[e];
             }
         }
@@ -232,21 +256,34 @@ static bool named_before(json_t *entries, size_t i)
     return !name;
 }
 
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, bool unrehearsed,
-                       char *line, size_t size)
+// Whether the audit was of this machine.
+static bool same_machine(json_t *json, const pf_plant *plant)
+{
+    pf_text text = {0};
+    add_machine(&text, plant);
+    json_t *own = text.data ? json_loads(text.data, JSON_DECODE_ANY, NULL) : NULL;
+    bool same = own && json_equal(own, json_object_get(json, "machine"));
+    json_decref(own);
+    pf__text_free(&text);
+    return same;
+}
+
+bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+                       const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
     json_t *json = load(path);
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     size_t n = json_array_size(entries);
-    bool whole =
-        json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 && (int)n == get_int(json, "total");
-    int covered = 0, false_go = 0, promised = 0;
+    bool whole = json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 &&
+                 (int)n == get_int(json, "total") && same_machine(json, machine);
+    int covered = 0, false_go = 0, promised = 0, sessions = get_int(json, "sessions");
     double worst = 0, go = 0, tasks = 0;
     for (size_t i = 0; i < n && whole; i++) {
         pf_audit_result r = {0};
         get_entry(json_array_get(entries, i), &r);
-        whole = makes_sense(&r) && !named_before(entries, i);
+        whole = makes_sense(&r) && !named_before(entries, i) && !r.broke &&
+                (!r.covered || r.sessions == sessions);
         covered += r.covered;
         const pf_audit_count *count = unrehearsed ? &r.without : &r.with;
         go += r.covered ? count->go : 0;
@@ -259,7 +296,7 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, b
         }
     }
     if (whole) {
-        int sessions = get_int(json, "sessions");
+        worst = promised > 0 ? worst : 1; // nothing was tested
         pf__json_add_string(out, "catalogue",
                             json_string_value(json_object_get(json, "catalogue")));
         pf__json_add_int(out, "entries", (int)n);
@@ -274,10 +311,14 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, b
         pf__json_key(out, "go");
         pf__json_number(out, tasks > 0 ? go / tasks : 0);
         snprintf(line, size,
-                 "audited against %d of %d entries, %d sessions each: %d false among the %d "
+                 "audited%s against %d of %d entries, %d sessions each: %d false among the %d "
                  "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
-                 covered, (int)n, sessions, false_go, promised, 100 * worst,
-                 100 * go / fmax(1, tasks));
+                 unrehearsed ? " without rehearsals, as you accept," : "", covered, (int)n,
+                 sessions, false_go, promised, 100 * worst, 100 * go / fmax(1, tasks));
+        if (promised == 0) {
+            snprintf(line, size, "audited against nothing that is promised: %d of %d entries",
+                     covered, (int)n);
+        }
     }
     json_decref(json);
     return whole;

@@ -22,9 +22,9 @@ pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
 
 // What a certificate says of the audit of its kit, as members of an object: entries, sessions, the
 // false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
-// where there is no whole audit of this very kit.
+// where there is no whole audit of this very kit and machine.
 // unrehearsed: what counts is the verdict without rehearsals, since the operator accepts that.
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, bool unrehearsed,
-                       char *line, size_t size);
+bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+                       const pf_plant *machine, bool unrehearsed, char *line, size_t size);
 
 #endif

@@ -92,10 +92,11 @@ pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
     return missing(error);
 }
 
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256, bool unrehearsed,
-                       char *line, size_t size)
+bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+                       const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
-    (void)out, (void)path, (void)kit_sha256, (void)unrehearsed, (void)line, (void)size;
+    (void)out, (void)path, (void)kit_sha256, (void)machine, (void)unrehearsed, (void)line;
+    (void)size;
     return false;
 }
 
