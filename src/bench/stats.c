@@ -646,12 +646,24 @@ static pf_status sample_macro(sample *s, const sample *const *parts, int n_parts
 
 // --- what metrics and methods are
 
-static const char *const higher[] = {"log_score",        "detection", "located",
-                                     "selective_return", "coverage",  "changed_task_return",
-                                     "gate_openings",    "min_ttc",   "min_headway",
-                                     "tail_ttc",         "otif",      "safe_coverage",
-                                     "all_named",        "go",        "all_go",
-                                     "right_go",         "bound"};
+static const char *const higher[] = {"log_score",
+                                     "detection",
+                                     "located",
+                                     "selective_return",
+                                     "coverage",
+                                     "changed_return",
+                                     "changed_task_return",
+                                     "gate_openings",
+                                     "min_ttc",
+                                     "min_headway",
+                                     "tail_ttc",
+                                     "otif",
+                                     "safe_coverage",
+                                     "all_named",
+                                     "go",
+                                     "all_go",
+                                     "right_go",
+                                     "bound"};
 static const char *const neutral[] = {"deployed",
                                       "violated",
                                       "false_ready",

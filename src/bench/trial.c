@@ -726,6 +726,8 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 static void add_cost(play *p)
 {
     double cost = pf_session_get_state(p->session).charge, *value = p->value;
+    value[PF_METRIC_changed_return] =
+        p->schedule->nominal ? NAN : value[PF_METRIC_changed_task_return];
     value[PF_METRIC_regret] = 1 - value[PF_METRIC_changed_task_return] + cost;
     value[PF_METRIC_regret_selective] = 1 - value[PF_METRIC_selective_return] + cost;
     value[PF_METRIC_cost] = cost;

@@ -60,6 +60,7 @@ int pf__schedule_fault(const pf_schedule *schedule, int mechanism);
     X(worst_error)                                                                                 \
     X(selective_return)                                                                            \
     X(changed_task_return)                                                                         \
+    X(changed_return) /* the same on changed trials alone, where changed_task_return is 1 else */  \
     X(regret)                                                                                      \
     X(regret_selective) /* of what was deployed (Eq. end_to_end_regret) */                         \
     X(coverage)                                                                                    \
