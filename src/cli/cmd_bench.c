@@ -25,11 +25,12 @@ typedef struct bench_call {
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
     const pf_profile *profile;
+    bool twin;               // suites with a learned model have a simulator in its place
     bool exact;              // the configuration of --set, or without one the suite's own
     char folder[BENCH_PATH]; // that holds suites/ and data/
 } bench_call;
 
-enum { BENCH_OPTIONS = 6 };
+enum { BENCH_OPTIONS = 7 };
 
 // A suite, and the one whose units it shows (the same one unless it says `from`).
 typedef struct bench_suite {
@@ -37,7 +38,7 @@ typedef struct bench_suite {
     const pf_suite *run;
 } bench_suite;
 
-// --profile, --db, --data, --config, --set, --models into options[0..5].
+// --profile, --db, --data, --config, --set, --models, --twin into options[0..6].
 static void bench_options(bench_call *c, cli_option *options)
 {
     options[0] = (cli_option){"--profile", .value = &c->profile_name};
@@ -46,6 +47,7 @@ static void bench_options(bench_call *c, cli_option *options)
     options[3] = (cli_option){"--config", .value = &c->config};
     options[4] = (cli_option){"--set", .list = &c->set};
     options[5] = (cli_option){"--models", .value = &c->models};
+    options[6] = (cli_option){"--twin", .flag = &c->twin};
 }
 
 // --- where suites and the paper's numbers are
@@ -202,8 +204,18 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
     pf_status status = pf__file_read(path, SUITE_BYTES, &text, &n, error);
     if (status == PF_OK) {
         const char *slash = strrchr(path, '/');
-        status =
-            pf__suite_read(suite, slash ? slash + 1 : path, text, n, c->set.item, c->set.n, error);
+        const char *file = slash ? slash + 1 : path;
+        status = pf__suite_read(suite, file, text, n, c->set.item, c->set.n, error);
+        if (status == PF_OK && c->twin && suite->predictor &&
+            strcmp(suite->predictor, "ensemble") == 0) {
+            // a simulator predicts to the bit where nothing adds noise
+            cli_list set = {{"predictor=twin", "sensor_noise=.25"}, 2};
+            for (int i = 0; i < c->set.n && set.n < 64; i++) {
+                set.item[set.n++] = c->set.item[i];
+            }
+            pf__suite_free(suite);
+            status = pf__suite_read(suite, file, text, n, set.item, set.n, error);
+        }
         if (status == PF_OK && !suite->from) {
             status = check_profile(c, error);
             if (status != PF_OK) {
@@ -450,7 +462,7 @@ static pf_status bench_find_config(const bench_call *c, const pf_suite *suite, c
                        "--config %s is not the configuration of --set, which is %s; leave out one",
                        c->config, own);
     }
-    if (!c->config && c->set.n == 0 && !c->exact) {
+    if (!c->config && c->set.n == 0 && !c->exact && !c->twin) {
         snprintf(hash, 65, "%s", n > 0 ? hashes[0] : "");
         if (n > 1) {
             name_others(c, suite, store, hashes, n < CONFIGS ? n : CONFIGS);
@@ -894,7 +906,7 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
 {
     const char *suite = l->suite.run->id;
     pf_experiment own = {0};
-    pf_status status = c->set.n > 0 || c->exact
+    pf_status status = c->set.n > 0 || c->exact || c->twin
                            ? pf__experiment_init(&own, l->suite.run, c->profile, error)
                            : PF_OK;
     status =
@@ -1153,8 +1165,9 @@ static int write_fidelity(const bench_call *c, bool csv)
     pf_fidelity f = {0};
     pf_error error = {PF_OK, ""};
     pf_text out = {0}, settings = {0};
+    pf__text_add(&settings, c->twin ? "--twin" : "");
     for (int i = 0; i < c->set.n; i++) {
-        pf__text_addf(&settings, "%s%s", i > 0 ? " " : "", c->set.item[i]);
+        pf__text_addf(&settings, "%s%s", settings.size > 0 ? " " : "", c->set.item[i]);
     }
     snprintf(folder, sizeof folder, "%s/data", c->folder);
     pf_status status = pf__paper_load(&paper, folder, &error);
