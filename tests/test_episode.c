@@ -230,8 +230,23 @@ static void check_missing(void)
     CHECK_CONTAINS(error.text, "eg-mpt alone");
 }
 
+// The threshold of least mitigation loss: the largest of equals, so that nothing is deployed for
+// nothing.
+static void check_reveal(void)
+{
+    PF_CASE("the reveal's threshold has the least loss");
+    pf_reveal_losses losses = {{0}};
+    for (int i = 0; i < PF_REVEAL_STEPS; i++) {
+        losses.loss[i] = fabs(i - 73.5); // 73 and 74 are equal
+    }
+    CHECK_NEAR(pf__reveal_threshold(&losses), .74, 1e-15);
+    losses.loss[2] = -1;
+    CHECK_NEAR(pf__reveal_threshold(&losses), .02, 1e-15);
+}
+
 void test_episode(void)
 {
+    check_reveal();
     check_episodes("pendulum");
     check_episodes("acrobot");
     check_fingerprint();

@@ -733,6 +733,7 @@ pf_trial_setup pf__experiment_setup(const pf_experiment *e, const pf_cell *cell)
                             .stop = (pf_stop)cell->settings.stop,
                             .alpha = cell->settings.alpha,
                             .j_min = cell->settings.j_min,
+                            .deploy = cell->settings.j_min,
                             .variant = cell->shock};
 }
 

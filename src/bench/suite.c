@@ -140,6 +140,7 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
                        : s->opportunities.n > 0      ? "opportunities"
                        : s->named.n > 0 && !audits   ? "settings"
                        : s->n_faults.n > 0 && audits ? "n_faults"
+                       : s->settings.reveal > 0      ? "reveal"
                        : s->recalibrate > 0          ? "recalibrate"
                                                      : NULL;
     if (s->settings.verdict == PF_VERDICT_FIELD && idle) {

@@ -693,6 +693,28 @@ static pf_status fly(play *p, const pf_joint *joint, int task, bool go, double c
     return status;
 }
 
+double pf__reveal_threshold(const pf_reveal_losses *losses)
+{
+    int best = 0;
+    for (int i = 1; i < PF_REVEAL_STEPS; i++) {
+        best = losses->loss[i] <= losses->loss[best] ? i : best;
+    }
+    return best / 100.0;
+}
+
+// What a task would lose under every threshold.
+static pf_status add_losses(play *p, const pf_joint *joint, int task, double correction,
+                            double lower, pf_error *error)
+{
+    double ret[2] = {0, 0};
+    pf_status status = fly(p, joint, task, false, correction, &ret[0], error);
+    status = status ? status : fly(p, joint, task, true, correction, &ret[1], error);
+    for (int i = 0; i < PF_REVEAL_STEPS && status == PF_OK; i++) {
+        p->setup->losses->loss[i] += 1 - ret[lower >= i / 100.0];
+    }
+    return status;
+}
+
 // Decides every task and flies what is deployed: the corrected policy, or the fallback.
 static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
 {
@@ -710,7 +732,10 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
         pf_prediction prediction = {0};
         pf_why why;
         pf_status status = predict_task(p, joint, t, correction, &prediction, error);
-        bool go = pf__decide(prediction.lower, p->setup->j_min, true, &why) == PF_GO;
+        bool go = pf__decide(prediction.lower, p->setup->deploy, true, &why) == PF_GO;
+        if (status == PF_OK && p->setup->losses) {
+            status = add_losses(p, joint, t, correction, prediction.lower, error);
+        }
         status = status ? status : fly(p, joint, t, go, correction, &ret, error);
         if (status != PF_OK) {
             return status;

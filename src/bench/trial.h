@@ -133,13 +133,24 @@ typedef struct pf_trial_result {
 // Nothing is defined but n counts, which are 0.
 void pf__trial_clear(double *value, size_t n, const int *counts);
 
+// The mitigation loss by threshold: the sum over tasks of 1 - R of what would be deployed if a
+// bound of at least i/100 decided.
+enum { PF_REVEAL_STEPS = 101 };
+typedef struct pf_reveal_losses {
+    double loss[PF_REVEAL_STEPS];
+} pf_reveal_losses;
+// The threshold of least loss, the largest of equals.
+double pf__reveal_threshold(const pf_reveal_losses *losses);
+
 // What a cell of an experiment sets beyond the kit.
 typedef struct pf_trial_setup {
     bool blame; // count who is named and who is blamed
     int budget2;
     pf_stop stop;
     double alpha, j_min;
-    int variant; // of the tasks of a plant that has them; 0: plain, 1: under a shock
+    double deploy;            // bound that deploys a task: j_min, or a calibrated threshold
+    pf_reveal_losses *losses; // where this trial's are added, tasks flown both ways. Nullable.
+    int variant;              // of the tasks of a plant that has them; 0: plain, 1: under a shock
 } pf_trial_setup;
 
 // Runs one method. kit: of the method's statistic; memory: of a session on it.

@@ -21,6 +21,7 @@ typedef struct cached_kits {
     const pf_cell *cell; // one that needs them
     bool needed, made;
     pf_trial_kits kits;
+    double reveal;    // the threshold of the reading `reveal: mitigation`
     pf_status status; // of the calibration; trials on a failed one fail with its reason
     pf_error error;
 } cached_kits;
@@ -224,6 +225,8 @@ static bool put_nominal(void *self, const char *key, const void *bytes, size_t n
     return d->status == PF_OK;
 }
 
+static pf_status calibrate_reveal(worker *w, cached_kits *kits, pf_error *error);
+
 // The kits of one entry. What the plant or the data refuse stays with it, what the store refuses
 // ends the run.
 static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
@@ -275,6 +278,10 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
             status = keep(c, kits, key, error);
         }
     }
+    if (status == PF_OK && kits->status == PF_OK &&
+        suite->settings.reveal == PF_REVEAL_MITIGATION) {
+        kits->status = calibrate_reveal(&c->workers[index], kits, &kits->error);
+    }
     return status;
 }
 
@@ -322,6 +329,59 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     return PF_OK;
 }
 
+// The change of a trial and its answers, the same for every method.
+static pf_schedule start_trial(worker *w, const pf_plant_info *info, const pf_cell *cell,
+                               uint64_t seed, int trial, int trials)
+{
+    const pf_suite *suite = w->experiment->suite;
+    bool drawn = cell->n_faults > 0;
+    pf_schedule_settings settings = {.trials = trials,
+                                     .share = suite->nominal,
+                                     .candidates = info->n_mech - 1,
+                                     .opportunities = cell->opportunities,
+                                     .n_faults = drawn ? cell->n_faults : 1,
+                                     .n_gains = drawn ? suite->gains.n : 1,
+                                     .gains = drawn ? suite->gains.value : &cell->gain};
+    pf_schedule schedule = pf__schedule_draw(seed, info->name, trial, &settings);
+    for (int b = 0; b < 2; b++) {
+        if (w->responses[b].kit) {
+            pf__responses_start(&w->responses[b], seed, (uint64_t)trial, PF_PURPOSE_EVALUATION,
+                                schedule.n_changed, schedule.mechanism, schedule.gain);
+        }
+    }
+    return schedule;
+}
+
+// The reading `reveal: mitigation`: trials of their own, as many as the alarm has, over the cells
+// of this calibration in turn, and the threshold that all methods lose least with.
+static pf_status calibrate_reveal(worker *w, cached_kits *kits, pf_error *error)
+{
+    const pf_experiment *e = w->experiment;
+    pf_reveal_losses losses = {{0}};
+    pf_status status = take_kits(w, kits, error);
+    const pf_plant_info *info =
+        status == PF_OK ? pf_plant_get_info(w->plants[kits->environment]) : NULL;
+    uint64_t seed = (uint64_t)kits->seed + (UINT64_C(1) << 40); // none of the experiment's
+    for (int trial = 0; trial < e->alarm_trials && status == PF_OK; trial++) {
+        int at = trial % e->n_cells;
+        while (e->cells[at].calibration != kits->cell->calibration) {
+            at = (at + 1) % e->n_cells;
+        }
+        const pf_cell *cell = &e->cells[at];
+        pf_schedule schedule = start_trial(w, info, cell, seed, trial, e->alarm_trials);
+        pf_trial_setup setup = pf__experiment_setup(e, cell);
+        setup.losses = &losses;
+        for (int i = 0; i < e->suite->methods.n && status == PF_OK; i++) {
+            const char *method = e->suite->methods.text[i];
+            status = pf__trial_run(&w->responses[pf__family_of(method) == PF_FAMILY_GROUP],
+                                   kits->kits.kit[pf__kits_place(e->suite, i)], method, &schedule,
+                                   &setup, w->memory, w->bytes, &w->results[i], error);
+        }
+    }
+    kits->reveal = pf__reveal_threshold(&losses);
+    return status;
+}
+
 // All methods on one unit into w->results.
 static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *unit,
                             pf_error *error)
@@ -357,21 +417,9 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
                                   .session = unit->trial};
         return pf__verdict_run(&trial, suite->methods.n, w->experiment->methods, w->results, error);
     }
-    bool drawn = cell->n_faults > 0;
-    pf_schedule_settings settings = {.trials = w->experiment->trials,
-                                     .share = suite->nominal,
-                                     .candidates = info->n_mech - 1,
-                                     .opportunities = cell->opportunities,
-                                     .n_faults = drawn ? cell->n_faults : 1,
-                                     .n_gains = drawn ? suite->gains.n : 1,
-                                     .gains = drawn ? suite->gains.value : &cell->gain};
-    pf_schedule schedule = pf__schedule_draw(seed, info->name, unit->trial, &settings);
-    for (int b = 0; b < 2; b++) {
-        if (w->responses[b].kit) {
-            pf__responses_start(&w->responses[b], seed, (uint64_t)unit->trial,
-                                PF_PURPOSE_EVALUATION, schedule.n_changed, schedule.mechanism,
-                                schedule.gain);
-        }
+    pf_schedule schedule = start_trial(w, info, cell, seed, unit->trial, w->experiment->trials);
+    if (suite->settings.reveal == PF_REVEAL_MITIGATION) {
+        setup.deploy = kits->reveal;
     }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
