@@ -4,6 +4,7 @@
 
 #include "host/csv.h"
 #include "host/file.h"
+#include "host/gnuplot.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -345,6 +346,27 @@ pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *f, const char *suite)
     return s;
 }
 
+// Whether no row before this one is of its suite.
+static bool is_first(const pf_fidelity *f, int row)
+{
+    for (int k = 0; k < row; k++) {
+        if (strcmp(f->row[k].paper.suite, f->row[row].paper.suite) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *predictor_of(const pf_fidelity *f, const char *suite)
+{
+    for (int i = 0; i < f->n; i++) {
+        if (f->row[i].predictor[0] && strcmp(f->row[i].paper.suite, suite) == 0) {
+            return f->row[i].predictor;
+        }
+    }
+    return "-";
+}
+
 // --- as text
 
 static void add_value(pf_text *out, double value)
@@ -426,17 +448,46 @@ void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
     pf__text_add(out, "| table | predictor | numbers | produced | agree | difference | tau (cells) "
                       "| claims held |\n|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < f->n; i++) {
-        const char *suite = f->row[i].paper.suite, *predictor = "-";
-        bool first = true;
-        for (int k = 0; k < f->n; k++) {
-            bool same = strcmp(f->row[k].paper.suite, suite) == 0;
-            first = first && !(k < i && same);
-            predictor = same && f->row[k].predictor[0] ? f->row[k].predictor : predictor;
-        }
-        if (first) {
-            add_sum(out, suite, predictor, pf__fidelity_sum(f, suite));
+        const char *suite = f->row[i].paper.suite;
+        if (is_first(f, i)) {
+            add_sum(out, suite, predictor_of(f, suite), pf__fidelity_sum(f, suite));
         }
     }
     add_sum(out, "all", "", all);
     add_claims(f, out);
+}
+
+pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, pf_error *error)
+{
+    pf_text script = {0};
+    int n = 0;
+    for (int i = 0; i < f->n; i++) {
+        n += is_first(f, i);
+    }
+    pf__gnuplot_open(&script, picture, 900, 120 + 34 * n);
+    pf__text_add(&script, "$tables << END\n");
+    for (int i = 0; i < f->n; i++) {
+        const char *suite = f->row[i].paper.suite;
+        if (is_first(f, i)) {
+            pf_fidelity_sum s = pf__fidelity_sum(f, suite);
+            char label[120];
+            snprintf(label, sizeof label, "%s (%s), %d of %d", suite, predictor_of(f, suite),
+                     s.agree, s.numbers);
+            pf__gnuplot_string(&script, label);
+            pf__text_addf(&script, " %.6f %.6f\n", (double)s.agree / s.numbers,
+                          (double)s.produced / s.numbers);
+        }
+    }
+    pf__text_addf(&script,
+                  "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
+                  "set xlabel 'share of the numbers of a table'\nset grid xtics\n"
+                  "set key outside top center horizontal\n"
+                  "plot $tables using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(tic(strcol"
+                  "(1))) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
+                  "$tables using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
+                  "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
+                  n);
+    pf_status status = pf__gnuplot_draw(picture, &script, error);
+    pf__text_free(&script);
+    return status;
 }

@@ -60,5 +60,7 @@ pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *fidelity, const char *suite)
 // table,environment,setting,metric,method,paper,ours,lo,hi,agree,profile,predictor,n
 void pf__fidelity_csv(const pf_fidelity *fidelity, pf_text *out);
 void pf__fidelity_md(const pf_fidelity *fidelity, pf_text *out);
+// A picture, .svg or .png: by table what agrees and what we produce, as shares of its numbers.
+pf_status pf__fidelity_draw(const pf_fidelity *fidelity, const char *picture, pf_error *error);
 
 #endif

@@ -1158,7 +1158,7 @@ static pf_status take_all(pf_fidelity *f, const bench_call *c, pf_error *error)
     return status;
 }
 
-static int write_fidelity(const bench_call *c, bool csv)
+static int write_fidelity(const bench_call *c, bool csv, const char *picture)
 {
     char folder[BENCH_PATH + 16];
     pf_paper paper = {0};
@@ -1177,6 +1177,7 @@ static int write_fidelity(const bench_call *c, bool csv)
     status = status ? status : take_all(&f, c, &error);
     if (status == PF_OK) {
         (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, &out);
+        status = picture ? pf__fidelity_draw(&f, picture, &error) : PF_OK;
     }
     int exit_status =
         status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
@@ -1189,13 +1190,14 @@ static int write_fidelity(const bench_call *c, bool csv)
 
 static int bench_cmd_fidelity(int argc, char **argv)
 {
-    const char *format = NULL;
+    const char *format = NULL, *picture = NULL;
     int status = EXIT_YES;
     cli_list words = {.n = 0};
     bench_call call = {.command = "bench fidelity", .exact = true};
-    cli_option options[BENCH_OPTIONS + 1] = {[BENCH_OPTIONS] = {"--format", .value = &format}};
+    cli_option options[BENCH_OPTIONS + 2] = {[BENCH_OPTIONS] = {"--format", .value = &format},
+                                             [BENCH_OPTIONS + 1] = {"--plot", .value = &picture}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 1, &words)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 2, &words)) {
         return EXIT_USAGE;
     }
     if (words.n > 0) {
@@ -1208,7 +1210,7 @@ static int bench_cmd_fidelity(int argc, char **argv)
         return cli_usage(call.command, "--config is of one suite; choose readings with --set");
     }
     bool csv = format && strcmp(format, "csv") == 0;
-    return bench_resolve(&call, &status) ? write_fidelity(&call, csv) : status;
+    return bench_resolve(&call, &status) ? write_fidelity(&call, csv, picture) : status;
 }
 
 // --- bench
