@@ -541,6 +541,68 @@ static void test_repeat(void)
     }
 }
 
+// --- a method of the user's
+
+// Notes what it is told, and chooses the last probe that it may, or nonsense.
+typedef struct chooser {
+    int called, last;
+    bool nonsense;
+    double belief;
+} chooser;
+
+static int choose_last(void *self, const pf_choice *choice)
+{
+    chooser *c = self;
+    c->called++;
+    c->belief = choice->belief[0];
+    for (int q = 0; q < choice->n_probes; q++) {
+        c->last = choice->eligible[q] ? q : c->last;
+    }
+    return c->nonsense ? choice->n_probes : c->last;
+}
+
+static void test_own(void)
+{
+    static chooser mine;
+    pf_error error = {PF_OK, ""};
+    pf_method row = {.id = "test:last",
+                     .label = "Last",
+                     .line = "the last probe",
+                     .statistic = PF_STATISTIC_MATCHED,
+                     .rule = PF_RULE_OWN,
+                     .gate = true,
+                     .choose = choose_last,
+                     .self = &mine};
+    PF_CASE("a method of one's own is a row that can be added once");
+    int before = pf_method_count();
+    pf_method bad = row;
+    bad.choose = NULL;
+    CHECK(pf_method_add(&bad, &error) == PF_ERR_ARGUMENT);
+    bad = row;
+    bad.id = "eg-mpt";
+    CHECK(pf_method_add(&bad, &error) == PF_ERR_ARGUMENT);
+    CHECK_CONTAINS(error.text, "there is a method 'eg-mpt' already");
+    CHECK(pf_method_add(&row, &error) == PF_OK && pf_method_count() == before + 1);
+    CHECK(pf_method_add(&row, &error) == PF_ERR_ARGUMENT && pf_method_count() == before + 1);
+    CHECK_STR(pf_method_at(before)->id, "test:last");
+    PF_CASE("it chooses; what it may not choose is the first probe");
+    pf_fixture_config config = pf_fixture_config_default();
+    config.method = "test:last";
+    pf_fixture *f = pf_fixture_create(&config);
+    for (int i = 0; i < 2; i++) {
+        mine = (chooser){.nonsense = i == 1};
+        pf_session *s = pf_fixture_session(f, "test:last", 1);
+        pf_ask ask = pf_session_ask(s);
+        CHECK(mine.called == 1 && ask.probe == (i == 1 ? 0 : f->kit.n_probes - 1));
+        CHECK_NEAR(mine.belief, pf_session_belief(s)[0], 1e-15);
+        CHECK(pf_session_skip(s, NULL) == PF_OK); // that probe is not eligible any more
+        ask = pf_session_ask(s);
+        CHECK(mine.called == 2 && ask.probe == (i == 1 ? 1 : f->kit.n_probes - 2));
+        free(s);
+    }
+    pf_fixture_free(f);
+}
+
 void test_session(void)
 {
     pf_rng_init(&rng, pf_key_root(51));
@@ -553,4 +615,5 @@ void test_session(void)
     test_readiness();
     test_session_evidence();
     test_repeat();
+    test_own();
 }

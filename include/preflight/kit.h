@@ -21,10 +21,25 @@ typedef enum pf_statistic {
 typedef enum pf_rule {
     PF_RULE_BEST,     // the largest value per charge
     PF_RULE_SCHEDULE, // probes sorted once by value per charge, then cycled
-    PF_RULE_RANDOM    // uniform; has no value
+    PF_RULE_RANDOM,   // uniform; has no value
+    PF_RULE_OWN       // a function of yours chooses
 } pf_rule;
 
 struct pf_look; // what a method may know of a target
+struct pf_kit;
+
+// What a method of yours may know when it chooses. All of it is categorical: no gain, no
+// coordinate, as for every method.
+typedef struct pf_choice {
+    const void *session;      // tells sessions apart; opportunity 0 begins a new one
+    uint64_t seed;            // of the session: the only randomness a choice may have
+    int opportunity;          // from 0
+    const struct pf_kit *kit; // its probes, charges and tasks
+    int n_mech;
+    const double *belief; // n_mech: nothing changed, then each candidate
+    int n_probes;
+    const bool *eligible; // n_probes: which may be chosen; at least one
+} pf_choice;
 
 // A method is a row of a table. Nothing else differs between methods.
 typedef struct pf_method {
@@ -37,7 +52,15 @@ typedef struct pf_method {
     bool gate;                                   // false: every coordinate is admitted
     bool transport;                              // false: stage 2 starts from the broad prior
     bool group; // experiments give it the suite's library of group probes
+    // PF_RULE_OWN: an eligible probe; anything else counts as the first one. It may be called from
+    // several threads at once.
+    int (*choose)(void *self, const pf_choice *choice);
+    void *self;
 } pf_method;
+
+// Adds a method of yours to the table, for the life of the process. Call it before any session; its
+// texts must outlive it. Refused: an id that is taken, more than 16, no function.
+PF_API pf_status pf_method_add(const pf_method *method, pf_error *error);
 
 PF_API int pf_method_count(void);
 PF_API const pf_method *pf_method_at(int index);

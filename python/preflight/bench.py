@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""Results of `preflight bench` as pandas data frames (extra: bench)."""
+"""Runs `preflight bench`, with methods of yours, and gives its results as pandas data frames (extra:
+bench)."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import math
 import os
@@ -12,6 +14,7 @@ import pathlib
 import shutil
 import sqlite3
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 if TYPE_CHECKING:
@@ -96,6 +99,37 @@ def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
             "seed, trial, metric", connection, params=arguments)
     finally:
         connection.close()
+
+
+def _method_spec(method: Any) -> str:
+    """python:FILE:CLASS of a class, or the text itself."""
+    if isinstance(method, str):
+        return method if method.startswith("python:") else f"python:{method}"
+    file = inspect.getsourcefile(method)
+    if not file or not os.path.exists(file) or getattr(sys.modules.get(method.__module__),
+                                                       method.__name__, None) is not method:
+        raise ValueError(f"{method!r}: a method is a class at the top of a file")
+    return f"python:{os.path.abspath(file)}:{method.__name__}"
+
+
+def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
+        profile: str = "standard", set: Sequence[str] = (), only: Sequence[str] = (),
+        preflight: Optional[Path] = None) -> pandas.DataFrame:
+    """Runs a suite, with methods of yours beside its own, and gives its table. A method is a class
+    with `choose(belief, probes)` (see preflight.method) or "FILE:CLASS"; `set` and `only` are those
+    of `preflight bench run`. What the database has already is not run again."""
+    command = [program(preflight), "bench", "run", suite, "--db", os.fspath(db),
+               "--profile", profile]
+    for option, values in (("--method", [_method_spec(m) for m in methods]), ("--set", set),
+                           ("--only", only)):
+        for value in values:
+            command += [option, value]
+    # the same Python, so that what a method imports is there
+    environment = {"PREFLIGHT_PYTHON": sys.executable, **os.environ}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip() or done.stdout.strip() or f"bench run {suite} failed")
+    return table(suite, db=db, profile=profile, preflight=preflight)
 
 
 def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",

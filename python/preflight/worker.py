@@ -144,6 +144,10 @@ def main(spec: str, out: Optional[int] = None) -> None:
     """Serves the plant of a spec. What goes wrong before is the answer to the hello."""
     requests = _take_input()
     out = _take_output() if out is None else out
+    if spec.startswith("method:"):
+        from preflight.method import talk
+        talk(spec[len("method:"):], requests, out)
+        return
     try:
         plant: Any = load(spec)
     except Exception as problem:

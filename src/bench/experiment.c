@@ -560,6 +560,12 @@ static void add_later(const pf_experiment *e, pf_text *out)
     if (pf__suite_audits(s)) {
         pf__json_add_string(out, "catalogue", e->catalogue.sha256);
     }
+    for (int i = 0; i < s->methods.n; i++) {
+        const pf_method *method = pf_method_find(s->methods.text[i]);
+        if (method && method->rule == PF_RULE_OWN) {
+            pf__json_add_string(out, method->id, method->line);
+        }
+    }
     if (s->n_faults.n > 0) {
         add_list(out, "n_faults", s->n_faults.n, s->n_faults.value);
     }

@@ -197,7 +197,9 @@ void pf__kits_key(const pf_kits_request *r, char key[65])
     pf__settings_json(&text, &settings, PF_SETTINGS_ALL);
     pf__text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     for (int i = 0; i < r->n_methods; i++) {
-        pf__text_addf(&text, "|%s%s", r->methods[i], r->old && i == 1 ? " 0.1" : "");
+        const pf_method *method = pf_method_find(r->methods[i]);
+        pf__text_addf(&text, "|%s%s%s", r->methods[i], r->old && i == 1 ? " 0.1" : "",
+                      method->rule == PF_RULE_OWN ? method->line : "");
     }
     if (r->risk != PF_RISK_OWN || !isnan(r->amplitude)) {
         pf__text_addf(&text, "|%d|%.17g", (int)r->risk, r->amplitude);

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "experiment.h"
 #include "core/rng.h"
+#include "own_method.h"
 
 #include "host/parallel.h"
 #include "host/text.h"
@@ -272,6 +273,9 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     pf_status status = c->keep ? fetch(c, kits, key, &found, error) : PF_OK;
     if (status == PF_OK && !found) {
         kits->status = pf__kits_calibrate(&kits->kits, &request, &kits->error);
+        for (int i = 0; i < request.n_methods && kits->status == PF_OK; i++) {
+            kits->status = pf__own_method_check(request.methods[i], &kits->error);
+        }
         kits->made = kits->status == PF_OK;
         status = nominal.status;
         if (status == PF_OK && kits->made && c->keep) {
@@ -432,6 +436,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
                      ? pf__trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
                      : pf__trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
                                      &w->results[i], &why);
+        status = status ? status : pf__own_method_check(method, &why);
         if (status != PF_OK) {
             pf_fail(error, status, "%s: %s", method, why.text);
         }

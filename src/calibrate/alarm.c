@@ -35,7 +35,8 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
         .rules = &rules};
     pf_status status = PF_OK;
     // only a method that draws its probes needs the trial's own seed
-    if (!*session || pf_session_method(*session)->rule == PF_RULE_RANDOM) {
+    pf_rule rule = *session ? pf_session_method(*session)->rule : PF_RULE_RANDOM;
+    if (rule == PF_RULE_RANDOM || rule == PF_RULE_OWN) {
         status = pf_session_init(session, a->kits[method], &config, w->memory[at], w->bytes[method],
                                  error);
     } else {

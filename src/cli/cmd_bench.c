@@ -5,6 +5,7 @@
 
 #include "bench/experiment.h"
 #include "bench/fidelity.h"
+#include "bench/own_method.h"
 #include "bench/report.h"
 #include "bench/store.h"
 #include "bench/suite.h"
@@ -24,6 +25,7 @@ typedef struct bench_call {
     const char *command; // "bench run", for messages
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
+    cli_list methods; // python:FILE:CLASS, then the ids
     const pf_profile *profile;
     bool twin;               // suites with a learned model have a simulator in its place
     bool exact;              // the configuration of --set, or without one the suite's own
@@ -83,6 +85,20 @@ static bool find_folder(bench_call *c)
     return has_suites(c->folder);
 }
 
+// Starts the methods of --method; the list has their ids then.
+static bool open_methods(bench_call *c, int *status)
+{
+    pf_error error = {PF_OK, ""};
+    for (int i = 0; i < c->methods.n; i++) {
+        pf_status result = pf__own_method_open(c->methods.item[i], &c->methods.item[i], &error);
+        if (result != PF_OK) {
+            *status = cli_fail(c->command, result, &error);
+            return false;
+        }
+    }
+    return true;
+}
+
 // Resolves profile, database and folder after cli_parse. False: printed, *status is the exit
 // status.
 static bool bench_resolve(bench_call *c, int *status)
@@ -105,7 +121,7 @@ static bool bench_resolve(bench_call *c, int *status)
         *status = EXIT_BAD_INPUT;
         return false;
     }
-    return true;
+    return open_methods(c, status);
 }
 
 // What the profile fixes cannot be set beside it; it would be overridden without a word.
@@ -196,6 +212,34 @@ static pf_status no_such_suite(const bench_call *c, const char *name, pf_error *
     return status;
 }
 
+// Methods of the user's, behind those of the suite.
+static pf_status add_methods(const bench_call *c, pf_suite *suite, pf_error *error)
+{
+    int n = suite->methods.n + c->methods.n;
+    if (c->methods.n == 0) {
+        return PF_OK;
+    }
+    if (suite->kind && strcmp(suite->kind, "readiness") != 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "--method: suite %s has no methods of that kind",
+                       suite->id);
+    }
+    char **text = realloc(suite->methods.text, (size_t)n * sizeof *text);
+    if (!text) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for methods");
+    }
+    suite->methods.text = text;
+    for (int i = 0; i < c->methods.n; i++) {
+        size_t size = strlen(c->methods.item[i]) + 1;
+        char *copy = malloc(size);
+        if (!copy) {
+            return pf_fail(error, PF_ERR_MEMORY, "out of memory for methods");
+        }
+        memcpy(copy, c->methods.item[i], size);
+        suite->methods.text[suite->methods.n++] = copy;
+    }
+    return PF_OK;
+}
+
 static pf_status read_suite(const char *path, const bench_call *c, pf_suite *suite, pf_error *error)
 {
     enum { SUITE_BYTES = 1 << 20 };
@@ -215,6 +259,9 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
             }
             pf__suite_free(suite);
             status = pf__suite_read(suite, file, text, n, set.item, set.n, error);
+        }
+        if (status == PF_OK && !suite->from) {
+            status = add_methods(c, suite, error);
         }
         if (status == PF_OK && !suite->from) {
             status = check_profile(c, error);
@@ -676,12 +723,13 @@ static int bench_cmd_run(int argc, char **argv)
     cli_list only = {.n = 0}, names = {.n = 0};
     bench_call call = {.command = "bench run"};
     bool retry = false;
-    cli_option options[BENCH_OPTIONS + 3] = {
+    cli_option options[BENCH_OPTIONS + 4] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
         [BENCH_OPTIONS + 1] = {"--only", .list = &only},
-        [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry}};
+        [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry},
+        [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 3, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 4, &names)) {
         return EXIT_USAGE;
     }
     if (names.n == 0) {
@@ -848,11 +896,12 @@ static int bench_cmd_verify(int argc, char **argv)
     int status = EXIT_YES;
     cli_list names = {.n = 0};
     bench_call call = {.command = "bench verify"};
-    cli_option options[BENCH_OPTIONS + 2] = {
+    cli_option options[BENCH_OPTIONS + 3] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
-        [BENCH_OPTIONS + 1] = {"--sample", .value = &sample_text}};
+        [BENCH_OPTIONS + 1] = {"--sample", .value = &sample_text},
+        [BENCH_OPTIONS + 2] = {"--method", .list = &call.methods}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 2, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 3, &names)) {
         return EXIT_USAGE;
     }
     if (names.n != 1) {
@@ -1229,7 +1278,9 @@ int cmd_bench(int argc, char **argv)
     for (int i = 0; i < VERBS; i++) {
         known[i] = verbs[i].name;
         if (argc > 0 && strcmp(argv[0], verbs[i].name) == 0) {
-            return verbs[i].run(argc - 1, argv + 1);
+            int status = verbs[i].run(argc - 1, argv + 1);
+            pf__own_method_close();
+            return status;
         }
     }
     if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {

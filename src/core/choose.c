@@ -123,6 +123,25 @@ static int choose_random(pf_session *s)
     return -1;
 }
 
+// A function of the user's chooses; what it may not choose counts as the first probe it may.
+static int choose_own(pf_session *s)
+{
+    mark_eligible(s);
+    pf_choice choice = {.session = s,
+                        .seed = s->seed,
+                        .opportunity = s->opportunities,
+                        .kit = s->kit,
+                        .n_mech = s->m + 1,
+                        .belief = s->belief,
+                        .n_probes = s->kit->n_probes,
+                        .eligible = s->eligible};
+    int chosen = s->method->choose(s->method->self, &choice), first = -1;
+    for (int q = s->kit->n_probes - 1; q >= 0; q--) {
+        first = s->eligible[q] ? q : first;
+    }
+    return chosen >= 0 && chosen < s->kit->n_probes && s->eligible[chosen] ? chosen : first;
+}
+
 static int choose_scheduled(pf_session *s)
 {
     mark_eligible(s);
@@ -235,6 +254,9 @@ void pf__session_open_opportunity(pf_session *s)
     switch (s->method->rule) {
     case PF_RULE_RANDOM:
         s->ask.probe = choose_random(s);
+        break;
+    case PF_RULE_OWN:
+        s->ask.probe = choose_own(s);
         break;
     case PF_RULE_SCHEDULE:
         s->ask.probe = choose_scheduled(s);

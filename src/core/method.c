@@ -72,51 +72,75 @@ double pf__value_task_oed(const pf_look *look)
 
 static const pf_method methods[] = {
     {"random", "Random", "uniform choice", PF_STATISTIC_NORM, PF_RULE_RANDOM, NULL, true, false,
-     false},
+     false, NULL, NULL},
     {"bayes-risk", "Bayes-Risk", "largest expected drop of the task-weighted risk",
-     PF_STATISTIC_NORM, PF_RULE_BEST, pf__value_bayes_risk, true, false, false},
+     PF_STATISTIC_NORM, PF_RULE_BEST, pf__value_bayes_risk, true, false, false, NULL, NULL},
     {"bandit-qcd", "Bandit-QCD", "cumulative evidence plus exploration bonus", PF_STATISTIC_NORM,
-     PF_RULE_BEST, pf__value_bandit, true, false, false},
+     PF_RULE_BEST, pf__value_bandit, true, false, false, NULL, NULL},
     {"sept", "SEPT", "fixed schedule by symmetric divergence", PF_STATISTIC_NORM, PF_RULE_SCHEDULE,
-     pf__value_sept, true, false, false},
+     pf__value_sept, true, false, false, NULL, NULL},
     {"asid-fim", "ASID-FIM", "A-optimal reduction of variance", PF_STATISTIC_NORM, PF_RULE_BEST,
-     pf__value_asid_fim, true, false, false},
+     pf__value_asid_fim, true, false, false, NULL, NULL},
     {"opax", "OPAX", "largest mutual information", PF_STATISTIC_NORM, PF_RULE_BEST, pf__value_opax,
-     true, false, false},
+     true, false, false, NULL, NULL},
     {"task-oed", "Task-OED", "divergence times uncertainty times task weight", PF_STATISTIC_NORM,
-     PF_RULE_BEST, pf__value_task_oed, true, false, false},
+     PF_RULE_BEST, pf__value_task_oed, true, false, false, NULL, NULL},
     {"eg-mpt", "EG-MPT", "matched score, risk-driven choice, gated transport", PF_STATISTIC_MATCHED,
-     PF_RULE_BEST, pf__value_bayes_risk, true, true, false},
+     PF_RULE_BEST, pf__value_bayes_risk, true, true, false, NULL, NULL},
     {"eg-mpt:no-gate", "EG-MPT, no gate", "every coordinate admitted", PF_STATISTIC_MATCHED,
-     PF_RULE_BEST, pf__value_bayes_risk, false, true, false},
+     PF_RULE_BEST, pf__value_bayes_risk, false, true, false, NULL, NULL},
     {"eg-mpt:no-transport", "EG-MPT, no transport", "broad prior at the boundary; control arm",
-     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, false, false},
+     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, false, false, NULL, NULL},
     {"eg-mpt:uniform", "EG-MPT, uniform", "uniform choice, gated transport", PF_STATISTIC_MATCHED,
-     PF_RULE_RANDOM, NULL, true, true, false},
+     PF_RULE_RANDOM, NULL, true, true, false, NULL, NULL},
     {"eg-mpt:neither", "EG-MPT, neither", "uniform choice, broad prior", PF_STATISTIC_MATCHED,
-     PF_RULE_RANDOM, NULL, true, false, false},
+     PF_RULE_RANDOM, NULL, true, false, false, NULL, NULL},
     {"group", "Group", "EG-MPT on probes that look at several mechanisms at once",
-     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, true, true},
+     PF_STATISTIC_MATCHED, PF_RULE_BEST, pf__value_bayes_risk, true, true, true, NULL, NULL},
     {"group:random", "Group, random", "the same probes, uniform choice; control arm",
-     PF_STATISTIC_MATCHED, PF_RULE_RANDOM, NULL, true, true, true},
+     PF_STATISTIC_MATCHED, PF_RULE_RANDOM, NULL, true, true, true, NULL, NULL},
 };
+
+// Those that were added.
+enum { OWN_MOST = 16, BUILT_IN = sizeof methods / sizeof methods[0] };
+static pf_method own[OWN_MOST];
+static int n_own;
 
 int pf_method_count(void)
 {
-    return (int)(sizeof methods / sizeof methods[0]);
+    return BUILT_IN + n_own;
 }
 
 const pf_method *pf_method_at(int index)
 {
-    return index >= 0 && index < pf_method_count() ? &methods[index] : NULL;
+    return index < 0 || index >= pf_method_count() ? NULL
+           : index < BUILT_IN                      ? &methods[index]
+                                                   : &own[index - BUILT_IN];
 }
 
 const pf_method *pf_method_find(const char *id)
 {
     for (int i = 0; id && i < pf_method_count(); i++) {
-        if (strcmp(methods[i].id, id) == 0) {
-            return &methods[i];
+        if (strcmp(pf_method_at(i)->id, id) == 0) {
+            return pf_method_at(i);
         }
     }
     return NULL;
+}
+
+pf_status pf_method_add(const pf_method *method, pf_error *error)
+{
+    if (!method->id || !method->id[0] || !method->label || !method->choose ||
+        method->rule != PF_RULE_OWN || method->group) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "a method of yours needs an id, a label and a function that chooses");
+    }
+    if (pf_method_find(method->id)) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "there is a method '%s' already", method->id);
+    }
+    if (n_own == OWN_MOST) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "more than %d methods were added", (int)OWN_MOST);
+    }
+    own[n_own++] = *method;
+    return PF_OK;
 }

@@ -62,15 +62,33 @@ static const worker domain_worker = {
     "run `make domains`, or set PREFLIGHT_PYTHON to a Python with preflight-readiness and the "
     "simulators"};
 
+// The command that runs a worker.
+static pf_status worker_command(const worker *w, const char *tree, const char *name, char *command,
+                                size_t size, pf_error *error)
+{
+    int n = snprintf(command, size, command_format, tree, w->places, name, w->advice);
+    return n < (int)size ? PF_OK
+                         : pf_fail(error, PF_ERR_ARGUMENT,
+                                   "%s: the path of the source folder is too long", name);
+}
+
+pf_status pf__worker_command(const char *spec, char command[PF_WORKER_COMMAND], pf_error *error)
+{
+    if (strchr(spec, '\'') || strlen(spec) > 1000) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s: a name with a quote or of over 1,000 bytes",
+                       spec);
+    }
+    return worker_command(&gym_worker, PF_SOURCE_TREE, spec, command, PF_WORKER_COMMAND, error);
+}
+
 static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree, const char *name,
                              double hello_s, pf_error *error)
 {
     enum { ROOM = 4096 };
     char command[sizeof command_format + ROOM];
-    int n = snprintf(command, sizeof command, command_format, tree, w->places, name, w->advice);
-    if (n >= (int)sizeof command) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "%s: the path of the source folder is too long",
-                       name);
+    pf_status status = worker_command(w, tree, name, command, sizeof command, error);
+    if (status != PF_OK) {
+        return status;
     }
     pf_bridge_program program = {
         .name = name, .command = command, .hint = w->hint, .hello_s = hello_s};

@@ -65,6 +65,10 @@ typedef struct pf_bridge_program {
     double hello_s; // 0: the default
 } pf_bridge_program;
 
+// The shell command that runs the Python worker on something it knows: gym:ID, method:FILE:CLASS.
+enum { PF_WORKER_COMMAND = 8192 };
+pf_status pf__worker_command(const char *spec, char command[PF_WORKER_COMMAND], pf_error *error);
+
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);
 
 #endif
