@@ -228,7 +228,10 @@ static void open_key(int i, pf_text *out)
 void pf__settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        bool wanted = which == PF_SETTINGS_ALL ? true
+        // a reading at its default is as if there were none: hashes from before it hold
+        bool plain = strcmp(table[i].group, "reading") == 0 &&
+                     get_value(i, settings) == table[i].otherwise[PF_SETTINGS_SUITE];
+        bool wanted = which == PF_SETTINGS_ALL ? !plain
                       : which == PF_SETTINGS_KIT
                           ? table[i].kit == YES
                           : is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS);
