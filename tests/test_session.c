@@ -565,7 +565,7 @@ static void test_own(void)
 {
     static chooser mine;
     pf_error error = {PF_OK, ""};
-    pf_method row = {.id = "test:last",
+    pf_method row = {.id = "eg-mpt", // whose threshold it borrows
                      .label = "Last",
                      .line = "the last probe",
                      .statistic = PF_STATISTIC_MATCHED,
@@ -573,33 +573,34 @@ static void test_own(void)
                      .gate = true,
                      .choose = choose_last,
                      .self = &mine};
-    PF_CASE("a method of one's own is a row that can be added once");
-    int before = pf_method_count();
-    pf_method bad = row;
-    bad.choose = NULL;
-    CHECK(pf_method_add(&bad, &error) == PF_ERR_ARGUMENT);
-    bad = row;
-    bad.id = "eg-mpt";
-    CHECK(pf_method_add(&bad, &error) == PF_ERR_ARGUMENT);
-    CHECK_CONTAINS(error.text, "there is a method 'eg-mpt' already");
-    CHECK(pf_method_add(&row, &error) == PF_OK && pf_method_count() == before + 1);
-    CHECK(pf_method_add(&row, &error) == PF_ERR_ARGUMENT && pf_method_count() == before + 1);
-    CHECK_STR(pf_method_at(before)->id, "test:last");
-    PF_CASE("it chooses; what it may not choose is the first probe");
-    pf_fixture_config config = pf_fixture_config_default();
-    config.method = "test:last";
-    pf_fixture *f = pf_fixture_create(&config);
+    pf_session_config config = {.own = &row};
+    pf_fixture_config usual = pf_fixture_config_default();
+    pf_fixture *f = pf_fixture_create(&usual);
+    size_t bytes = pf_session_size(&f->kit);
+    void *memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
+    pf_session *s = NULL;
+    PF_CASE("a method of one's own chooses; what it may not choose is the first probe");
     for (int i = 0; i < 2; i++) {
         mine = (chooser){.nonsense = i == 1};
-        pf_session *s = pf_fixture_session(f, "test:last", 1);
+        CHECK(pf_session_init(&s, &f->kit, &config, memory, bytes, &error) == PF_OK);
         pf_ask ask = pf_session_ask(s);
         CHECK(mine.called == 1 && ask.probe == (i == 1 ? 0 : f->kit.n_probes - 1));
         CHECK_NEAR(mine.belief, pf_session_belief(s)[0], 1e-15);
         CHECK(pf_session_skip(s, NULL) == PF_OK); // that probe is not eligible any more
         ask = pf_session_ask(s);
         CHECK(mine.called == 2 && ask.probe == (i == 1 ? 1 : f->kit.n_probes - 2));
-        free(s);
     }
+    PF_CASE("rows that choose nothing, of another statistic or unknown to the kit are refused");
+    pf_method bad[3] = {row, row, row};
+    bad[0].choose = NULL;
+    bad[1].statistic = PF_STATISTIC_NORM;
+    bad[2].id = "python:Nobody";
+    for (int i = 0; i < 3; i++) {
+        config.own = &bad[i];
+        CHECK(pf_session_init(&s, &f->kit, &config, memory, bytes, &error) != PF_OK);
+    }
+    CHECK_CONTAINS(error.text, "no alarm threshold for method 'python:Nobody'");
+    free(memory);
     pf_fixture_free(f);
 }
 

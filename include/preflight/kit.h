@@ -25,6 +25,10 @@ typedef enum pf_rule {
     PF_RULE_OWN       // a function of yours chooses
 } pf_rule;
 
+// What the id of a method begins with that a kit may name although no table has it: a session
+// brings it along.
+#define PF_METHOD_OWN "python:"
+
 struct pf_look; // what a method may know of a target
 struct pf_kit;
 
@@ -57,10 +61,6 @@ typedef struct pf_method {
     int (*choose)(void *self, const pf_choice *choice);
     void *self;
 } pf_method;
-
-// Adds a method of yours to the table, for the life of the process. Call it before any session; its
-// texts must outlive it. Refused: an id that is taken, more than 16, no function.
-PF_API pf_status pf_method_add(const pf_method *method, pf_error *error);
 
 PF_API int pf_method_count(void);
 PF_API const pf_method *pf_method_at(int index);

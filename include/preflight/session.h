@@ -52,6 +52,8 @@ typedef struct pf_session_config {
     const char *method;    // NULL: the kit's first method.
     uint64_t seed;         // Only the random methods use it.
     const pf_rules *rules; // Copied. NULL: the kit's.
+    const pf_method *own;  // A row of yours with PF_RULE_OWN, which must outlive it; its id is in
+                          // the kit. Nullable: `method` is one of the table's.
 } pf_session_config;
 
 PF_API pf_session_config pf_session_config_default(void);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "experiment.h"
+#include "own_method.h"
 #include "core/sha256.h"
 #include "model/rollout.h"
 #include "model/transitions.h"
@@ -561,7 +562,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
         pf__json_add_string(out, "catalogue", e->catalogue.sha256);
     }
     for (int i = 0; i < s->methods.n; i++) {
-        const pf_method *method = pf_method_find(s->methods.text[i]);
+        const pf_method *method = pf__method_of(s->methods.text[i]);
         if (method && method->rule == PF_RULE_OWN) {
             pf__json_add_string(out, method->id, method->line);
         }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
+#include "own_method.h"
 #include "trial.h"
 #include "verdict.h"
 #include "design/search.h"
@@ -19,7 +20,7 @@
 
 int pf__family_of(const char *method)
 {
-    const pf_method *m = pf_method_find(method);
+    const pf_method *m = pf__method_of(method);
     return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
 }
 
@@ -197,7 +198,7 @@ void pf__kits_key(const pf_kits_request *r, char key[65])
     pf__settings_json(&text, &settings, PF_SETTINGS_ALL);
     pf__text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     for (int i = 0; i < r->n_methods; i++) {
-        const pf_method *method = pf_method_find(r->methods[i]);
+        const pf_method *method = pf__method_of(r->methods[i]);
         pf__text_addf(&text, "|%s%s%s", r->methods[i], r->old && i == 1 ? " 0.1" : "",
                       method->rule == PF_RULE_OWN ? method->line : "");
     }
@@ -352,7 +353,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     status = status ? status : pf__contract_check(&plan, r->plant, error);
     if (status == PF_OK) {
         pf_kit_kind kind =
-            pf__plant_kind(&c, pf_plant_get_info(r->plant), pf_method_find(methods[0])->statistic);
+            pf__plant_kind(&c, pf_plant_get_info(r->plant), pf__method_of(methods[0])->statistic);
         kind.n_members = 1;
         kind.n_methods = n;
         kind.methods = methods;
@@ -480,6 +481,7 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
                       .opportunities = most,
                       .rate = r->settings->alarm_rate,
                       .shared = r->settings->threshold == PF_THRESHOLD_SHARED,
+                      .own = pf__own_method,
                       .seed = r->seed,
                       .environment = pf_plant_get_info(r->plant)->name,
                       .stream = 1,

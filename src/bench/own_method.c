@@ -23,11 +23,28 @@ typedef struct own_method {
     pf_process process;
     pf_error failed;
     bool open;
+    pf_method row;
 } own_method;
 
 enum { MOST = 16 };
 static own_method methods[MOST];
 static int n_methods;
+
+const pf_method *pf__own_method(const char *id)
+{
+    for (int i = 0; i < n_methods; i++) {
+        if (strcmp(methods[i].id, id) == 0) {
+            return &methods[i].row;
+        }
+    }
+    return NULL;
+}
+
+const pf_method *pf__method_of(const char *id)
+{
+    const pf_method *method = pf_method_find(id);
+    return method ? method : pf__own_method(id);
+}
 
 static double now(void)
 {
@@ -135,20 +152,22 @@ static pf_status add_row(own_method *m, json_t *hello, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "method %s: its statistic must be \"matched\" or \"norm\"", m->id);
     }
-    pf_method row = {.id = m->id,
-                     .label = m->label,
-                     .line = m->line,
-                     .statistic = matched ? PF_STATISTIC_MATCHED : PF_STATISTIC_NORM,
-                     .rule = PF_RULE_OWN,
-                     .gate = true,
-                     .transport = json_is_true(json_object_get(hello, "transport")),
-                     .choose = choose,
-                     .self = m};
-    if (row.transport && !matched) {
+    m->row = (pf_method){.id = m->id,
+                         .label = m->label,
+                         .line = m->line,
+                         .statistic = matched ? PF_STATISTIC_MATCHED : PF_STATISTIC_NORM,
+                         .rule = PF_RULE_OWN,
+                         .gate = true,
+                         .transport = json_is_true(json_object_get(hello, "transport")),
+                         .choose = choose,
+                         .self = m};
+    if (m->row.transport && !matched) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "method %s: only the matched statistic has something to transport", m->id);
     }
-    return pf_method_add(&row, error);
+    return pf__own_method(m->id)
+               ? pf_fail(error, PF_ERR_ARGUMENT, "there is a method %s already", m->id)
+               : PF_OK;
 }
 
 static pf_status start(own_method *m, const char *spec, pf_error *error)
@@ -190,7 +209,7 @@ pf_status pf__own_method_open(const char *spec, const char **id, pf_error *error
     own_method *m = &methods[n_methods];
     memset(m, 0, sizeof *m);
     snprintf(file, sizeof file, "%.*s", (int)(colon - rest), rest);
-    snprintf(m->id, sizeof m->id, "python:%s", colon + 1);
+    snprintf(m->id, sizeof m->id, PF_METHOD_OWN "%s", colon + 1);
     snprintf(m->label, sizeof m->label, "%s", colon + 1);
     pthread_mutex_init(&m->lock, NULL);
     pf__process_init(&m->process);
@@ -209,8 +228,8 @@ pf_status pf__own_method_open(const char *spec, const char **id, pf_error *error
 
 pf_status pf__own_method_check(const char *id, pf_error *error)
 {
-    const pf_method *method = pf_method_find(id);
-    own_method *m = method && method->choose == choose ? method->self : NULL;
+    const pf_method *method = pf__own_method(id);
+    own_method *m = method ? method->self : NULL;
     if (!m) {
         return PF_OK;
     }

@@ -5,10 +5,14 @@
 
 #include "preflight/kit.h"
 
-// A method that is a Python class, behind a process of our package. It becomes a row of the table
-// of methods, so that suites, kits and tables treat it like any other.
+// A method that is a Python class, behind a process of our package, as a row like any other's.
 
-// Starts "python:FILE:CLASS" and adds it; *id is its id, "python:CLASS". A class that is not one is
+// The row of an id: one of the table's, or one that was opened here. NULL: none.
+const pf_method *pf__method_of(const char *id);
+// The same where it was opened here, else NULL: what a session's configuration has as `own`.
+const pf_method *pf__own_method(const char *id);
+
+// Starts "python:FILE:CLASS"; *id is its id, "python:CLASS". A class that is not one is
 // refused here, before anything runs.
 pf_status pf__own_method_open(const char *spec, const char **id, pf_error *error);
 

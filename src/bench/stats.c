@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "stats.h"
+#include "own_method.h"
 #include "core/rng.h"
 
 #include "host/parallel.h"
@@ -765,7 +766,7 @@ const char *pf__label_environment(const char *environment)
 
 const char *pf__label_method(const char *method)
 {
-    const pf_method *m = pf_method_find(method);
+    const pf_method *m = pf__method_of(method);
     return m ? m->label : method;
 }
 

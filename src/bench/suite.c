@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "suite.h"
+#include "own_method.h"
 #include "plant/plant_impl.h"
 
 #include "stats.h"
@@ -252,7 +253,7 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
                            "%s: methods: there is no rule '%s'; those of a verdict suite are%s",
                            file, s->methods.text[i], rules);
         }
-        if (!pf__suite_audits(s) && !pf_method_find(s->methods.text[i])) {
+        if (!pf__suite_audits(s) && !pf__method_of(s->methods.text[i])) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "%s: methods: there is no method '%s'; see `preflight list methods`",
                            file, s->methods.text[i]);
@@ -289,7 +290,7 @@ bool pf__suite_audits(const pf_suite *s)
 bool pf__suite_groups(const pf_suite *s)
 {
     for (int i = 0; i < s->methods.n; i++) {
-        const pf_method *method = pf_method_find(s->methods.text[i]);
+        const pf_method *method = pf__method_of(s->methods.text[i]);
         if (method && method->group) {
             return true;
         }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "trial.h"
+#include "own_method.h"
 #include "plant/plant_impl.h"
 #include "core/certificate.h"
 #include "core/rng.h"
@@ -866,7 +867,8 @@ pf_status pf__trial_run(pf_responses *responses, const pf_kit *kit, const char *
     rules.field = false;
     pf_session_config config = {.method = method,
                                 .seed = pf__responses_stream(responses, PF_PURPOSE_METHOD, 0),
-                                .rules = &rules};
+                                .rules = &rules,
+                                .own = pf__own_method(method)};
     pf_status status = pf_session_init(&p.session, kit, &config, memory, bytes, error);
     status = status ? status : diagnose(&p, error);
     status = status ? status : recover(&p, error);

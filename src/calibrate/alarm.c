@@ -32,7 +32,8 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
     pf_session_config config = {
         .method = a->methods[method],
         .seed = pf_key_stream(a->seed, a->environment, trial, PF_PURPOSE_METHOD, a->stream),
-        .rules = &rules};
+        .rules = &rules,
+        .own = a->own ? a->own(a->methods[method]) : NULL};
     pf_status status = PF_OK;
     // only a method that draws its probes needs the trial's own seed
     pf_rule rule = *session ? pf_session_method(*session)->rule : PF_RULE_RANDOM;

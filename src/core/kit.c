@@ -675,8 +675,10 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
         }
     }
     for (int i = 0; i < k->n_methods; i++) {
-        const pf_method *method = pf_method_find(pf_kit_method_id(k, i));
-        if (!method || (int)method->statistic != k->statistic) {
+        const char *id = pf_kit_method_id(k, i);
+        const pf_method *method = pf_method_find(id);
+        bool own = strncmp(id, PF_METHOD_OWN, sizeof PF_METHOD_OWN - 1) == 0; // a session brings it
+        if (!own && (!method || (int)method->statistic != k->statistic)) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "kit: method '%s' is unknown or has another "
                            "statistic",

@@ -101,46 +101,22 @@ static const pf_method methods[] = {
      PF_STATISTIC_MATCHED, PF_RULE_RANDOM, NULL, true, true, true, NULL, NULL},
 };
 
-// Those that were added.
-enum { OWN_MOST = 16, BUILT_IN = sizeof methods / sizeof methods[0] };
-static pf_method own[OWN_MOST];
-static int n_own;
-
 int pf_method_count(void)
 {
-    return BUILT_IN + n_own;
+    return (int)(sizeof methods / sizeof methods[0]);
 }
 
 const pf_method *pf_method_at(int index)
 {
-    return index < 0 || index >= pf_method_count() ? NULL
-           : index < BUILT_IN                      ? &methods[index]
-                                                   : &own[index - BUILT_IN];
+    return index >= 0 && index < pf_method_count() ? &methods[index] : NULL;
 }
 
 const pf_method *pf_method_find(const char *id)
 {
     for (int i = 0; id && i < pf_method_count(); i++) {
-        if (strcmp(pf_method_at(i)->id, id) == 0) {
-            return pf_method_at(i);
+        if (strcmp(methods[i].id, id) == 0) {
+            return &methods[i];
         }
     }
     return NULL;
-}
-
-pf_status pf_method_add(const pf_method *method, pf_error *error)
-{
-    if (!method->id || !method->id[0] || !method->label || !method->choose ||
-        method->rule != PF_RULE_OWN || method->group) {
-        return pf_fail(error, PF_ERR_ARGUMENT,
-                       "a method of yours needs an id, a label and a function that chooses");
-    }
-    if (pf_method_find(method->id)) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "there is a method '%s' already", method->id);
-    }
-    if (n_own == OWN_MOST) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "more than %d methods were added", (int)OWN_MOST);
-    }
-    own[n_own++] = *method;
-    return PF_OK;
 }

@@ -138,17 +138,26 @@ size_t pf_session_size(const pf_kit *kit)
 
 pf_session_config pf_session_config_default(void)
 {
-    return (pf_session_config){NULL, 0, NULL};
+    return (pf_session_config){NULL, 0, NULL, NULL};
 }
 
-static pf_status find_method(pf_session *s, const char *id, pf_error *error)
+static pf_status find_method(pf_session *s, const char *id, const pf_method *own, pf_error *error)
 {
+    id = own ? own->id : id;
+    if (own && (own->rule != PF_RULE_OWN || !own->choose || !id ||
+                (int)own->statistic != s->kit->statistic)) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "a method of yours needs an id, the kit's statistic and a function that "
+                       "chooses");
+    }
     for (int i = 0; i < s->kit->n_methods; i++) {
         const char *have = pf_kit_method_id(s->kit, i);
         if (!id || strcmp(have, id) == 0) {
-            s->method = pf_method_find(have);
+            s->method = own ? own : pf_method_find(have);
             s->threshold = s->kit->threshold[i];
-            return PF_OK;
+            return s->method ? PF_OK
+                             : pf_fail(error, PF_ERR_MISMATCH,
+                                       "method '%s' of the kit is not known here", have);
         }
     }
     return pf_fail(error, PF_ERR_MISMATCH,
@@ -200,7 +209,7 @@ pf_status pf_session_init(pf_session **session, const pf_kit *kit, const pf_sess
     if (s->posterior) {
         pf__posterior_between(kit, s->between);
     }
-    status = find_method(s, config ? config->method : NULL, error);
+    status = find_method(s, config ? config->method : NULL, config ? config->own : NULL, error);
     if (status != PF_OK) {
         return status;
     }
