@@ -34,6 +34,8 @@ typedef struct pf_catalogue {
 pf_status pf__catalogue_read(pf_catalogue *catalogue, const char *file, const char *text, size_t n,
                              pf_error *error);
 void pf__catalogue_free(pf_catalogue *catalogue);
+// The entry of a name; NULL: there is none.
+const pf_audit_entry *pf__catalogue_find(const pf_catalogue *catalogue, const char *name);
 
 // The faults of one session of an entry: where in turn, and which value. faults has room for 2.
 // PF_ERR_UNSUPPORTED: this plant cannot have it.

@@ -148,6 +148,16 @@ void pf__catalogue_free(pf_catalogue *c)
     pf__schema_free(&catalogue_schema, c);
 }
 
+const pf_audit_entry *pf__catalogue_find(const pf_catalogue *catalogue, const char *name)
+{
+    for (int i = 0; i < catalogue->n; i++) {
+        if (strcmp(catalogue->entries[i].name, name) == 0) {
+            return &catalogue->entries[i];
+        }
+    }
+    return NULL;
+}
+
 // --- what a session has
 
 // Whether the task of a mechanism pushes it in the positive direction.

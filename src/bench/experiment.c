@@ -167,11 +167,7 @@ static pf_status make_entry_cells(pf_experiment *e, pf_error *error)
     }
     for (int i = 0; i < e->n_cells; i++) {
         const char *name = named->n > 0 ? named->text[i] : all->entries[i].name;
-        bool found = false;
-        for (int k = 0; k < all->n; k++) {
-            found = found || strcmp(all->entries[k].name, name) == 0;
-        }
-        if (!found || strlen(name) >= sizeof e->cells->text) {
+        if (!pf__catalogue_find(all, name) || strlen(name) >= sizeof e->cells->text) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "settings: the catalogue has no entry '%s'; see data/catalogue.yaml",
                            name);

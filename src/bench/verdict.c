@@ -59,20 +59,10 @@ static void describe(const pf_audit_result *r, const pf_audit_entry *entry, doub
     }
 }
 
-static const pf_audit_entry *find_entry(const pf_catalogue *catalogue, const char *name)
-{
-    for (int i = 0; i < catalogue->n; i++) {
-        if (strcmp(catalogue->entries[i].name, name) == 0) {
-            return &catalogue->entries[i];
-        }
-    }
-    return NULL;
-}
-
 pf_status pf__verdict_run(const pf_verdict_trial *t, int n_rules, const char *const *rules,
                           pf_trial_result *results, pf_error *error)
 {
-    const pf_audit_entry *entry = find_entry(t->catalogue, t->entry);
+    const pf_audit_entry *entry = pf__catalogue_find(t->catalogue, t->entry);
     pf_audit_result found[2];
     pf_audit audit = {.catalogue = t->catalogue, .model = t->model, .seed = t->seed};
     bool needed[2] = {false, false};

@@ -221,8 +221,7 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
-        bool shows =
-            m->usable && m->size >= PF_SIGNATURE_SHARE * k->signature[k->probe_target[probe] + t];
+        bool shows = m->usable && pf__evidence_shows(k, probe, t, m);
         w->z[t] = shows ? pf__evidence_coordinate(k, probe, t, m) : NAN;
     }
     return status;

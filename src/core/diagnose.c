@@ -74,7 +74,7 @@ static bool plausible(const pf_session *s, int probe, int target, const pf_match
     }
     double slack = PF_AMPLITUDE_SLACK + PF_AMPLITUDE_SIGMAS * k->sigma[target],
            dead = pf__severity_line(0, k->g_cal);
-    return match->size >= PF_SIGNATURE_SHARE * k->signature[target] &&
+    return pf__evidence_shows(k, probe, target - k->probe_target[probe], match) &&
            match->off <= k->off_limit[probe] && z >= -slack && z <= dead + slack;
 }
 
