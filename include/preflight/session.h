@@ -53,7 +53,7 @@ typedef struct pf_session_config {
     uint64_t seed;         // Only the random methods use it.
     const pf_rules *rules; // Copied. NULL: the kit's.
     const pf_method *own;  // A row of yours with PF_RULE_OWN, which must outlive it; its id is in
-                          // the kit. Nullable: `method` is one of the table's.
+                           // the kit. Nullable: `method` is one of the table's.
 } pf_session_config;
 
 PF_API pf_session_config pf_session_config_default(void);
@@ -192,6 +192,9 @@ typedef struct pf_joint {
     // has that gain, whatever the others have, and nominal the product of "did not change".
     pf_faults faults;
     bool cells; // the joint posterior of a field kit: each mass is spread evenly over its cell
+    // m: P(i did not change) with PF_FAULTS_MANY, kept apart where a later look must be able to
+    // bring back what an earlier one left next to nothing of. Nullable: 1 - the row's sum.
+    double *healthy;
 } pf_joint;
 
 // Moments of G_i under the joint belief, with G_i = 1 where i did not change.

@@ -92,6 +92,15 @@ static void accept_recovery(pf_session *s, int probe, int n_targets)
     }
 }
 
+static void copy_posterior(pf_joint *to, const pf_joint *from)
+{
+    to->nominal = from->nominal;
+    memcpy(to->mass, from->mass, sizeof(double) * (size_t)from->m * PF_POSTERIOR_GAINS);
+    if (from->healthy) {
+        memcpy(to->healthy, from->healthy, sizeof(double) * (size_t)from->m);
+    }
+}
+
 // Readings, posterior and misfit of one look, all in scratch until nothing can fail any more.
 pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_predictor *predictor,
                                 pf_error *error)
@@ -105,7 +114,6 @@ pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_pre
         return status;
     }
     pf_joint *next = &s->boundary;
-    size_t bytes = sizeof(double) * (size_t)s->m * PF_POSTERIOR_GAINS;
     bool good = take_coordinates(s, tell->probe, e->n_targets);
     s->look.probe = tell->probe;
     s->look.n_targets = e->n_targets;
@@ -114,8 +122,7 @@ pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_pre
     bool counts = good && s->look.n_z > 0;
     if (counts) {
         const double *predicted = NULL;
-        next->nominal = s->joint.nominal;
-        memcpy(next->mass, s->joint.mass, bytes);
+        copy_posterior(next, &s->joint);
         pf__posterior_update(next, &s->look, s->kit);
         if (s->kit->n_misfit > 0) {
             status = pf__misfit_predict(s->kit, &s->look, e, s->others, &predicted, error);
@@ -138,8 +145,7 @@ pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_pre
     s->misfit.implausible += !good;
     if (counts) {
         add_distances(s);
-        s->joint.nominal = next->nominal;
-        memcpy(s->joint.mass, next->mass, bytes);
+        copy_posterior(&s->joint, next);
         if (s->kit->n_misfit > 0) {
             double shape = pf__misfit_shape(likeliest_distance(s), s->n_z);
             pf__misfit_add(&s->misfit, s->kit->n_chan, s->u, shape, s->told + 1);

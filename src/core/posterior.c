@@ -186,7 +186,8 @@ static void set_nominal(pf_joint *joint)
 {
     joint->nominal = 1;
     for (int i = 1; i <= joint->m; i++) {
-        joint->nominal *= fmax(0, 1 - pf_joint_moments(joint, i).changed);
+        joint->nominal *= joint->healthy ? joint->healthy[i - 1]
+                                         : fmax(0, 1 - pf_joint_moments(joint, i).changed);
     }
 }
 
@@ -199,27 +200,35 @@ void pf__posterior_reset(pf_joint *joint, const double *prior)
         for (int g = 0; g < N; g++) {
             row_of(joint, i)[g] = prior[i] * weight[g];
         }
+        if (joint->healthy) {
+            joint->healthy[i - 1] = 1 - prior[i];
+        }
     }
     if (joint->faults == PF_FAULTS_MANY) {
         set_nominal(joint);
     }
 }
 
-// One mechanism by itself: the new mass of its gains, what is left is healthy.
-static void update_row(double *mass, double log_healthy, const double *log_gain)
+// One mechanism by itself: the new mass of its gains, what is left is healthy. kept: that, where it
+// is kept apart. Nullable.
+static void update_row(double *mass, double *kept, double log_healthy, const double *log_gain)
 {
     double most = log_healthy, healthy = 1;
     for (int g = 0; g < N; g++) {
         most = fmax(most, log_gain[g]);
         healthy -= mass[g];
     }
-    double sum = fmax(0, healthy) * exp(log_healthy - most);
+    healthy = (kept ? *kept : fmax(0, healthy)) * exp(log_healthy - most);
+    double sum = healthy;
     for (int g = 0; g < N; g++) {
         mass[g] *= exp(log_gain[g] - most);
         sum += mass[g];
     }
     for (int g = 0; g < N && sum > 0; g++) {
         mass[g] /= sum;
+    }
+    if (kept && sum > 0) {
+        *kept = healthy / sum;
     }
 }
 
@@ -257,8 +266,9 @@ void pf__posterior_update(pf_joint *joint, const pf__look *look, const pf_kit *k
     }
     for (int t = 0; t < look->n_targets; t++) {
         if (!isnan(look->z[t])) {
-            update_row(row_of(joint, look->targets[t]), look->log_healthy[t],
-                       look->log_gain + t * N);
+            int i = look->targets[t];
+            update_row(row_of(joint, i), joint->healthy ? &joint->healthy[i - 1] : NULL,
+                       look->log_healthy[t], look->log_gain + t * N);
         }
     }
     set_nominal(joint);

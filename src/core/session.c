@@ -55,6 +55,10 @@ static void lay_out_field(pf_session *s, layout *l, const pf_kit *k, size_t gain
     }
     s->q_healthy = take(l, m, d);
     s->q_gain = take(l, m * gains, d);
+    if (k->faults == PF_FAULTS_MANY) {
+        s->joint.healthy = take(l, m, d);
+        s->boundary.healthy = take(l, m, d);
+    }
     s->misfit.sum = take(l, chan, d);
     s->between = take(l, gains, sizeof *s->between);
     s->look.log_healthy = take(l, targets, d);
