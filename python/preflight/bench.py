@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `preflight bench`, with methods of yours, and gives its results as pandas data frames (extra:
-bench)."""
+"""Runs `preflight bench`, with methods of yours, and gives its results as pandas data frames
+(extra: bench)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
     environment = {"PREFLIGHT_PYTHON": sys.executable, **os.environ}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip() or done.stdout.strip() or f"bench run {suite} failed")
+        said = done.stderr.strip() or done.stdout.strip()
+        raise RuntimeError(said or f"bench run {suite} failed")
     return table(suite, db=db, profile=profile, preflight=preflight)
 
 

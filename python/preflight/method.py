@@ -9,9 +9,9 @@
         def choose(self, belief, probes):
             return min(probes, key=lambda probe: probe.charge)
 
-`belief` is P(nothing changed), then P(each candidate changed). `probes` are those that may be chosen:
-each has index, name, charge and targets (mechanisms). An object is made for every session; `self.rng`
-is its seeded source of randomness, the only one that a method may use.
+`belief` is P(nothing changed), then P(each candidate changed). `probes` are those that may be
+chosen: each has index, name, charge and targets (mechanisms). An object is made for every session;
+`self.rng` is its seeded source of randomness, the only one that a method may use.
 
     preflight bench run compact-plants --method python:my_method.py:Cheapest
 """
