@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const baselines[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
-                                        "asid-fim", "opax",       "task-oed"};
-enum { BASELINES = sizeof baselines / sizeof baselines[0] };
-
 // --- claims
 
 static const char *const columns[] = {"id",      "place",  "suite", "environments",
@@ -121,8 +117,8 @@ static int holds(const pf_claim *c, const pf_entries *entries, const char *envir
     double left = side(c, entries, environment, c->left), least = INFINITY;
     bool all = strcmp(c->right, "baselines") == 0;
     int n = 0;
-    for (int i = 0; i < (all ? BASELINES : 1); i++) {
-        double right = side(c, entries, environment, all ? baselines[i] : c->right);
+    for (int i = 0; i < (all ? PF_BASELINES : 1); i++) {
+        double right = side(c, entries, environment, all ? pf__compared[i] : c->right);
         if (!isnan(right)) {
             least = fmin(least, sign * (left - right));
             n++;
@@ -183,15 +179,15 @@ pf_status pf__fidelity_init(pf_fidelity *f, const pf_paper *paper, const char *f
         pf_fidelity_row *r = &f->row[i];
         *r = (pf_fidelity_row){paper->row[i], NAN, NAN, NAN, 0, false, false, ""};
     }
-    // of the two means the one over the plants that the paper shows counts
+    // the first one counts, and of the two means the one over the plants that the paper shows
     for (int i = 0; i < f->n; i++) {
         const pf_paper_row *p = &f->row[i].paper;
-        bool wide = strcmp(p->environment, PF_MACRO) == 0;
         for (int k = 0; k < f->n && !f->row[i].again; k++) {
             const pf_paper_row *q = &f->row[k].paper;
-            bool shown = strcmp(q->environment, PF_MACRO_SHOWN) == 0;
-            f->row[i].again =
-                same_number(q, p) && !f->row[k].again && (wide == shown ? wide : k < i);
+            bool before = strcmp(q->environment, p->environment) == 0
+                              ? k < i
+                              : strcmp(p->environment, PF_MACRO) == 0;
+            f->row[i].again = before && same_number(q, p);
         }
     }
     return read_claims(f, folder, error);
@@ -209,9 +205,9 @@ static const pf_entry *best_baseline(const pf_entries *all, const pf_paper_row *
 {
     const pf_entry *best = NULL;
     int direction = pf__metric_direction(p->metric);
-    for (int i = 0; i < BASELINES; i++) {
+    for (int i = 0; i < PF_BASELINES; i++) {
         const pf_entry *e =
-            pf__entries_find(all, p->environment, p->setting, p->metric, baselines[i]);
+            pf__entries_find(all, p->environment, p->setting, p->metric, pf__compared[i]);
         if (e && (!best || direction * (e->mean - best->mean) > 0)) {
             best = e;
         }
@@ -369,15 +365,6 @@ static const char *predictor_of(const pf_fidelity *f, const char *suite)
 
 // --- as text
 
-static void add_value(pf_text *out, double value)
-{
-    char text[32] = "";
-    if (!isnan(value)) {
-        pf__number_text(value, text);
-    }
-    pf__text_addf(out, ",%s", text);
-}
-
 void pf__fidelity_csv(const pf_fidelity *f, pf_text *out)
 {
     pf__text_add(
@@ -391,10 +378,10 @@ void pf__fidelity_csv(const pf_fidelity *f, pf_text *out)
         }
         pf__text_addf(out, "%s,%s,%s,%s,%s", p->suite, p->environment, p->setting, p->metric,
                       p->method);
-        add_value(out, p->mean);
-        add_value(out, r->ours);
-        add_value(out, r->lo);
-        add_value(out, r->hi);
+        pf__csv_number_add(out, p->mean);
+        pf__csv_number_add(out, r->ours);
+        pf__csv_number_add(out, r->lo);
+        pf__csv_number_add(out, r->hi);
         pf__text_addf(out, ",%d,%s,%s,%.0f\n", r->agree, f->profile, r->predictor, r->n);
     }
 }

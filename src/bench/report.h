@@ -51,6 +51,9 @@ typedef struct pf_report {
     const pf_paper *paper;
 } pf_report;
 
+// Adds a comma and a number, nothing behind it where it is NaN.
+void pf__csv_number_add(pf_text *out, double value);
+
 // suite,environment,setting,metric,method,mean,sd,lo,hi,n,paper_mean,paper_sd; every entry; a value
 // that is not defined is empty.
 void pf__table_csv(const pf_report *report, pf_text *out);

@@ -686,9 +686,8 @@ static const char *const neutral[] = {"deployed",
                                       "clipped_recovered_share",
                                       "misfit",
                                       "rehearsals"};
-// The eight methods that the paper compares.
-static const char *const compared[] = {"random",   "bayes-risk", "bandit-qcd", "sept",
-                                       "asid-fim", "opax",       "task-oed",   "eg-mpt"};
+const char *const pf__compared[PF_BASELINES + 1] = {
+    "random", "bayes-risk", "bandit-qcd", "sept", "asid-fim", "opax", "task-oed", PF_REFERENCE};
 
 static bool is_in(const char *word, const char *const *list, size_t n)
 {
@@ -1329,7 +1328,7 @@ static pf_status aggregate_rows(rows *r, const pf_aggregate_options *options, pf
     pf_status status = add_pooled(c, masks, error);
     for (int m = 0; m < c->n_methods && m < MOST_METHODS; m++) {
         w.reference = strcmp(c->method[m], PF_REFERENCE) == 0 ? m : w.reference;
-        w.ranked[m] = IS_IN(c->method[m], compared);
+        w.ranked[m] = IS_IN(c->method[m], pf__compared);
     }
     status = status ? status : sort_rows(&w, error);
     for (w.setting = 0; w.setting < c->n_settings && status == PF_OK; w.setting++) {

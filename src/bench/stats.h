@@ -30,6 +30,10 @@ pf_interval pf__percentiles(double *values, int n, double alpha);
 #define PF_REFERENCE "eg-mpt"
 #define PF_DIFFERENCE "_minus_eg_mpt"
 
+// The eight methods that the paper compares: its seven baselines, then the reference.
+enum { PF_BASELINES = 7 };
+extern const char *const pf__compared[PF_BASELINES + 1];
+
 typedef struct pf_entry {
     const char *environment, *setting, *metric, *method; // the pf_entries' own
     double mean, sd;                                     // of seed means; NaN: undefined

@@ -164,7 +164,7 @@ static void write_paragraph(const char *text, table_format format, pf_text *out)
 
 // --- csv
 
-static void add_number(pf_text *out, double value)
+void pf__csv_number_add(pf_text *out, double value)
 {
     char text[32] = "";
     if (!isnan(value)) {
@@ -185,10 +185,10 @@ void pf__table_csv(const pf_report *r, pf_text *out)
                       e->method);
         const double values[] = {e->mean, e->sd, e->lo, e->hi, e->n};
         for (int k = 0; k < 5; k++) {
-            add_number(out, values[k]);
+            pf__csv_number_add(out, values[k]);
         }
-        add_number(out, p ? p->mean : NAN);
-        add_number(out, p ? p->sd : NAN);
+        pf__csv_number_add(out, p ? p->mean : NAN);
+        pf__csv_number_add(out, p ? p->sd : NAN);
         pf__text_add(out, "\n");
     }
 }

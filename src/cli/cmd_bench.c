@@ -939,6 +939,7 @@ typedef struct loaded {
     pf_store_counts counts;
     double alpha, g_cal;
     char hash[65];
+    bool not_run; // why it could not be loaded: there are no trials of this configuration
 } loaded;
 
 static void unload(loaded *l)
@@ -958,9 +959,11 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
     pf_status status = c->set.n > 0 || c->exact || c->twin
                            ? pf__experiment_init(&own, l->suite.run, c->profile, error)
                            : PF_OK;
+    bool described = status == PF_OK;
     status =
         status ? status : bench_find_config(c, l->suite.run, own.hash, l->store, l->hash, error);
     pf__experiment_free(&own);
+    l->not_run = described && (status == PF_ERR_ARGUMENT || (status == PF_OK && !l->hash[0]));
     if (status == PF_OK && !l->hash[0]) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s has no trials of %s at profile %s; `preflight bench run %s --profile %s "
@@ -1157,26 +1160,14 @@ static int bench_cmd_figure(int argc, char **argv)
 
 // --- fidelity
 
-// Whether the database has trials of a suite at the profile, with the settings of --set.
-static bool has_trials(const bench_call *c, const char *name)
-{
-    loaded l = {0};
-    bool found = bench_suite_open(c, name, &l.suite, NULL) == PF_OK &&
-                 pf__store_open(&l.store, c->db, PF_STORE_READ, NULL) == PF_OK &&
-                 find_stored(&l, c, NULL) == PF_OK;
-    unload(&l);
-    return found;
-}
-
 // Our numbers of a suite, where it was run.
 static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *suite, pf_error *error)
 {
-    if (!has_trials(c, suite)) {
-        return PF_OK;
-    }
     loaded l;
     pf_status status = load(&l, c, suite, error);
-    if (status == PF_OK) {
+    if (l.not_run) {
+        status = PF_OK;
+    } else if (status == PF_OK) {
         const char *predictor = l.suite.run->predictor;
         pf__fidelity_take(f, suite, predictor ? predictor : "twin", &l.entries);
     }

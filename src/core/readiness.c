@@ -270,12 +270,13 @@ static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task
 static void judge_rehearsal(const pf_session *s, int task, bool met, pf_task_readiness *out)
 {
     const pf__rehearsal *r = &s->rehearsal[task];
-    bool ran = pf__session_confirmed(s, task) || r->state == PF__REHEARSAL_FAILED;
+    bool passed = pf__session_confirmed(s, task);
+    bool ran = passed || r->state == PF__REHEARSAL_FAILED;
     pf_why doubt = pf__session_misfit(s) ? PF_WHY_MISFIT : PF_WHY_UNEXPLAINED;
     out->decision = PF_GO_IF;
     out->why = met ? PF_WHY_NOT_REHEARSED : PF_WHY_UNSEEN_LOSS;
     out->rehearsed = !ran ? PF_REHEARSED_NOT : r->apart ? PF_REHEARSED_APART : PF_REHEARSED_GROUP;
-    if (pf__session_confirmed(s, task)) {
+    if (passed) {
         double bound = fmax(r->bound, s->kit->j_min); // passing says so
         out->lower = met ? fmin(out->lower, bound) : bound;
         out->decision = PF_GO;

@@ -285,11 +285,14 @@ bool pf__session_next_rehearsal(pf_session *s)
 bool pf__session_confirmed(const pf_session *s, int task)
 {
     const pf__rehearsal *r = &s->rehearsal[task];
-    bool confirmed = s->other_run;
-    for (int t = 0; t < s->kit->n_tasks; t++) {
-        confirmed = confirmed && s->rehearsal[t].state != PF__REHEARSAL_FAILED;
+    if (r->state != PF__REHEARSAL_PASSED || r->apart) {
+        return r->state == PF__REHEARSAL_PASSED;
     }
-    return r->state == PF__REHEARSAL_PASSED && (r->apart || confirmed);
+    bool confirmed = s->other_run;
+    for (int t = 0; t < s->kit->n_tasks && confirmed; t++) {
+        confirmed = s->rehearsal[t].state != PF__REHEARSAL_FAILED;
+    }
+    return confirmed;
 }
 
 void pf__session_reset_rehearsals(pf_session *s)

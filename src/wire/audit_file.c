@@ -76,22 +76,21 @@ static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
 }
 
 // Whose audit it is: the name and the version of the machine.
-static void add_machine(pf_text *out, const pf_plant *plant)
+enum { MACHINE_TEXT = 300 };
+static void machine_text(const pf_plant *plant, char out[MACHINE_TEXT])
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
-    char text[300];
-    snprintf(text, sizeof text, "%s, %s", info->name, info->source ? info->source : "");
-    pf__json_string(out, text);
+    snprintf(out, MACHINE_TEXT, "%s, %s", info->name, info->source ? info->source : "");
 }
 
 static void add_head(pf_text *out, const pf_audit *a)
 {
-    char sha[65];
+    char sha[65], machine[MACHINE_TEXT];
     pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
     pf__json_add_string(out, "kit", sha);
     pf__json_add_string(out, "plant", pf_kit_get_string(a->kit, PF_KIT_PLANT));
-    pf__json_key(out, "machine");
-    add_machine(out, a->plant);
+    machine_text(a->plant, machine);
+    pf__json_add_string(out, "machine", machine);
     pf__json_add_string(out, "catalogue", a->catalogue->sha256);
     pf__json_add_int(out, "sessions", a->sessions);
     pf__json_key(out, "seed");
@@ -259,13 +258,10 @@ static bool named_before(json_t *entries, size_t i)
 // Whether the audit was of this machine.
 static bool same_machine(json_t *json, const pf_plant *plant)
 {
-    pf_text text = {0};
-    add_machine(&text, plant);
-    json_t *own = text.data ? json_loads(text.data, JSON_DECODE_ANY, NULL) : NULL;
-    bool same = own && json_equal(own, json_object_get(json, "machine"));
-    json_decref(own);
-    pf__text_free(&text);
-    return same;
+    char own[MACHINE_TEXT];
+    const char *machine = json_string_value(json_object_get(json, "machine"));
+    machine_text(plant, own);
+    return machine && strcmp(machine, own) == 0;
 }
 
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
