@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
 #include "own_method.h"
 
 #include "core/sha256.h"
 #include "host/file.h"
+#include "host/parallel.h"
 #include "host/text.h"
 #include "plant/bridge/process.h"
 
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const double hello_s = 30, choose_s = 30;
 
@@ -46,19 +45,12 @@ const pf_method *pf__method_of(const char *id)
     return method ? method : pf__own_method(id);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // One line there and one back; free the answer with json_decref. NULL: m->failed says why.
 static json_t *ask(own_method *m, const pf_text *request, double limit_s)
 {
     const char *line = NULL;
     size_t n = 0;
-    double deadline = now() + limit_s;
+    double deadline = pf__seconds() + limit_s;
     pf_process_result result =
         pf__process_send(&m->process, request->data, request->size, deadline);
     if (result == PF_PROCESS_OK) {

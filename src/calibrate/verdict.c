@@ -78,7 +78,7 @@ typedef struct verdict {
     size_t session_bytes;
     // rehearsals
     pf_ask ask;
-    double *still;
+    double *idle;            // a command of zeros
     pf_design_config limits; // of the design
 } verdict;
 
@@ -563,7 +563,7 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
     predictor = predictor ? predictor : &recorded;
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         pf_run run = {.task = v->ask.tasks[0],
-                      .command = i == 0 ? v->ask.command : v->still,
+                      .command = i == 0 ? v->ask.command : v->idle,
                       .rows = v->ask.rows,
                       .idle = i == 1};
         status =
@@ -753,7 +753,7 @@ static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
     pf_kit_build *b = v->build;
     size_t commands = (size_t)pf__plan_most_rows(plan) * (size_t)plan->n_mech;
     double *command = pf__arena_take(&v->arena, commands, sizeof *command);
-    v->still = pf__arena_take(&v->arena, commands, sizeof *v->still);
+    v->idle = pf__arena_take(&v->arena, commands, sizeof *v->idle);
     if (v->arena.failed) {
         return no_memory(error);
     }
