@@ -123,6 +123,7 @@ pf_status pf__responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit
         pf__arena_take(&r->arena, 2 * PF_RESPONSES_OPPORTUNITIES * probes * most, sizeof *matches);
     r->nte = pf__arena_take(&r->arena, tasks * PF_RESPONSES_MEMBERS * PF_RESPONSES_NODES, d);
     r->fallback = pf__arena_take(&r->arena, tasks, sizeof *r->fallback);
+    r->attainable = pf__arena_take(&r->arena, PF_RESPONSES_VARIANTS * tasks, d);
     r->gains = pf__arena_take(&r->arena, (size_t)k.n_mech, d);
     r->truth = pf__arena_take(&r->arena, (size_t)k.n_mech, d);
     r->signatures = pf__arena_take(&r->arena, most * window, d);
@@ -361,6 +362,9 @@ pf_status pf__responses_start_tasks(pf_responses *r, pf_error *error)
     for (int t = 0; t < r->info.n_tasks; t++) {
         r->fallback[t].ret = NAN;
     }
+    for (int t = 0; t < PF_RESPONSES_VARIANTS * r->info.n_tasks; t++) {
+        r->attainable[t] = NAN;
+    }
     r->rolls++;
     pf_status status =
         pf_flight_start(r->flight, pf__responses_stream(r, PF_PURPOSE_TASK, 0), error);
@@ -450,6 +454,29 @@ pf_status pf__responses_realise(pf_responses *r, int task, const double *correct
     if (status == PF_OK && !corrections) {
         r->fallback[task] = *flown;
     }
+    return status;
+}
+
+pf_status pf__responses_attainable(pf_responses *r, int task, int variant, double *ret,
+                                   pf_error *error)
+{
+    double corrections[PF_MECH_MAX];
+    for (int j = 0; j < r->info.n_mech; j++) {
+        corrections[j] = 1 / r->truth[j];
+    }
+    pf_attempt attempt = {.task = task,
+                          .variant = variant,
+                          .key = pf__responses_stream(r, PF_PURPOSE_TASK, 1),
+                          .gains = r->truth,
+                          .corrections = corrections};
+    pf_status status = pf__responses_start_tasks(r, error);
+    double *known = &r->attainable[variant * r->info.n_tasks + task];
+    if (status == PF_OK && isnan(*known)) {
+        pf_flown flown;
+        status = pf__responses_fly(r, &attempt, &flown, error);
+        *known = flown.ret;
+    }
+    *ret = *known;
     return status;
 }
 

@@ -45,6 +45,9 @@ enum { PF_RESPONSES_OPPORTUNITIES = 32, PF_RESPONSES_RECOVERIES = 8 };
 // the networks of a learned model.
 enum { PF_RESPONSES_DRAWS = 8, PF_RESPONSES_MEMBERS = PF_MODEL_MEMBERS };
 
+// Variants of the tasks of a plant with measures of its own: plain, and under a shock.
+enum { PF_RESPONSES_VARIANTS = 2 };
+
 // Starts that the alarm trials of a deterministic process share.
 enum { PF_RESPONSES_POOL = 32 };
 
@@ -88,6 +91,7 @@ typedef struct pf_responses {
     pf_stage2_answer *recovery; // recoveries x probes x (healthy, faulty)
     double *nte;                // tasks x members x nodes, NaN: not yet
     pf_flown *fallback;         // tasks: realised uncorrected, return NaN: not yet
+    double *attainable;         // variants x tasks: return with the exact correction, NaN: not yet
     double *table;              // responses of a member at every node, and its work space
     double *table_gains;        // nodes x mechanisms
     bool started;
@@ -142,6 +146,11 @@ pf_status pf__responses_fly(pf_responses *responses, const pf_attempt *attempt, 
 // none.
 pf_status pf__responses_realise(pf_responses *responses, int task, const double *corrections,
                                 pf_flown *flown, pf_error *error);
+
+// The most that the limits allow on a task (J* of Eq. end_to_end_regret): the trial's own machine,
+// every command divided by what is left of its mechanism and clipped. variant: as in pf_attempt.
+pf_status pf__responses_attainable(pf_responses *responses, int task, int variant, double *ret,
+                                   pf_error *error);
 
 // What the nominal trials of an alarm calibration said, by trial, opportunity and probe. Kits that
 // differ in bins, episodes, methods or what tasks are worth put the same questions to the same

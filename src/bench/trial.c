@@ -138,6 +138,7 @@ typedef struct tally {
     double j_min;
     int go, changed; // tasks
     double selective, changed_return;
+    double attainable; // sum over changed tasks of what their limits allow
 } tally;
 
 static tally begin_tally(const pf_kit *kit, double j_min, double *value)
@@ -166,6 +167,16 @@ static void count_task(tally *t, int task, bool changed, bool go, double lower, 
     t->selective += pf_kit_task_reveal(t->kit, task) * ret;
 }
 
+// What the limits allow on a changed task.
+static pf_status add_attainable(tally *t, pf_responses *responses, int task, int variant,
+                                pf_error *error)
+{
+    double most = NAN;
+    pf_status status = pf__responses_attainable(responses, task, variant, &most, error);
+    t->attainable += most;
+    return status;
+}
+
 static void end_tally(const tally *t)
 {
     int n = pf_kit_get_info(t->kit).n_tasks;
@@ -174,6 +185,7 @@ static void end_tally(const tally *t)
     t->value[PF_METRIC_selective_return] = t->selective;
     t->value[PF_METRIC_changed_task_return] = changed_return;
     t->value[PF_METRIC_future_task_regret] = 1 - changed_return;
+    t->value[PF_METRIC_attainable_return] = t->changed > 0 ? t->attainable / t->changed : 1;
 }
 
 // --- closed loops as tasks
@@ -453,6 +465,10 @@ static pf_status decide_task(deployment *d, int task, pf_error *error)
     count_task(&d->tally, task, changed, go, p.lower, ret);
     if (changed) {
         count_clipped(d, go, ret, corrected);
+        status = add_attainable(&d->tally, d->responses, task, d->setup->variant, error);
+    }
+    if (status != PF_OK) {
+        return status;
     }
     if (task != d->measured) {
         return PF_OK;
@@ -738,6 +754,9 @@ static pf_status deploy(play *p, const pf_joint *joint, pf_error *error)
             status = add_losses(p, joint, t, correction, prediction.lower, error);
         }
         status = status ? status : fly(p, joint, t, go, correction, &ret, error);
+        if (status == PF_OK && changed) {
+            status = add_attainable(&all, p->responses, t, 0, error);
+        }
         if (status != PF_OK) {
             return status;
         }
@@ -755,6 +774,8 @@ static void add_cost(play *p)
     value[PF_METRIC_changed_return] =
         p->schedule->nominal ? NAN : value[PF_METRIC_changed_task_return];
     value[PF_METRIC_regret] = 1 - value[PF_METRIC_changed_task_return] + cost;
+    value[PF_METRIC_regret_limits] =
+        value[PF_METRIC_attainable_return] - value[PF_METRIC_changed_task_return] + cost;
     value[PF_METRIC_regret_selective] = 1 - value[PF_METRIC_selective_return] + cost;
     value[PF_METRIC_cost] = cost;
     value[PF_METRIC_probes] = pf_session_get_state(p->session).told;
@@ -940,11 +961,14 @@ static pf_status fly_certified(play *p, const pf_kit *kit, pf_flight *flight,
     return PF_OK;
 }
 
-// What only the paper's rounds and opportunities have.
+// What only the paper's trials have.
 static void forget_rounds(double *value)
 {
-    static const int rounds[] = {PF_METRIC_early, PF_METRIC_delay, PF_METRIC_fault_looks,
-                                 PF_METRIC_mute_looks, PF_METRIC_gate_openings};
+    static const int rounds[] = {
+        PF_METRIC_early,         PF_METRIC_delay,         PF_METRIC_fault_looks,
+        PF_METRIC_mute_looks,    PF_METRIC_gate_openings, PF_METRIC_attainable_return,
+        PF_METRIC_regret_limits,
+    };
     for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
         value[rounds[i]] = NAN;
     }

@@ -61,8 +61,10 @@ int pf__schedule_fault(const pf_schedule *schedule, int mechanism);
     X(selective_return)                                                                            \
     X(changed_task_return)                                                                         \
     X(changed_return) /* the same on changed trials alone, where changed_task_return is 1 else */  \
-    X(regret)                                                                                      \
-    X(regret_selective) /* of what was deployed (Eq. end_to_end_regret) */                         \
+    X(attainable_return) /* changed task, corrected exactly within the limits; nominal: 1 */       \
+    X(regret)            /* with J* = 1, as the paper seems to have it */                          \
+    X(regret_limits)     /* with J* = attainable_return */                                         \
+    X(regret_selective)  /* of what was deployed (Eq. end_to_end_regret) */                        \
     X(coverage)                                                                                    \
     X(abstention)                                                                                  \
     X(deployed) /* counts over tasks, pooled within a seed */                                      \

@@ -28,7 +28,7 @@ const pf_schema_shape pf_settings_prior = {.single = &prior_single, .element = &
 
 // --- the table
 
-enum { NO, YES, TOP, BUDGET, AXIS, GROUP, ALWAYS, CHANGED }; // the words of settings.def
+enum { NO, YES, TOP, BUDGET, AXIS, GROUP, ALWAYS, CHANGED, READING }; // the words of settings.def
 
 typedef struct setting {
     pf_schema_row row;   // its key as an override names it, its place in pf_settings
@@ -211,7 +211,8 @@ static bool is_hashed(int i, const pf_settings *s, bool groups)
     double value = is_list(i) ? pf__settings_number(list_of(i, s)) : get_value(i, s);
     bool same = value == otherwise || (isnan(value) && isnan(otherwise));
     bool changed = !same || (is_list(i) && list_of(i, s)->n > 1);
-    return (table[i].hash == ALWAYS || (table[i].hash == CHANGED && changed)) &&
+    return (table[i].hash == ALWAYS || table[i].hash == READING ||
+            (table[i].hash == CHANGED && changed)) &&
            (table[i].suite != GROUP || groups);
 }
 
@@ -228,14 +229,12 @@ static void open_key(int i, pf_text *out)
 void pf__settings_json(pf_text *out, const pf_settings *settings, pf_settings_which which)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        // a reading at its default is as if there were none: hashes from before it hold
-        bool plain = strcmp(table[i].group, "reading") == 0 &&
-                     get_value(i, settings) == table[i].otherwise[PF_SETTINGS_SUITE];
-        bool wanted = which == PF_SETTINGS_ALL ? !plain
+        bool wanted = which == PF_SETTINGS_ALL ? true
                       : which == PF_SETTINGS_KIT
                           ? table[i].kit == YES
                           : is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS);
-        if (!wanted) {
+        bool idle = table[i].hash == READING && settings->verdict == PF_VERDICT_FIELD;
+        if (!wanted || idle) {
             continue;
         }
         open_key(i, out);
