@@ -155,6 +155,42 @@ static void check_bad_returns(void)
     pf_plant_destroy(plant);
 }
 
+// The most that limits allow is what a machine delivers whose commands are multiplied by 1/gain and
+// clipped: all of the task at a mild loss, the clipped share of it at a grave one.
+static void check_attainable(void)
+{
+    pf_plant *plant = NULL;
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_responses r;
+    if (!small_kit(pf_plant_at(0), &plant, &bytes, &kit) ||
+        !CHECK(pf__responses_init(&r, plant, &kit, NULL, NULL) == PF_OK)) {
+        return;
+    }
+    int j = kit.use_mech[kit.task_use[0]];
+    for (int i = 0; i < 2; i++) {
+        double gain = i == 0 ? .8 : .05, gains[PF_MECH_MAX], most = 0;
+        double share = pf_kit_delivered_share(&kit, 0, j, 1 / gain, gain);
+        CHECK((fabs(share - 1) < 1e-12) == (i == 0));
+        pf__responses_start(&r, 3, 1, PF_PURPOSE_EVALUATION, 1, &j, &gain);
+        CHECK(pf__responses_attainable(&r, 0, 0, &most, NULL) == PF_OK);
+        for (int k = 0; k < kit.n_mech; k++) {
+            gains[k] = k == j ? share : 1;
+        }
+        pf_flown flown;
+        pf_attempt same = {.task = 0,
+                           .key = pf__responses_stream(&r, PF_PURPOSE_TASK, 1),
+                           .gains = gains};
+        CHECK(pf__responses_fly(&r, &same, &flown, NULL) == PF_OK);
+        CHECK_NEAR(most, flown.ret, 1e-9);
+        long rolls = r.rolls;
+        CHECK(pf__responses_attainable(&r, 0, 0, &most, NULL) == PF_OK && r.rolls == rolls);
+    }
+    pf__responses_free(&r);
+    free(bytes);
+    pf_plant_destroy(plant);
+}
+
 // A kit with single pulses, or with a pair of targets in each probe and weights.
 static bool pair_kit(pf_plant **plant, void **bytes, pf_kit *kit, bool pairs)
 {
@@ -286,6 +322,7 @@ void test_responses(void)
     check_returns();
     PF_CASE("a return that cannot be predicted is an error");
     check_bad_returns();
+    check_attainable();
     PF_CASE("shared evidence is what a session reads itself");
     check_evidence(false);
     PF_CASE("shared evidence of group probes, weighted, two faults at once");
