@@ -53,6 +53,7 @@ const char *pf_scratch_dir(void);
     X(fault, true)                                                                                 \
     X(mujoco, true)                                                                                \
     X(classic, true)                                                                               \
+    X(loops, true)                                                                                 \
     X(bridge, true)                                                                                \
     X(gym, true)                                                                                   \
     X(config, true)                                                                                \

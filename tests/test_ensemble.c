@@ -258,6 +258,15 @@ static void check_refused(lab *l)
     CHECK(pf_calibrate(&plan, l->plant, l->model, NULL, &bytes, &n, &error) == PF_ERR_UNSUPPORTED);
     CHECK_CONTAINS(error.text, tasks[1].name);
     CHECK_CONTAINS(error.text, "open loops");
+    PF_CASE("so is a probe that is one");
+    pf_plan_probe probes[MECH];
+    CHECK(l->plan.n_probes <= MECH);
+    memcpy(probes, l->plan.probes, sizeof *probes * (size_t)l->plan.n_probes);
+    plan = l->plan;
+    plan.probes = probes;
+    probes[0].policy = "regulator";
+    CHECK(pf_calibrate(&plan, l->plant, l->model, NULL, &bytes, &n, &error) == PF_ERR_UNSUPPORTED);
+    CHECK_CONTAINS(error.text, "probe '");
     PF_CASE("a plant that does not tell where it starts is refused");
     const double blind[CHAN] = {0, NAN};
     CHECK(pf__initial_check(pf_plant_get_info(l->plant), blind, &error) == PF_ERR_PLANT);

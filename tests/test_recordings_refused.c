@@ -31,9 +31,9 @@ static void make_plan(planned *p)
                    .prior = {.9, .04, .06},
                    .uses = {{1, 2}, {0, 2}}};
     p->probes[0] =
-        (pf_plan_probe){"left", ROWS, &recording_commands[0][0][0], .5, 1, &p->uses[0][0]};
+        (pf_plan_probe){"left", ROWS, &recording_commands[0][0][0], .5, 1, &p->uses[0][0], NULL};
     p->probes[1] =
-        (pf_plan_probe){"right", ROWS, &recording_commands[1][0][0], .25, 1, &p->uses[0][1]};
+        (pf_plan_probe){"right", ROWS, &recording_commands[1][0][0], .25, 1, &p->uses[0][1], NULL};
     for (int t = 0; t < 2; t++) {
         p->tasks[t] = (pf_plan_task){.name = t ? "steer" : "sail",
                                      .n_uses = 2,

@@ -18,10 +18,11 @@ typedef struct pf_plan pf_plan;
 typedef struct pf_plan_probe {
     const char *name;
     int rows;
-    const double *command; // rows x n_mech
+    const double *command; // rows x n_mech; all zero where a policy acts
     double charge;
     int n_targets;
     const int *targets; // mechanisms, ascending
+    const char *policy; // closed loop of the plant that is the probe. NULL: an open loop
 } pf_plan_probe;
 
 // Makes a plan with the settings of a field kit. info is what a plant tells of itself; NULL: the

@@ -40,13 +40,11 @@ class Probe(NamedTuple):
 
     index: int
     name: str
-    command: np.ndarray
+    command: Optional[np.ndarray]  # None: the closed loop `policy` of the plant is the probe
     targets: Tuple[int, ...]
     charge: float
-
-    @property
-    def rows(self) -> int:
-        return len(self.command)
+    rows: int
+    policy: Optional[str] = None
 
 
 class Kit:
@@ -183,8 +181,9 @@ class Kit:
 
     @functools.cached_property
     def probes(self) -> Tuple[Probe, ...]:
-        return tuple(Probe(i, p["name"], _frozen(p["command"]),
-                           tuple(t["mechanism"] for t in p["targets"]), p["charge"])
+        return tuple(Probe(i, p["name"], _frozen(p["command"]) if "command" in p else None,
+                           tuple(t["mechanism"] for t in p["targets"]), p["charge"], p["rows"],
+                           p.get("policy"))
                      for i, p in enumerate(self.info["probes"]))
 
     @property

@@ -79,12 +79,10 @@ class Ask:
     @property
     def command(self) -> np.ndarray:
         """rows x mechanisms to send to the machine."""
-        if self.probe is not None:
-            return self.probe.command
-        run = self._run()
+        run = self.probe or self._run()
         if run.command is None:
-            raise AttributeError(f"task {run.names[0]} is the policy {run.policy}: run it with the "
-                                 "correction of the rehearsal")
+            raise AttributeError(f"{self.name} is the policy {run.policy}: run that" +
+                                 ("" if self.probe else " with the correction of the rehearsal"))
         return run.command
 
     @property
@@ -94,8 +92,9 @@ class Ask:
 
     @property
     def policy(self) -> Optional[str]:
-        """The closed loop that a rehearsal runs, if it has no command."""
-        return self.rehearsal.policy if self.rehearsal else None
+        """The closed loop that a probe or rehearsal runs, if it has no command."""
+        run = self.probe or self.rehearsal
+        return run.policy if run else None
 
     @property
     def correction(self) -> Optional[np.ndarray]:

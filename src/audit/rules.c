@@ -113,7 +113,10 @@ static pf_status threshold(bench *b, pf_rule_verdict *out, pf_error *error)
             continue;
         }
         status = pf_rig_run(&b->rig, q, key_of(b, PF_RULE_THRESHOLD, j), error);
-        status = status ? status : run(b, pf_kit_probe_command(k, q), rows, b->nominal, error);
+        pf_hypothesis healthy = {.probe = q, .gain = 1};
+        status = status ? status
+                        : b->predictor.predict(b->predictor.self, &healthy, b->rig.start,
+                                               k->n_state, b->nominal, error);
         status = status ? status : run(b, b->still, rows, b->idle, error);
         double along = 0, whole = 0;
         for (int i = 0; i < rows * k->n_chan && status == PF_OK; i++) {

@@ -511,6 +511,7 @@ static void add_probe(pf_sha256 *sha, const pf_kit *kit, const pf__evidence *e)
     pf__sha256_update(sha, e->targets, (size_t)e->n_targets * sizeof *e->targets);
     pf__sha256_update(sha, pf_kit_probe_command(kit, e->probe),
                       (size_t)e->rows * (size_t)pf_kit_get_info(kit).n_mech * d);
+    add_text(sha, pf_kit_probe_policy(kit, e->probe));
     pf__sha256_update(sha, e->scale, (size_t)e->n_scale * (size_t)e->n_chan * d);
     pf__sha256_update(sha, e->whiten, e->whiten ? window * (window + 1) / 2 * d : 0);
 }

@@ -15,12 +15,15 @@ static pf_status model_check(const pf_plan *plan, const pf_plant_info *info, con
     if (!pf_model_get_info(model)->sha256[0]) {
         return pf_fail(error, PF_ERR_ARGUMENT, "the model has no file that a kit could name");
     }
-    for (int t = 0; t < plan->n_tasks; t++) {
-        if (!plan->tasks[t].command) {
+    for (int i = 0; i < plan->n_probes + plan->n_tasks; i++) {
+        const pf_plan_probe *probe = i < plan->n_probes ? &plan->probes[i] : NULL;
+        const pf_plan_task *task = probe ? NULL : &plan->tasks[i - plan->n_probes];
+        if (probe ? probe->policy != NULL : !task->command) {
             return pf_fail(error, PF_ERR_UNSUPPORTED,
-                           "task '%s' is a closed loop of the plant (policy '%s'); a learned model "
+                           "%s '%s' is a closed loop of the plant (policy '%s'); a learned model "
                            "predicts open loops only",
-                           plan->tasks[t].name, plan->tasks[t].policy);
+                           probe ? "probe" : "task", probe ? probe->name : task->name,
+                           probe ? probe->policy : task->policy);
         }
     }
     return PF_OK;

@@ -78,9 +78,7 @@ static pf_status check_dormancy(checker *c)
 
 static pf_status check_probe(checker *c, const pf_plan_probe *probe)
 {
-    pf_roll roll = pf_roll_default();
-    roll.command = probe->command;
-    roll.rows = probe->rows;
+    pf_roll roll = pf__plan_probe_roll(probe, pf_plant_get_info(c->plant));
     int j = -1;
     pf_status status = find_first(c, &roll, probe->n_targets, probe->targets, false, &j);
     return j < 0 ? status

@@ -109,6 +109,13 @@ static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
     if (kind->n_methods == 0) {
         add_name(list, plan->method);
     }
+    bool loops = false;
+    for (int q = 0; q < plan->n_probes; q++) {
+        loops = loops || plan->probes[q].policy;
+    }
+    for (int q = 0; q < plan->n_probes && loops; q++) {
+        add_name(list, plan->probes[q].policy ? plan->probes[q].policy : "");
+    }
 }
 
 // --- contents

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "plan.h"
+#include "plant/plant_impl.h"
 
 #include "core/method.h"
 
@@ -264,12 +265,12 @@ static pf_status default_probes(pf_plan_builder *b)
             *target = q + 1;
         }
         list[q] = (pf_plan_probe){
-            mechanism->name,
-            rows,
-            pulse_command(b, q + 1, amplitude, steps, rows, given && given->doublet),
-            (given && b->info->charge ? b->info->charge[q] : .01) * rows,
-            1,
-            target};
+            .name = mechanism->name,
+            .rows = rows,
+            .command = pulse_command(b, q + 1, amplitude, steps, rows, given && given->doublet),
+            .charge = (given && b->info->charge ? b->info->charge[q] : .01) * rows,
+            .n_targets = 1,
+            .targets = target};
     }
     plan->n_probes = m;
     plan->probes = list;
@@ -314,6 +315,45 @@ static pf_status within_limits(const pf_plan_builder *b, pf_place place, const c
     return PF_OK;
 }
 
+// A closed loop that a probe or task names; -1: refused.
+static pf_status find_loop(const pf_plan_builder *b, pf_place place, const char *name, int *policy)
+{
+    const pf_plant_info *info = b->info;
+    *policy = info ? pf__plant_policy(info, name) : -1;
+    if (*policy >= 0) {
+        return PF_OK;
+    }
+    char rest[200] = "is not offered by the plant";
+    size_t n = strlen(rest);
+    for (int i = 0; info && i < info->n_policies && n < sizeof rest; i++) {
+        n += (size_t)snprintf(rest + n, sizeof rest - n, "%s %s", i == 0 ? ", which has" : ",",
+                              info->policies[i].name);
+    }
+    return complain(b, place, "policy", name, rest);
+}
+
+// The candidates that a loop acts on.
+static int loop_targets(const pf_policy *policy, int *targets)
+{
+    int n = 0;
+    for (int i = 0; i < policy->n_mechanisms; i++) {
+        if (policy->mechanisms[i] > 0) {
+            targets[n++] = policy->mechanisms[i];
+        }
+    }
+    qsort(targets, (size_t)n, sizeof *targets, by_number);
+    return n;
+}
+
+pf_roll pf__plan_probe_roll(const pf_plan_probe *probe, const pf_plant_info *info)
+{
+    pf_roll roll = pf_roll_default();
+    roll.rows = probe->rows;
+    roll.command = probe->command;
+    roll.policy = probe->policy ? pf__plant_policy(info, probe->policy) : -1;
+    return roll;
+}
+
 static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
                                pf_plan_probe *probe)
 {
@@ -322,7 +362,10 @@ static pf_status probe_targets(pf_plan_builder *b, const pf_config_probe *given,
     if (!targets) {
         return PF_OK; // reported once at the end
     }
-    int n = moved(plan, probe->rows, probe->command, targets);
+    int n =
+        probe->policy
+            ? loop_targets(&b->info->policies[pf__plant_policy(b->info, probe->policy)], targets)
+            : moved(plan, probe->rows, probe->command, targets);
     if (given->targets.n > 0) {
         if (given->targets.n >= plan->n_mech) {
             return complain(b, given->place, "probe", given->name,
@@ -370,6 +413,26 @@ pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
         }
         probe->rows = given->command.rows;
         probe->command = command;
+    } else if (given->policy) {
+        int loop = -1;
+        pf_status status = find_loop(b, given->place, given->policy, &loop);
+        if (status != PF_OK) {
+            return status;
+        }
+        if (b->info->n_metrics > 0) {
+            return complain(b, given->place, "policy", given->policy,
+                            "is measured inside the plant and shows no response to probe with");
+        }
+        probe->policy = text(b, given->policy);
+        int rows = b->info->policies[loop].rows;
+        if (given->rows > rows) {
+            char rest[96];
+            snprintf(rest, sizeof rest, "has %d rows, not %d", rows, given->rows);
+            return complain(b, given->place, "policy", given->policy, rest);
+        }
+        probe->rows = given->rows > 0 ? given->rows : rows;
+        probe->command = pf__arena_take(b->arena, (size_t)probe->rows * (size_t)plan->n_mech,
+                                        sizeof *probe->command);
     } else {
         int j = pf__plan_find_mechanism(plan, given->pulse_mechanism);
         if (j < 1) {
@@ -384,8 +447,9 @@ pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
         return PF_OK; // out of memory is reported once at the end
     }
     probe->charge = isnan(given->charge) ? .01 * probe->rows : given->charge;
-    pf_status status =
-        within_limits(b, given->place, "probe", given->name, probe->rows, probe->command);
+    pf_status status = probe->policy ? PF_OK
+                                     : within_limits(b, given->place, "probe", given->name,
+                                                     probe->rows, probe->command);
     return status != PF_OK ? status : probe_targets(b, given, probe);
 }
 
@@ -409,7 +473,7 @@ static pf_status build_probes(pf_plan_builder *b)
 
 // --- tasks
 
-// The first probe that targets a mechanism, alone if possible; NULL: none.
+// The first open-loop probe that targets a mechanism, alone if possible; NULL: none.
 static const pf_plan_probe *probe_of(const pf_plan *plan, int mechanism)
 {
     const pf_plan_probe *found = NULL;
@@ -417,7 +481,7 @@ static const pf_plan_probe *probe_of(const pf_plan *plan, int mechanism)
         const pf_plan_probe *probe = &plan->probes[q];
         for (int t = 0; t < probe->n_targets; t++) {
             bool better = !found || (found->n_targets > 1 && probe->n_targets == 1);
-            if (probe->targets[t] == mechanism && better) {
+            if (probe->targets[t] == mechanism && better && !probe->policy) {
                 found = probe;
             }
         }
@@ -505,22 +569,12 @@ static pf_status default_tasks(pf_plan_builder *b)
 
 static pf_status task_policy(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)
 {
-    const pf_plant_info *info = b->info;
-    for (int i = 0; info && i < info->n_policies; i++) {
-        if (strcmp(info->policies[i].name, given->policy) == 0) {
-            task->policy = text(b, given->policy);
-            task->policy_index = i;
-            task->rows = info->policies[i].rows;
-            return PF_OK;
-        }
+    pf_status status = find_loop(b, given->place, given->policy, &task->policy_index);
+    if (status == PF_OK) {
+        task->policy = text(b, given->policy);
+        task->rows = b->info->policies[task->policy_index].rows;
     }
-    char rest[200] = "is not offered by the plant";
-    size_t n = strlen(rest);
-    for (int i = 0; info && i < info->n_policies && n < sizeof rest; i++) {
-        n += (size_t)snprintf(rest + n, sizeof rest - n, "%s %s", i == 0 ? ", which has" : ",",
-                              info->policies[i].name);
-    }
-    return complain(b, given->place, "policy", given->policy, rest);
+    return status;
 }
 
 static pf_status task_command(pf_plan_builder *b, const pf_config_task *given, pf_plan_task *task)

@@ -247,9 +247,12 @@ static int make_probes(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
         if (!targets) {
             return 0;
         }
-        probes[q] = (pf_plan_probe){
-            r->name, r->rows, r->command, .01 * r->rows, recorded_targets(rec, q, targets),
-            targets};
+        probes[q] = (pf_plan_probe){.name = r->name,
+                                    .rows = r->rows,
+                                    .command = r->command,
+                                    .charge = .01 * r->rows,
+                                    .n_targets = recorded_targets(rec, q, targets),
+                                    .targets = targets};
         tasks[q] = (pf_plan_task){.name = r->name,
                                   .n_uses = probes[q].n_targets,
                                   .uses = targets,

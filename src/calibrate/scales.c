@@ -26,21 +26,19 @@ static pf_status response_energy(pf_plant_source *c, int probe, int start, doubl
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[0];
     const pf_plan_probe *p = &plan->probes[probe];
-    pf_roll roll = pf_roll_default();
-    roll.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
-                             PF_PURPOSE_CALIBRATION, STREAM_PULSE);
-    roll.command = p->command;
-    roll.rows = p->rows;
+    pf_roll roll = pf__plan_probe_roll(p, pf_plant_get_info(w->plant)), idle = roll;
+    roll.key = idle.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
+                                        PF_PURPOSE_CALIBRATION, STREAM_PULSE);
     pf_trace trace = {.output = w->response};
     pf_status status = pf_plant_roll(w->plant, &roll, &trace, error);
     if (status == PF_OK) {
         // the free response from the same start
-        roll.command = w->still;
+        idle.policy = -1;
+        idle.command = w->still;
         trace.output = w->nominal;
-        status = pf_plant_roll(w->plant, &roll, &trace, error);
+        status = pf_plant_roll(w->plant, &idle, &trace, error);
     }
     if (status == PF_OK) {
-        roll.command = p->command;
         roll.disturbance = true;
         roll.sensor_noise = 1;
         trace.output = w->predicted;

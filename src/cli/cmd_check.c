@@ -197,7 +197,8 @@ static void keep_run(run *r, const pf_ask *asked, const pf_answer *answer)
     const pf_kit *kit = r->file->kit;
     pf_kit_info k = pf_kit_get_info(kit);
     bool probe = asked->kind == PF_ASK_PROBE;
-    if (k.recorded || k.starts_from_channels || (!probe && !asked->command)) {
+    bool loop = probe ? pf_kit_probe_policy(kit, asked->probe)[0] != 0 : !asked->command;
+    if (k.recorded || k.starts_from_channels || loop) {
         return;
     }
     size_t rows = (size_t)asked->rows;

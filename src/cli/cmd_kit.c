@@ -46,8 +46,10 @@ static void show(const pf_kit *kit)
     }
     printf("session        %zu bytes\n\nprobes\n", pf_session_size(kit));
     for (int q = 0; q < k.n_probes; q++) {
-        printf("  %2d %-16s %3d rows, charge %.3g, targets", q, pf_kit_probe_name(kit, q),
-               pf_kit_probe_rows(kit, q), pf_kit_probe_charge(kit, q));
+        const char *policy = pf_kit_probe_policy(kit, q);
+        printf("  %2d %-16s %3d rows%s%s, charge %.3g, targets", q, pf_kit_probe_name(kit, q),
+               pf_kit_probe_rows(kit, q), policy[0] ? " of the closed loop " : "", policy,
+               pf_kit_probe_charge(kit, q));
         const int32_t *targets = NULL;
         int n = pf_kit_probe_targets(kit, q, &targets);
         for (int t = 0; t < n; t++) {

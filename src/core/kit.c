@@ -58,6 +58,19 @@ const char *pf_kit_method_id(const pf_kit *kit, int method)
                               3 * kit->n_tasks + method);
 }
 
+// Strings of a kit without closed loops among its probes.
+static int open_names(const pf_kit *kit)
+{
+    return PF_KIT_STRINGS + kit->n_mech + kit->n_chan + kit->n_probes + 3 * kit->n_tasks +
+           kit->n_methods;
+}
+
+const char *pf_kit_probe_policy(const pf_kit *kit, int probe)
+{
+    int n = open_names(kit);
+    return kit->n_names > n ? string_at(kit, n + probe) : "";
+}
+
 bool pf__kit_starts_from_channels(const pf_kit *kit)
 {
     return strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "ensemble") == 0;
@@ -288,9 +301,8 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
     if (s != PF_OK) {
         return s;
     }
-    int names =
-        PF_KIT_STRINGS + k->n_mech + k->n_chan + k->n_probes + 3 * k->n_tasks + k->n_methods;
-    if (k->n_names != names) {
+    int names = open_names(k);
+    if (k->n_names != names && k->n_names != names + k->n_probes) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_names is %d, must be %d", (int)k->n_names,
                        names);
     }

@@ -47,8 +47,8 @@ static pf_status make_probe(pf_maker *m, int n, const int *group, const int *lev
                 pf__design_command(&job->levels[group[i]], levels[i * c->steps + r]);
         }
     }
-    *probe =
-        (pf_plan_probe){"", c->rows, command, pf__design_charge(job->plan) * c->rows, n, targets};
+    *probe = (pf_plan_probe){"", c->rows, command, pf__design_charge(job->plan) * c->rows,
+                             n,  targets, NULL};
     return PF_OK;
 }
 

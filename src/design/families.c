@@ -73,8 +73,8 @@ static pf_status make_blocks(pf_design_job *job, bool sines, int k, pf_plan_prob
         int n = block(m, k, b, group);
         (sines ? pf__family_multisine : pf__family_hadamard)(n, c->steps, wave);
         double charge = pf__design_charge(job->plan) * c->rows;
-        probes[b] = (pf_plan_probe){"block", c->rows, family_command(job, n, group, wave),
-                                    charge,  n,       group};
+        probes[b] = (pf_plan_probe){
+            "block", c->rows, family_command(job, n, group, wave), charge, n, group, NULL};
     }
     return job->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a family") : PF_OK;
 }

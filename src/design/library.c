@@ -219,13 +219,12 @@ static pf_status check_moves(const pf_design_config *config, const pf_plan *plan
     double *response = idle + window;
     pf_status status = PF_OK;
     for (int s = 0; s < STARTS && status == PF_OK; s++) {
-        pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)s,
-                                 PF_PURPOSE_MEMBER, 1);
-        roll.rows = p->rows;
-        roll.command = still;
-        status = pf_plant_roll(plant, &roll, &(pf_trace){.output = idle}, error);
-        roll.command = p->command;
+        pf_roll roll = pf__plan_probe_roll(p, pf_plant_get_info(plant)), free_run = roll;
+        roll.key = free_run.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)s,
+                                                PF_PURPOSE_MEMBER, 1);
+        free_run.policy = -1;
+        free_run.command = still;
+        status = pf_plant_roll(plant, &free_run, &(pf_trace){.output = idle}, error);
         status =
             status ? status : pf_plant_roll(plant, &roll, &(pf_trace){.output = response}, error);
         for (int c = 0; c < plan->n_chan && status == PF_OK; c++) {

@@ -45,7 +45,7 @@ static pf_status impulse_probes(impulses *x, pf_plan_probe *probes, pf_error *er
         const pf_level *level = &x->job->levels[j];
         command[(size_t)r * mech + (size_t)j] = i % 2 ? level->down : level->up;
         *target = j;
-        probes[i] = (pf_plan_probe){"impulse", c->rows, command, 1, 1, target};
+        probes[i] = (pf_plan_probe){"impulse", c->rows, command, 1, 1, target, NULL};
     }
     return PF_OK;
 }

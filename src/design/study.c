@@ -43,7 +43,7 @@ static bool make_still(pf_study *s, int rows, pf_plan_probe *probe)
         return false;
     }
     *target = 1;
-    *probe = (pf_plan_probe){"still", rows, command, .01 * rows, 1, target};
+    *probe = (pf_plan_probe){"still", rows, command, .01 * rows, 1, target, NULL};
     return true;
 }
 
@@ -194,7 +194,7 @@ static bool noise_probes(pf_design_job *job, pf_arena *arena, pf_plan_probe *pro
             return false;
         }
         random_command(job, (uint64_t)q, command, target);
-        probes[q] = (pf_plan_probe){"noise", job->rows, command, 1, 1, target};
+        probes[q] = (pf_plan_probe){"noise", job->rows, command, 1, 1, target, NULL};
     }
     return true;
 }

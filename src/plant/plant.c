@@ -307,6 +307,15 @@ static double *faulty_command(const pf_plant_info *info, const pf_roll *roll)
     return command;
 }
 
+int pf__plant_policy(const pf_plant_info *info, const char *name)
+{
+    int i = name[0] ? info->n_policies - 1 : -1;
+    while (i >= 0 && strcmp(info->policies[i].name, name) != 0) {
+        i--;
+    }
+    return i;
+}
+
 static pf_status faulty_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                              pf_error *error)
 {

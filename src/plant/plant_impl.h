@@ -5,6 +5,9 @@
 
 #include "preflight/plant.h"
 
+// A closed loop of a plant by its name; -1: it has none such, or the name is empty.
+int pf__plant_policy(const pf_plant_info *info, const char *name);
+
 // The return of a policy under many hypotheses at once, from the plant's own twin of the task.
 typedef struct pf_forecast {
     pf_key key;               // of the draws

@@ -59,9 +59,8 @@ static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *
     }
     pf_roll roll = pf_roll_default();
     roll.gains = gains;
-    roll.rows = pf_kit_probe_rows(s->kit, h->probe);
-    roll.command = pf_kit_probe_command(s->kit, h->probe);
-    return roll_twin(s, &roll, start, n_start, response, error);
+    pf_status status = pf__probe_roll(pf_plant_get_info(s->twin), s->kit, h->probe, &roll, error);
+    return status ? status : roll_twin(s, &roll, start, n_start, response, error);
 }
 
 static pf_status run_twin(void *self, const pf_run *run, const double *start, int n_start,

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
+#include "plant/plant_impl.h"
 #include "core/rng.h"
 
 #include <math.h>
@@ -113,26 +114,41 @@ static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
                : status;
 }
 
-pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+// The loop that a probe or task of a kit names.
+static pf_status find_loop(const pf_plant_info *info, const char *name, const char *who,
+                           const char *which, int *policy, pf_error *error)
 {
-    pf_roll roll = pf_roll_default();
-    roll.key = key;
-    roll.rows = pf_kit_probe_rows(rig->kit, probe);
-    roll.command = pf_kit_probe_command(rig->kit, probe);
-    return watch(rig, &roll, error);
+    *policy = pf__plant_policy(info, name);
+    return *policy >= 0
+               ? PF_OK
+               : pf_fail(error, PF_ERR_MISMATCH, "%s offers no policy '%s', which %s '%s' needs",
+                         info->name, name, who, which);
 }
 
 pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task, int *policy,
                           pf_error *error)
 {
-    const char *name = pf_kit_task_policy(kit, task);
-    for (*policy = 0; *policy < info->n_policies; (*policy)++) {
-        if (strcmp(info->policies[*policy].name, name) == 0) {
-            return PF_OK;
-        }
-    }
-    return pf_fail(error, PF_ERR_MISMATCH, "%s offers no policy '%s', which task '%s' needs",
-                   info->name, name, pf_kit_task_name(kit, task));
+    return find_loop(info, pf_kit_task_policy(kit, task), "task", pf_kit_task_name(kit, task),
+                     policy, error);
+}
+
+pf_status pf__probe_roll(const pf_plant_info *info, const pf_kit *kit, int probe, pf_roll *roll,
+                         pf_error *error)
+{
+    const char *loop = pf_kit_probe_policy(kit, probe);
+    roll->rows = pf_kit_probe_rows(kit, probe);
+    roll->command = pf_kit_probe_command(kit, probe);
+    return loop[0]
+               ? find_loop(info, loop, "probe", pf_kit_probe_name(kit, probe), &roll->policy, error)
+               : PF_OK;
+}
+
+pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
+{
+    pf_roll roll = pf_roll_default();
+    roll.key = key;
+    pf_status status = pf__probe_roll(pf_plant_get_info(rig->plant), rig->kit, probe, &roll, error);
+    return status ? status : watch(rig, &roll, error);
 }
 
 pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *error)

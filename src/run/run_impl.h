@@ -21,6 +21,10 @@ void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double s
 pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool state,
                         pf_error *error);
 
+// What a probe sends: its command, or the closed loop of the plant that it names.
+pf_status pf__probe_roll(const pf_plant_info *info, const pf_kit *kit, int probe, pf_roll *roll,
+                         pf_error *error);
+
 // The policy of a plant that a task names.
 pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task, int *policy,
                           pf_error *error);

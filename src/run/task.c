@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
 #include "model/rollout.h"
+#include "plant/plant_impl.h"
 #include "core/certificate.h"
 
 #include "host/arena.h"
@@ -30,20 +31,10 @@ struct pf_flight {
     pf_arena arena;
 };
 
-// A closed loop of the plant by its name; -1: it has none such.
-static int find_policy(const pf_plant_info *info, const char *name)
-{
-    int i = name[0] ? info->n_policies - 1 : -1;
-    while (i >= 0 && strcmp(info->policies[i].name, name) != 0) {
-        i--;
-    }
-    return i;
-}
-
 // Rows of a task, be it a command or a closed loop.
 static int task_rows(const pf_kit *kit, const pf_plant_info *info, int task)
 {
-    int policy = find_policy(info, pf_kit_task_policy(kit, task));
+    int policy = pf__plant_policy(info, pf_kit_task_policy(kit, task));
     return policy >= 0 ? info->policies[policy].rows : pf_kit_task_rows(kit, task);
 }
 
@@ -120,7 +111,7 @@ static int scored_policy(const pf_flight *f, const pf_attempt *a)
         int own = a->variant * (info->n_mech - 1) + a->task;
         return own < info->n_policies ? own : -1;
     }
-    int policy = find_policy(info, pf_kit_task_policy(f->kit, a->task));
+    int policy = pf__plant_policy(info, pf_kit_task_policy(f->kit, a->task));
     return policy >= 0 && info->policies[policy].norm > 0 ? policy : -1;
 }
 
@@ -140,7 +131,7 @@ static pf_roll task_roll(const pf_flight *f, int task)
     pf_roll roll = pf_roll_default();
     roll.start = f->start;
     roll.rows = task_rows(f->kit, info, task);
-    roll.policy = find_policy(info, pf_kit_task_policy(f->kit, task));
+    roll.policy = pf__plant_policy(info, pf_kit_task_policy(f->kit, task));
     roll.command = roll.policy < 0 ? pf_kit_task_command(f->kit, task) : NULL;
     return roll;
 }

@@ -26,13 +26,15 @@ static pf_status check_probe(const pf__yaml_node *node, const void *base, const 
                              pf_error *error)
 {
     const pf_config_probe *p = base;
-    bool command = p->command.value != NULL;
-    bool pulse = p->pulse_mechanism != NULL;
-    if (command == pulse) {
-        return pf__yaml_refuse(error, node->at, "%s: has %s; give one of them", path,
-                               command ? "both command and pulse" : "neither command nor pulse");
+    int n = (p->command.value != NULL) + (p->pulse_mechanism != NULL) + (p->policy != NULL);
+    if (p->rows > 0 && !p->policy) {
+        return pf__yaml_refuse(error, node->at, "%s: rows are those of a policy; leave them out",
+                               path);
     }
-    return PF_OK;
+    return n == 1 ? PF_OK
+                  : pf__yaml_refuse(error, node->at,
+                                    "%s: has %s of command, pulse and policy; give one of them",
+                                    path, n == 0 ? "none" : "several");
 }
 
 static pf_status check_task(const pf__yaml_node *node, const void *base, const char *path,
@@ -109,6 +111,10 @@ static const pf_schema_row probe_rows[] = {
     {"command", PF_KIND_MATRIX, 0, 1, 65536, offsetof(pf_config_probe, command), &matrix_shape,
      "one row per control step, one number per mechanism"},
     {"pulse", PF_KIND_OBJECT, 0, 0, 0, 0, &pulse_shape, "a constant command to one mechanism"},
+    {"policy", PF_KIND_NAME, 0, 1, 64, offsetof(pf_config_probe, policy), NULL,
+     "a closed loop that the plant offers"},
+    {"rows", PF_KIND_COUNT, 0, 1, 65536, offsetof(pf_config_probe, rows), NULL,
+     "control steps of a policy; default: all of it"},
     {"charge", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, offsetof(pf_config_probe, charge), NULL,
      "what running the probe costs"},
     {"targets", PF_KIND_REFS, 0, 1, 256, offsetof(pf_config_probe, targets), &refs_shape,

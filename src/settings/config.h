@@ -27,6 +27,8 @@ typedef struct pf_config_probe {
     char *pulse_mechanism; // NULL: no pulse
     double pulse_amplitude;
     int pulse_steps; // -1: not given
+    char *policy;    // NULL: an open loop
+    int rows;        // of the policy, -1: not given
     double charge;
     pf_config_refs targets;
     pf_place place;

@@ -128,6 +128,18 @@ static void add_mechanisms(pf_text *out, const pf_kit *kit, int task)
     add_indices(out, "mechanisms", n, uses);
 }
 
+// What a probe sends: a command, or a closed loop of the machine by its name.
+static void add_sent(pf_text *out, const pf_kit *kit, int probe)
+{
+    if (pf_kit_probe_policy(kit, probe)[0]) {
+        pf__json_add_string(out, "policy", pf_kit_probe_policy(kit, probe));
+        return;
+    }
+    pf__json_key(out, "command");
+    pf__json_matrix(out, pf_kit_probe_rows(kit, probe), kit->n_mech,
+                    pf_kit_probe_command(kit, probe));
+}
+
 void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
 {
     const pf_kit *kit = pf_session_kit(session);
@@ -147,9 +159,7 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
     const int32_t *targets = NULL;
     int n_targets = pf_kit_probe_targets(kit, ask->probe, &targets);
     add_indices(out, "targets", n_targets, targets);
-    pf__json_key(out, "command");
-    pf__json_matrix(out, ask->rows, kit->n_mech,
-                    kit->command + (size_t)kit->probe_row[ask->probe] * (size_t)kit->n_mech);
+    add_sent(out, kit, ask->probe);
     pf__json_add_int(out, "rows", ask->rows);
     add_number(out, "charge", kit->charge[ask->probe]);
     add_number(out, "value", ask->has_value ? ask->value : NAN);
@@ -403,8 +413,8 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
     add_number(out, "charge", k->charge[q]);
     add_number(out, "off_limit", k->off_limit[q]);
     add_number(out, "distance_limit", k->distance_limit[q]);
-    pf__json_key(out, "command");
-    pf__json_matrix(out, rows, k->n_mech, k->command + (size_t)k->probe_row[q] * (size_t)k->n_mech);
+    pf__json_add_int(out, "rows", rows);
+    add_sent(out, k, q);
     pf__json_open(out, "targets", "[");
     for (int t = k->probe_target[q]; t < k->probe_target[q + 1]; t++) {
         add_target(out, k, q, t);
