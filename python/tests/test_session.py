@@ -499,6 +499,22 @@ class SessionTest(Case):
         with self.assertRaisesRegex(pf.PreflightError, "calibrated for plant attitude"):
             self.kit.check("battery")
 
+    def test_a_probe_that_is_a_closed_loop(self):
+        push = [[0, .25, 0]] * 4
+        kit = pf.Kit.calibrate("cartpole", config={
+            "probes": [{"name": "steady", "policy": "balance_right", "rows": 40,
+                        "targets": "right"}],
+            "tasks": [{"name": "right", "mechanisms": "right", "command": push}]},
+            episodes=40, alarm_trials=100)
+        probe = kit.probes[0]
+        self.assertEqual((probe.policy, probe.command, probe.rows), ("balance_right", None, 40))
+        ask = pf.Session(kit).ask()
+        self.assertEqual(ask.policy, "balance_right")
+        with self.assertRaisesRegex(AttributeError, "steady is the policy balance_right"):
+            ask.command
+        ready = kit.check(fault={"right": .35}, seed=3).data
+        self.assertGreater(ready["mechanisms"][0]["p_changed"], .9)
+
     def test_a_config_file_and_a_mapping(self):
         path = self.folder / "c.yaml"
         path.write_text("episodes: 40\nseed: 3\nalarm_trials: 200\n")
