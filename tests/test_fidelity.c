@@ -66,7 +66,7 @@ static void check_numbers(const char *folder)
     add(&ours, "a", "opax", .25, .20, .31);   // inside
     add(&ours, "a", "eg-mpt", .26, .25, .27); // three sd away, and before opax
     add(&ours, "macro-shown", "sept", .7, .6, .8);
-    CHECK(pf__entries_sort(&ours));
+    CHECK(pf__entries_sort(&ours) && pf__paper_best(&paper, "s", &ours, &error) == PF_OK);
     CHECK(open_fidelity(&f, folder, &paper,
                         "c1,sec. 1,s,a,B2=1,regret,opax,<,baselines,-1e-9,0,lowest of all\n"
                         "c2,sec. 1,s,each,B2=1,regret,eg-mpt,<,.3,0,1,low somewhere\n"
@@ -115,7 +115,7 @@ static void check_refused(const char *folder)
     } bad[] = {{"c,p,s,a,B2=1,regret,x,=,y,0,0,w\n", ":2:"},
                {"c,p,s,a,B2=1,gremlins,x,<,y,0,0,w\n", ":2:"},
                {"c,p,s,a,B2=1,regret,x,<,y,much,0,w\n", ":2:"},
-               {"c,p,s,a,B2=1,regret,,<,y,0,0,w\n", "empty"}};
+               {"c,p,s,a,B2=1,regret,,<,y,0,0,w\n", "must be a text"}};
     pf_paper paper = {0};
     pf_paper_row row = printed("a", "random", 1, 1);
     paper.row = &row;

@@ -23,9 +23,9 @@
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-static const char *const templates[] = {"bars",     "severity",    "ladder",    "families",
-                                        "ranks",    "mechanism",   "budget",    "deadline",
-                                        "controls", "sensitivity", "coordinate"};
+static const char *const templates[] = {
+    "bars",     "severity", "ladder", "families", "ranks",       "mechanism", "budget",
+    "deadline", "driving",  "grid",   "controls", "sensitivity", "coordinate"};
 
 static void add_entries(pf_entries *all, const char *environment, int e, const char *setting, int s)
 {
@@ -46,7 +46,16 @@ static void add_entries(pf_entries *all, const char *environment, int e, const c
                                           "rank_worst_error",
                                           "rank_crps",
                                           "rank_probes",
-                                          "rank_coverage"};
+                                          "rank_coverage",
+                                          "violation",
+                                          "collision",
+                                          "min_ttc",
+                                          "min_ttc" PF_DIFFERENCE,
+                                          "min_headway",
+                                          "tail_ttc",
+                                          "gain_mae",
+                                          "asked_shortfall",
+                                          "asked_infeasible"};
     static const char *const methods[] = {"random", "eg-mpt",    HOSTILE,   CLOSING,
                                           "bayes",  "transport", "category"};
     for (int i = 0; i < (int)COUNT(metrics); i++) {

@@ -3,7 +3,6 @@
 #include "fidelity.h"
 
 #include "host/csv.h"
-#include "host/file.h"
 #include "host/gnuplot.h"
 
 #include <math.h>
@@ -18,17 +17,6 @@ static const char *const columns[] = {"id",      "place",  "suite", "environment
                                       "right",   "margin", "least", "words"};
 enum { COLUMNS = sizeof columns / sizeof columns[0], CLAIMS_MOST = 1000 };
 
-static pf_status take_word(const pf_csv *csv, int column, char *out, size_t room, pf_error *error)
-{
-    pf_csv_field field = csv->field[column];
-    if (field.n == 0 || field.n >= room) {
-        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, "is empty or too long", error);
-    }
-    memcpy(out, field.text, field.n);
-    out[field.n] = 0;
-    return PF_OK;
-}
-
 static pf_status read_claim(const pf_csv *csv, pf_claim *c, pf_error *error)
 {
     const struct {
@@ -39,58 +27,40 @@ static pf_status read_claim(const pf_csv *csv, pf_claim *c, pf_error *error)
                  {c->setting, sizeof c->setting}, {c->metric, sizeof c->metric},
                  {c->left, sizeof c->left},       {c->relation, sizeof c->relation},
                  {c->right, sizeof c->right}};
-    char margin[24], least[24], *end;
     pf_status status = PF_OK;
     for (int i = 0; i < 9 && status == PF_OK; i++) {
-        status = take_word(csv, i, words[i].to, words[i].room, error);
+        status = pf__csv_word(csv, i, words[i].to, words[i].room, error);
     }
-    status = status ? status : take_word(csv, 9, margin, sizeof margin, error);
-    status = status ? status : take_word(csv, 10, least, sizeof least, error);
-    status = status ? status : take_word(csv, 11, c->words, sizeof c->words, error);
+    status = status ? status : pf__csv_number(csv, 9, &c->margin, error);
+    status = status ? status : pf__csv_integer(csv, 10, 0, 1000, &c->least, error);
+    status = status ? status : pf__csv_word(csv, 11, c->words, sizeof c->words, error);
     if (status != PF_OK) {
         return status;
     }
-    c->margin = strtod(margin, &end);
-    bool good = !*end && isfinite(c->margin);
-    c->least = (int)strtol(least, &end, 10);
-    good = good && !*end && c->least >= 0;
     bool known = strcmp(c->relation, "<") == 0 || strcmp(c->relation, ">") == 0;
-    return good && known && pf__entry_metric_known(c->metric)
+    return known && pf__entry_metric_known(c->metric)
                ? PF_OK
-               : pf__csv_refuse(csv, 7, PF_ERR_FORMAT,
-                                "must be < or >, with a metric of ours and numbers for margin and "
-                                "least",
+               : pf__csv_refuse(csv, 7, PF_ERR_FORMAT, "must be < or >, with a metric of ours",
                                 error);
 }
 
 static pf_status read_claims(pf_fidelity *f, const char *folder, pf_error *error)
 {
-    char path[4200];
-    void *text = NULL;
-    size_t n = 0;
-    pf_csv csv = {0};
+    pf_csv_file file;
     bool more = true;
-    snprintf(path, sizeof path, "%s/paper_claims.csv", folder);
-    pf_status status = pf__file_read(path, (size_t)1 << 20, &text, &n, error);
-    status = status ? status : pf__csv_open(&csv, "paper_claims.csv", text, n, error);
-    for (int i = 0; i < COLUMNS && status == PF_OK; i++) {
-        if (csv.n_columns != COLUMNS || !pf__csv_is(csv.header[i], columns[i])) {
-            status = pf_fail(error, PF_ERR_FORMAT, "paper_claims.csv: column %d must be '%s'",
-                             i + 1, columns[i]);
-        }
-    }
+    pf_status status =
+        pf__csv_file_open(&file, folder, "paper_claims.csv", columns, COLUMNS, error);
     f->claim = calloc(CLAIMS_MOST, sizeof *f->claim);
     if (status == PF_OK && !f->claim) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the paper's claims");
     }
     while (status == PF_OK && more && f->n_claims < CLAIMS_MOST) {
-        status = pf__csv_next(&csv, &more, error);
+        status = pf__csv_next(&file.csv, &more, error);
         if (status == PF_OK && more) {
-            status = read_claim(&csv, &f->claim[f->n_claims++], error);
+            status = read_claim(&file.csv, &f->claim[f->n_claims++], error);
         }
     }
-    pf__csv_close(&csv);
-    free(text);
+    pf__csv_file_close(&file);
     return status;
 }
 
@@ -200,21 +170,6 @@ void pf__fidelity_free(pf_fidelity *f)
     memset(f, 0, sizeof *f);
 }
 
-// The best of the baselines at a metric.
-static const pf_entry *best_baseline(const pf_entries *all, const pf_paper_row *p)
-{
-    const pf_entry *best = NULL;
-    int direction = pf__metric_direction(p->metric);
-    for (int i = 0; i < PF_BASELINES; i++) {
-        const pf_entry *e =
-            pf__entries_find(all, p->environment, p->setting, p->metric, pf__compared[i]);
-        if (e && (!best || direction * (e->mean - best->mean) > 0)) {
-            best = e;
-        }
-    }
-    return best;
-}
-
 void pf__fidelity_take(pf_fidelity *f, const char *suite, const char *predictor,
                        const pf_entries *entries)
 {
@@ -225,9 +180,7 @@ void pf__fidelity_take(pf_fidelity *f, const char *suite, const char *predictor,
             continue;
         }
         const pf_entry *e =
-            strcmp(p->method, "best-baseline") == 0
-                ? best_baseline(entries, p)
-                : pf__entries_find(entries, p->environment, p->setting, p->metric, p->method);
+            pf__entries_find(entries, p->environment, p->setting, p->metric, p->method);
         if (!e || isnan(e->mean)) {
             continue;
         }

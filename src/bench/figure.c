@@ -39,7 +39,9 @@ static void add_names(pf_text *out, const pf_report *r)
     add_name(out, "g_cal", g_cal, "calibration gain");
     add_name(out, "at", pf__report_setting(r), "the setting shown");
     for (int i = 0; i < all->n_methods; i++) {
-        add_name(out, "method", all->method[i], pf__label_method(all->method[i]));
+        if (strcmp(all->method[i], PF_BEST_BASELINE) != 0) { // it is one of the others
+            add_name(out, "method", all->method[i], pf__label_method(all->method[i]));
+        }
     }
     for (int i = 0; i < all->n_environments; i++) {
         add_name(out, "environment", all->environment[i],

@@ -3,69 +3,19 @@
 #include "report.h"
 
 #include "host/csv.h"
-#include "host/file.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAPER_BYTES = 1 << 24, PAPER_ROWS = 65536 };
-
-// --- a file of fixed columns
-
-typedef struct source {
-    char file[64];
-    char path[4096];
-    void *text;
-    pf_csv csv;
-} source;
-
-static void source_close(source *s)
-{
-    pf__csv_close(&s->csv);
-    free(s->text);
-}
-
-static pf_status source_open(source *s, const char *folder, const char *file,
-                             const char *const *columns, int n_columns, pf_error *error)
-{
-    size_t n = 0;
-    snprintf(s->file, sizeof s->file, "%s", file);
-    snprintf(s->path, sizeof s->path, "%s/%s", folder, file);
-    pf_status status = pf__file_read(s->path, PAPER_BYTES, &s->text, &n, error);
-    if (status == PF_OK) {
-        status = pf__csv_open(&s->csv, s->file, s->text, n, error);
-        if (status != PF_OK) {
-            memset(&s->csv, 0, sizeof s->csv);
-        }
-    }
-    for (int i = 0; i < n_columns && status == PF_OK; i++) {
-        if (s->csv.n_columns != n_columns || !pf__csv_is(s->csv.header[i], columns[i])) {
-            status = pf_fail(error, PF_ERR_FORMAT, "%s: column %d must be '%s'", file, i + 1,
-                             columns[i]);
-        }
-    }
-    return status;
-}
-
-static pf_status copy_word(const pf_csv *csv, int column, char out[PF_PAPER_WORD], pf_error *error)
-{
-    pf_csv_field field = csv->field[column];
-    if (field.n == 0 || field.n >= PF_PAPER_WORD) {
-        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, "must be a name of 1 to 47 characters",
-                              error);
-    }
-    memcpy(out, field.text, field.n);
-    out[field.n] = 0;
-    return PF_OK;
-}
+enum { PAPER_ROWS = 65536 };
 
 static pf_status copy_words(const pf_csv *csv, int first, int n, char *const *out, pf_error *error)
 {
     pf_status status = PF_OK;
     for (int i = 0; i < n && status == PF_OK; i++) {
-        status = copy_word(csv, first + i, out[i], error);
+        status = pf__csv_word(csv, first + i, out[i], PF_PAPER_WORD, error);
     }
     return status;
 }
@@ -129,13 +79,13 @@ static pf_status load_numbers(numbers *list, const char *folder, pf_error *error
 {
     static const char *const columns[] = {"experiment", "setting", "metric",
                                           "method",     "mean",    "sd"};
-    source s = {.text = NULL};
+    pf_csv_file s;
     bool more = true;
-    pf_status status = source_open(&s, folder, "paper_numbers.csv", columns, 6, error);
+    pf_status status = pf__csv_file_open(&s, folder, "paper_numbers.csv", columns, 6, error);
     while (status == PF_OK && (status = pf__csv_next(&s.csv, &more, error)) == PF_OK && more) {
         status = take_number(list, &s.csv, error);
     }
-    source_close(&s);
+    pf__csv_file_close(&s);
     return status;
 }
 
@@ -180,13 +130,13 @@ static pf_status load_map(pf_paper *paper, const numbers *list, const char *fold
     static const char *const columns[] = {
         "paper_experiment", "paper_setting", "paper_metric", "paper_method", "suite",
         "environment",      "setting",       "metric",       "method",       "factor"};
-    source s = {.text = NULL};
+    pf_csv_file s;
     bool more = true;
-    pf_status status = source_open(&s, folder, "paper_map.csv", columns, 10, error);
+    pf_status status = pf__csv_file_open(&s, folder, "paper_map.csv", columns, 10, error);
     while (status == PF_OK && (status = pf__csv_next(&s.csv, &more, error)) == PF_OK && more) {
         status = take_mapping(paper, list, &s.csv, error);
     }
-    source_close(&s);
+    pf__csv_file_close(&s);
     for (int i = 0; i < list->n && status == PF_OK; i++) {
         if (!list->row[i].mapped) {
             status =
@@ -230,6 +180,42 @@ const pf_paper_row *pf__paper_find(const pf_paper *paper, const char *suite,
         }
     }
     return NULL;
+}
+
+static const pf_entry *best_baseline(const pf_entries *all, const pf_paper_row *p)
+{
+    const pf_entry *best = NULL;
+    int direction = pf__metric_direction(p->metric);
+    for (int i = 0; i < PF_BASELINES; i++) {
+        const pf_entry *e =
+            pf__entries_find(all, p->environment, p->setting, p->metric, pf__compared[i]);
+        if (e && (!best || direction * (e->mean - best->mean) > 0)) {
+            best = e;
+        }
+    }
+    return best;
+}
+
+pf_status pf__paper_best(const pf_paper *paper, const char *suite, pf_entries *entries,
+                         pf_error *error)
+{
+    bool good = true;
+    for (int i = 0; i < paper->n && good; i++) {
+        const pf_paper_row *p = &paper->row[i];
+        const pf_entry *best =
+            strcmp(p->suite, suite) == 0 && strcmp(p->method, PF_BEST_BASELINE) == 0
+                ? best_baseline(entries, p)
+                : NULL;
+        if (best) {
+            pf_entry own = *best;
+            own.order[3] =
+                pf__entries_index(entries, &entries->method, &entries->n_methods, PF_BEST_BASELINE);
+            good = own.order[3] >= 0;
+            own.method = good ? entries->method[own.order[3]] : NULL;
+            good = good && pf__entries_add(entries, &own) && pf__entries_sort(entries);
+        }
+    }
+    return good ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for a table");
 }
 
 int pf__paper_shown(const pf_paper *paper, const char *suite, const char **names, int most)

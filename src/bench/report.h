@@ -34,6 +34,12 @@ const pf_paper_row *pf__paper_find(const pf_paper *paper, const char *suite,
                                    const char *environment, const char *setting, const char *metric,
                                    const char *method);
 
+// Adds the best of the baselines as a method of its own wherever the paper prints that instead of
+// each of them.
+#define PF_BEST_BASELINE "best-baseline"
+pf_status pf__paper_best(const pf_paper *paper, const char *suite, pf_entries *entries,
+                         pf_error *error);
+
 // Environments that the paper shows of a suite, averages left out; how many there are.
 int pf__paper_shown(const pf_paper *paper, const char *suite, const char **names, int most);
 

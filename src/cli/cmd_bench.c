@@ -1063,6 +1063,7 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
     status = status ? status : check_rows(l, c, error);
     status = status ? status : find_settings(l, c, name, error);
     status = status ? status : aggregate(l, error);
+    status = status ? status : pf__paper_best(&l->paper, l->suite.shown.id, &l->entries, error);
     const pf_suite *s = &l->suite.shown;
     l->report = (pf_report){.suite = s->id,
                             .title = s->title,

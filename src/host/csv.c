@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "csv.h"
 
+#include "file.h"
 #include "text.h"
 
 #include <math.h>
@@ -319,5 +320,49 @@ pf_status pf__csv_integer(const pf_csv *csv, int column, int lo, int hi, int *va
         return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
     }
     *value = (int)x;
+    return PF_OK;
+}
+
+// --- a file of fixed columns
+
+enum { FILE_BYTES = 1 << 24 };
+
+pf_status pf__csv_file_open(pf_csv_file *f, const char *folder, const char *name,
+                            const char *const *columns, int n_columns, pf_error *error)
+{
+    char path[4300];
+    size_t n = 0;
+    *f = (pf_csv_file){.text = NULL};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    pf_status status = pf__file_read(path, FILE_BYTES, &f->text, &n, error);
+    if (status == PF_OK) {
+        status = pf__csv_open(&f->csv, name, f->text, n, error);
+    }
+    for (int i = 0; i < n_columns && status == PF_OK; i++) {
+        if (f->csv.n_columns != n_columns || !pf__csv_is(f->csv.header[i], columns[i])) {
+            status = pf_fail(error, PF_ERR_FORMAT, "%s: column %d must be '%s'", name, i + 1,
+                             columns[i]);
+        }
+    }
+    return status;
+}
+
+void pf__csv_file_close(pf_csv_file *f)
+{
+    pf__csv_close(&f->csv);
+    free(f->text);
+    *f = (pf_csv_file){.text = NULL};
+}
+
+pf_status pf__csv_word(const pf_csv *csv, int column, char *out, size_t room, pf_error *error)
+{
+    pf_csv_field field = csv->field[column];
+    if (field.n == 0 || field.n >= room) {
+        char what[64];
+        snprintf(what, sizeof what, "must be a text of 1 to %zu characters", room - 1);
+        return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);
+    }
+    memcpy(out, field.text, field.n);
+    out[field.n] = 0;
     return PF_OK;
 }

@@ -38,6 +38,19 @@ typedef struct pf_csv {
 pf_status pf__csv_open(pf_csv *csv, const char *file, const char *text, size_t n, pf_error *error);
 void pf__csv_close(pf_csv *csv);
 
+// A file with exactly these columns, in this order.
+typedef struct pf_csv_file {
+    pf_csv csv;
+    void *text;
+} pf_csv_file;
+// name: of the file in the folder, which must outlive it. Close follows whatever it returned.
+pf_status pf__csv_file_open(pf_csv_file *file, const char *folder, const char *name,
+                            const char *const *columns, int n_columns, pf_error *error);
+void pf__csv_file_close(pf_csv_file *file);
+
+// The field of the row just read as a terminated text of at least one character.
+pf_status pf__csv_word(const pf_csv *csv, int column, char *out, size_t room, pf_error *error);
+
 // Reads the next row into csv->field; *more is false when there was none.
 pf_status pf__csv_next(pf_csv *csv, bool *more, pf_error *error);
 
