@@ -109,6 +109,19 @@ static void test_axes(void)
     }
     CHECK(!open_suite("predictor: oracle\n", &suite, &e, &error));
     CHECK_CONTAINS(error.text, "neither twin nor ensemble");
+    PF_CASE("settings: where an ensemble is learned is part of the experiment, of a twin it is not");
+    static const char learned[] = "learned_on: battery\n";
+    for (int i = 0; i < 2; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "%spredictor: %s\n", learned, i ? "ensemble" : "twin");
+        if (CHECK(open_suite(text, &suite, &e, &error))) {
+            CHECK((strstr(e.settings, "\"learned_on\":[\"battery\"]") != NULL) == (i == 1));
+            pf__experiment_free(&e);
+            pf__suite_free(&suite);
+        }
+    }
+    CHECK(!open_suite("learned_on: [battery, battery]\n", &suite, &e, &error));
+    CHECK_CONTAINS(error.text, "learned_on: 2 plants for 1 environments");
 }
 
 static void test_law(void)

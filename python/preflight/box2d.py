@@ -24,6 +24,7 @@ WALKER_SCALE = (.063151, .025538, .011708, .031412, .12806, .40283, .14148, .570
 HARDCORE_SCALE = (.063159, .025541, .011705, .031342, .12801, .40264, .1414, .57033, .092579,
                   .48516, .13731, .74013)
 CAR_SCALE = (13.003, 26.587, 26.599, 26.822, 26.837, .20622, 1.0519)
+GRAVITY = -10.  # of a b2World, which the walkers do not change
 CAR_WARM_UP, CAR_THROTTLE = 24, .5  # steps of throttle before a probe
 
 
@@ -34,7 +35,8 @@ def _versions(gymnasium: Any) -> str:
 
 class Walker(Plant):
     """BipedalWalker-v3 or its hardcore variant. Mechanism 0 is hip_1, the candidates knee_1, hip_2
-    and knee_2; a gain scales the torque cap of a speed servo."""
+    and knee_2; a gain scales the torque cap of a speed servo. With another gravity than Gymnasium's
+    it is another plant."""
 
     dt = .02
     calm = True
@@ -43,10 +45,13 @@ class Walker(Plant):
     probe = Pulse([-.20, -.55, -.55, -.55], steps=8, doublet=True)
     task = Pulse([0, -.25, -.25, -.25], steps=12, doublet=True)
 
-    def __init__(self, hardcore: bool = False):
+    def __init__(self, hardcore: bool = False, gravity: float = GRAVITY):
         import gymnasium
         from gymnasium.envs.box2d.bipedal_walker import BipedalWalker
         self.name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
+        self._gravity = gravity
+        if gravity != GRAVITY:
+            self.name = "preflight/HeavyBipedalWalker-v3"
         self.registered = "gym:" + self.name
         self.title = "Gymnasium's walker, two legs on Box2D" + (", hardcore" if hardcore else "")
         self.version = _versions(gymnasium)
@@ -59,7 +64,7 @@ class Walker(Plant):
         import Box2D
         env = self.env
         env._destroy()
-        env.terrain, env.hull, env.world = [], None, Box2D.b2World()
+        env.terrain, env.hull, env.world = [], None, Box2D.b2World(gravity=(0, self._gravity))
         self._seen = env.reset(seed=seed)[0]
 
     def step(self, delivered: np.ndarray) -> None:
@@ -71,7 +76,8 @@ class Walker(Plant):
 
 class Car(Plant):
     """CarRacing-v3 by its physics, without the picture. Mechanism 0 is the throttle, the candidates
-    steer and brake; a trajectory begins after 24 steps of half throttle."""
+    steer and brake; a trajectory begins after 24 steps of half throttle. On a road with less grip
+    than Gymnasium's it is another plant."""
 
     name = "CarRacing-v3"
     registered = "gym:CarRacing-v3"
@@ -85,9 +91,13 @@ class Car(Plant):
     probe = Pulse([CAR_THROTTLE, .65, .80], steps=8)
     task = Pulse([0, .25, .25], steps=12)
 
-    def __init__(self) -> None:
+    def __init__(self, grip: float = 1.) -> None:
         import gymnasium
         from gymnasium.envs.box2d.car_racing import CarRacing
+        self._grip = grip
+        if grip != 1:
+            self.name = "preflight/SlipperyCarRacing-v3"
+            self.registered = "gym:" + self.name
         self.version = _versions(gymnasium)
         self.env = CarRacing()
         self.env._render = lambda mode: None  # the picture costs 80 times the physics
@@ -98,6 +108,8 @@ class Car(Plant):
         env._destroy()
         env.road, env.car, env.world = [], None, Box2D.b2World((0, 0))
         env.reset(seed=seed)
+        for tile in env.road:
+            tile.road_friction *= self._grip
         for _ in range(CAR_WARM_UP):
             self.step(np.array([CAR_THROTTLE, 0., 0.]))
 
@@ -116,4 +128,7 @@ PLANTS = {
     "BipedalWalker-v3": lambda: Walker(False),
     "BipedalWalkerHardcore-v3": lambda: Walker(True),
     "CarRacing-v3": Car,
+    # the physics that the ensembles of suite cross-physics are learned in
+    "preflight/HeavyBipedalWalker-v3": lambda: Walker(gravity=1.2 * GRAVITY),
+    "preflight/SlipperyCarRacing-v3": lambda: Car(grip=.8),
 }

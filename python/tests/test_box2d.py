@@ -23,7 +23,8 @@ VALUES = {
                      (23.6455832, .002377043944, 26.12321091, -1.501871586),
                      (1.9835, 5.16114), (.674638, .655431)),
 }
-MECHANISMS = {"CarRacing-v3": ["throttle", "steer", "brake"]}
+CAR = ["throttle", "steer", "brake"]
+MECHANISMS = {"CarRacing-v3": CAR, "preflight/SlipperyCarRacing-v3": CAR}
 
 
 class Box2DTest(Case):
@@ -84,6 +85,26 @@ class Box2DTest(Case):
         keep = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12]
         self.assertEqual(plant.roll(u, seed=11).output.tobytes(),
                          np.ascontiguousarray(want[:, keep]).tobytes())
+
+    def test_another_physics(self):
+        """Closed forms: a falling hull gains a fifth more speed; a car that does not slip drives
+        alike, one that is steered and braked hard does not."""
+        plain, heavy = (self.plants[n] for n in ("BipedalWalker-v3",
+                                                 "preflight/HeavyBipedalWalker-v3"))
+        for plant, gravity in ((plain, -10.), (heavy, -12.)):
+            plant.reset(3, False)
+            self.assertEqual(tuple(plant.env.world.gravity), (0, gravity))
+            body = plant.env.world.CreateDynamicBody(position=(50, 50))
+            body.CreateCircleFixture(radius=.1, density=1)
+            for _ in range(5):
+                plant.env.world.Step(1 / 50, 6, 2)
+            self.assertAlmostEqual(body.linearVelocity[1], gravity * 5 / 50, delta=1e-5)
+        car, slippery = (self.plants[n] for n in ("CarRacing-v3",
+                                                  "preflight/SlipperyCarRacing-v3"))
+        u = np.tile([.0, .65, .8], (12, 1))
+        self.assertNotEqual(car.roll(u, seed=3).output.tobytes(),
+                            slippery.roll(u, seed=3).output.tobytes())
+        self.assertEqual({t.road_friction for t in slippery.env.road}, {.8})
 
     def test_names_and_suggestions(self):
         for name, plant in self.plants.items():

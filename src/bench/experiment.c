@@ -573,6 +573,9 @@ static void add_later(const pf_experiment *e, pf_text *out)
         // a model follows from the plant, the profile and the numeric library, its seed aside: the
         // database notes which one it was
         pf__json_add_string(out, "predictor", "ensemble");
+        if (s->learned_on.n > 0) {
+            add_names(out, "learned_on", &s->learned_on);
+        }
         pf__json_add_string(out, "processor", pf__numeric_library());
     }
 }
@@ -1037,18 +1040,23 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
                            const pf_effort *effort, pf_error *error)
 {
     const char *name = e->suite->environments.text[i];
-    char path[PATH_BYTES];
+    const char *source = e->suite->learned_on.n > 0 ? e->suite->learned_on.text[i] : name;
+    char path[PATH_BYTES], file[128];
     pf_train_settings s;
     pf_plant *plant = NULL;
     pf_status status = pf_train_profile(&s, e->profile->name, error);
-    if (snprintf(path, sizeof path, "%s/%s-%s.model", folder, name, e->profile->name) >=
+    snprintf(file, sizeof file, "%s", source);
+    for (char *slash = file; (slash = strchr(slash, '/'));) {
+        *slash = '_';
+    }
+    if (snprintf(path, sizeof path, "%s/%s-%s.model", folder, file, e->profile->name) >=
         PATH_BYTES) {
         status = pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
     }
     if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
         return status;
     }
-    status = pf_plant_create(&plant, name, error);
+    status = pf_plant_create(&plant, source, error);
     while (status == PF_OK && access(path, F_OK) != 0) {
         status = train_model(plant, &s, path, effort, error);
         if (status == PF_ERR_FILE && (pf__train_busy(path) || access(path, F_OK) == 0)) {
@@ -1057,6 +1065,12 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
     status = status ? status : check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
+    if (status == PF_OK && source != name) {
+        pf_plant_destroy(plant);
+        status = pf_plant_create(&plant, name, error);
+        status =
+            status ? status : pf__model_same_shape(e->models[i], pf_plant_get_info(plant), error);
+    }
     pf_plant_destroy(plant);
     return status;
 }

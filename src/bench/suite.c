@@ -58,6 +58,8 @@ static const pf_schema_row rows[] = {
     {"opportunities", PF_KIND_NUMBERS, 0, 1, 16, AT(opportunities),
      WHOLE(1, PF_SUITE_OPPORTUNITIES_MOST, "opportunities"), "after the change"},
     {"predictor", PF_KIND_NAME, 0, 1, 16, AT(predictor), NULL, "twin or ensemble"},
+    {"learned_on", PF_KIND_REFS, 0, 1, 64, AT(learned_on), NAMES,
+     "by environment: the plant that its ensemble is learned on; default: itself"},
     {"recalibrate", PF_KIND_FLAG, 0, 0, 0, AT(recalibrate), NULL, "g_cal follows the gain"},
     {"seeds", PF_KIND_COUNT, 0, 1, 1000, AT(seeds), NULL, "seeds 0.. at paper scale"},
     {"trials", PF_KIND_COUNT, 0, 1, 100000, AT(trials), NULL, "trials per seed at paper scale"},
@@ -241,6 +243,10 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
         strcmp(s->predictor, "ensemble") != 0) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: predictor: '%s' is neither twin nor ensemble",
                          file, s->predictor);
+    }
+    if (status == PF_OK && s->learned_on.n > 0 && s->learned_on.n != s->environments.n) {
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: learned_on: %d plants for %d environments",
+                         file, s->learned_on.n, s->environments.n);
     }
     if (status != PF_OK) {
         return status;

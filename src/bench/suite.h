@@ -24,6 +24,7 @@ typedef struct pf_suite {
     int seeds, trials;
     pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
     char *predictor;                 // "twin" or "ensemble"
+    pf_config_refs learned_on;       // by environment: the plant that its ensemble is learned on
     int recalibrate;                 // g_cal follows the true gain
     double nominal;                  // share of nominal trials
     // Complete; hazard is per round, sensor_noise NaN: as the plant's kits have it. Those for the

@@ -53,11 +53,12 @@ pf_status pf_kit_fits_model(const pf_kit *kit, const pf_model *model, pf_error *
     const char *plant = pf_kit_get_string(kit, PF_KIT_PLANT);
     const char *was = pf_kit_get_string(kit, PF_KIT_MODEL);
     pf_kit_info k = pf_kit_get_info(kit);
-    if (strcmp(info->plant, plant) != 0) {
+    bool same = strcmp(info->sha256, was) == 0;
+    if (!same && strcmp(info->plant, plant) != 0) {
         return pf_fail(error, PF_ERR_MISMATCH, "the model is of plant %s, the kit of plant %s",
                        info->plant, plant);
     }
-    if (strcmp(info->sha256, was) != 0) {
+    if (!same) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "the kit was calibrated with another model: sha256 %s, not %s", was,
                        info->sha256);
