@@ -109,7 +109,24 @@ static void test_axes(void)
     }
     CHECK(!open_suite("predictor: oracle\n", &suite, &e, &error));
     CHECK_CONTAINS(error.text, "neither twin nor ensemble");
-    PF_CASE("settings: where an ensemble is learned is part of the experiment, of a twin it is not");
+    PF_CASE("settings: a reading is always part of the experiment; an unknown one lists the known");
+    static const char *const readings[] = {"edges: nominal\n",    "pulse: doublet\n",
+                                           "reference: member\n", "grid_one: with_one\n",
+                                           "threshold: shared\n", "reveal: mitigation\n",
+                                           "stop: latch\n"};
+    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
+        if (CHECK(open_suite(readings[i], &suite, &e, &error))) {
+            CHECK(strcmp(first, e.hash) != 0);
+            CHECK_CONTAINS(e.settings, i == 0 ? "\"edges\":\"nominal\"" : "\"edges\":\"pooled\"");
+            pf__experiment_free(&e);
+            pf__suite_free(&suite);
+        }
+    }
+    CHECK(!open_suite("edges: weakened\n", &suite, &e, &error));
+    CHECK_CONTAINS(error.text, "pooled");
+    CHECK_CONTAINS(error.text, "nominal");
+    PF_CASE(
+        "settings: where an ensemble is learned is part of the experiment, of a twin it is not");
     static const char learned[] = "learned_on: battery\n";
     for (int i = 0; i < 2; i++) {
         char text[128];

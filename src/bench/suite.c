@@ -304,13 +304,29 @@ bool pf__suite_groups(const pf_suite *s)
     return false;
 }
 
+// The reading of the grid beside its number of points: --set grid=with_one means grid_one=with_one.
+static const char *grid_reading(const char *override)
+{
+    return strcmp(override, "grid=with_one") == 0  ? "grid_one=with_one"
+           : strcmp(override, "grid=without") == 0 ? "grid_one=without"
+                                                   : override;
+}
+
 pf_status pf__suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
                          const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(suite, 0, sizeof *suite);
     pf__settings_clear(&suite->settings);
+    const char **read = malloc(((size_t)n_overrides + 1) * sizeof *read);
+    if (!read) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a suite");
+    }
+    for (int i = 0; i < n_overrides; i++) {
+        read[i] = grid_reading(overrides[i]);
+    }
     pf_status status =
-        pf__schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
+        pf__schema_read(&schema, "a suite", file, text, n, read, n_overrides, suite, error);
+    free(read);
     status = status ? status : check_group(suite, file, error);
     status = status ? status : set_defaults(suite, error);
     status = status ? status : check_names(suite, file, error);
