@@ -3,6 +3,7 @@
 #include "bench/fidelity.h"
 #include "host/file.h"
 #include "program.h"
+#include "settings/settings.h"
 #include "test.h"
 
 #include <math.h>
@@ -107,6 +108,31 @@ static void check_numbers(const char *folder)
     pf__entries_free(&ours);
 }
 
+static void check_readings(void)
+{
+    PF_CASE("readings: each value of each, those of all suites marked; as a page and as CSV");
+    char reading[64];
+    bool common = false;
+    int n = 0, marked = 0;
+    for (; pf__settings_reading(n, reading, sizeof reading, &common); n++) {
+        marked += common;
+        CHECK(strcmp(reading, "edges=pooled") != 0 || common);
+        CHECK(strncmp(reading, "stop=", 5) != 0 || !common);
+    }
+    CHECK(n == 15 && marked == 6); // seven readings, of which one has three values
+    pf_fidelity_reading r[] = {{"as it is", {689, 231, 61, 5, 22, .49, 51, 7, 38}},
+                               {"edges=nominal", {689, 231, 78, NAN, 22, .43, 51, 9, 38}}};
+    pf_text out = {0};
+    pf__readings_md(r, 2, "paper", "--twin", &out);
+    CHECK_CONTAINS(out.data, "Profile paper, settings --twin. ");
+    CHECK_CONTAINS(out.data, "| as it is | 689 | 231 | 61 | 5.00 | 0.49 (22) | 7 of 13 |\n");
+    CHECK_CONTAINS(out.data, "| edges=nominal | 689 | 231 | 78 | - | 0.43 (22) | 9 of 13 |\n");
+    pf__text_free(&out);
+    pf__readings_csv(r, 2, "paper", &out);
+    CHECK_CONTAINS(out.data, "\nedges=nominal,689,231,78,,0.43,22,13,9,paper\n");
+    pf__text_free(&out);
+}
+
 static void check_refused(const char *folder)
 {
     PF_CASE("claims that say nothing are refused with their line");
@@ -136,6 +162,7 @@ void test_fidelity(void)
         return;
     }
     check_numbers(folder);
+    check_readings();
     check_refused(folder);
     PF_CASE("the claims that come with the program can be read");
     pf_paper paper;

@@ -339,10 +339,14 @@ void pf__fidelity_csv(const pf_fidelity *f, pf_text *out)
     }
 }
 
+// predictor NULL: without that column.
 static void add_sum(pf_text *out, const char *name, const char *predictor, pf_fidelity_sum s)
 {
-    pf__text_addf(out, "| %s | %s | %d | %d | %d |", name, predictor, s.numbers, s.produced,
-                  s.agree);
+    pf__text_addf(out, "| %s |", name);
+    if (predictor) {
+        pf__text_addf(out, " %s |", predictor);
+    }
+    pf__text_addf(out, " %d | %d | %d |", s.numbers, s.produced, s.agree);
     if (isnan(s.median)) {
         pf__text_add(out, " - |");
     } else {
@@ -373,18 +377,19 @@ static void add_claims(const pf_fidelity *f, pf_text *out)
     }
 }
 
+static const char how_counted[] =
+    "A number agrees if our 95 % interval holds the paper's, or the paper's +- sd holds ours. "
+    "Difference: median of |ours - paper| in the paper's sd. Tau: Kendall's, of the order of the "
+    "methods, mean over the cells with at least three.\n\n";
+
 void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
 {
     pf_fidelity_sum all = pf__fidelity_sum(f, NULL);
-    pf__text_addf(
-        out,
-        "## fidelity: our numbers beside the paper's\n\nProfile %s%s%s. %d of %d numbers "
-        "agree, %d are produced. A number agrees if our 95 %% interval holds the paper's, "
-        "or the paper's +- sd holds ours. Difference: median of |ours - paper| in the "
-        "paper's sd. Tau: Kendall's, of the order of the methods, mean over the cells "
-        "with at least three.\n\n",
-        f->profile, f->settings ? ", settings " : "", f->settings ? f->settings : "", all.agree,
-        all.numbers, all.produced);
+    pf__text_addf(out,
+                  "## fidelity: our numbers beside the paper's\n\nProfile %s%s%s. %d of %d numbers "
+                  "agree, %d are produced. %s",
+                  f->profile, f->settings ? ", settings " : "", f->settings ? f->settings : "",
+                  all.agree, all.numbers, all.produced, how_counted);
     pf__text_add(out, "| table | predictor | numbers | produced | agree | difference | tau (cells) "
                       "| claims held |\n|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < f->n; i++) {
@@ -397,6 +402,64 @@ void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
     add_claims(f, out);
 }
 
+void pf__readings_md(const pf_fidelity_reading *r, int n, const char *profile, const char *settings,
+                     pf_text *out)
+{
+    pf__text_addf(out, "## fidelity by reading\n\nProfile %s%s%s. %s", profile,
+                  settings ? ", settings " : "", settings ? settings : "", how_counted);
+    pf__text_add(out, "| reading | numbers | produced | agree | difference | tau (cells) "
+                      "| claims held |\n|---|---:|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; i < n; i++) {
+        add_sum(out, r[i].name, NULL, r[i].sum);
+    }
+}
+
+void pf__readings_csv(const pf_fidelity_reading *r, int n, const char *profile, pf_text *out)
+{
+    pf__text_add(out, "reading,numbers,produced,agree,difference,tau,cells,claims,held,profile\n");
+    for (int i = 0; i < n; i++) {
+        const pf_fidelity_sum *s = &r[i].sum;
+        pf__text_addf(out, "%s,%d,%d,%d", r[i].name, s->numbers, s->produced, s->agree);
+        pf__csv_number_add(out, s->median);
+        pf__csv_number_add(out, s->tau);
+        pf__text_addf(out, ",%d,%d,%d,%s\n", s->cells, s->claims - s->unknown, s->held, profile);
+    }
+}
+
+// --- as a picture
+
+static void add_bar(pf_text *script, const char *name, pf_fidelity_sum s)
+{
+    char label[160];
+    snprintf(label, sizeof label, "%s, %d of %d", name, s.agree, s.numbers);
+    pf__gnuplot_string(script, label);
+    pf__text_addf(script, " %.6f %.6f\n", (double)s.agree / s.numbers,
+                  (double)s.produced / s.numbers);
+}
+
+static void open_bars(pf_text *script, const char *picture, int n)
+{
+    pf__gnuplot_open(script, picture, 900, 120 + 34 * n);
+    pf__text_add(script, "$bars << END\n");
+}
+
+static pf_status draw_bars(pf_text *script, const char *picture, int n, const char *what,
+                           pf_error *error)
+{
+    pf__text_addf(script,
+                  "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
+                  "set xlabel 'share of the %s'\nset grid xtics\n"
+                  "set key outside top center horizontal\n"
+                  "plot $bars using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(tic(strcol"
+                  "(1))) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
+                  "$bars using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
+                  "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
+                  n, what);
+    pf_status status = pf__gnuplot_draw(picture, script, error);
+    pf__text_free(script);
+    return status;
+}
+
 pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, pf_error *error)
 {
     pf_text script = {0};
@@ -404,30 +467,25 @@ pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, pf_error 
     for (int i = 0; i < f->n; i++) {
         n += is_first(f, i);
     }
-    pf__gnuplot_open(&script, picture, 900, 120 + 34 * n);
-    pf__text_add(&script, "$tables << END\n");
+    open_bars(&script, picture, n);
     for (int i = 0; i < f->n; i++) {
         const char *suite = f->row[i].paper.suite;
         if (is_first(f, i)) {
-            pf_fidelity_sum s = pf__fidelity_sum(f, suite);
-            char label[120];
-            snprintf(label, sizeof label, "%s (%s), %d of %d", suite, predictor_of(f, suite),
-                     s.agree, s.numbers);
-            pf__gnuplot_string(&script, label);
-            pf__text_addf(&script, " %.6f %.6f\n", (double)s.agree / s.numbers,
-                          (double)s.produced / s.numbers);
+            char name[120];
+            snprintf(name, sizeof name, "%s (%s)", suite, predictor_of(f, suite));
+            add_bar(&script, name, pf__fidelity_sum(f, suite));
         }
     }
-    pf__text_addf(&script,
-                  "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
-                  "set xlabel 'share of the numbers of a table'\nset grid xtics\n"
-                  "set key outside top center horizontal\n"
-                  "plot $tables using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(tic(strcol"
-                  "(1))) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
-                  "$tables using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
-                  "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
-                  n);
-    pf_status status = pf__gnuplot_draw(picture, &script, error);
-    pf__text_free(&script);
-    return status;
+    return draw_bars(&script, picture, n, "numbers of a table", error);
+}
+
+pf_status pf__readings_draw(const pf_fidelity_reading *r, int n, const char *picture,
+                            pf_error *error)
+{
+    pf_text script = {0};
+    open_bars(&script, picture, n);
+    for (int i = 0; i < n; i++) {
+        add_bar(&script, r[i].name, r[i].sum);
+    }
+    return draw_bars(&script, picture, n, "numbers of the paper", error);
 }

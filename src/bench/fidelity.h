@@ -63,4 +63,16 @@ void pf__fidelity_md(const pf_fidelity *fidelity, pf_text *out);
 // A picture, .svg or .png: by table what agrees and what we produce, as shares of its numbers.
 pf_status pf__fidelity_draw(const pf_fidelity *fidelity, const char *picture, pf_error *error);
 
+// The same by reading: one row each of all numbers.
+typedef struct pf_fidelity_reading {
+    char name[64]; // "edges=nominal"
+    pf_fidelity_sum sum;
+} pf_fidelity_reading;
+void pf__readings_md(const pf_fidelity_reading *readings, int n, const char *profile,
+                     const char *settings, pf_text *out);
+void pf__readings_csv(const pf_fidelity_reading *readings, int n, const char *profile,
+                      pf_text *out);
+pf_status pf__readings_draw(const pf_fidelity_reading *readings, int n, const char *picture,
+                            pf_error *error);
+
 #endif

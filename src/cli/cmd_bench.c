@@ -1199,23 +1199,36 @@ static pf_status take_all(pf_fidelity *f, const bench_call *c, pf_error *error)
     return status;
 }
 
-static int write_fidelity(const bench_call *c, bool csv, const char *picture)
+// The paper's numbers and claims with ours beside them.
+static pf_status open_fidelity(pf_fidelity *f, pf_paper *paper, const bench_call *c,
+                               pf_error *error)
 {
     char folder[BENCH_PATH + 16];
+    snprintf(folder, sizeof folder, "%s/data", c->folder);
+    pf_status status = pf__paper_load(paper, folder, error);
+    status = status ? status : pf__fidelity_init(f, paper, folder, error);
+    f->profile = c->profile->name;
+    return status ? status : take_all(f, c, error);
+}
+
+// What was set, for the first line.
+static const char *settings_text(const bench_call *c, pf_text *out)
+{
+    pf__text_add(out, c->twin ? "--twin" : "");
+    for (int i = 0; i < c->set.n; i++) {
+        pf__text_addf(out, "%s%s", out->size > 0 ? " " : "", c->set.item[i]);
+    }
+    return out->size > 0 ? out->data : NULL;
+}
+
+static int write_fidelity(const bench_call *c, bool csv, const char *picture)
+{
     pf_paper paper = {0};
     pf_fidelity f = {0};
     pf_error error = {PF_OK, ""};
     pf_text out = {0}, settings = {0};
-    pf__text_add(&settings, c->twin ? "--twin" : "");
-    for (int i = 0; i < c->set.n; i++) {
-        pf__text_addf(&settings, "%s%s", settings.size > 0 ? " " : "", c->set.item[i]);
-    }
-    snprintf(folder, sizeof folder, "%s/data", c->folder);
-    pf_status status = pf__paper_load(&paper, folder, &error);
-    status = status ? status : pf__fidelity_init(&f, &paper, folder, &error);
-    f.profile = c->profile->name;
-    f.settings = settings.size > 0 ? settings.data : NULL;
-    status = status ? status : take_all(&f, c, &error);
+    pf_status status = open_fidelity(&f, &paper, c, &error);
+    f.settings = settings_text(c, &settings);
     if (status == PF_OK) {
         (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, &out);
         status = picture ? pf__fidelity_draw(&f, picture, &error) : PF_OK;
@@ -1229,16 +1242,87 @@ static int write_fidelity(const bench_call *c, bool csv, const char *picture)
     return exit_status;
 }
 
+// Whether a call has a reading already: it says so, or says nothing and all suites have it.
+static bool has_reading(const bench_call *c, const char *reading, bool common)
+{
+    size_t key = strcspn(reading, "=") + 1;
+    for (int i = c->set.n - 1; i >= 0; i--) {
+        if (strncmp(c->set.item[i], reading, key) == 0) {
+            return strcmp(c->set.item[i], reading) == 0;
+        }
+    }
+    return common;
+}
+
+static pf_status sum_reading(const bench_call *c, pf_fidelity_sum *sum, pf_error *error)
+{
+    pf_paper paper = {0};
+    pf_fidelity f = {0};
+    pf_status status = open_fidelity(&f, &paper, c, error);
+    *sum = status == PF_OK ? pf__fidelity_sum(&f, NULL) : (pf_fidelity_sum){0};
+    pf__fidelity_free(&f);
+    pf__paper_free(&paper);
+    return status;
+}
+
+// One reading after the other; those of which nothing was run are left out.
+static pf_status sum_readings(const bench_call *c, pf_fidelity_reading *out, int most, int *n,
+                              pf_error *error)
+{
+    char reading[64] = "as it is";
+    bool common = false;
+    pf_status status = PF_OK;
+    *n = 0;
+    for (int i = -1; i < 0 || pf__settings_reading(i, reading, sizeof reading, &common); i++) {
+        bench_call one = *c;
+        if (*n == most || status != PF_OK || (i >= 0 && has_reading(c, reading, common))) {
+            continue;
+        }
+        if (i >= 0 && one.set.n < (int)(sizeof one.set.item / sizeof one.set.item[0])) {
+            one.set.item[one.set.n++] = reading;
+        }
+        status = sum_reading(&one, &out[*n].sum, error);
+        snprintf(out[*n].name, sizeof out->name, "%s", reading);
+        *n += out[*n].sum.produced > 0;
+    }
+    return status;
+}
+
+static int write_readings(const bench_call *c, bool csv, const char *picture)
+{
+    enum { MOST = 64 };
+    pf_fidelity_reading readings[MOST];
+    pf_error error = {PF_OK, ""};
+    pf_text out = {0}, settings = {0};
+    int n = 0;
+    pf_status status = sum_readings(c, readings, MOST, &n, &error);
+    const char *given = settings_text(c, &settings);
+    if (status == PF_OK && csv) {
+        pf__readings_csv(readings, n, c->profile->name, &out);
+    } else if (status == PF_OK) {
+        pf__readings_md(readings, n, c->profile->name, given, &out);
+    }
+    status = status || !picture ? status : pf__readings_draw(readings, n, picture, &error);
+    int exit_status =
+        status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
+    pf__text_free(&out);
+    pf__text_free(&settings);
+    return exit_status;
+}
+
 static int bench_cmd_fidelity(int argc, char **argv)
 {
     const char *format = NULL, *picture = NULL;
+    bool readings = false;
     int status = EXIT_YES;
     cli_list words = {.n = 0};
     bench_call call = {.command = "bench fidelity", .exact = true};
-    cli_option options[BENCH_OPTIONS + 2] = {[BENCH_OPTIONS] = {"--format", .value = &format},
-                                             [BENCH_OPTIONS + 1] = {"--plot", .value = &picture}};
+    cli_option options[BENCH_OPTIONS + 3] = {
+        [BENCH_OPTIONS] = {"--format", .value = &format},
+        [BENCH_OPTIONS + 1] = {"--plot", .value = &picture},
+        [BENCH_OPTIONS + 2] = {"--readings", .flag = &readings}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 2, &words)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 3, &words)) {
         return EXIT_USAGE;
     }
     if (words.n > 0) {
@@ -1251,7 +1335,9 @@ static int bench_cmd_fidelity(int argc, char **argv)
         return cli_usage(call.command, "--config is of one suite; choose readings with --set");
     }
     bool csv = format && strcmp(format, "csv") == 0;
-    return bench_resolve(&call, &status) ? write_fidelity(&call, csv, picture) : status;
+    return !bench_resolve(&call, &status) ? status
+           : readings                     ? write_readings(&call, csv, picture)
+                                          : write_fidelity(&call, csv, picture);
 }
 
 // --- bench

@@ -294,6 +294,22 @@ bool pf__settings_at(int index, pf_setting_info *info)
     return true;
 }
 
+bool pf__settings_reading(int index, char *out, size_t size, bool *common)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        bool reading = table[i].hash == READING || strcmp(table[i].row.key, "stop") == 0;
+        const char *const *words = reading ? table[i].row.shape->words : NULL;
+        for (int w = 0; words && words[w]; w++) {
+            if (index-- == 0) {
+                snprintf(out, size, "%s=%s", table[i].row.key, words[w]);
+                *common = table[i].hash == READING && table[i].otherwise[PF_SETTINGS_SUITE] == w;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // --- what ranges cannot say
 
 pf_status pf__settings_check(const pf__yaml_node *node, const pf_settings *s, pf_error *error)

@@ -71,6 +71,10 @@ typedef struct pf_setting_info {
 // The setting at an index from 0; false after the last. Those that nobody may set are left out.
 bool pf__settings_at(int index, pf_setting_info *info);
 
+// The reading at an index from 0, as "key=value", one for each value of each reading; false after the
+// last. `stop` is one of them. *common: all suites have it unless they are told otherwise.
+bool pf__settings_reading(int index, char *out, size_t size, bool *common);
+
 // What ranges alone cannot say; node is the mapping that the settings were read from.
 pf_status pf__settings_check(const pf__yaml_node *node, const pf_settings *settings,
                              pf_error *error);
