@@ -500,6 +500,8 @@ static void check_second_macro(pf_store *store)
     pf_error error = {PF_OK, ""};
     CHECK(pf__aggregate(&all, store, hash, &options, &error) == PF_OK);
     check_entry(&all, PF_MACRO_SHOWN, "B2=1", "regret", "random", 10, 4 / sqrt(2), 24);
+    PF_CASE("A mean over all environments needs all of them");
+    CHECK(!pf__entries_find(&all, PF_MACRO, "B2=1", "regret", "random"));
     pf__entries_free(&all);
 }
 

@@ -112,13 +112,14 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
                   .text = "",
                   .task_row = task_row,
                   .task_reveal = reveal};
-    double truth[] = {1, gain, 1};
+    double truth[] = {1, gain, 1}, attainable[2 * PF_RESPONSES_VARIANTS];
     pf_responses responses = {.plant = plant,
                               .kit = &kit,
                               .info = pf_kit_get_info(&kit),
                               .truth = truth,
                               .nte = nte,
-                              .fallback = fallback};
+                              .fallback = fallback,
+                              .attainable = attainable};
     pf_schedule schedule = {
         .n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
     pf_trial_setup setup = {.alpha = .1, .j_min = .85};
@@ -148,12 +149,14 @@ static void test_deployment(void)
     CHECK(value[PF_METRIC_contracts] == 2 && value[PF_METRIC_safe_ready] == 2);
     CHECK(value[PF_METRIC_changed_task_return] == 1 && value[PF_METRIC_shortfall] == 0);
     CHECK(value[PF_METRIC_clipped] == 0 && value[PF_METRIC_abstention] == 0);
+    CHECK(value[PF_METRIC_attainable_return] == 1);
     // 1/.4 is not: .8 at best, so the changed task stays uncorrected
     deploy(plant, .4, value);
     CHECK(value[PF_METRIC_clipped] == 1 && value[PF_METRIC_clipped_go] == 0);
     CHECK(value[PF_METRIC_clipped_recovered] == 0);
     CHECK_NEAR(value[PF_METRIC_changed_task_return], .4, 1e-15);
     CHECK_NEAR(value[PF_METRIC_shortfall], .6, 1e-15);
+    CHECK_NEAR(value[PF_METRIC_attainable_return], .8, 1e-15);
     CHECK_NEAR(value[PF_METRIC_asked_shortfall], .2, 1e-15);
     CHECK(value[PF_METRIC_abstention] == .5 && value[PF_METRIC_safe_ready] == 1);
     CHECK_NEAR(value[PF_METRIC_selective_return], .7, 1e-15);

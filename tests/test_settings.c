@@ -109,15 +109,17 @@ static void test_axes(void)
     }
     CHECK(!open_suite("predictor: oracle\n", &suite, &e, &error));
     CHECK_CONTAINS(error.text, "neither twin nor ensemble");
-    PF_CASE("settings: a reading is always part of the experiment; an unknown one lists the known");
-    static const char *const readings[] = {"edges: nominal\n",    "pulse: doublet\n",
-                                           "reference: member\n", "grid_one: with_one\n",
-                                           "threshold: shared\n", "reveal: mitigation\n",
-                                           "stop: latch\n"};
-    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
+    PF_CASE(
+        "settings: a reading is part of the experiment where it acts; an unknown one lists them");
+    static const char *const readings[] = {
+        "pulse: doublet\n",    "reference: member\n",  "edges: nominal\n", "grid_one: with_one\n",
+        "threshold: shared\n", "reveal: mitigation\n", "stop: latch\n"};
+    for (int i = 0; i < 7; i++) {
         if (CHECK(open_suite(readings[i], &suite, &e, &error))) {
-            CHECK(strcmp(first, e.hash) != 0);
-            CHECK_CONTAINS(e.settings, i == 0 ? "\"edges\":\"nominal\"" : "\"edges\":\"pooled\"");
+            bool acts = i > 1; // no MuJoCo system, nothing learned
+            CHECK((strcmp(first, e.hash) != 0) == acts);
+            CHECK((strstr(e.settings, "\"pulse\"") != NULL) == false);
+            CHECK_CONTAINS(e.settings, i == 2 ? "\"edges\":\"nominal\"" : "\"edges\":\"pooled\"");
             pf__experiment_free(&e);
             pf__suite_free(&suite);
         }
@@ -125,19 +127,23 @@ static void test_axes(void)
     CHECK(!open_suite("edges: weakened\n", &suite, &e, &error));
     CHECK_CONTAINS(error.text, "pooled");
     CHECK_CONTAINS(error.text, "nominal");
+    CHECK(!open_suite("verdict: field\nedges: nominal\n", &suite, &e, &error));
+    CHECK_CONTAINS(error.text, "the field's has no edges");
     PF_CASE(
-        "settings: where an ensemble is learned is part of the experiment, of a twin it is not");
-    static const char learned[] = "learned_on: battery\n";
-    for (int i = 0; i < 2; i++) {
-        char text[128];
-        snprintf(text, sizeof text, "%spredictor: %s\n", learned, i ? "ensemble" : "twin");
-        if (CHECK(open_suite(text, &suite, &e, &error))) {
-            CHECK((strstr(e.settings, "\"learned_on\":[\"battery\"]") != NULL) == (i == 1));
-            pf__experiment_free(&e);
-            pf__suite_free(&suite);
-        }
+        "settings: where an ensemble is learned is part of the experiment; a twin learns nothing");
+    if (CHECK(open_suite("learned_on: battery\npredictor: ensemble\n", &suite, &e, &error))) {
+        CHECK_CONTAINS(e.settings, "\"learned_on\":\"battery\"");
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
     }
-    CHECK(!open_suite("learned_on: [battery, battery]\n", &suite, &e, &error));
+    if (CHECK(open_suite("learned_on: itself\npredictor: twin\n", &suite, &e, &error))) {
+        CHECK_STR(e.hash, first);
+        pf__experiment_free(&e);
+        pf__suite_free(&suite);
+    }
+    CHECK(!open_suite("learned_on: battery\n", &suite, &e, &error));
+    CHECK_CONTAINS(error.text, "a twin learns nothing");
+    CHECK(!open_suite("learned_on: [battery, battery]\npredictor: ensemble\n", &suite, &e, &error));
     CHECK_CONTAINS(error.text, "learned_on: 2 plants for 1 environments");
 }
 

@@ -181,7 +181,7 @@ PF_API double pf_kit_threshold(const pf_kit *kit, int method);
 // A probe: its command (rows x n_mech), charge, and targets (number, mechanisms; Nullable).
 PF_API const char *pf_kit_probe_name(const pf_kit *kit, int probe);
 PF_API int pf_kit_probe_rows(const pf_kit *kit, int probe);
-// rows x n_mech; all zero where the probe is a closed loop.
+// rows x n_mech. NULL: the probe is a closed loop.
 PF_API const double *pf_kit_probe_command(const pf_kit *kit, int probe);
 // The closed loop of the plant that the probe is; "" for an open loop.
 PF_API const char *pf_kit_probe_policy(const pf_kit *kit, int probe);

@@ -54,7 +54,8 @@ class Walker(Plant):
             self.name = "preflight/HeavyBipedalWalker-v3"
         self.registered = "gym:" + self.name
         self.title = "Gymnasium's walker, two legs on Box2D" + (", hardcore" if hardcore else "")
-        self.version = _versions(gymnasium)
+        self.version = _versions(gymnasium) + (
+            "" if gravity == GRAVITY else f" gravity {gravity:g}")  # a model knows its physics
         scale = HARDCORE_SCALE if hardcore else WALKER_SCALE
         self.channels = [Channel(n, s) for n, s in zip(WALKER_CHANNELS, scale)]
         self.env = BipedalWalker(hardcore=hardcore)
@@ -98,7 +99,7 @@ class Car(Plant):
         if grip != 1:
             self.name = "preflight/SlipperyCarRacing-v3"
             self.registered = "gym:" + self.name
-        self.version = _versions(gymnasium)
+        self.version = _versions(gymnasium) + ("" if grip == 1 else f" grip {grip:g}")
         self.env = CarRacing()
         self.env._render = lambda mode: None  # the picture costs 80 times the physics
 

@@ -6,6 +6,7 @@
 #include "core/sha256.h"
 #include "model/rollout.h"
 #include "model/transitions.h"
+#include "plant/plant_impl.h"
 
 #include "host/parallel.h"
 #include "host/file.h"
@@ -460,6 +461,13 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
         }
         status =
             status ? status : pf__environment_usable(plant, names->text[i], e->suite->id, error);
+        if (status == PF_OK && e->suite->settings.reveal == PF_REVEAL_MITIGATION &&
+            pf_plant_get_info(plant)->n_metrics > 0) {
+            status = pf_fail(error, PF_ERR_UNSUPPORTED,
+                             "reveal: plant %s measures its tasks itself, which has no mitigation "
+                             "loss; leave it at j_min",
+                             names->text[i]);
+        }
         status = status ? status : pf__plant_fingerprint(plant, e->fingerprint[i], error);
         pf_plant_destroy(plant);
     }
@@ -558,7 +566,7 @@ static void add_later(const pf_experiment *e, pf_text *out)
         pf__json_add_string(out, "catalogue", e->catalogue.sha256);
     }
     for (int i = 0; i < s->methods.n; i++) {
-        const pf_method *method = pf__method_of(s->methods.text[i]);
+        const pf_method *method = pf__method_of(s->own, s->methods.text[i]);
         if (method && method->rule == PF_RULE_OWN) {
             pf__json_add_string(out, method->id, method->line);
         }
@@ -573,11 +581,25 @@ static void add_later(const pf_experiment *e, pf_text *out)
         // a model follows from the plant, the profile and the numeric library, its seed aside: the
         // database notes which one it was
         pf__json_add_string(out, "predictor", "ensemble");
-        if (s->learned_on.n > 0) {
-            add_names(out, "learned_on", &s->learned_on);
+        for (int i = 0; i < s->environments.n; i++) {
+            const char *source = pf__suite_learned_on(s, i);
+            if (strcmp(source, s->environments.text[i]) != 0) {
+                pf__json_add_string(out, "learned_on", source);
+            }
         }
         pf__json_add_string(out, "processor", pf__numeric_library());
     }
+}
+
+// A reading that does nothing here is no part of the experiment.
+static void forget_idle(const pf_experiment *e, pf_settings *settings)
+{
+    bool mujoco = false;
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        mujoco = mujoco || pf__plant_is_mujoco(e->suite->environments.text[i]);
+    }
+    settings->pulse = mujoco ? settings->pulse : -1;
+    settings->reference = pf__experiment_learned(e) ? settings->reference : -1;
 }
 
 // The canonical settings, and their hash where the fingerprints are known.
@@ -607,6 +629,7 @@ static pf_status take_settings(pf_experiment *e, pf_error *error)
     add_number(&out, "nominal", s->nominal);
     pf_settings settings = s->settings;
     settings.alarm_trials = e->alarm_trials;
+    forget_idle(e, &settings);
     pf__settings_json(&out, &settings,
                       pf__suite_groups(s) ? PF_SETTINGS_HASH_GROUPS : PF_SETTINGS_HASH);
     add_later(e, &out);
@@ -740,6 +763,7 @@ pf_trial_setup pf__experiment_setup(const pf_experiment *e, const pf_cell *cell)
                             .alpha = cell->settings.alpha,
                             .j_min = cell->settings.j_min,
                             .deploy = cell->settings.j_min,
+                            .own = e->suite->own,
                             .variant = cell->shock};
 }
 
@@ -1040,7 +1064,7 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
                            const pf_effort *effort, pf_error *error)
 {
     const char *name = e->suite->environments.text[i];
-    const char *source = e->suite->learned_on.n > 0 ? e->suite->learned_on.text[i] : name;
+    const char *source = pf__suite_learned_on(e->suite, i);
     char path[PATH_BYTES], file[128];
     pf_train_settings s;
     pf_plant *plant = NULL;
@@ -1065,7 +1089,7 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
     status = status ? status : check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
-    if (status == PF_OK && source != name) {
+    if (status == PF_OK && strcmp(source, name) != 0) {
         pf_plant_destroy(plant);
         status = pf_plant_create(&plant, name, error);
         status =

@@ -54,9 +54,11 @@ static pf_status read_claims(pf_fidelity *f, const char *folder, pf_error *error
     if (status == PF_OK && !f->claim) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the paper's claims");
     }
-    while (status == PF_OK && more && f->n_claims < CLAIMS_MOST) {
+    while (status == PF_OK && more) {
         status = pf__csv_next(&file.csv, &more, error);
-        if (status == PF_OK && more) {
+        if (status == PF_OK && more && f->n_claims == CLAIMS_MOST) {
+            status = pf__csv_refuse(&file.csv, -1, PF_ERR_FORMAT, "more than 1000 claims", error);
+        } else if (status == PF_OK && more) {
             status = read_claim(&file.csv, &f->claim[f->n_claims++], error);
         }
     }
@@ -80,47 +82,81 @@ static double side(const pf_claim *c, const pf_entries *entries, const char *env
     return e ? e->mean : NAN;
 }
 
-// 1: it holds in this environment, 0: it does not, -1: it cannot be said.
-static int holds(const pf_claim *c, const pf_entries *entries, const char *environment)
+// What the paired difference of two methods is, with the sign of ours; NULL: there is none.
+static const pf_entry *paired(const pf_claim *c, const pf_entries *entries, const char *environment,
+                              const char *method)
+{
+    char metric[2 * PF_PAPER_WORD];
+    snprintf(metric, sizeof metric, "%s" PF_DIFFERENCE, c->metric);
+    bool reference = strcmp(c->left, PF_REFERENCE) == 0;
+    return reference ? pf__entries_find(entries, environment, c->setting, metric, method) : NULL;
+}
+
+// Whether a claim holds in an environment. *close: its nearest difference is not resolved. False
+// with *known false: one side is missing.
+static bool holds(const pf_claim *c, const pf_entries *entries, const char *environment,
+                  bool *known, bool *close)
 {
     double sign = strcmp(c->relation, "<") == 0 ? -1 : 1;
     double left = side(c, entries, environment, c->left), least = INFINITY;
     bool all = strcmp(c->right, "baselines") == 0;
-    int n = 0;
+    *known = !isnan(left);
+    *close = false;
     for (int i = 0; i < (all ? PF_BASELINES : 1); i++) {
-        double right = side(c, entries, environment, all ? pf__compared[i] : c->right);
-        if (!isnan(right)) {
-            least = fmin(least, sign * (left - right));
-            n++;
+        const char *method = all ? pf__compared[i] : c->right;
+        double right = side(c, entries, environment, method);
+        *known = *known && !isnan(right);
+        if (sign * (left - right) < least) {
+            const pf_entry *pair = paired(c, entries, environment, method);
+            least = sign * (left - right);
+            *close = pair && pair->lo <= 0 && pair->hi >= 0;
         }
     }
-    return isnan(left) || n == 0 ? -1 : least > c->margin;
+    return *known && least > c->margin;
 }
 
-static bool names_environment(const pf_claim *c, const char *environment)
+// Whether a list of words has one of them.
+static bool has_word(const char *list, const char *word)
 {
-    const char *at = strstr(c->environments, environment);
-    size_t n = strlen(environment);
-    return at && (at == c->environments || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ');
+    size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += n) {
+        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) {
+            return true;
+        }
+    }
+    return false;
 }
 
+// Every environment that it names must be there, and with `each` every one of the suite.
 static void test_claim(pf_claim *c, const pf_entries *entries)
 {
     bool each = strcmp(c->environments, "each") == 0;
-    c->held = c->of = 0;
+    int named = 1;
+    for (const char *at = c->environments; (at = strchr(at, ' ')); at++) {
+        named++;
+    }
+    c->held = c->of = c->close = c->unknown = 0;
     for (int i = -2; i < entries->n_environments; i++) {
         const char *name = i == -2 ? PF_MACRO : i == -1 ? PF_MACRO_SHOWN : entries->environment[i];
-        if (each ? i >= 0 : names_environment(c, name)) {
-            int held = holds(c, entries, name);
-            c->held += held > 0;
-            c->of += held >= 0;
+        if (each ? i >= 0 : has_word(c->environments, name)) {
+            bool known, close;
+            c->held += holds(c, entries, name, &known, &close);
+            c->of++;
+            c->close += known && close;
+            c->unknown += !known;
         }
     }
+    c->unknown += each ? 0 : named - c->of;
+}
+
+static bool is_tested(const pf_claim *c)
+{
+    return c->of > 0 && c->unknown == 0;
 }
 
 static bool is_held(const pf_claim *c)
 {
-    return c->of > 0 && c->held >= (c->least > 0 ? c->least : c->of);
+    return is_tested(c) && c->held >= (c->least > 0 ? c->least : c->of);
 }
 
 // --- numbers
@@ -147,17 +183,14 @@ pf_status pf__fidelity_init(pf_fidelity *f, const pf_paper *paper, const char *f
     f->n = paper->n;
     for (int i = 0; i < f->n; i++) {
         pf_fidelity_row *r = &f->row[i];
-        *r = (pf_fidelity_row){paper->row[i], NAN, NAN, NAN, 0, false, false, ""};
+        *r = (pf_fidelity_row){.paper = paper->row[i], .ours = NAN, .lo = NAN, .hi = NAN};
     }
-    // the first one counts, and of the two means the one over the plants that the paper shows
+    // of the two means the one over the plants that the paper shows counts
     for (int i = 0; i < f->n; i++) {
         const pf_paper_row *p = &f->row[i].paper;
-        for (int k = 0; k < f->n && !f->row[i].again; k++) {
+        for (int k = 0; k < f->n && strcmp(p->environment, PF_MACRO) == 0; k++) {
             const pf_paper_row *q = &f->row[k].paper;
-            bool before = strcmp(q->environment, p->environment) == 0
-                              ? k < i
-                              : strcmp(p->environment, PF_MACRO) == 0;
-            f->row[i].again = before && same_number(q, p);
+            f->row[i].again = f->row[i].again || (k != i && same_number(q, p));
         }
     }
     return read_claims(f, folder, error);
@@ -170,17 +203,18 @@ void pf__fidelity_free(pf_fidelity *f)
     memset(f, 0, sizeof *f);
 }
 
-void pf__fidelity_take(pf_fidelity *f, const char *suite, const char *predictor,
-                       const pf_entries *entries)
+void pf__fidelity_take(pf_fidelity *f, const pf_fidelity_suite *suite)
 {
     for (int i = 0; i < f->n; i++) {
         pf_fidelity_row *r = &f->row[i];
         const pf_paper_row *p = &r->paper;
-        if (strcmp(p->suite, suite) != 0) {
+        if (strcmp(p->suite, suite->name) != 0) {
             continue;
         }
         const pf_entry *e =
-            pf__entries_find(entries, p->environment, p->setting, p->metric, p->method);
+            pf__entries_find(suite->entries, p->environment, p->setting, p->metric, p->method);
+        r->done = suite->done;
+        r->total = suite->total;
         if (!e || isnan(e->mean)) {
             continue;
         }
@@ -188,13 +222,29 @@ void pf__fidelity_take(pf_fidelity *f, const char *suite, const char *predictor,
         r->lo = e->lo;
         r->hi = e->hi;
         r->n = e->n;
-        snprintf(r->predictor, sizeof r->predictor, "%s", predictor);
+        snprintf(r->predictor, sizeof r->predictor, "%s", suite->predictor);
         r->agree = (e->lo <= p->mean && p->mean <= e->hi) ||
                    (!isnan(p->sd) && fabs(e->mean - p->mean) <= p->sd);
     }
     for (int i = 0; i < f->n_claims; i++) {
-        if (strcmp(f->claim[i].suite, suite) == 0) {
-            test_claim(&f->claim[i], entries);
+        if (strcmp(f->claim[i].suite, suite->name) == 0) {
+            test_claim(&f->claim[i], suite->entries);
+        }
+    }
+}
+
+void pf__fidelity_match(pf_fidelity *a, pf_fidelity *b)
+{
+    for (int i = 0; i < a->n && i < b->n; i++) {
+        pf_fidelity_row *x = &a->row[i], *y = &b->row[i];
+        if (isnan(x->ours) || isnan(y->ours)) {
+            x->ours = y->ours = NAN;
+            x->agree = y->agree = false;
+        }
+    }
+    for (int i = 0; i < a->n_claims && i < b->n_claims; i++) {
+        if (!is_tested(&a->claim[i]) || !is_tested(&b->claim[i])) {
+            a->claim[i].of = b->claim[i].of = 0;
         }
     }
 }
@@ -212,14 +262,16 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(const pf_fidelity *f, const char *suite)
+// Of the difference to the paper, or of half our interval, in the paper's sd.
+static double median_of(const pf_fidelity *f, const char *suite, bool width)
 {
     double *values = calloc((size_t)f->n + 1, sizeof *values), median = NAN;
     int n = 0;
     for (int i = 0; values && i < f->n; i++) {
         const pf_fidelity_row *r = &f->row[i];
         if (counts(r, suite) && !isnan(r->ours) && r->paper.sd > 0) {
-            values[n++] = fabs(r->ours - r->paper.mean) / r->paper.sd;
+            double size = width ? (r->hi - r->lo) / 2 : fabs(r->ours - r->paper.mean);
+            values[n++] = size / r->paper.sd;
         }
     }
     if (n > 0) {
@@ -263,7 +315,7 @@ static double cell_tau(const pf_fidelity *f, int first)
 
 pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *f, const char *suite)
 {
-    pf_fidelity_sum s = {.median = median_of(f, suite)};
+    pf_fidelity_sum s = {.median = median_of(f, suite, false), .width = median_of(f, suite, true)};
     double tau = 0;
     for (int i = 0; i < f->n; i++) {
         const pf_fidelity_row *r = &f->row[i];
@@ -275,7 +327,7 @@ pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *f, const char *suite)
         s.agree += r->agree;
         bool first = true;
         for (int k = 0; k < i && first; k++) {
-            first = !same_cell(&f->row[k].paper, &r->paper);
+            first = f->row[k].again || !same_cell(&f->row[k].paper, &r->paper);
         }
         double one = first ? cell_tau(f, i) : NAN;
         if (!isnan(one)) {
@@ -289,7 +341,7 @@ pf_fidelity_sum pf__fidelity_sum(const pf_fidelity *f, const char *suite)
         if (!suite || strcmp(c->suite, suite) == 0) {
             s.claims++;
             s.held += is_held(c);
-            s.unknown += c->of == 0;
+            s.unknown += !is_tested(c);
         }
     }
     return s;
@@ -314,6 +366,23 @@ static const char *predictor_of(const pf_fidelity *f, const char *suite)
         }
     }
     return "-";
+}
+
+// The predictor, and how much was run where that is not all.
+static void describe(const pf_fidelity *f, const char *suite, char *out, size_t size)
+{
+    int64_t done = 0, total = 0;
+    for (int i = 0; i < f->n; i++) {
+        if (strcmp(f->row[i].paper.suite, suite) == 0) {
+            done = f->row[i].done;
+            total = f->row[i].total;
+        }
+    }
+    snprintf(out, size, "%s", predictor_of(f, suite));
+    if (done < total) {
+        size_t n = strlen(out);
+        snprintf(out + n, size - n, ", %lld of %lld trials", (long long)done, (long long)total);
+    }
 }
 
 // --- as text
@@ -350,14 +419,14 @@ static void add_sum(pf_text *out, const char *name, const char *predictor, pf_fi
     if (isnan(s.median)) {
         pf__text_add(out, " - |");
     } else {
-        pf__text_addf(out, " %.2f |", s.median);
+        pf__text_addf(out, " %.2f (%.2f) |", s.median, s.width);
     }
     if (isnan(s.tau)) {
         pf__text_add(out, " - |");
     } else {
         pf__text_addf(out, " %.2f (%d) |", s.tau, s.cells);
     }
-    pf__text_addf(out, " %d of %d |\n", s.held, s.claims - s.unknown);
+    pf__text_addf(out, " %d of %d |", s.held, s.claims - s.unknown);
 }
 
 static void add_claims(const pf_fidelity *f, pf_text *out)
@@ -366,21 +435,23 @@ static void add_claims(const pf_fidelity *f, pf_text *out)
     for (int i = 0; i < f->n_claims; i++) {
         const pf_claim *c = &f->claim[i];
         pf__text_addf(out, "| %s | %s | %s |", c->words, c->place,
-                      c->of == 0   ? "not run"
-                      : is_held(c) ? "yes"
-                                   : "**no**");
-        if (c->of == 0) {
+                      !is_tested(c) ? "not run"
+                      : is_held(c)  ? "yes"
+                                    : "**no**");
+        if (!is_tested(c)) {
             pf__text_add(out, " - |\n");
         } else {
-            pf__text_addf(out, " %d of %d |\n", c->held, c->of);
+            pf__text_addf(out, " %d of %d%s |\n", c->held, c->of,
+                          c->close > 0 ? ", within noise" : "");
         }
     }
 }
 
 static const char how_counted[] =
     "A number agrees if our 95 % interval holds the paper's, or the paper's +- sd holds ours. "
-    "Difference: median of |ours - paper| in the paper's sd. Tau: Kendall's, of the order of the "
-    "methods, mean over the cells with at least three.\n\n";
+    "Difference: median of |ours - paper| in the paper's sd, and of half our interval: a wide one "
+    "agrees easily. Tau: Kendall's, of the order of the methods, mean over the cells with at least "
+    "three. A claim within noise holds or fails by less than its 95 % interval.\n\n";
 
 void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
 {
@@ -390,15 +461,21 @@ void pf__fidelity_md(const pf_fidelity *f, pf_text *out)
                   "agree, %d are produced. %s",
                   f->profile, f->settings ? ", settings " : "", f->settings ? f->settings : "",
                   all.agree, all.numbers, all.produced, how_counted);
-    pf__text_add(out, "| table | predictor | numbers | produced | agree | difference | tau (cells) "
-                      "| claims held |\n|---|---|---:|---:|---:|---:|---:|---:|\n");
+    pf__text_add(
+        out,
+        "| table | predictor | numbers | produced | agree | difference (half-width) | tau (cells) "
+        "| claims held |\n|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < f->n; i++) {
         const char *suite = f->row[i].paper.suite;
         if (is_first(f, i)) {
-            add_sum(out, suite, predictor_of(f, suite), pf__fidelity_sum(f, suite));
+            char predictor[80];
+            describe(f, suite, predictor, sizeof predictor);
+            add_sum(out, suite, predictor, pf__fidelity_sum(f, suite));
+            pf__text_add(out, "\n");
         }
     }
     add_sum(out, "all", "", all);
+    pf__text_add(out, "\n");
     add_claims(f, out);
 }
 
@@ -407,22 +484,30 @@ void pf__readings_md(const pf_fidelity_reading *r, int n, const char *profile, c
 {
     pf__text_addf(out, "## fidelity by reading\n\nProfile %s%s%s. %s", profile,
                   settings ? ", settings " : "", settings ? settings : "", how_counted);
-    pf__text_add(out, "| reading | numbers | produced | agree | difference | tau (cells) "
-                      "| claims held |\n|---|---:|---:|---:|---:|---:|---:|\n");
+    pf__text_add(out, "| reading | numbers | produced | agree | difference (half-width) | "
+                      "tau (cells) | claims held | before, on the same: agree, tau, claims |\n"
+                      "|---|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < n; i++) {
+        const pf_fidelity_sum *b = &r[i].before;
         add_sum(out, r[i].name, NULL, r[i].sum);
+        pf__text_addf(out, " %d, %.2f, %d |\n", b->agree, b->tau, b->held);
     }
 }
 
 void pf__readings_csv(const pf_fidelity_reading *r, int n, const char *profile, pf_text *out)
 {
-    pf__text_add(out, "reading,numbers,produced,agree,difference,tau,cells,claims,held,profile\n");
+    pf__text_add(out, "reading,numbers,produced,agree,difference,half_width,tau,cells,claims,held,"
+                      "before_agree,before_tau,before_held,profile\n");
     for (int i = 0; i < n; i++) {
         const pf_fidelity_sum *s = &r[i].sum;
         pf__text_addf(out, "%s,%d,%d,%d", r[i].name, s->numbers, s->produced, s->agree);
         pf__csv_number_add(out, s->median);
+        pf__csv_number_add(out, s->width);
         pf__csv_number_add(out, s->tau);
-        pf__text_addf(out, ",%d,%d,%d,%s\n", s->cells, s->claims - s->unknown, s->held, profile);
+        pf__text_addf(out, ",%d,%d,%d,%d", s->cells, s->claims - s->unknown, s->held,
+                      r[i].before.agree);
+        pf__csv_number_add(out, r[i].before.tau);
+        pf__text_addf(out, ",%d,%s\n", r[i].before.held, profile);
     }
 }
 

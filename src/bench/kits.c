@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kits.h"
 #include "own_method.h"
+#include "stats.h"
 #include "trial.h"
 #include "verdict.h"
 #include "design/search.h"
@@ -18,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pf__family_of(const char *method)
+int pf__family_of(const pf_own_methods *own, const char *method)
 {
-    const pf_method *m = pf__method_of(method);
+    const pf_method *m = pf__method_of(own, method);
     return m->group ? PF_FAMILY_GROUP : (int)m->statistic;
 }
 
@@ -29,8 +30,24 @@ int pf__kits_place(const pf_suite *suite, int method)
     if (pf__suite_audits(suite)) {
         return pf__verdict_kit(pf__verdict_rule(suite->methods.text[method]));
     }
-    return suite->settings.verdict == PF_VERDICT_FIELD ? method
-                                                       : pf__family_of(suite->methods.text[method]);
+    return suite->settings.verdict == PF_VERDICT_FIELD
+               ? method
+               : pf__family_of(suite->own, suite->methods.text[method]);
+}
+
+void pf__sharing_methods(int n, const char *const *methods, bool *shares)
+{
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        shares[i] = false;
+        for (int k = 0; k < PF_BASELINES + 1; k++) {
+            shares[i] = shares[i] || strcmp(methods[i], pf__compared[k]) == 0;
+        }
+        any = any || shares[i];
+    }
+    for (int i = 0; i < n && !any; i++) {
+        shares[i] = true;
+    }
 }
 
 size_t pf__kits_session_size(const pf_trial_kits *kits)
@@ -198,7 +215,7 @@ void pf__kits_key(const pf_kits_request *r, char key[65])
     pf__settings_json(&text, &settings, PF_SETTINGS_ALL);
     pf__text_addf(&text, "|%s%s", r->fingerprint, is_pooled(r) ? "|pooled" : "");
     for (int i = 0; i < r->n_methods; i++) {
-        const pf_method *method = pf__method_of(r->methods[i]);
+        const pf_method *method = pf__method_of(r->own, r->methods[i]);
         pf__text_addf(&text, "|%s%s%s", r->methods[i], r->old && i == 1 ? " 0.1" : "",
                       method->rule == PF_RULE_OWN ? method->line : "");
     }
@@ -210,7 +227,7 @@ void pf__kits_key(const pf_kits_request *r, char key[65])
                       r->model ? pf__numeric_library() : "", r->opportunities);
     }
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf__family_of(r->methods[i]) == PF_FAMILY_GROUP ||
+        if (pf__family_of(r->own, r->methods[i]) == PF_FAMILY_GROUP ||
             r->settings->verdict == PF_VERDICT_FIELD) {
             pf__text_addf(&text, "|%s|%s", r->group.probes ? r->group.probes : "",
                           r->group.library ? r->group.library : "");
@@ -326,8 +343,10 @@ static pf_status make_plan(pf_plan *plan, pf_plan *source, const pf_kits_request
         set_candidates(plan);
     }
     set_risk(plan, r->risk);
-    set_pulse(plan, pf_plant_get_info(r->plant), (pf_pulse_shape)r->settings->pulse);
-    set_amplitude(plan, pf_plant_get_info(r->plant), group ? NAN : r->amplitude);
+    if (!group) {
+        set_pulse(plan, pf_plant_get_info(r->plant), (pf_pulse_shape)r->settings->pulse);
+        set_amplitude(plan, pf_plant_get_info(r->plant), r->amplitude);
+    }
     return PF_OK;
 }
 
@@ -340,7 +359,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_plan plan = {0}, probes = {0};
     int n = 0;
     for (int i = 0; i < r->n_methods; i++) {
-        if (pf__family_of(r->methods[i]) == family) {
+        if (pf__family_of(r->own, r->methods[i]) == family) {
             methods[n++] = r->methods[i];
         }
     }
@@ -352,8 +371,8 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_status status = make_plan(&plan, &probes, r, family, error);
     status = status ? status : pf__contract_check(&plan, r->plant, error);
     if (status == PF_OK) {
-        pf_kit_kind kind =
-            pf__plant_kind(&c, pf_plant_get_info(r->plant), pf__method_of(methods[0])->statistic);
+        pf_kit_kind kind = pf__plant_kind(&c, pf_plant_get_info(r->plant),
+                                          pf__method_of(r->own, methods[0])->statistic);
         kind.n_members = 1;
         kind.n_methods = n;
         kind.methods = methods;
@@ -417,7 +436,7 @@ static void end_trial(void *self, uint64_t trial)
 static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
 {
     alarm_work *w = self;
-    int family = pf__family_of(w->request->methods[t->method]);
+    int family = pf__family_of(w->request->own, w->request->methods[t->method]);
     pf_responses *responses = &w->responses[family == PF_FAMILY_GROUP];
     pf_status status = PF_OK;
     for (int i = 0; i < t->most && status == PF_OK; i++) {
@@ -474,14 +493,20 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
     for (int i = 0; i < r->settings->alarm_trials; i++) {
         most[i] = opportunities(r, i);
     }
+    bool shared[PF_KITS_MAX];
+    const pf_method *own[PF_KITS_MAX];
+    pf__sharing_methods(r->n_methods, r->methods, shared);
+    for (int i = 0; i < r->n_methods; i++) {
+        own[i] = pf__own_method(r->own, r->methods[i]);
+    }
     pf_alarm alarm = {.n_methods = r->n_methods,
                       .methods = r->methods,
                       .kits = kits,
                       .trials = r->settings->alarm_trials,
                       .opportunities = most,
                       .rate = r->settings->alarm_rate,
-                      .shared = r->settings->threshold == PF_THRESHOLD_SHARED,
-                      .own = pf__own_method,
+                      .shared = r->settings->threshold == PF_THRESHOLD_SHARED ? shared : NULL,
+                      .own = own,
                       .seed = r->seed,
                       .environment = pf_plant_get_info(r->plant)->name,
                       .stream = 1,
@@ -502,7 +527,7 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
     int next[PF_FAMILIES] = {0};
     pf_status status = PF_OK;
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        int family = pf__family_of(r->methods[i]), b = family == PF_FAMILY_GROUP;
+        int family = pf__family_of(r->own, r->methods[i]), b = family == PF_FAMILY_GROUP;
         kits[i] = &builds[family].kit;
         // families of the paper's library share the responses of the first one
         bool shared = family == 1 && builds[0].kit.n_probes > 0;
@@ -519,7 +544,7 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
         pf__responses_free(&w.responses[b]);
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
-        int family = pf__family_of(r->methods[i]);
+        int family = pf__family_of(r->own, r->methods[i]);
         builds[family].threshold[next[family]++] = thresholds[i];
     }
     return status;

@@ -9,7 +9,11 @@
 // Methods of one family share a kit: those of the paper's library by their statistic, which number
 // the first two, and the group methods with the suite's library of group probes.
 enum { PF_FAMILY_GROUP = 2, PF_FAMILIES = 3, PF_KITS_MAX = 32 };
-int pf__family_of(const char *method);
+int pf__family_of(const struct pf_own_methods *own, const char *method);
+
+// Which methods a threshold that all share is taken from: those that the paper compares, so that
+// what else a suite has changes nothing; all of them where there is none of these.
+void pf__sharing_methods(int n, const char *const *methods, bool *shares);
 
 // The kits of one (environment, seed, calibration setting): one per family that the methods need,
 // with the alarm threshold of every method; with the field's verdict one per method.
@@ -62,8 +66,9 @@ typedef struct pf_kits_request {
     int opportunities; // of an alarm trial after round 10; 0: by the paper's law
     int n_methods;
     const char *const *methods;
-    bool old;                // the second kit has the rules of version 0.1
-    const char *fingerprint; // of the plant
+    const struct pf_own_methods *own; // where those that no table has are found. Nullable.
+    bool old;                         // the second kit has the rules of version 0.1
+    const char *fingerprint;          // of the plant
     pf_group_settings group;
     pf_blob_store nominal; // of the nominal trials
 } pf_kits_request;

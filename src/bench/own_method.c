@@ -21,28 +21,48 @@ typedef struct own_method {
     pthread_mutex_t lock;             // of the process and what follows
     pf_process process;
     pf_error failed;
-    bool open;
     pf_method row;
 } own_method;
 
 enum { MOST = 16 };
-static own_method methods[MOST];
-static int n_methods;
+struct pf_own_methods {
+    own_method method[MOST];
+    int n;
+};
 
-const pf_method *pf__own_method(const char *id)
+pf_own_methods *pf__own_methods_create(void)
 {
-    for (int i = 0; i < n_methods; i++) {
-        if (strcmp(methods[i].id, id) == 0) {
-            return &methods[i].row;
+    return calloc(1, sizeof(pf_own_methods));
+}
+
+static void close_method(own_method *m)
+{
+    pf__process_stop(&m->process);
+    pthread_mutex_destroy(&m->lock);
+}
+
+void pf__own_methods_destroy(pf_own_methods *own)
+{
+    for (int i = 0; own && i < own->n; i++) {
+        close_method(&own->method[i]);
+    }
+    free(own);
+}
+
+const pf_method *pf__own_method(const pf_own_methods *own, const char *id)
+{
+    for (int i = 0; own && i < own->n; i++) {
+        if (strcmp(own->method[i].id, id) == 0) {
+            return &own->method[i].row;
         }
     }
     return NULL;
 }
 
-const pf_method *pf__method_of(const char *id)
+const pf_method *pf__method_of(const pf_own_methods *own, const char *id)
 {
     const pf_method *method = pf_method_find(id);
-    return method ? method : pf__own_method(id);
+    return method ? method : pf__own_method(own, id);
 }
 
 // One line there and one back; free the answer with json_decref. NULL: m->failed says why.
@@ -157,9 +177,7 @@ static pf_status add_row(own_method *m, json_t *hello, pf_error *error)
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "method %s: only the matched statistic has something to transport", m->id);
     }
-    return pf__own_method(m->id)
-               ? pf_fail(error, PF_ERR_ARGUMENT, "there is a method %s already", m->id)
-               : PF_OK;
+    return PF_OK;
 }
 
 static pf_status start(own_method *m, const char *spec, pf_error *error)
@@ -187,40 +205,44 @@ static pf_status start(own_method *m, const char *spec, pf_error *error)
     return status;
 }
 
-pf_status pf__own_method_open(const char *spec, const char **id, pf_error *error)
+pf_status pf__own_methods_open(pf_own_methods *own, const char *spec, const char **id,
+                               pf_error *error)
 {
-    const char *rest = strncmp(spec, "python:", 7) == 0 ? spec + 7 : NULL;
+    const char *rest = strncmp(spec, PF_METHOD_OWN, strlen(PF_METHOD_OWN)) == 0
+                           ? spec + strlen(PF_METHOD_OWN)
+                           : NULL;
     const char *colon = rest ? strrchr(rest, ':') : NULL;
     if (!colon || colon == rest || !colon[1] || strlen(colon) > 60 || strlen(spec) > 1000) {
         return pf_fail(error, PF_ERR_ARGUMENT, "'%s' is not python:FILE:CLASS", spec);
     }
-    if (n_methods == MOST) {
+    if (own->n == MOST) {
         return pf_fail(error, PF_ERR_ARGUMENT, "more than %d methods of yours", (int)MOST);
     }
     char file[1001];
-    own_method *m = &methods[n_methods];
+    own_method *m = &own->method[own->n];
     memset(m, 0, sizeof *m);
     snprintf(file, sizeof file, "%.*s", (int)(colon - rest), rest);
     snprintf(m->id, sizeof m->id, PF_METHOD_OWN "%s", colon + 1);
     snprintf(m->label, sizeof m->label, "%s", colon + 1);
+    if (pf__own_method(own, m->id)) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "there is a method %s already", m->id);
+    }
     pthread_mutex_init(&m->lock, NULL);
     pf__process_init(&m->process);
     pf_status status = read_file(m, file, error);
     status = status ? status : start(m, rest, error);
     if (status != PF_OK) {
-        pf__process_stop(&m->process);
-        pthread_mutex_destroy(&m->lock);
+        close_method(m);
         return status;
     }
-    m->open = true;
-    n_methods++;
+    own->n++;
     *id = m->id;
     return PF_OK;
 }
 
-pf_status pf__own_method_check(const char *id, pf_error *error)
+pf_status pf__own_method_check(const pf_own_methods *own, const char *id, pf_error *error)
 {
-    const pf_method *method = pf__own_method(id);
+    const pf_method *method = pf__own_method(own, id);
     own_method *m = method ? method->self : NULL;
     if (!m) {
         return PF_OK;
@@ -232,14 +254,4 @@ pf_status pf__own_method_check(const char *id, pf_error *error)
     }
     pthread_mutex_unlock(&m->lock);
     return status;
-}
-
-void pf__own_method_close(void)
-{
-    for (int i = 0; i < n_methods; i++) {
-        if (methods[i].open) {
-            pf__process_stop(&methods[i].process);
-            methods[i].open = false;
-        }
-    }
 }

@@ -5,22 +5,25 @@
 
 #include "preflight/kit.h"
 
-// A method that is a Python class, behind a process of our package, as a row like any other's.
+// Methods that are Python classes, each behind a process of our package, as rows like any other's.
+typedef struct pf_own_methods pf_own_methods;
 
-// The row of an id: one of the table's, or one that was opened here. NULL: none.
-const pf_method *pf__method_of(const char *id);
-// The same where it was opened here, else NULL: what a session's configuration has as `own`.
-const pf_method *pf__own_method(const char *id);
+// NULL: out of memory.
+pf_own_methods *pf__own_methods_create(void);
+void pf__own_methods_destroy(pf_own_methods *own); // Nullable. Ends their processes.
 
-// Starts "python:FILE:CLASS"; *id is its id, "python:CLASS". A class that is not one is
-// refused here, before anything runs.
-pf_status pf__own_method_open(const char *spec, const char **id, pf_error *error);
+// Starts "python:FILE:CLASS"; *id is its id, "python:CLASS". A class that is not one is refused
+// here, before anything runs.
+pf_status pf__own_methods_open(pf_own_methods *own, const char *spec, const char **id,
+                               pf_error *error);
+
+// The row of an id: one of the table's, or one of these (Nullable: there are none). NULL: none.
+const pf_method *pf__method_of(const pf_own_methods *own, const char *id);
+// The same where it is one of these, else NULL: what a session's configuration has as `own`.
+const pf_method *pf__own_method(const pf_own_methods *own, const char *id);
 
 // Whether it has failed since it was opened: its choices are worth nothing then. Any method is
 // allowed.
-pf_status pf__own_method_check(const char *id, pf_error *error);
-
-// Ends all of them.
-void pf__own_method_close(void);
+pf_status pf__own_method_check(const pf_own_methods *own, const char *id, pf_error *error);
 
 #endif

@@ -509,8 +509,9 @@ static void add_probe(pf_sha256 *sha, const pf_kit *kit, const pf__evidence *e)
     const int32_t shape[] = {e->rows, e->n_targets, e->n_scale, e->whiten != NULL};
     pf__sha256_update(sha, shape, sizeof shape);
     pf__sha256_update(sha, e->targets, (size_t)e->n_targets * sizeof *e->targets);
-    pf__sha256_update(sha, pf_kit_probe_command(kit, e->probe),
-                      (size_t)e->rows * (size_t)pf_kit_get_info(kit).n_mech * d);
+    const double *command = pf_kit_probe_command(kit, e->probe);
+    size_t commands = (size_t)e->rows * (size_t)pf_kit_get_info(kit).n_mech;
+    pf__sha256_update(sha, command, command ? commands * d : 0);
     add_text(sha, pf_kit_probe_policy(kit, e->probe));
     pf__sha256_update(sha, e->scale, (size_t)e->n_scale * (size_t)e->n_chan * d);
     pf__sha256_update(sha, e->whiten, e->whiten ? window * (window + 1) / 2 * d : 0);

@@ -147,8 +147,9 @@ pf_status pf__responses_fly(pf_responses *responses, const pf_attempt *attempt, 
 pf_status pf__responses_realise(pf_responses *responses, int task, const double *corrections,
                                 pf_flown *flown, pf_error *error);
 
-// The most that the limits allow on a task (J* of Eq. end_to_end_regret): the trial's own machine,
-// every command divided by what is left of its mechanism and clipped. variant: as in pf_attempt.
+// What the limits allow on a task, in the place of J* (Eq. end_to_end_regret): the return of the
+// trial's own machine with every command divided by what is left of its mechanism, and clipped. No
+// maximum is searched for, so a flown return may be a little higher. variant: as in pf_attempt.
 pf_status pf__responses_attainable(pf_responses *responses, int task, int variant, double *ret,
                                    pf_error *error);
 

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "stats.h"
-#include "own_method.h"
 #include "core/rng.h"
 
 #include "host/parallel.h"
@@ -215,6 +214,7 @@ typedef struct trial_row {
 } trial_row;
 
 typedef struct sample {
+    bool empty; // no trials
     int n_methods, n_seeds;
     double *seed_mean; // methods x seeds x statistics; NaN: undefined
     double *sum;       // methods x statistics: pooled over seeds
@@ -586,6 +586,7 @@ static pf_status sample_init(sample *s, const trial_row *const *rows, size_t n, 
         status = resample(s, &t, key, error);
     }
     if (status == PF_OK) {
+        s->empty = n == 0;
         rank_all(s, reference, ranked);
     } else {
         pf__arena_free(&s->arena);
@@ -755,8 +756,9 @@ const char *pf__label_environment(const char *environment)
 
 const char *pf__label_method(const char *method)
 {
-    const pf_method *m = pf__method_of(method);
-    return m ? m->label : method;
+    const pf_method *m = pf_method_find(method);
+    bool own = strncmp(method, PF_METHOD_OWN, strlen(PF_METHOD_OWN)) == 0;
+    return m ? m->label : own ? method + strlen(PF_METHOD_OWN) : method;
 }
 
 void pf__label_metric(const char *metric, char out[64])
@@ -1235,16 +1237,18 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
 static pf_status add_macro(work *w, const char *name, int place, const char *const *shown,
                            int n_shown, pf_error *error)
 {
-    const sample *parts[128];
+    const sample *parts[MOST_PARTS];
     pf_entries *c = w->entries;
     int n = 0;
-    for (int e = 0; e < c->n_environments && n < 128; e++) {
+    bool whole = true;
+    for (int e = 0; e < c->n_environments && n < MOST_PARTS; e++) {
         if (!shown || is_in(c->environment[e], shown, (size_t)n_shown)) {
+            whole = whole && !w->samples[e].empty;
             parts[n++] = &w->samples[e];
         }
     }
-    // the second one only where it says something else
-    if (n < 2 || (shown && n == c->n_environments)) {
+    // of all environments or not at all; the second one only where it says something else
+    if (n < 2 || !whole || (shown && n == c->n_environments)) {
         return PF_OK;
     }
     sample macro = {0};

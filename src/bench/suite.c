@@ -75,6 +75,7 @@ static const pf_schema_row rows[] = {
 #define PF_IN_AXIS(...)
 #define PF_IN_YES(...) __VA_ARGS__,
 #define PF_IN_GROUP(...) __VA_ARGS__,
+#define PF_IN_READING(...) __VA_ARGS__,
 #define PF_SETTING(field, key, type, field_kit, suite_default, least, most, ends, shape, config,   \
                    suite, kit, hash, group, help)                                                  \
     PF_IN_##suite(PF_SETTING_ROW(pf_suite, field, key, type, least, most, ends, shape, help))
@@ -124,29 +125,38 @@ static pf_status set_defaults(pf_suite *s, pf_error *error)
     return status;
 }
 
-static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error)
+static bool learns_on_itself(const pf_suite *s)
 {
-    static const char *const tables[] = {"metrics", "ranks", "ladder", "settings"};
-    bool mechanism = s->kind && strcmp(s->kind, "mechanism") == 0, table = !s->table;
-    bool coordinate = s->kind && strcmp(s->kind, "coordinate") == 0;
-    bool audits = pf__suite_audits(s);
-    if (s->kind && !mechanism && !coordinate && !audits && strcmp(s->kind, "readiness") != 0) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: kind: '%s' is not readiness, mechanism, coordinate or verdict", file,
-                       s->kind);
-    }
-    if (audits && s->settings.verdict != PF_VERDICT_FIELD) {
+    return s->learned_on.n == 0 ||
+           (s->learned_on.n == 1 && strcmp(s->learned_on.text[0], "itself") == 0);
+}
+
+const char *pf__suite_learned_on(const pf_suite *s, int environment)
+{
+    return learns_on_itself(s) ? s->environments.text[environment]
+                               : s->learned_on.text[environment];
+}
+
+static bool is_kind(const pf_suite *s, const char *kind)
+{
+    return s->kind && strcmp(s->kind, kind) == 0;
+}
+
+// What the field's verdict and its own suites have no use for.
+static pf_status check_field(const pf_suite *s, const char *file, pf_error *error)
+{
+    bool audits = pf__suite_audits(s), field = s->settings.verdict == PF_VERDICT_FIELD;
+    if (audits && !field) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: kind: a verdict suite is about field kits; say verdict: field", file);
     }
-    const char *idle = mechanism || coordinate       ? "kind"
-                       : s->opportunities.n > 0      ? "opportunities"
-                       : s->named.n > 0 && !audits   ? "settings"
-                       : s->n_faults.n > 0 && audits ? "n_faults"
-                       : s->settings.reveal > 0      ? "reveal"
-                       : s->recalibrate > 0          ? "recalibrate"
-                                                     : NULL;
-    if (s->settings.verdict == PF_VERDICT_FIELD && idle) {
+    const char *idle = is_kind(s, "mechanism") || is_kind(s, "coordinate") ? "kind"
+                       : s->opportunities.n > 0                            ? "opportunities"
+                       : s->named.n > 0 && !audits                         ? "settings"
+                       : s->n_faults.n > 0 && audits                       ? "n_faults"
+                       : s->recalibrate > 0                                ? "recalibrate"
+                                                                           : NULL;
+    if (field && idle) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: verdict: the field's has no %s; leave it out, or say paper", file,
                        idle);
@@ -161,22 +171,17 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
         return pf_fail(error, PF_ERR_FORMAT, "%s: kind: a verdict suite has no %s; leave it out",
                        file, unused ? unused : "table but settings");
     }
-    for (int i = 0; i < s->metrics.n; i++) {
-        if (!pf__entry_metric_known(s->metrics.text[i])) {
-            return pf_fail(error, PF_ERR_FORMAT, "%s: metrics: there is no metric '%s'", file,
-                           s->metrics.text[i]);
-        }
-    }
-    if (coordinate && (s->methods.n != 1 || strcmp(s->methods.text[0], "eg-mpt") != 0)) {
+    return PF_OK;
+}
+
+// What is run, and on what.
+static pf_status check_parts(const pf_suite *s, const char *file, pf_error *error)
+{
+    bool mechanism = is_kind(s, "mechanism");
+    if (is_kind(s, "coordinate") &&
+        (s->methods.n != 1 || strcmp(s->methods.text[0], "eg-mpt") != 0)) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: methods: a coordinate study has the coordinate of eg-mpt alone", file);
-    }
-    for (int i = 0; i < 4; i++) {
-        table = table || strcmp(s->table, tables[i]) == 0;
-    }
-    if (!table) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: table: '%s' is not metrics, ranks, ladder or settings", file, s->table);
     }
     if (s->from && (s->environments.n > 0 || s->methods.n > 0)) {
         return pf_fail(error, PF_ERR_FORMAT,
@@ -193,6 +198,34 @@ static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error
         return pf_fail(error, PF_ERR_FORMAT, "%s: methods: is missing", file);
     }
     return PF_OK;
+}
+
+static pf_status check_kind(const pf_suite *s, const char *file, pf_error *error)
+{
+    static const char *const kinds[] = {"readiness", "mechanism", "coordinate", "verdict"};
+    static const char *const tables[] = {"metrics", "ranks", "ladder", "settings"};
+    bool kind = !s->kind, table = !s->table;
+    for (int i = 0; i < 4; i++) {
+        kind = kind || strcmp(s->kind, kinds[i]) == 0;
+        table = table || strcmp(s->table, tables[i]) == 0;
+    }
+    if (!kind) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: kind: '%s' is not readiness, mechanism, coordinate or verdict", file,
+                       s->kind);
+    }
+    if (!table) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: table: '%s' is not metrics, ranks, ladder or settings", file, s->table);
+    }
+    for (int i = 0; i < s->metrics.n; i++) {
+        if (!pf__entry_metric_known(s->metrics.text[i])) {
+            return pf_fail(error, PF_ERR_FORMAT, "%s: metrics: there is no metric '%s'", file,
+                           s->metrics.text[i]);
+        }
+    }
+    pf_status status = check_field(s, file, error);
+    return status ? status : check_parts(s, file, error);
 }
 
 bool pf__environment_missing(const char *name, pf_status status)
@@ -244,7 +277,7 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
         status = pf_fail(error, PF_ERR_FORMAT, "%s: predictor: '%s' is neither twin nor ensemble",
                          file, s->predictor);
     }
-    if (status == PF_OK && s->learned_on.n > 0 && s->learned_on.n != s->environments.n) {
+    if (status == PF_OK && s->learned_on.n != s->environments.n && !learns_on_itself(s)) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: learned_on: %d plants for %d environments",
                          file, s->learned_on.n, s->environments.n);
     }
@@ -259,7 +292,7 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
                            "%s: methods: there is no rule '%s'; those of a verdict suite are%s",
                            file, s->methods.text[i], rules);
         }
-        if (!pf__suite_audits(s) && !pf__method_of(s->methods.text[i])) {
+        if (!pf__suite_audits(s) && !pf_method_find(s->methods.text[i])) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "%s: methods: there is no method '%s'; see `preflight list methods`",
                            file, s->methods.text[i]);
@@ -274,9 +307,24 @@ static pf_status check_names(const pf_suite *s, const char *file, pf_error *erro
     return check_plants(s, file, error);
 }
 
-// What only group methods use must not be given in vain.
-static pf_status check_group(const pf_suite *s, const char *file, pf_error *error)
+// What has no use must not be given in vain: readings of the paper with the field's verdict, a
+// plant to learn on without an ensemble, and what only group methods have.
+static pf_status check_idle(const pf_suite *s, const char *file, pf_error *error)
 {
+    bool field = s->settings.verdict == PF_VERDICT_FIELD;
+    const char *reading = field ? pf__settings_given_reading(&s->settings) : NULL;
+    if (reading) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: verdict: the field's has no %s; leave it out, or say paper", file,
+                       reading);
+    }
+    if (s->learned_on.n > 0 && !learns_on_itself(s) &&
+        !(s->predictor && strcmp(s->predictor, "ensemble") == 0)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: learned_on: a twin learns nothing; leave it out, or say predictor: "
+                       "ensemble",
+                       file);
+    }
     if (pf__suite_groups(s) || s->settings.verdict == PF_VERDICT_FIELD) {
         return PF_OK;
     }
@@ -296,7 +344,7 @@ bool pf__suite_audits(const pf_suite *s)
 bool pf__suite_groups(const pf_suite *s)
 {
     for (int i = 0; i < s->methods.n; i++) {
-        const pf_method *method = pf__method_of(s->methods.text[i]);
+        const pf_method *method = pf__method_of(s->own, s->methods.text[i]);
         if (method && method->group) {
             return true;
         }
@@ -304,30 +352,14 @@ bool pf__suite_groups(const pf_suite *s)
     return false;
 }
 
-// The reading of the grid beside its number of points: --set grid=with_one means grid_one=with_one.
-static const char *grid_reading(const char *override)
-{
-    return strcmp(override, "grid=with_one") == 0  ? "grid_one=with_one"
-           : strcmp(override, "grid=without") == 0 ? "grid_one=without"
-                                                   : override;
-}
-
 pf_status pf__suite_read(pf_suite *suite, const char *file, const char *text, size_t n,
                          const char *const *overrides, int n_overrides, pf_error *error)
 {
     memset(suite, 0, sizeof *suite);
     pf__settings_clear(&suite->settings);
-    const char **read = malloc(((size_t)n_overrides + 1) * sizeof *read);
-    if (!read) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a suite");
-    }
-    for (int i = 0; i < n_overrides; i++) {
-        read[i] = grid_reading(overrides[i]);
-    }
     pf_status status =
-        pf__schema_read(&schema, "a suite", file, text, n, read, n_overrides, suite, error);
-    free(read);
-    status = status ? status : check_group(suite, file, error);
+        pf__schema_read(&schema, "a suite", file, text, n, overrides, n_overrides, suite, error);
+    status = status ? status : check_idle(suite, file, error);
     status = status ? status : set_defaults(suite, error);
     status = status ? status : check_names(suite, file, error);
     if (status != PF_OK) {

@@ -17,6 +17,7 @@ typedef struct pf_suite {
     char *table;  // "metrics", "ranks", "ladder" or "settings"
     char *figure; // the template that draws it. Nullable: bars.
     pf_config_refs environments, methods;
+    const struct pf_own_methods *own; // methods that no table has, set by the caller. Nullable.
     pf_config_refs named;   // `settings`: of a mechanism study "knob=NAME;value=X", of a verdict
                             // suite entries of the catalogue
     pf_config_refs metrics; // what its table shows first
@@ -24,7 +25,7 @@ typedef struct pf_suite {
     int seeds, trials;
     pf_config_numbers opportunities; // axis: after the change at round 10; none: the paper's law
     char *predictor;                 // "twin" or "ensemble"
-    pf_config_refs learned_on;       // by environment: the plant that its ensemble is learned on
+    pf_config_refs learned_on;       // see pf__suite_learned_on; none or `itself`: where it is used
     int recalibrate;                 // g_cal follows the true gain
     double nominal;                  // share of nominal trials
     // Complete; hazard is per round, sensor_noise NaN: as the plant's kits have it. Those for the
@@ -63,6 +64,9 @@ bool pf__environment_missing(const char *name, pf_status status);
 // Refuses a plant that suites cannot use; file: who named it.
 pf_status pf__environment_usable(const pf_plant *plant, const char *name, const char *file,
                                  pf_error *error);
+
+// The plant that the ensemble of an environment is learned on.
+const char *pf__suite_learned_on(const pf_suite *suite, int environment);
 
 // Whether it is a verdict suite: machines with the faults of the catalogue, decided by rules.
 bool pf__suite_audits(const pf_suite *suite);

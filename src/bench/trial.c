@@ -210,13 +210,8 @@ void pf__policy_tasks(pf_plan *plan, const pf_plant_info *info)
 const pf_policy *pf__policy_of_task(const pf_responses *r, int task)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
-    const char *name = pf_kit_task_policy(r->kit, task);
-    for (int i = 0; name[0] && i < info->n_policies; i++) {
-        if (info->policies[i].norm > 0 && strcmp(info->policies[i].name, name) == 0) {
-            return &info->policies[i];
-        }
-    }
-    return NULL;
+    int i = pf__plant_policy(info, pf_kit_task_policy(r->kit, task));
+    return i >= 0 && info->policies[i].norm > 0 ? &info->policies[i] : NULL;
 }
 
 // What the joint belief asks of every mechanism.
@@ -889,7 +884,7 @@ pf_status pf__trial_run(pf_responses *responses, const pf_kit *kit, const char *
     pf_session_config config = {.method = method,
                                 .seed = pf__responses_stream(responses, PF_PURPOSE_METHOD, 0),
                                 .rules = &rules,
-                                .own = pf__own_method(method)};
+                                .own = pf__own_method(setup->own, method)};
     pf_status status = pf_session_init(&p.session, kit, &config, memory, bytes, error);
     status = status ? status : diagnose(&p, error);
     status = status ? status : recover(&p, error);

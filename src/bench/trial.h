@@ -152,7 +152,8 @@ typedef struct pf_trial_setup {
     double alpha, j_min;
     double deploy;            // bound that deploys a task: j_min, or a calibrated threshold
     pf_reveal_losses *losses; // where this trial's are added, tasks flown both ways. Nullable.
-    int variant;              // of the tasks of a plant that has them; 0: plain, 1: under a shock
+    const struct pf_own_methods *own; // where a method that no table has is found. Nullable.
+    int variant; // of the tasks of a plant that has them; 0: plain, 1: under a shock
 } pf_trial_setup;
 
 // Runs one method. kit: of the method's statistic; memory: of a session on it.

@@ -259,6 +259,7 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
                                .n_methods = audits ? 1 + old : suite->methods.n,
                                .methods =
                                    audits ? audited : (const char *const *)suite->methods.text,
+                               .own = suite->own,
                                .old = old,
                                .fingerprint = e->fingerprint[kits->environment],
                                .group = pf__experiment_group(e, kits->environment)};
@@ -274,7 +275,7 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     if (status == PF_OK && !found) {
         kits->status = pf__kits_calibrate(&kits->kits, &request, &kits->error);
         for (int i = 0; i < request.n_methods && kits->status == PF_OK; i++) {
-            kits->status = pf__own_method_check(request.methods[i], &kits->error);
+            kits->status = pf__own_method_check(suite->own, request.methods[i], &kits->error);
         }
         kits->made = kits->status == PF_OK;
         status = nominal.status;
@@ -356,30 +357,47 @@ static pf_schedule start_trial(worker *w, const pf_plant_info *info, const pf_ce
     return schedule;
 }
 
+// The cell of a calibration that comes in its turn.
+static const pf_cell *cell_in_turn(const pf_experiment *e, int calibration, int turn)
+{
+    int n = 0;
+    for (int i = 0; i < e->n_cells; i++) {
+        n += e->cells[i].calibration == calibration;
+    }
+    turn %= n;
+    for (int i = 0;; i++) {
+        if (e->cells[i].calibration == calibration && turn-- == 0) {
+            return &e->cells[i];
+        }
+    }
+}
+
 // The reading `reveal: mitigation`: trials of their own, as many as the alarm has, over the cells
-// of this calibration in turn, and the threshold that all methods lose least with.
+// of this calibration in turn, and the threshold that the compared methods lose least with.
 static pf_status calibrate_reveal(worker *w, cached_kits *kits, pf_error *error)
 {
     const pf_experiment *e = w->experiment;
+    const pf_suite *suite = e->suite;
     pf_reveal_losses losses = {{0}};
+    bool shares[PF_KITS_MAX];
     pf_status status = take_kits(w, kits, error);
     const pf_plant_info *info =
         status == PF_OK ? pf_plant_get_info(w->plants[kits->environment]) : NULL;
     uint64_t seed = (uint64_t)kits->seed + (UINT64_C(1) << 40); // none of the experiment's
+    pf__sharing_methods(suite->methods.n, (const char *const *)suite->methods.text, shares);
     for (int trial = 0; trial < e->alarm_trials && status == PF_OK; trial++) {
-        int at = trial % e->n_cells;
-        while (e->cells[at].calibration != kits->cell->calibration) {
-            at = (at + 1) % e->n_cells;
-        }
-        const pf_cell *cell = &e->cells[at];
+        const pf_cell *cell = cell_in_turn(e, kits->cell->calibration, trial);
         pf_schedule schedule = start_trial(w, info, cell, seed, trial, e->alarm_trials);
         pf_trial_setup setup = pf__experiment_setup(e, cell);
         setup.losses = &losses;
-        for (int i = 0; i < e->suite->methods.n && status == PF_OK; i++) {
-            const char *method = e->suite->methods.text[i];
-            status = pf__trial_run(&w->responses[pf__family_of(method) == PF_FAMILY_GROUP],
-                                   kits->kits.kit[pf__kits_place(e->suite, i)], method, &schedule,
-                                   &setup, w->memory, w->bytes, &w->results[i], error);
+        for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
+            const char *method = suite->methods.text[i];
+            bool group = pf__family_of(suite->own, method) == PF_FAMILY_GROUP;
+            status = !shares[i] ? PF_OK
+                                : pf__trial_run(&w->responses[group],
+                                                kits->kits.kit[pf__kits_place(suite, i)], method,
+                                                &schedule, &setup, w->memory, w->bytes,
+                                                &w->results[i], error);
         }
     }
     kits->reveal = pf__reveal_threshold(&losses);
@@ -428,7 +446,8 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
         const pf_kit *kit = kits->kits.kit[pf__kits_place(suite, i)];
-        pf_responses *responses = &w->responses[pf__family_of(method) == PF_FAMILY_GROUP];
+        pf_responses *responses =
+            &w->responses[pf__family_of(suite->own, method) == PF_FAMILY_GROUP];
         pf_field_trial field = {plant, model_of(w->experiment, kits->environment),
                                 pf__field_seed(unit->seed, unit->trial)};
         pf_error why = {PF_OK, ""};
@@ -436,7 +455,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
                      ? pf__trial_field(&field, kit, method, &schedule, &setup, &w->results[i], &why)
                      : pf__trial_run(responses, kit, method, &schedule, &setup, w->memory, w->bytes,
                                      &w->results[i], &why);
-        status = status ? status : pf__own_method_check(method, &why);
+        status = status ? status : pf__own_method_check(suite->own, method, &why);
         if (status != PF_OK) {
             pf_fail(error, status, "%s: %s", method, why.text);
         }

@@ -7,6 +7,7 @@
 #include "core/method.h"
 
 #include <math.h>
+#include <string.h>
 
 // The alarm threshold: nominal responses through real sessions, so that its rate holds whatever the
 // channel assumes.
@@ -33,7 +34,7 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
         .method = a->methods[method],
         .seed = pf_key_stream(a->seed, a->environment, trial, PF_PURPOSE_METHOD, a->stream),
         .rules = &rules,
-        .own = a->own ? a->own(a->methods[method]) : NULL};
+        .own = a->own ? a->own[method] : NULL};
     pf_status status = PF_OK;
     // only a method that draws its probes needs the trial's own seed
     pf_rule rule = *session ? pf_session_method(*session)->rule : PF_RULE_RANDOM;
@@ -94,6 +95,20 @@ static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *er
                : PF_OK;
 }
 
+// The peaks of the methods that share a threshold, to the front; how many.
+static int gather_shared(work *w)
+{
+    const pf_alarm *a = w->alarm;
+    size_t n = 0, trials = (size_t)a->trials;
+    for (int i = 0; i < a->n_methods; i++) {
+        if (a->shared[i]) {
+            memmove(w->peaks + n, w->peaks + (size_t)i * trials, trials * sizeof *w->peaks);
+            n += trials;
+        }
+    }
+    return (int)n;
+}
+
 pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_workers,
                         double *thresholds, pf_error *error)
 {
@@ -105,8 +120,8 @@ pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_worker
         status = pf__parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials",
                               error);
     }
-    // one threshold for all: that which the trials of all methods together keep
-    int n = a->shared ? a->n_methods * a->trials : a->trials;
+    // one threshold for all: that which the trials of those who share it together keep
+    int n = a->shared ? gather_shared(&w) : a->trials;
     for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
         double *peaks = w.peaks + (a->shared ? 0 : (size_t)i * (size_t)a->trials);
         thresholds[i] = fmin(1, pf__fit_threshold(n, peaks, a->rate));

@@ -349,7 +349,7 @@ pf_roll pf__plan_probe_roll(const pf_plan_probe *probe, const pf_plant_info *inf
 {
     pf_roll roll = pf_roll_default();
     roll.rows = probe->rows;
-    roll.command = probe->command;
+    roll.command = probe->policy ? NULL : probe->command;
     roll.policy = probe->policy ? pf__plant_policy(info, probe->policy) : -1;
     return roll;
 }

@@ -73,7 +73,7 @@ double pf__plan_quarter_range(const pf_mechanism *mechanism);
 // Index of a mechanism by name, or by number where no name matches; -1: none.
 int pf__plan_find_mechanism(const pf_plan *plan, const char *reference);
 
-// What a probe of a plan sends to its plant.
+// What a probe of a plan sends to its plant, which refuses a loop that it does not have.
 pf_roll pf__plan_probe_roll(const pf_plan_probe *probe, const pf_plant_info *info);
 
 // One probe as a configuration gives it: command, charge, limits, targets.

@@ -111,8 +111,10 @@ typedef struct pf_alarm {
     int trials;
     const int *opportunities; // per trial: of stage 1 at most
     double rate;
-    bool shared;                             // one threshold for all methods
-    const pf_method *(*own)(const char *id); // the row of a method that no table has. Nullable.
+    // Per method: whether its trials are among those that one threshold for all is taken from.
+    // Nullable: each has its own.
+    const bool *shared;
+    const pf_method *const *own; // per method: its row where no table has it. Nullable.
     uint64_t seed;
     const char *environment; // what random streams are named after
     uint64_t stream;         // of the methods that draw their probes

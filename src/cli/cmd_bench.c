@@ -25,7 +25,8 @@ typedef struct bench_call {
     const char *command; // "bench run", for messages
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
-    cli_list methods; // python:FILE:CLASS, then the ids
+    cli_list methods;    // python:FILE:CLASS, then the ids
+    pf_own_methods *own; // of them
     const pf_profile *profile;
     bool twin;               // suites with a learned model have a simulator in its place
     bool exact;              // the configuration of --set, or without one the suite's own
@@ -89,8 +90,11 @@ static bool find_folder(bench_call *c)
 static bool open_methods(bench_call *c, int *status)
 {
     pf_error error = {PF_OK, ""};
+    c->own = c->methods.n > 0 ? pf__own_methods_create() : NULL;
     for (int i = 0; i < c->methods.n; i++) {
-        pf_status result = pf__own_method_open(c->methods.item[i], &c->methods.item[i], &error);
+        pf_status result =
+            c->own ? pf__own_methods_open(c->own, c->methods.item[i], &c->methods.item[i], &error)
+                   : pf_fail(&error, PF_ERR_MEMORY, "out of memory for methods");
         if (result != PF_OK) {
             *status = cli_fail(c->command, result, &error);
             return false;
@@ -99,11 +103,22 @@ static bool open_methods(bench_call *c, int *status)
     return true;
 }
 
+// The reading of the grid beside its number of points: --set grid=with_one means grid_one=with_one.
+static const char *grid_reading(const char *set)
+{
+    return strcmp(set, "grid=with_one") == 0  ? "grid_one=with_one"
+           : strcmp(set, "grid=without") == 0 ? "grid_one=without"
+                                              : set;
+}
+
 // Resolves profile, database and folder after cli_parse. False: printed, *status is the exit
 // status.
 static bool bench_resolve(bench_call *c, int *status)
 {
     c->db = c->db ? c->db : "preflight.db";
+    for (int i = 0; i < c->set.n; i++) {
+        c->set.item[i] = grid_reading(c->set.item[i]);
+    }
     c->profile = pf__profile_find(c->profile_name ? c->profile_name : "standard");
     if (!c->profile) {
         *status = cli_usage(c->command, "--profile: '%s' is not quick, standard or paper",
@@ -253,7 +268,7 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
         if (status == PF_OK && c->twin && suite->predictor &&
             strcmp(suite->predictor, "ensemble") == 0) {
             // a simulator predicts to the bit where nothing adds noise
-            cli_list set = {{"predictor=twin", "sensor_noise=.25"}, 2};
+            cli_list set = {{"predictor=twin", "sensor_noise=.25", "learned_on=itself"}, 3};
             for (int i = 0; i < c->set.n && set.n < 64; i++) {
                 set.item[set.n++] = c->set.item[i];
             }
@@ -261,6 +276,7 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
             status = pf__suite_read(suite, file, text, n, set.item, set.n, error);
         }
         if (status == PF_OK && !suite->from) {
+            suite->own = c->own;
             status = add_methods(c, suite, error);
         }
         if (status == PF_OK && !suite->from) {
@@ -742,10 +758,11 @@ static int bench_cmd_run(int argc, char **argv)
     if ((!cli_threads(call.command, threads_text, &threads))) {
         return EXIT_USAGE;
     }
-    if (!bench_resolve(&call, &status)) {
-        return status;
+    if (bench_resolve(&call, &status)) {
+        status = run_suites(&call, &names, &only, (int)threads, retry);
     }
-    return run_suites(&call, &names, &only, (int)threads, retry);
+    pf__own_methods_destroy(call.own);
+    return status;
 }
 
 // --- bench status
@@ -889,6 +906,20 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
     return report.different > 0 ? EXIT_NO : EXIT_YES;
 }
 
+static int verify_suite(bench_call *c, const char *name, size_t sample, int threads)
+{
+    session s = {.store = NULL};
+    pf_error error = {PF_OK, ""};
+    pf_status opened = bench_suite_open(c, name, &s.suite, &error);
+    opened = opened ? opened : open_session(&s, c, PF_STORE_READ, &error);
+    if (opened != PF_OK) {
+        return cli_fail(c->command, opened, &error);
+    }
+    int status = verify(c, &s, sample, threads);
+    close_session(&s);
+    return status;
+}
+
 static int bench_cmd_verify(int argc, char **argv)
 {
     const char *threads_text = NULL, *sample_text = NULL;
@@ -911,18 +942,10 @@ static int bench_cmd_verify(int argc, char **argv)
         (sample_text && !cli_integer(call.command, "--sample", sample_text, 1, 1e9, &sample))) {
         return EXIT_USAGE;
     }
-    if (!bench_resolve(&call, &status)) {
-        return status;
+    if (bench_resolve(&call, &status)) {
+        status = verify_suite(&call, names.item[0], (size_t)sample, (int)threads);
     }
-    session s = {.store = NULL};
-    pf_error error = {PF_OK, ""};
-    pf_status opened = bench_suite_open(&call, names.item[0], &s.suite, &error);
-    opened = opened ? opened : open_session(&s, &call, PF_STORE_READ, &error);
-    if (opened != PF_OK) {
-        return cli_fail(call.command, opened, &error);
-    }
-    status = verify(&call, &s, (size_t)sample, (int)threads);
-    close_session(&s);
+    pf__own_methods_destroy(call.own);
     return status;
 }
 
@@ -1002,7 +1025,8 @@ static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
     if (status != PF_OK) {
         return status;
     }
-    if (counts.done == 0) {
+    l->not_run = counts.done == 0;
+    if (l->not_run) {
         return pf_fail(error, PF_ERR_ARGUMENT, "%s has no finished trials of config %s%s", c->db,
                        l->hash,
                        counts.failed > 0 ? "; `preflight bench status` says why they failed" : "");
@@ -1170,7 +1194,11 @@ static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *sui
         status = PF_OK;
     } else if (status == PF_OK) {
         const char *predictor = l.suite.run->predictor;
-        pf__fidelity_take(f, suite, predictor ? predictor : "twin", &l.entries);
+        pf__fidelity_take(f, &(pf_fidelity_suite){.name = suite,
+                                                  .predictor = predictor ? predictor : "twin",
+                                                  .entries = &l.entries,
+                                                  .done = l.counts.done,
+                                                  .total = l.counts.total});
     }
     unload(&l);
     return status;
@@ -1254,14 +1282,23 @@ static bool has_reading(const bench_call *c, const char *reading, bool common)
     return common;
 }
 
-static pf_status sum_reading(const bench_call *c, pf_fidelity_sum *sum, pf_error *error)
+// A reading, and the first one over the same numbers.
+static pf_status sum_reading(const bench_call *c, const bench_call *first, pf_fidelity_reading *out,
+                             pf_error *error)
 {
-    pf_paper paper = {0};
-    pf_fidelity f = {0};
-    pf_status status = open_fidelity(&f, &paper, c, error);
-    *sum = status == PF_OK ? pf__fidelity_sum(&f, NULL) : (pf_fidelity_sum){0};
-    pf__fidelity_free(&f);
-    pf__paper_free(&paper);
+    pf_paper paper[2] = {{0}, {0}};
+    pf_fidelity f[2] = {{0}, {0}};
+    pf_status status = open_fidelity(&f[0], &paper[0], c, error);
+    status = status ? status : open_fidelity(&f[1], &paper[1], first, error);
+    if (status == PF_OK) {
+        pf__fidelity_match(&f[0], &f[1]);
+        out->sum = pf__fidelity_sum(&f[0], NULL);
+        out->before = pf__fidelity_sum(&f[1], NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        pf__fidelity_free(&f[i]);
+        pf__paper_free(&paper[i]);
+    }
     return status;
 }
 
@@ -1281,9 +1318,9 @@ static pf_status sum_readings(const bench_call *c, pf_fidelity_reading *out, int
         if (i >= 0 && one.set.n < (int)(sizeof one.set.item / sizeof one.set.item[0])) {
             one.set.item[one.set.n++] = reading;
         }
-        status = sum_reading(&one, &out[*n].sum, error);
+        status = sum_reading(&one, c, &out[*n], error);
         snprintf(out[*n].name, sizeof out->name, "%s", reading);
-        *n += out[*n].sum.produced > 0;
+        *n += status == PF_OK && out[*n].sum.produced > 0;
     }
     return status;
 }
@@ -1356,9 +1393,7 @@ int cmd_bench(int argc, char **argv)
     for (int i = 0; i < VERBS; i++) {
         known[i] = verbs[i].name;
         if (argc > 0 && strcmp(argv[0], verbs[i].name) == 0) {
-            int status = verbs[i].run(argc - 1, argv + 1);
-            pf__own_method_close();
-            return status;
+            return verbs[i].run(argc - 1, argv + 1);
         }
     }
     if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {

@@ -127,7 +127,7 @@ int pf__recorded_probe(const pf_kit *k, int rows, const double *command)
 {
     for (int q = 0; q < k->n_probes; q++) {
         const double *own = pf_kit_probe_command(k, q);
-        bool same = pf_kit_probe_rows(k, q) == rows;
+        bool same = own && pf_kit_probe_rows(k, q) == rows;
         for (int i = 0; same && i < rows * k->n_mech; i++) {
             same = own[i] == command[i]; // 0 and -0 are one command
         }

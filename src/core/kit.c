@@ -116,7 +116,9 @@ int pf__kit_most_targets(const pf_kit *kit)
 
 const double *pf_kit_probe_command(const pf_kit *kit, int probe)
 {
-    return kit->command + (size_t)kit->probe_row[probe] * (size_t)kit->n_mech;
+    return pf_kit_probe_policy(kit, probe)[0]
+               ? NULL
+               : kit->command + (size_t)kit->probe_row[probe] * (size_t)kit->n_mech;
 }
 
 double pf_kit_probe_charge(const pf_kit *kit, int probe)
@@ -701,6 +703,13 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
         return pf_fail(error, PF_ERR_FORMAT,
                        "kit: an ensemble starts from the %d channels, not from %d numbers",
                        (int)k->n_chan, (int)k->n_state);
+    }
+    bool twin = strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") == 0;
+    for (int q = 0; q < k->n_probes; q++) {
+        if (pf_kit_probe_policy(k, q)[0] && !twin) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: probe %d is a closed loop, which a twin alone predicts", q);
+        }
     }
     return PF_OK;
 }

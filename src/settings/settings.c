@@ -28,7 +28,18 @@ const pf_schema_shape pf_settings_prior = {.single = &prior_single, .element = &
 
 // --- the table
 
-enum { NO, YES, TOP, BUDGET, AXIS, GROUP, ALWAYS, CHANGED, READING }; // the words of settings.def
+enum {
+    NO,
+    YES,
+    TOP,
+    BUDGET,
+    AXIS,
+    GROUP,
+    READING,
+    ALWAYS,
+    CHANGED,
+    PAPER
+}; // the words of settings.def
 
 typedef struct setting {
     pf_schema_row row;   // its key as an override names it, its place in pf_settings
@@ -161,6 +172,16 @@ const char *pf__settings_given_group(const pf_settings *settings)
     return NULL;
 }
 
+const char *pf__settings_given_reading(const pf_settings *settings)
+{
+    for (int i = 0; i < PF_COUNT(table); i++) {
+        if (table[i].hash == PAPER && is_given(i, settings)) {
+            return table[i].row.key;
+        }
+    }
+    return NULL;
+}
+
 pf_status pf__settings_known(const char *assignment, pf_error *error)
 {
     const char *keys[PF_COUNT(table)];
@@ -211,8 +232,8 @@ static bool is_hashed(int i, const pf_settings *s, bool groups)
     double value = is_list(i) ? pf__settings_number(list_of(i, s)) : get_value(i, s);
     bool same = value == otherwise || (isnan(value) && isnan(otherwise));
     bool changed = !same || (is_list(i) && list_of(i, s)->n > 1);
-    return (table[i].hash == ALWAYS || table[i].hash == READING ||
-            (table[i].hash == CHANGED && changed)) &&
+    bool paper = table[i].hash == PAPER && s->verdict == PF_VERDICT_PAPER && is_given(i, s);
+    return (table[i].hash == ALWAYS || paper || (table[i].hash == CHANGED && changed)) &&
            (table[i].suite != GROUP || groups);
 }
 
@@ -233,8 +254,7 @@ void pf__settings_json(pf_text *out, const pf_settings *settings, pf_settings_wh
                       : which == PF_SETTINGS_KIT
                           ? table[i].kit == YES
                           : is_hashed(i, settings, which == PF_SETTINGS_HASH_GROUPS);
-        bool idle = table[i].hash == READING && settings->verdict == PF_VERDICT_FIELD;
-        if (!wanted || idle) {
+        if (!wanted) {
             continue;
         }
         open_key(i, out);
@@ -297,12 +317,11 @@ bool pf__settings_at(int index, pf_setting_info *info)
 bool pf__settings_reading(int index, char *out, size_t size, bool *common)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        bool reading = table[i].hash == READING || strcmp(table[i].row.key, "stop") == 0;
-        const char *const *words = reading ? table[i].row.shape->words : NULL;
+        const char *const *words = table[i].suite == READING ? table[i].row.shape->words : NULL;
         for (int w = 0; words && words[w]; w++) {
             if (index-- == 0) {
                 snprintf(out, size, "%s=%s", table[i].row.key, words[w]);
-                *common = table[i].hash == READING && table[i].otherwise[PF_SETTINGS_SUITE] == w;
+                *common = table[i].hash == PAPER && table[i].otherwise[PF_SETTINGS_SUITE] == w;
                 return true;
             }
         }

@@ -47,6 +47,9 @@ pf_status pf__settings_known(const char *assignment, pf_error *error);
 // none.
 const char *pf__settings_given_group(const pf_settings *settings);
 
+// The key of a reading that is given and that the field's verdict has no use for; NULL: none.
+const char *pf__settings_given_reading(const pf_settings *settings);
+
 // Members of a JSON object, one per setting: all of them, or those that the hash of a suite holds,
 // without and with group methods, or those that a kit holds.
 typedef enum pf_settings_which {
@@ -71,8 +74,8 @@ typedef struct pf_setting_info {
 // The setting at an index from 0; false after the last. Those that nobody may set are left out.
 bool pf__settings_at(int index, pf_setting_info *info);
 
-// The reading at an index from 0, as "key=value", one for each value of each reading; false after the
-// last. `stop` is one of them. *common: all suites have it unless they are told otherwise.
+// The reading at an index from 0, as "key=value", one for each value of each reading; false after
+// the last. `stop` is one of them. *common: all suites have it unless they are told otherwise.
 bool pf__settings_reading(int index, char *out, size_t size, bool *common);
 
 // What ranges alone cannot say; node is the mapping that the settings were read from.
