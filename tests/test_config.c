@@ -263,9 +263,9 @@ static void test_keys(void)
          "1:27: probes.0.pulse.mechanism: is missing"},
         {"probes: [{name: a, pulse: {mechanism: b}}]",
          "1:27: probes.0.pulse.amplitude: is missing"},
-        {"probes: [{name: a}]", "c.yaml:1:10: probes.0: has neither command nor pulse"},
+        {"probes: [{name: a}]", "c.yaml:1:10: probes.0: has none of command, pulse and policy"},
         {"probes: [{name: a, command: [[1]], pulse: {mechanism: 1, amplitude: 1}}]",
-         "c.yaml:1:10: probes.0: has both command and pulse"},
+         "c.yaml:1:10: probes.0: has several of command, pulse and policy"},
         {"tasks: [{name: a, command: [[1]], policy: p}]", "c.yaml:1:9: tasks.0: has both"},
     };
     check_refusals("config: keys that are refused", refusals, COUNT(refusals));
@@ -522,7 +522,7 @@ static void test_bad_overrides(void)
         {"probes.9.name=a", "--set probes.9.name=a: index 9 is past the list; use 0 to 2"},
         {"probes.x.name=a", "--set probes.x.name=a: a list needs an index from 0 to 2"},
         {"probes.99999999999.name=a", "a list needs an index from 0 to 2"},
-        {"probes.2.name=a", "--set probes.2.name=a: probes.2: has neither command nor pulse"},
+        {"probes.2.name=a", "--set probes.2.name=a: probes.2: has none of command, pulse and policy"},
         {"probes.1.name=l", "--set probes.1.name=l: probes: 0 and 1 are both called 'l'"},
         {"mechanisms.1.lo=5", "c.yaml:4:5: mechanisms.1: lo 5 is above hi 1"},
         {"alpha=.1\n--- .2", "--set alpha=.1?--- .2: a second document"},
