@@ -24,8 +24,8 @@
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 static const char *const templates[] = {
-    "bars",     "severity", "ladder", "families", "ranks",       "mechanism", "budget",
-    "deadline", "driving",  "grid",   "controls", "sensitivity", "coordinate"};
+    "bars",     "severity", "ladder", "families", "ranks",     "mechanism",   "budget",
+    "deadline", "driving",  "grid",   "controls", "amplitude", "sensitivity", "coordinate"};
 
 static void add_entries(pf_entries *all, const char *environment, int e, const char *setting, int s)
 {

@@ -91,6 +91,41 @@ static void check_responses(pf_plant *plant, const pf_kit *kit)
     pf_predictor_destroy(&twin);
 }
 
+// At rest in the middle the loop does nothing, so a loss shows nothing there. A wild response is
+// wild all the same.
+static void check_hidden(pf_plant *plant, const pf_kit *kit)
+{
+    PF_CASE("a wild response from a start that hides every signature is implausible");
+    double start[STATE] = {0}, response[ROWS * CHAN];
+    size_t bytes = pf_session_size(kit);
+    void *memory = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    pf_session *s = NULL;
+    pf_predictor twin;
+    for (int i = 0; i < ROWS * CHAN; i++) {
+        response[i] = 1e6;
+    }
+    CHECK(pf_predictor_create(&twin, kit, plant, NULL, NULL) == PF_OK);
+    CHECK(pf_session_init(&s, kit, NULL, memory, bytes, NULL) == PF_OK);
+    pf_ask ask = pf_session_ask(s);
+    while (ask.kind == PF_ASK_PROBE && ask.probe == 2) { // the push does show
+        CHECK(pf_session_skip(s, NULL) == PF_OK);
+        ask = pf_session_ask(s);
+    }
+    pf_tell tell = {.probe = ask.probe,
+                    .response = response,
+                    .rows = ask.rows,
+                    .channels = CHAN,
+                    .start = start,
+                    .n_start = STATE};
+    CHECK(pf_session_tell(s, &tell, &twin, NULL) == PF_OK);
+    int n = 0;
+    const pf_reading *r = pf_session_readings(s, &n);
+    CHECK(n == 1 && !r[0].usable && !r[0].plausible);
+    CHECK(pf_session_get_state(s).implausible == 1);
+    pf_predictor_destroy(&twin);
+    free(memory);
+}
+
 static void check_found(pf_plant *plant, const pf_kit *kit)
 {
     PF_CASE("losses are found and named with loops for probes, healthy machines rarely alarm");
@@ -135,6 +170,7 @@ static void check_kit(pf_plant *plant)
         CHECK_CONTAINS(json, "\"rows\":40,\"policy\":\"balance_right\",\"targets\"");
         free(json);
         check_responses(plant, &kit);
+        check_hidden(plant, &kit);
         check_found(plant, &kit);
     }
     free(bytes);

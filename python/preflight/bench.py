@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas
 
 Path = Union[str, "os.PathLike[str]"]
+WORKER = "PREFLIGHT_METHOD_WORKER"  # set in the process that reads a method's file
 NUMBERS = ("mean", "sd", "lo", "hi", "n", "paper_mean", "paper_sd")
 
 
@@ -105,11 +106,18 @@ def _method_spec(method: Any) -> str:
     """python:FILE:CLASS of a class, or the text itself."""
     if isinstance(method, str):
         return method if method.startswith("python:") else f"python:{method}"
+    if not isinstance(method, type):
+        raise TypeError(f"{method!r}: give the class itself, or \"FILE:CLASS\"")
     file = inspect.getsourcefile(method)
     if not file or not os.path.exists(file) or getattr(sys.modules.get(method.__module__),
                                                        method.__name__, None) is not method:
         raise ValueError(f"{method!r}: a method is a class at the top of a file")
     return f"python:{os.path.abspath(file)}:{method.__name__}"
+
+
+def _several(given: Any) -> Sequence[Any]:
+    """One value is a list of one."""
+    return [given] if isinstance(given, (str, type)) else list(given)
 
 
 def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
@@ -118,14 +126,17 @@ def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
     """Runs a suite, with methods of yours beside its own, and gives its table. A method is a class
     with `choose(belief, probes)` (see preflight.method) or "FILE:CLASS"; `set` and `only` are those
     of `preflight bench run`. What the database has already is not run again."""
+    if os.environ.get(WORKER):
+        raise RuntimeError("this file is being read for its class: put what runs behind "
+                           "`if __name__ == \"__main__\":`")
     command = [program(preflight), "bench", "run", suite, "--db", os.fspath(db),
                "--profile", profile]
-    for option, values in (("--method", [_method_spec(m) for m in methods]), ("--set", set),
-                           ("--only", only)):
+    for option, values in (("--method", [_method_spec(m) for m in _several(methods)]),
+                           ("--set", _several(set)), ("--only", _several(only))):
         for value in values:
             command += [option, value]
     # the same Python, so that what a method imports is there
-    environment = {"PREFLIGHT_PYTHON": sys.executable, **os.environ}
+    environment = {**os.environ, "PREFLIGHT_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         said = done.stderr.strip() or done.stdout.strip()

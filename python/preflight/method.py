@@ -43,6 +43,7 @@ def load(spec: str) -> type:
         raise ValueError(f"{file}: it is no Python file")
     module = importlib.util.module_from_spec(module_spec)
     sys.modules[module_spec.name] = module
+    os.environ["PREFLIGHT_METHOD_WORKER"] = "1"  # a file that runs experiments would run itself
     module_spec.loader.exec_module(module)
     found = getattr(module, name, None)
     if not isinstance(found, type):

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of a user's own beside those of the suites."""
 
+import os
 import pathlib
+import subprocess
 import sys
 
 import preflight as pf
@@ -46,6 +48,34 @@ class Methods(Case):
 
     def run_part(self, db, *more, status=0):
         return preflight("bench", "run", *PART, "--db", self.folder / db, *more, status=status)
+
+    def test_a_script_that_would_run_itself(self):
+        """Reading the class runs the script again; that call is refused, so nothing multiplies."""
+        script = self.folder / "both.py"
+        script.write_text("import sys, preflight\n"
+                          "class Both:\n    statistic = 'norm'\n"
+                          "    def choose(self, belief, probes):\n        return probes[0]\n"
+                          "preflight.bench.run('compact-plants', methods=Both, profile='quick',\n"
+                          "                    only='environment=dc_servo', db=sys.argv[1])\n")
+        done = subprocess.run([sys.executable, script, self.folder / "both.db"], text=True,
+                              capture_output=True, timeout=120,
+                              env=os.environ)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('behind `if __name__ == "__main__":`', done.stderr)
+
+    def test_shared_thresholds_do_not_feel_it(self):
+        shared = ("--set", "threshold=shared")
+        self.run_part("with.db", "--method", EXAMPLE, *shared)
+        self.run_part("plain.db", *shared)
+        one, plain = (pf.bench.trials(self.folder / f"{n}.db").drop(columns="config_hash")
+                      for n in ("with", "plain"))
+        rest = one[one.method != "python:Suspicion"]
+        self.assertTrue(plain.reset_index(drop=True).equals(rest.reset_index(drop=True)))
+
+    def test_not_with_the_fields_verdict(self):
+        said = preflight("bench", "run", "field-compact", "--profile", "quick", "--db",
+                         self.folder / "field.db", "--method", EXAMPLE, status=None)
+        self.assertIn("--method: field-compact.yaml has the field's verdict", said)
 
     def test_same_for_any_threads(self):
         for threads in ("1", "2"):

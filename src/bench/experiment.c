@@ -6,6 +6,7 @@
 #include "core/sha256.h"
 #include "model/rollout.h"
 #include "model/transitions.h"
+#include "plant/identity.h"
 #include "plant/plant_impl.h"
 
 #include "host/parallel.h"
@@ -1060,27 +1061,54 @@ static pf_status rest(const pf_effort *effort, pf_error *error)
                : PF_OK;
 }
 
-static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
-                           const pf_effort *effort, pf_error *error)
+// Where a model is learned on another plant than it is used on: the two must be alike.
+static pf_status check_source(const pf_experiment *e, int i, pf_plant *source, pf_error *error)
 {
-    const char *name = e->suite->environments.text[i];
-    const char *source = pf__suite_learned_on(e->suite, i);
-    char path[PATH_BYTES], file[128];
-    pf_train_settings s;
-    pf_plant *plant = NULL;
-    pf_status status = pf_train_profile(&s, e->profile->name, error);
-    snprintf(file, sizeof file, "%s", source);
+    const char *name = e->suite->environments.text[i], *from = pf__suite_learned_on(e->suite, i);
+    char where[160], advice[200];
+    pf_plant *used = NULL;
+    if (strcmp(name, from) == 0) {
+        return PF_OK;
+    }
+    snprintf(where, sizeof where, "%.100s", from);
+    snprintf(advice, sizeof advice, "%.60s: learned_on: name a plant like %.60s", e->suite->id,
+             name);
+    pf_status status = pf_plant_create(&used, name, error);
+    pf_comparison c = {where, advice, error, PF_OK};
+    if (status == PF_OK) {
+        status = pf__plants_alike(&c, pf_plant_get_info(source), pf_plant_get_info(used));
+    }
+    pf_plant_destroy(used);
+    return status;
+}
+
+// The file of a model: a plant's name without what a path would read.
+static pf_status model_path(const pf_experiment *e, int i, const char *folder, char *path,
+                            pf_error *error)
+{
+    char file[128];
+    snprintf(file, sizeof file, "%s", pf__suite_learned_on(e->suite, i));
     for (char *slash = file; (slash = strchr(slash, '/'));) {
         *slash = '_';
     }
-    if (snprintf(path, sizeof path, "%s/%s-%s.model", folder, file, e->profile->name) >=
-        PATH_BYTES) {
-        status = pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
-    }
+    int n = snprintf(path, PATH_BYTES, "%s/%s-%s.model", folder, file, e->profile->name);
+    return n < PATH_BYTES ? PF_OK
+                          : pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
+}
+
+static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
+                           const pf_effort *effort, pf_error *error)
+{
+    char path[PATH_BYTES];
+    pf_train_settings s;
+    pf_plant *plant = NULL;
+    pf_status status = pf_train_profile(&s, e->profile->name, error);
+    status = status ? status : model_path(e, i, folder, path, error);
     if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
         return status;
     }
-    status = pf_plant_create(&plant, source, error);
+    status = pf_plant_create(&plant, pf__suite_learned_on(e->suite, i), error);
+    status = status ? status : check_source(e, i, plant, error);
     while (status == PF_OK && access(path, F_OK) != 0) {
         status = train_model(plant, &s, path, effort, error);
         if (status == PF_ERR_FILE && (pf__train_busy(path) || access(path, F_OK) == 0)) {
@@ -1089,12 +1117,6 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     }
     status = status ? status : pf_model_load(&e->models[i], path, error);
     status = status ? status : check_shape(e->models[i], pf_plant_get_info(plant), &s, path, error);
-    if (status == PF_OK && strcmp(source, name) != 0) {
-        pf_plant_destroy(plant);
-        status = pf_plant_create(&plant, name, error);
-        status =
-            status ? status : pf__model_same_shape(e->models[i], pf_plant_get_info(plant), error);
-    }
     pf_plant_destroy(plant);
     return status;
 }

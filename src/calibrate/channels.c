@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const double pf__severities[PF_SEVERITIES] = {.2, .35, .5, .65, .8};
 
@@ -105,8 +106,10 @@ static pf_status refuse_collinear(const fitter *f, const pf_samples *s, int prob
                            f->plan->mechanisms[p->targets[t]].name);
         }
     }
+    bool named = at > (int)strlen("cannot be told apart from");
     if (at < (int)sizeof why) {
-        snprintf(why + at, sizeof why - (size_t)at, "; move them differently or one per probe");
+        snprintf(why + at, sizeof why - (size_t)at, "%s; move them differently or one per probe",
+                 named ? "" : " the others together");
     }
     return refuse(f, probe, target, why);
 }

@@ -542,7 +542,8 @@ static pf_status default_tasks(pf_plan_builder *b)
         const pf_plan_probe *probe = probe_of(plan, j);
         if (!given && !probe) {
             return complain(b, (pf_place){0, 0}, "mechanism", plan->mechanisms[j].name,
-                            "has no probe: add one, or list `tasks`");
+                            "has no probe with a command that its task could have: add one, or "
+                            "list `tasks`");
         }
         int *use = pf__arena_take(b->arena, 1, sizeof *use);
         if (use) {

@@ -277,7 +277,12 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
         }
         if (status == PF_OK && !suite->from) {
             suite->own = c->own;
-            status = add_methods(c, suite, error);
+            status = c->own && suite->settings.verdict == PF_VERDICT_FIELD
+                         ? pf_fail(error, PF_ERR_ARGUMENT,
+                                   "--method: %s has the field's verdict, whose kits bring their "
+                                   "own method; use a suite with the paper's",
+                                   file)
+                         : add_methods(c, suite, error);
         }
         if (status == PF_OK && !suite->from) {
             status = check_profile(c, error);
@@ -1249,6 +1254,14 @@ static const char *settings_text(const bench_call *c, pf_text *out)
     return out->size > 0 ? out->data : NULL;
 }
 
+static pf_status nothing_run(const bench_call *c, pf_error *error)
+{
+    return pf_fail(error, PF_ERR_ARGUMENT,
+                   "%s has no number of the paper at profile %s with these settings and without "
+                   "--method; `preflight bench run SUITE...` makes them",
+                   c->db, c->profile->name);
+}
+
 static int write_fidelity(const bench_call *c, bool csv, const char *picture)
 {
     pf_paper paper = {0};
@@ -1257,6 +1270,9 @@ static int write_fidelity(const bench_call *c, bool csv, const char *picture)
     pf_text out = {0}, settings = {0};
     pf_status status = open_fidelity(&f, &paper, c, &error);
     f.settings = settings_text(c, &settings);
+    if (status == PF_OK && pf__fidelity_sum(&f, NULL).produced == 0) {
+        status = nothing_run(c, &error);
+    }
     if (status == PF_OK) {
         (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, &out);
         status = picture ? pf__fidelity_draw(&f, picture, &error) : PF_OK;
@@ -1334,6 +1350,9 @@ static int write_readings(const bench_call *c, bool csv, const char *picture)
     int n = 0;
     pf_status status = sum_readings(c, readings, MOST, &n, &error);
     const char *given = settings_text(c, &settings);
+    if (status == PF_OK && n == 0) {
+        status = nothing_run(c, &error);
+    }
     if (status == PF_OK && csv) {
         pf__readings_csv(readings, n, c->profile->name, &out);
     } else if (status == PF_OK) {
@@ -1370,6 +1389,9 @@ static int bench_cmd_fidelity(int argc, char **argv)
     }
     if (call.config) {
         return cli_usage(call.command, "--config is of one suite; choose readings with --set");
+    }
+    if (picture && !cli_picture(call.command, picture)) {
+        return EXIT_USAGE;
     }
     bool csv = format && strcmp(format, "csv") == 0;
     return !bench_resolve(&call, &status) ? status

@@ -74,6 +74,26 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
     }
 }
 
+// A loss that lies within the scatter of its own coordinate is told badly, and so is its size.
+static void warn_blurred(const pf_kit *kit)
+{
+    enum { APART = 3 };
+    for (int q = 0; q < pf_kit_get_info(kit).n_probes; q++) {
+        const int32_t *targets = NULL;
+        int n = pf_kit_probe_targets(kit, q, &targets);
+        for (int t = 0; t < n; t++) {
+            double apart = 1 / pf_kit_probe_sigma(kit, q)[t];
+            if (apart < APART) {
+                fprintf(stderr,
+                        "preflight calibrate: probe '%s' tells losses of '%s' apart by %.1f sd at "
+                        "its worst gain: gains and intervals may be wrong; change its length or "
+                        "strength, and audit the kit\n",
+                        pf_kit_probe_name(kit, q), pf_kit_mechanism_name(kit, targets[t]), apart);
+            }
+        }
+    }
+}
+
 // A library may leave a candidate out; then its tasks stay no-go where looks are required.
 static void warn_unprobed(const pf_kit *kit)
 {
@@ -107,6 +127,7 @@ static int save_kit(const call *c, void *bytes, size_t n)
     if (status != PF_OK) {
         return cli_fail("calibrate", status, &error);
     }
+    warn_blurred(kit);
     warn_unprobed(kit);
     if (strcmp(c->output, "-") != 0) {
         print_summary(c->output, kit, c->json);

@@ -92,6 +92,9 @@ pf_status pf__session_read_matches(pf_session *s, int probe, const int32_t *targ
         pf_reading *out = &s->next[t];
         *out = (pf_reading){targets[t], match->usable, NAN, -1, NAN, false, 1, true};
         if (!match->usable) {
+            // the start hides the signature; a wild response is one all the same
+            bool judged = s->rules.field && k->statistic != PF_STATISTIC_NORM;
+            out->plausible = !judged || match->off <= k->off_limit[probe];
             continue;
         }
         if (!isfinite(match->score)) {

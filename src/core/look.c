@@ -18,7 +18,7 @@ static bool take_coordinates(pf_session *s, int probe, int n_targets)
         const pf_match *match = &s->matches[t];
         bool hidden = !match->usable || !pf__evidence_shows(k, probe, t, match);
         s->z[t] = s->next[t].usable ? s->next[t].coordinate : NAN;
-        bool wild = match->usable && !(match->off <= k->off_limit[probe]);
+        bool wild = !(match->off <= k->off_limit[probe]);
         good = good && !wild && (hidden || s->next[t].plausible);
     }
     return good;

@@ -136,16 +136,29 @@ double pf__coordinate(double coefficient, double centre_nominal, double centre_c
     return (coefficient - centre_nominal) / (centre_changed - centre_nominal);
 }
 
-static pf_match match_nothing(void)
+// A signature that is none explains nothing: all of the residual (<r,r>) is off it.
+static pf_match match_nothing(int n, double whole)
 {
-    return (pf_match){NAN, NAN, 0, false, 0, 0};
+    return (pf_match){NAN, NAN, 0, false, 0, sqrt(whole / n)};
+}
+
+// What the others explain is not off, also where a target has no signature of its own.
+static void share_off(int t, pf_match *out)
+{
+    double least = INFINITY;
+    for (int j = 0; j < t; j++) {
+        least = out[j].size > 0 && out[j].off < least ? out[j].off : least;
+    }
+    for (int j = 0; j < t; j++) {
+        out[j].off = !(out[j].size > 0) && isfinite(least) ? least : out[j].off;
+    }
 }
 
 // From <h,h>, <r,h> and <r,r> of one target.
 static pf_match match_sums(int n, double energy, double product, double whole)
 {
     if (!(energy > 0 && energy < INFINITY)) {
-        return match_nothing();
+        return match_nothing(n, whole);
     }
     double left = whole - product / energy * product;
     return (pf_match){product / sqrt(energy),       product / energy, 1, true, sqrt(energy),
@@ -233,8 +246,7 @@ size_t pf__match_scratch(int n_targets)
 static void accept(pf_match *out, double score, double remaining, double norm)
 {
     if (!(remaining >= PF_REMAINING_ONLINE)) {
-        *out = match_nothing();
-        out->remaining = remaining;
+        *out = (pf_match){NAN, NAN, remaining, false, norm, 0};
         return;
     }
     *out = (pf_match){score, score / (remaining * norm), remaining, true, norm, 0};
@@ -376,7 +388,7 @@ void pf__match_targets(int n_targets, int n, const double *signatures, const dou
     double whole = pf__dot(n, residual, residual);
     for (int j = 0; j < t; j++) {
         if (!(norm[j] > 0)) {
-            out[j] = match_nothing();
+            out[j] = match_nothing(n, whole);
             continue;
         }
         for (int i = 0; i < t * t; i++) {
@@ -388,6 +400,7 @@ void pf__match_targets(int n_targets, int n, const double *signatures, const dou
         double left = whole - match_careful(t, j, work, y, norm[j], &out[j]);
         out[j].off = sqrt(left > 0 ? left / n : 0);
     }
+    share_off(t, out);
 }
 
 // Subtracts from v its projection on each of the orthonormal rows of basis, twice for accuracy.
@@ -434,7 +447,7 @@ void pf__match_targets_plain(int n_targets, int n, const double *signatures, con
         const double *h = signatures + (size_t)j * (size_t)n;
         double norm = sqrt(pf__dot(n, h, h));
         if (!(norm > 0)) {
-            out[j] = match_nothing();
+            out[j] = match_nothing(n, pf__dot(n, residual, residual));
             continue;
         }
         for (int i = 0; i < n; i++) {
@@ -454,4 +467,5 @@ void pf__match_targets_plain(int n_targets, int n, const double *signatures, con
         double rest = pf__dot(n, residual, residual) - explained - along * along;
         out[j].off = sqrt(rest > 0 ? rest / n : 0);
     }
+    share_off(n_targets, out);
 }

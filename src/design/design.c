@@ -626,6 +626,14 @@ static pf_status check_call(const pf_design_config *config, const pf_plan *plan,
     if (config->n_mech != plan->n_mech || config->n_chan != plan->n_chan) {
         return pf_fail(error, PF_ERR_MISMATCH, "the constraints were read for another plan");
     }
+    for (int q = 0; q < plan->n_probes; q++) {
+        if (plan->probes[q].policy) {
+            return pf_fail(error, PF_ERR_UNSUPPORTED,
+                           "probe '%s' is a closed loop, and a design starts from commands; leave it "
+                           "out",
+                           plan->probes[q].name);
+        }
+    }
     return model ? pf__model_fits(model, info, error) : PF_OK;
 }
 

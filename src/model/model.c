@@ -142,13 +142,13 @@ static const char *channel_name(const void *info, int channel)
     return ((const pf_model_info *)info)->channels[channel];
 }
 
-static pf_status fits(const pf_model *model, const pf_plant_info *info, bool own, pf_error *error)
+pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
 {
     const pf_model_info *m = &model->info;
     pf_comparison c = {"the model", "train again, or name the plant that it was trained on", error,
                        PF_OK};
-    pf_identity file = {.plant = own ? m->plant : NULL,
-                        .source = own && m->source[0] ? m->source : NULL,
+    pf_identity file = {.plant = m->plant,
+                        .source = m->source[0] ? m->source : NULL,
                         .dt_s = -1,
                         .n_mech = m->n_mech,
                         .n_chan = m->n_chan,
@@ -159,16 +159,6 @@ static pf_status fits(const pf_model *model, const pf_plant_info *info, bool own
                         .limits = m->mechanisms,
                         .kinds = m->kinds};
     return pf__identity_same(&c, &file, pf_plant_environment(info), info);
-}
-
-pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error)
-{
-    return fits(model, info, true, error);
-}
-
-pf_status pf__model_same_shape(const pf_model *model, const pf_plant_info *info, pf_error *error)
-{
-    return fits(model, info, false, error);
 }
 
 // --- rollouts

@@ -18,8 +18,6 @@ typedef struct pf_model_request {
 
 // Whether the model speaks of this plant: the same name, source, channels and mechanisms.
 pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_error *error);
-// Whether it can speak of a plant that it was not trained on: same channels and mechanisms.
-pf_status pf__model_same_shape(const pf_model *model, const pf_plant_info *info, pf_error *error);
 
 // Doubles that a request of this size works in.
 size_t pf__model_scratch(const pf_model *model, int n_hypotheses);

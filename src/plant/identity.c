@@ -96,3 +96,26 @@ pf_status pf__identity_same(pf_comparison *c, const pf_identity *file, const cha
     }
     return c->status;
 }
+
+static const char *mechanism_of(const void *self, int mechanism)
+{
+    return ((const pf_plant_info *)self)->mechanisms[mechanism].name;
+}
+
+static const char *channel_of(const void *self, int channel)
+{
+    return ((const pf_plant_info *)self)->channels[channel].name;
+}
+
+pf_status pf__plants_alike(pf_comparison *c, const pf_plant_info *a, const pf_plant_info *b)
+{
+    pf_identity first = {.dt_s = -1,
+                         .n_mech = a->n_mech,
+                         .n_chan = a->n_chan,
+                         .n_state = -1,
+                         .self = a,
+                         .mechanism = mechanism_of,
+                         .channel = channel_of,
+                         .limits = a->mechanisms};
+    return pf__identity_same(c, &first, b->name, b);
+}

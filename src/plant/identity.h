@@ -32,6 +32,9 @@ typedef struct pf_identity {
     const pf_channel_kind *kinds;                              // Nullable: it does not say
 } pf_identity;
 
+// Whether two plants have the same channels and mechanisms, whatever else they are.
+pf_status pf__plants_alike(pf_comparison *c, const pf_plant_info *a, const pf_plant_info *b);
+
 // environment: what the plant is called in files, its own name or that of its random streams.
 pf_status pf__identity_same(pf_comparison *c, const pf_identity *file, const char *environment,
                             const pf_plant_info *plant);
