@@ -185,6 +185,7 @@ typedef struct pf_roll {
     const double *gains;   // n_mech, Nullable: all 1
     const double *command; // rows x n_mech; ignored with a policy
     int rows;
+    int lead; // steps at rest before the first command, of which only pf_trace.initial tells
     int policy;               // index in info.policies, or -1
     const double *correction; // n_mech, policy only. Nullable: all 1
     bool disturbance;
@@ -202,7 +203,9 @@ PF_API pf_roll pf_roll_default(void);
 // Where the trajectory goes; any pointer may be NULL.
 typedef struct pf_trace {
     double *start;   // n_state
-    double *initial; // n_chan: the output before the first command (NaN where the plant has none)
+    // (1 + lead) x n_chan, oldest first: the output before the first command, without sensor noise
+    // (NaN where the plant has none)
+    double *initial;
     double *output;  // rows x n_chan: after each command
     double *state;   // rows x n_state: after each command (not of process plants)
     double *score;   // of a policy that has one; rows after its end repeat the last one

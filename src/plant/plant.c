@@ -4,6 +4,7 @@
 
 #include "plant/native/native.h"
 #include "plant_impl.h"
+#include "host/arena.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -352,11 +353,61 @@ static pf_status faulty_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     return status;
 }
 
+// A trajectory that rests before its first command: one of lead + rows, of which the end is shown.
+// What was read before the command comes from a second one, whose sensors are exact.
+static pf_status roll_after(pf_plant *plant, const pf_roll *given, const pf_trace *trace,
+                            pf_error *error)
+{
+    const pf_plant_info *info = &plant->info;
+    size_t lead = (size_t)given->lead, rows = (size_t)given->rows, d = sizeof(double);
+    size_t mech = (size_t)info->n_mech, chan = (size_t)info->n_chan, state = (size_t)info->n_state;
+    if (given->policy >= 0) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "plant %s: its policy %s cannot rest first",
+                       info->name, info->policies[given->policy].name);
+    }
+    pf_arena arena = {0};
+    double *command = pf__arena_take(&arena, (lead + rows) * mech, d);
+    double *output = pf__arena_take(&arena, (lead + rows) * chan, d);
+    double *states = trace->state ? pf__arena_take(&arena, (lead + rows) * state, d) : NULL;
+    if (arena.failed) {
+        pf__arena_free(&arena);
+        return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for a trajectory",
+                       info->name);
+    }
+    if (rows > 0) {
+        memcpy(command + lead * mech, given->command, rows * mech * d);
+    }
+    pf_roll roll = *given;
+    roll.lead = 0;
+    roll.rows = given->lead;
+    roll.command = command;
+    roll.sensor_noise = 0;
+    pf_trace before = {.start = trace->start,
+                       .initial = trace->initial,
+                       .output = trace->initial ? trace->initial + chan : output};
+    pf_status status = pf_plant_roll(plant, &roll, &before, error);
+    roll.rows = given->lead + given->rows;
+    roll.sensor_noise = given->sensor_noise;
+    pf_trace whole = {.output = output, .state = states};
+    if (status == PF_OK && rows > 0) {
+        status = pf_plant_roll(plant, &roll, &whole, error);
+    }
+    if (status == PF_OK && trace->output && rows > 0) {
+        memcpy(trace->output, output + lead * chan, rows * chan * d);
+    }
+    if (status == PF_OK && states) {
+        memcpy(trace->state, states + lead * state, rows * state * d);
+    }
+    pf__arena_free(&arena);
+    return status;
+}
+
 pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
                         pf_error *error)
 {
     const pf_plant_info *info = &plant->info;
-    if (roll->rows < 0 || (double)roll->rows * info->n_chan > PF_TRACE_MAX) {
+    if (roll->rows < 0 || roll->lead < 0 ||
+        ((double)roll->rows + roll->lead) * info->n_chan > PF_TRACE_MAX) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: %d rows are out of range", info->name,
                        roll->rows);
     }
@@ -377,6 +428,9 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
     pf_status status = gains_check(info, roll->gains, error);
     if (status != PF_OK) {
         return status;
+    }
+    if (roll->lead > 0) {
+        return roll_after(plant, roll, trace, error);
     }
     return roll->n_faults > 0 ? faulty_roll(plant, roll, trace, error)
                               : plant->ops->roll(plant, roll, trace, error);
