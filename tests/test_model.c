@@ -34,6 +34,8 @@ static pf_model_info own_info(void)
                            .channels = names,
                            .kinds = kinds,
                            .mechanisms = mechanisms,
+                           .window = 1,
+                           .history = 1,
                            .n_members = MEMBERS,
                            .n_layers = LAYERS,
                            .width = WIDTH,

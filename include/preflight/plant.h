@@ -185,8 +185,8 @@ typedef struct pf_roll {
     const double *gains;   // n_mech, Nullable: all 1
     const double *command; // rows x n_mech; ignored with a policy
     int rows;
-    int lead; // steps at rest before the first command, of which only pf_trace.initial tells
-    int policy;               // index in info.policies, or -1
+    int lead;   // steps at rest before the first command, of which only pf_trace.initial tells
+    int policy; // index in info.policies, or -1
     const double *correction; // n_mech, policy only. Nullable: all 1
     bool disturbance;
     double sensor_noise; // multiple of the plant's own noise; 0: none
@@ -202,7 +202,7 @@ PF_API pf_roll pf_roll_default(void);
 
 // Where the trajectory goes; any pointer may be NULL.
 typedef struct pf_trace {
-    double *start;   // n_state
+    double *start; // n_state
     // (1 + lead) x n_chan, oldest first: the output before the first command, without sensor noise
     // (NaN where the plant has none)
     double *initial;

@@ -10,8 +10,27 @@
 extern "C" {
 #endif
 
+// What is learned: one of the two kinds of model.h, or the one that predicts held-out windows
+// better.
+typedef enum pf_train_kind {
+    PF_TRAIN_RECURSIVE = 0,
+    PF_TRAIN_TRAJECTORY = 1,
+    PF_TRAIN_BEST = 2
+} pf_train_kind;
+
+// Commands of the data: AR(1) noise alone, or in half of the episodes holds and doublets of one
+// mechanism at 0 to 3 times its pulse, in a quarter several of them at once, and noise in the rest.
+typedef enum pf_train_commands {
+    PF_TRAIN_COMMANDS_NOISE = 0,
+    PF_TRAIN_COMMANDS_USE = 1
+} pf_train_commands;
+
 // How a model is learned: the data, the networks, the descent.
 typedef struct pf_train_settings {
+    pf_train_kind kind;
+    int window;  // steps of a trajectory model; 0: the longest of 12, probe and task
+    int history; // readings that it may start from at most; held-out windows choose
+    pf_train_commands commands;
     int transitions;    // in all; the last episode may be shorter
     int episode_steps;  // from a reset
     double correlation; // of the commands from step to step, AR(1)
@@ -30,6 +49,9 @@ typedef struct pf_train_settings {
 
 // "quick", "standard" or "paper".
 PF_API pf_status pf_train_profile(pf_train_settings *settings, const char *name, pf_error *error);
+
+// The window that is not given, and episodes that are long enough for it.
+PF_API void pf_train_complete(pf_train_settings *settings, const pf_plant_info *info);
 
 // Overrides settings from a YAML text (Nullable, called `file` in messages) with the names above as
 // keys, then from "key=value" texts.
@@ -53,6 +75,8 @@ typedef struct pf_transitions_info {
     const pf_channel_kind *kinds;
     const pf_mechanism *mechanisms; // names and limits
     int n_episodes, steps;          // steps of every episode but perhaps the last
+    int lead;                       // of these at rest, before the first command
+    pf_train_commands commands;
     int transitions;
     double correlation, amplitude, single;
     bool disturbance;
@@ -93,7 +117,10 @@ typedef struct pf_train_watch {
 // Trains and writes the model to `path`. Checkpoints stand beside it (path.member-00, ...) while
 // it runs. A training that finds them goes on from them, and the model has the same bits as without
 // the interruption. checkpoint_s: seconds between two checkpoints of a member.
-// watch is Nullable.
+// watch is Nullable. PF_TRAIN_BEST trains a trajectory model and, unless that is good enough, a
+// recursive one (path.trajectory, path.recursive until both are done), and keeps the one that
+// predicts the held-out windows better. The networks of a trajectory model are kept where they
+// predict better than its linear part.
 PF_API pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data,
                           const char *path, double checkpoint_s, const pf_effort *effort,
                           const pf_train_watch *watch, pf_error *error);

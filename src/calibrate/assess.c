@@ -117,8 +117,9 @@ static pf_status predict(const assess *a, assess_worker *w, int start, int probe
     if (status == PF_OK) {
         memcpy(at(a, start, probe, LINEAR_NOMINAL), w->members, (size_t)n * sizeof(double));
     }
+    const double *last = w->start + (a->model->info.history - 1) * a->info->n_chan;
     for (int i = 0; i < n; i++) {
-        at(a, start, probe, COPY_NOMINAL)[i] = w->start[i % a->info->n_chan];
+        at(a, start, probe, COPY_NOMINAL)[i] = last[i % a->info->n_chan];
     }
     return status;
 }
@@ -132,6 +133,7 @@ static pf_status run_start(void *self, int worker, size_t item, pf_error *error)
     pf_roll roll = pf_roll_default();
     roll.key = pf_key_stream(a->seed, pf_plant_environment(a->info), item, PF_PURPOSE_TRAINING, 1);
     roll.rows = a->rows;
+    roll.lead = a->model->info.history - 1;
     roll.command = a->still;
     pf_trace trace = {.initial = w->start,
                       .output = a->free + item * (size_t)a->rows * (size_t)a->info->n_chan};
@@ -267,11 +269,11 @@ static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error
     a->free = pf__arena_take(&a->arena, ALL_STARTS * size, d);
     a->pulse = pf__arena_take(&a->arena, chan, d);
     a->residual = pf__arena_take(&a->arena, size, d);
-    a->linear.change_scale = pf__arena_take(&a->arena, chan, sizeof(float));
+    a->linear.change_scale = pf__arena_take(&a->arena, (size_t)a->model->net.n_out, sizeof(float));
     a->workers = pf__arena_take(&a->arena, (size_t)n_workers, sizeof *a->workers);
     for (int i = 0; i < n_workers && a->workers; i++) {
         assess_worker *w = &a->workers[i];
-        w->start = pf__arena_take(&a->arena, chan, d);
+        w->start = pf__arena_take(&a->arena, (size_t)a->model->info.history * chan, d);
         w->gains = pf__arena_take(&a->arena, 2 * mech, d);
         w->members = pf__arena_take(&a->arena, 2 * size, d);
         w->scratch = pf__arena_take(&a->arena, pf__model_scratch(a->model, 2), d);

@@ -100,6 +100,28 @@ static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_
     pf__text_add(out, "]}\n");
 }
 
+static const char *activation_of(const pf_model_info *m)
+{
+    return m->activation == PF_ACTIVATION_SILU ? "silu" : "relu";
+}
+
+// "trajectory of 12 steps from 5 readings, linear"
+static void print_kind(const pf_model_info *m)
+{
+    if (m->window > 1) {
+        printf("trajectory of %d steps from %d reading%s, ", m->window, m->history,
+               m->history > 1 ? "s" : "");
+    } else {
+        printf("recursive, ");
+    }
+    if (m->n_layers > 0) {
+        printf("%d members of %d layers of %d, %s", m->n_members, m->n_layers, m->width,
+               activation_of(m));
+    } else {
+        printf("linear");
+    }
+}
+
 pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
                            const pf_effort *effort, pf_error *error)
 {
@@ -118,8 +140,9 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
         pf__text_free(&out);
     } else if (status == PF_OK) {
         const pf_model_info *about = pf_model_get_info(model);
-        printf("model %s: plant %s, %d members, sha256 %s\n", path, about->plant, about->n_members,
-               about->sha256);
+        printf("model %s: plant %s, ", path, about->plant);
+        print_kind(about);
+        printf(", sha256 %s\n", about->sha256);
         print_report(info, pf_model_get_info(model), rows);
     }
     pf_model_destroy(model);
@@ -129,16 +152,14 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
 
 // --- the command
 
-static const char *activation_of(const pf_model_info *m)
-{
-    return m->activation == PF_ACTIVATION_SILU ? "silu" : "relu";
-}
-
 static void show(const char *path, const pf_model_info *m)
 {
     printf("model %s\nsha256 %s\nplant %s, %s\n", path, m->sha256, m->plant, m->source);
-    printf("%d members of %d layers of %d, %s; %d channels, %d mechanisms\n", m->n_members,
-           m->n_layers, m->width, activation_of(m), m->n_chan, m->n_mech);
+    print_kind(m);
+    printf("; %d channels, %d mechanisms\n", m->n_chan, m->n_mech);
+    if (!isnan(m->window_error)) {
+        printf("leaves %.3g of the energy of held-out windows\n", m->window_error);
+    }
     if (!isnan(m->valid_error)) {
         printf("held-out error of the standardised change %.4g\n", m->valid_error);
     }
@@ -160,6 +181,10 @@ static void show_json(pf_text *out, const pf_model_info *m)
     }
     pf__text_addf(out, ",\"members\":%d,\"layers\":%d,\"width\":%d", m->n_members, m->n_layers,
                   m->width);
+    pf__text_addf(out, ",\"kind\":\"%s\",\"window\":%d,\"history\":%d",
+                  m->window > 1 ? "trajectory" : "recursive", m->window, m->history);
+    pf__json_key(out, "window_error");
+    pf__json_number(out, m->window_error);
     pf__json_key(out, "valid_error");
     pf__json_number(out, m->valid_error);
     pf__json_key(out, "channels");

@@ -146,7 +146,7 @@ static pf_status train_view_plot(const train_view *v, const char *title, const c
 
 typedef struct call {
     cli_list plant, set;
-    const char *output, *profile, *config, *data, *seed, *threads, *log, *plot;
+    const char *output, *profile, *kind, *config, *data, *seed, *threads, *log, *plot;
     bool json;
     pf_text data_path;
 } call;
@@ -193,6 +193,17 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     void *text = NULL;
     size_t n = 0;
     pf_status status = pf_train_profile(s, c->profile ? c->profile : "standard", error);
+    // a profile is the paper's; for use the better kind counts, and commands like those in use
+    enum { LEAST = 20000 }; // enough windows for a linear map
+    s->kind = PF_TRAIN_BEST;
+    s->commands = PF_TRAIN_COMMANDS_USE;
+    s->transitions = s->transitions > LEAST ? s->transitions : LEAST;
+    if (status == PF_OK && c->kind) {
+        char kind[64];
+        const char *set[] = {kind};
+        snprintf(kind, sizeof kind, "kind=%.40s", c->kind);
+        status = pf_train_configure(s, NULL, NULL, 0, set, 1, error);
+    }
     if (status == PF_OK && c->config) {
         status = pf__file_read(c->config, (size_t)16 << 20, &text, &n, error);
     }
@@ -246,6 +257,7 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
         status = pf_plant_create(plant, c->plant.item[0], error);
     }
     if (status == PF_OK) {
+        pf_train_complete(s, pf_plant_get_info(*plant));
         status = pf_train_check(s, pf_plant_get_info(*plant), error);
     }
     const char *const paths[] = {c->output, c->log, c->plot};
@@ -297,10 +309,10 @@ int cmd_train(int argc, char **argv)
     const cli_option options[] = {
         {"-o", .value = &c.output},         {"--output", .value = &c.output},
         {"--profile", .value = &c.profile}, {"--config", .value = &c.config},
-        {"--set", .list = &c.set},          {"--data", .value = &c.data},
-        {"--seed", .value = &c.seed},       {"--threads", .value = &c.threads},
-        {"--log", .value = &c.log},         {"--plot", .value = &c.plot},
-        {"--json", .flag = &c.json},
+        {"--kind", .value = &c.kind},       {"--set", .list = &c.set},
+        {"--data", .value = &c.data},       {"--seed", .value = &c.seed},
+        {"--threads", .value = &c.threads}, {"--log", .value = &c.log},
+        {"--plot", .value = &c.plot},       {"--json", .flag = &c.json},
     };
     if (!cli_parse("train", argc, argv, options, sizeof options / sizeof options[0], &c.plant)) {
         return EXIT_USAGE;

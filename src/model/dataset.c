@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "rollout.h"
 #include "train_impl.h"
 #include "transitions.h"
 
@@ -20,7 +21,8 @@ typedef struct maker {
     const pf_transitions_info *info;
     pf_dataset *set;
     pf_model *model;
-    double *feature; // n_in
+    double *one;     // 1, then the features: the row of the normal equations
+    double *feature; // n_in, one + 1
     double *change;  // n_out
     double *moment;  // n_in + 1 squared: normal equations
     double *right;   // (n_in + 1) x n_out
@@ -31,23 +33,41 @@ typedef struct maker {
 
 typedef void (*row_fn)(maker *m, size_t row);
 
-// Features and change of every transition in `first`..`last`, in order.
+// Features and change of what begins at reading `t` of an episode, be it a step or a window.
+static void fill(maker *m, const double *x, const float *u, int t)
+{
+    const pf_model_info *i = &m->model->info;
+    size_t chan = (size_t)i->n_chan, n = (size_t)pf__features_count(i->n_chan, i->kinds);
+    const double *now = x + (size_t)t * chan;
+    double *feature = m->feature;
+    for (int k = i->history - 1; k >= 0; k--, feature += n) {
+        pf__features_of(i->n_chan, i->kinds, now - (size_t)k * chan, feature);
+    }
+    for (int j = 0; j < i->window * i->n_mech; j++) {
+        feature[j] = (double)u[(size_t)t * (size_t)i->n_mech + (size_t)j];
+    }
+    for (int s = 0; s < i->window; s++) {
+        pf__features_change(i->n_chan, i->kinds, now, now + (size_t)(s + 1) * chan,
+                            m->change + (size_t)s * chan);
+    }
+}
+
+// Rows of an episode of so many steps: every step, or the one window after the lead.
+static int rows_of(const maker *m, int steps)
+{
+    const pf_model_info *i = &m->model->info;
+    return i->window == 1 ? steps : steps >= m->info->lead + i->window;
+}
+
 static void each_row(maker *m, int first, int last, size_t row, row_fn visit)
 {
-    const pf_transitions_info *info = m->info;
-    size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech;
-    int n_state = m->set->n_in - info->n_mech;
+    bool windows = m->model->info.window > 1;
     for (int e = first; e < last; e++) {
         const double *x;
         const float *u;
-        int steps = pf__transitions_episode(m->data, e, &x, &u);
-        for (int t = 0; t < steps; t++) {
-            pf__features_of(info->n_chan, info->kinds, x + (size_t)t * chan, m->feature);
-            for (size_t j = 0; j < mech; j++) {
-                m->feature[(size_t)n_state + j] = (double)u[(size_t)t * mech + j];
-            }
-            pf__features_change(info->n_chan, info->kinds, x + (size_t)t * chan,
-                                x + ((size_t)t + 1) * chan, m->change);
+        int n = rows_of(m, pf__transitions_episode(m->data, e, &x, &u));
+        for (int t = 0; t < n; t++) {
+            fill(m, x, u, windows ? m->info->lead : t);
             visit(m, row++);
         }
     }
@@ -76,7 +96,6 @@ static void standardise(maker *m)
         m->feature[i] = (double)(float)((m->feature[i] - (double)m->model->input_mean[i]) /
                                         (double)m->model->input_scale[i]);
     }
-    m->feature[m->set->n_in] = 1;
 }
 
 static void add_moments(maker *m, size_t row)
@@ -85,10 +104,10 @@ static void add_moments(maker *m, size_t row)
     standardise(m);
     int n = m->set->n_in + 1, out = m->set->n_out;
     for (int i = 0; i < n; i++) {
-        double f = m->feature[i];
+        double f = m->one[i];
         double *restrict to = m->moment + (size_t)i * (size_t)n;
         for (int k = 0; k <= i; k++) {
-            to[k] += f * m->feature[k];
+            to[k] += f * m->one[k];
         }
         double *restrict right = m->right + (size_t)i * (size_t)out;
         for (int c = 0; c < out; c++) {
@@ -100,8 +119,8 @@ static void add_moments(maker *m, size_t row)
     }
 }
 
-// Solves moment * right = right in place by Cholesky; moment is positive thanks to the ridge.
-static bool solve(int n, int n_right, double *a, double *right)
+// The lower Cholesky factor of a in its place; a is positive thanks to the ridge.
+static bool factor(int n, double *a)
 {
     for (int j = 0; j < n; j++) {
         double *row = a + (size_t)j * (size_t)n;
@@ -120,26 +139,47 @@ static bool solve(int n, int n_right, double *a, double *right)
             }
         }
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (int s = 0; s < n; s++) {
-            int j = pass == 0 ? s : n - 1 - s;
-            double *to = right + (size_t)j * (size_t)n_right;
-            int first = pass == 0 ? 0 : j + 1, last = pass == 0 ? j : n;
-            for (int k = first; k < last; k++) {
-                double factor = pass == 0 ? a[(size_t)j * (size_t)n + (size_t)k]
-                                          : a[(size_t)k * (size_t)n + (size_t)j];
-                const double *from = right + (size_t)k * (size_t)n_right;
-                for (int c = 0; c < n_right; c++) {
-                    to[c] -= factor * from[c];
-                }
-            }
-            double diagonal = a[(size_t)j * (size_t)n + (size_t)j];
-            for (int c = 0; c < n_right; c++) {
-                to[c] /= diagonal;
-            }
+    return true;
+}
+
+// Takes `f` times one row of columns first..last from another.
+static void take_row(double *to, const double *from, double f, int first, int last)
+{
+    for (int c = first; c < last; c++) {
+        to[c] -= f * from[c];
+    }
+}
+
+// right = inverse of the factor times right, row by row.
+static void solve_forward(int n, int n_right, const double *l, double *right)
+{
+    for (int j = 0; j < n; j++) {
+        double *to = right + (size_t)j * (size_t)n_right;
+        for (int k = 0; k < j; k++) {
+            take_row(to, right + (size_t)k * (size_t)n_right, l[(size_t)j * (size_t)n + (size_t)k],
+                     0, n_right);
+        }
+        for (int c = 0; c < n_right; c++) {
+            to[c] /= l[(size_t)j * (size_t)n + (size_t)j];
         }
     }
-    return true;
+}
+
+// The columns first..last as if there were only the first `used` unknowns: the factor of a leading
+// part is the leading part of the factor.
+static void solve_backward(int n, int used, int n_right, int first, int last, const double *l,
+                           double *right)
+{
+    for (int j = n - 1; j >= 0; j--) {
+        double *to = right + (size_t)j * (size_t)n_right;
+        for (int k = j + 1; k < used && j < used; k++) {
+            take_row(to, right + (size_t)k * (size_t)n_right, l[(size_t)k * (size_t)n + (size_t)j],
+                     first, last);
+        }
+        for (int c = first; c < last; c++) {
+            to[c] = j < used ? to[c] / l[(size_t)j * (size_t)n + (size_t)j] : 0;
+        }
+    }
 }
 
 // Features as floats, and the change less the linear part, not yet scaled.
@@ -161,26 +201,52 @@ static void store_row(maker *m, size_t row)
     }
 }
 
+// Least squares. A row of a window has the constant, the readings and the commands before it, which
+// come first.
 static pf_status fit_linear(maker *m, int first_held, pf_error *error)
 {
-    int n = m->set->n_in + 1, out = m->set->n_out;
+    const pf_model_info *info = &m->model->info;
+    int n = m->set->n_in + 1, out = m->set->n_out, chan = info->n_chan;
     double rows = m->set->n_train;
     each_row(m, 0, first_held, 0, add_moments);
     for (int i = 0; i < n; i++) {
         m->moment[(size_t)i * (size_t)n + (size_t)i] += ridge * rows;
     }
-    if (!solve(n, out, m->moment, m->right)) {
+    if (!factor(n, m->moment)) {
         return pf_fail(error, PF_ERR_DEGENERATE,
                        "the transitions leave the linear predictor undetermined");
+    }
+    solve_forward(n, out, m->moment, m->right);
+    for (int t = 0; t < info->window; t++) {
+        int used = n - (info->window - 1 - t) * info->n_mech;
+        solve_backward(n, used, out, t * chan, (t + 1) * chan, m->moment, m->right);
     }
     for (int c = 0; c < out; c++) {
         for (int i = 0; i < n - 1; i++) {
             m->model->change_linear[(size_t)c * (size_t)(n - 1) + (size_t)i] =
-                (float)m->right[(size_t)i * (size_t)out + (size_t)c];
+                (float)m->right[((size_t)i + 1) * (size_t)out + (size_t)c];
         }
-        m->model->change_mean[c] = (float)m->right[(size_t)(n - 1) * (size_t)out + (size_t)c];
+        m->model->change_mean[c] = (float)m->right[c];
     }
     return PF_OK;
+}
+
+// What the linear part leaves of the held-out rows, in the units of the change still.
+static void measure_rest(const maker *m)
+{
+    pf_dataset *s = m->set;
+    size_t out = (size_t)s->n_out;
+    int moving = 0;
+    s->error = 0;
+    for (size_t c = 0; c < out; c++) {
+        double sum = 0, energy = m->energy[c] / s->n_train;
+        for (size_t r = (size_t)s->n_train; r < (size_t)s->n_train + (size_t)s->n_valid; r++) {
+            sum += (double)s->y[r * out + c] * (double)s->y[r * out + c];
+        }
+        moving += energy > 0;
+        s->error += energy > 0 ? sum / s->n_valid / energy : 0;
+    }
+    s->error = moving > 0 ? s->error / moving : 0;
 }
 
 // Divides what is left by its rms over the training rows. A channel that never changes has nothing
@@ -200,7 +266,11 @@ static void scale_rest(maker *m)
         for (size_t r = 0; r < all; r++) {
             s->y[r * out + c] = scale > 0 ? s->y[r * out + c] / scale : 0;
         }
+        for (size_t r = (size_t)s->n_train; r < all; r++) {
+            m->set->left += (double)s->y[r * out + c] * (double)s->y[r * out + c];
+        }
     }
+    m->set->left /= (double)s->n_valid * s->n_out;
 }
 
 static void fit_inputs(maker *m, int first_held)
@@ -229,8 +299,10 @@ static pf_status take_memory(maker *m, size_t rows, pf_error *error)
     if (!s->memory) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %z transitions", rows);
     }
-    m->feature = s->memory;
-    m->change = m->feature + n;
+    m->one = s->memory;
+    m->one[0] = 1;
+    m->feature = m->one + 1;
+    m->change = m->one + n;
     m->moment = m->change + out;
     m->right = m->moment + n * n;
     m->energy = m->right + n * out;
@@ -238,6 +310,27 @@ static pf_status take_memory(maker *m, size_t rows, pf_error *error)
     m->mean = m->scale + in;
     s->x = (float *)(m->mean + in);
     s->y = s->x + rows * in;
+    return PF_OK;
+}
+
+static pf_status check_data(const maker *m, pf_error *error)
+{
+    const pf_model_info *i = &m->model->info;
+    const pf_dataset *set = m->set;
+    if (i->window > 1 && (m->info->lead + 1 < i->history || set->n_train + set->n_valid == 0)) {
+        return pf_fail(
+            error, PF_ERR_ARGUMENT,
+            "the data have episodes of %d steps, %d of them at rest; a window of %d with "
+            "%d readings needs longer ones",
+            m->info->steps, m->info->lead, i->window, i->history);
+    }
+    if (set->n_train < 2 * (set->n_in + 1) || set->n_valid < 1) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "%d %s to learn from and %d held out are too few for %d inputs; set more "
+                       "transitions",
+                       set->n_train, i->window > 1 ? "windows" : "transitions", set->n_valid,
+                       set->n_in);
+    }
     return PF_OK;
 }
 
@@ -252,21 +345,20 @@ pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double h
         const double *x;
         const float *u;
         *(e < first_held ? &set->n_train : &set->n_valid) +=
-            pf__transitions_episode(data, e, &x, &u);
+            rows_of(&m, pf__transitions_episode(data, e, &x, &u));
     }
-    if (set->n_train < 2 * (set->n_in + 1) || set->n_valid < 1) {
-        return pf_fail(error, PF_ERR_ARGUMENT,
-                       "%d transitions to learn from and %d held out are too few for %d inputs; "
-                       "set more transitions",
-                       set->n_train, set->n_valid, set->n_in);
+    pf_status status = check_data(&m, error);
+    if (status != PF_OK) {
+        return status;
     }
-    pf_status status = take_memory(&m, (size_t)set->n_train + (size_t)set->n_valid, error);
+    status = take_memory(&m, (size_t)set->n_train + (size_t)set->n_valid, error);
     if (status == PF_OK) {
         fit_inputs(&m, first_held);
         status = fit_linear(&m, first_held, error);
     }
     if (status == PF_OK) {
         each_row(&m, 0, info->n_episodes, 0, store_row);
+        measure_rest(&m);
         scale_rest(&m);
     } else {
         pf__dataset_free(set);
@@ -278,4 +370,70 @@ void pf__dataset_free(pf_dataset *set)
 {
     free(set->memory);
     *set = (pf_dataset){0};
+}
+
+// --- windows that nobody trained on
+
+// Adds what a model leaves of one window, and what there was, by channel.
+static pf_status add_window(const pf_model *model, const double *x, const float *u, int lead,
+                            int window, double *work, double *left, double *energy, pf_error *error)
+{
+    const pf_model_info *i = &model->info;
+    size_t chan = (size_t)i->n_chan, mech = (size_t)i->n_mech, rows = (size_t)window;
+    double *command = work, *response = command + rows * mech, *scratch = response + rows * chan;
+    double gains[PF_MECH_MAX];
+    const double *now = x + (size_t)lead * chan;
+    for (size_t j = 0; j < mech; j++) {
+        gains[j] = 1;
+    }
+    for (size_t k = 0; k < rows * mech; k++) {
+        command[k] = (double)u[(size_t)lead * mech + k];
+    }
+    pf_model_request request = {now - (size_t)(i->history - 1) * chan, command, window, 1, gains};
+    pf_status status = pf__model_mean(model, &request, scratch, response, error);
+    for (size_t k = 0; k < rows * chan && status == PF_OK; k++) {
+        double missed = now[chan + k] - response[k], moved = now[chan + k] - now[k % chan];
+        left[k % chan] += missed * missed;
+        energy[k % chan] += moved * moved;
+    }
+    return status;
+}
+
+pf_status pf__window_error(const pf_model *model, const pf_transitions *data, double held_out,
+                           int window, double *left, pf_error *error)
+{
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech, rows = (size_t)window;
+    int held = (int)ceil(held_out * info->n_episodes), moving = 0;
+    *left = NAN;
+    if (window < 1 || info->lead + 1 < model->info.history) {
+        return PF_OK;
+    }
+    size_t work = rows * (mech + 2 * chan) + pf__model_scratch(model, 1);
+    double *memory = calloc(work + 2 * chan, sizeof *memory), *missed = memory + work,
+           *energy = missed + chan;
+    if (!memory) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for held-out windows");
+    }
+    pf_status status = PF_OK;
+    for (int e = info->n_episodes - held; e < info->n_episodes && status == PF_OK; e++) {
+        const double *x;
+        const float *u;
+        if (pf__transitions_episode(data, e, &x, &u) >= info->lead + window) {
+            status = add_window(model, x, u, info->lead, window, memory, missed, energy, error);
+        }
+    }
+    if (status == PF_ERR_NONFINITE) { // a model that runs away leaves everything
+        free(memory);
+        *left = INFINITY;
+        return PF_OK;
+    }
+    double sum = 0;
+    for (size_t c = 0; c < chan && status == PF_OK; c++) {
+        moving += energy[c] > 0;
+        sum += energy[c] > 0 ? missed[c] / energy[c] : 0;
+    }
+    *left = status == PF_OK && moving > 0 ? sum / moving : NAN;
+    free(memory);
+    return status;
 }

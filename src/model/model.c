@@ -15,16 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Coefficients of a linear part; more are a mistake.
+#define MOST_LINEAR 2e8
+
 static pf_status check_shape(const pf_model_info *i, pf_error *error)
 {
     if (i->n_chan < 1 || i->n_chan > PF_STATE_MAX || i->n_mech < 1 || i->n_mech > PF_MECH_MAX ||
-        i->n_members < 1 || i->n_members > PF_MODEL_MEMBERS || i->n_layers < 1 ||
-        i->n_layers > PF_MODEL_LAYERS || i->width < 1 || i->width > PF_MODEL_WIDTH) {
+        i->n_members < 1 || i->n_members > PF_MODEL_MEMBERS || i->n_layers < 0 ||
+        i->n_layers > PF_MODEL_LAYERS || i->width > PF_MODEL_WIDTH ||
+        (i->n_layers > 0 && i->width < 1) || (i->n_layers == 0 && i->n_members > 1)) {
         return pf_fail(error, PF_ERR_SHAPE,
                        "a model of %d channels, %d mechanisms, %d members, %d layers of %d is out "
                        "of range (members to %d, layers to %d, width to %d)",
                        i->n_chan, i->n_mech, i->n_members, i->n_layers, i->width, PF_MODEL_MEMBERS,
                        PF_MODEL_LAYERS, PF_MODEL_WIDTH);
+    }
+    if (i->window < 1 || i->window > PF_MODEL_WINDOW || i->history < 1 ||
+        i->history > PF_MODEL_HISTORY || (i->window == 1 && i->history > 1) ||
+        (double)i->window * i->n_chan * (2.0 * i->history * i->n_chan + i->window * i->n_mech) >
+            MOST_LINEAR) {
+        return pf_fail(error, PF_ERR_SHAPE,
+                       "a model with a window of %d steps and %d readings is out of range (windows "
+                       "to %d, readings to %d, and in all to %.0f coefficients)",
+                       i->window, i->history, PF_MODEL_WINDOW, PF_MODEL_HISTORY, MOST_LINEAR);
     }
     return pf__features_check(i->n_chan, i->kinds, error);
 }
@@ -82,15 +95,20 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
     }
     m->info = *info;
     copy_names(m, info);
-    int n_in = pf__features_count(info->n_chan, info->kinds) + info->n_mech;
-    m->net = (pf_net){n_in, info->n_chan, info->n_layers, info->width, info->activation};
-    size_t in = (size_t)n_in, out = (size_t)info->n_chan, f = sizeof(float);
+    int n_in =
+        info->history * pf__features_count(info->n_chan, info->kinds) + info->window * info->n_mech;
+    int n_out = info->window * info->n_chan;
+    m->net = (pf_net){n_in, n_out, info->n_layers, info->width, info->activation};
+    size_t in = (size_t)n_in, out = (size_t)n_out, f = sizeof(float);
     m->input_mean = pf__arena_take(&m->arena, in, f);
     m->input_scale = pf__arena_take(&m->arena, in, f);
     m->change_mean = pf__arena_take(&m->arena, out, f);
     m->change_scale = pf__arena_take(&m->arena, out, f);
     m->change_linear = pf__arena_take(&m->arena, out * in, f);
-    m->theta = pf__arena_take(&m->arena, (size_t)info->n_members * pf__net_parameters(&m->net), f);
+    if (info->n_layers > 0) {
+        m->theta =
+            pf__arena_take(&m->arena, (size_t)info->n_members * pf__net_parameters(&m->net), f);
+    }
     if (m->arena.failed) {
         pf_model_destroy(m);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a model of %d members",
@@ -103,10 +121,12 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
 void pf__model_pack(pf_model *model)
 {
     const pf_net *net = &model->net;
-    size_t each = pf__net_packed(net, net->n_layers + 1), n = (size_t)model->info.n_members;
+    size_t n = model->theta ? (size_t)model->info.n_members : 0;
+    size_t each = n > 0 ? pf__net_packed(net, net->n_layers + 1) : 0;
     size_t linear = pf__matmul_packed_size(net->n_out, net->n_in);
+    bool useless = n > 0 ? each == 0 : linear == 0;
     float *memory =
-        model->packed || each == 0 ? NULL : pf__pages_take((n * each + linear) * sizeof(float));
+        model->packed || useless ? NULL : pf__pages_take((n * each + linear) * sizeof(float));
     if (!memory) {
         return;
     }
@@ -190,7 +210,8 @@ static work work_in(const pf_model *m, int n, double *scratch, size_t *used)
     TAKE(in, float, floats_as_doubles(rows * in))
     TAKE(out, float, floats_as_doubles(rows * out))
     TAKE(linear, float, floats_as_doubles(rows * out))
-    TAKE(hidden, float, floats_as_doubles(pf__net_forward_work(&m->net, pf__matmul_rows(n))))
+    TAKE(hidden, float,
+         floats_as_doubles(m->theta ? pf__net_forward_work(&m->net, pf__matmul_rows(n)) : 0))
 #undef TAKE
     *used = at;
     return w;
@@ -223,13 +244,113 @@ static pf_status check_request(const pf_model *m, int member, const pf_model_req
                        "a request of %d steps and %d hypotheses to member %d of %d", q->steps,
                        q->n_hypotheses, member, m->info.n_members);
     }
-    for (int c = 0; c < m->info.n_chan; c++) {
-        if (!isfinite(q->start[c])) {
+    for (int i = 0; i < m->info.history * m->info.n_chan; i++) {
+        if (!isfinite(q->start[i])) {
             return pf_fail(error, PF_ERR_NONFINITE, "start: channel '%s' is not a finite number",
-                           m->info.channels[c]);
+                           m->info.channels[i % m->info.n_chan]);
         }
     }
+    if (m->info.window > 1 && q->steps > m->info.window) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "the model predicts %d steps at once, not %d: train it with a longer window "
+                       "(--set window=%d), or a recursive one",
+                       m->info.window, q->steps, q->steps);
+    }
     return PF_OK;
+}
+
+// One member at work.
+typedef struct roller {
+    const pf_model *model;
+    const pf_model_request *q;
+    const float *theta, *packed; // NULL: no network
+    work w;
+    int rows; // of the products
+} roller;
+
+// The linear part and the network of all hypotheses, from w.in into w.linear and w.out.
+static void evaluate(const roller *r)
+{
+    const pf_net *net = &r->model->net;
+    pf_product linear = {.b_transposed = true,
+                         .m = r->rows,
+                         .n = net->n_out,
+                         .k = net->n_in,
+                         .a = r->w.in,
+                         .b = r->model->change_linear,
+                         .packed = r->model->packed_linear,
+                         .c = r->w.linear};
+    pf__matmul_run(&linear);
+    if (r->theta) {
+        pf__net_forward(net, r->theta, r->packed, r->rows, r->w.in, r->w.hidden, r->w.out);
+    }
+}
+
+// Row `t` of a hypothesis: what is predicted for it, added to the reading x in place.
+static void apply_row(const roller *r, int h, int t, double *x)
+{
+    const pf_model *m = r->model;
+    size_t out = (size_t)m->net.n_out, at = (size_t)t * (size_t)m->info.n_chan;
+    pf__loop_change(m->info.n_chan, m->change_mean + at, r->w.linear + (size_t)h * out + at,
+                    m->change_scale + at, r->w.out + (size_t)h * out + at, r->w.change);
+    pf__features_apply(m->info.n_chan, m->info.kinds, r->w.change, x);
+}
+
+// Step after step, each from the one before.
+static void roll_steps(const roller *r, double *response)
+{
+    const pf_model *m = r->model;
+    const pf_model_request *q = r->q;
+    size_t chan = (size_t)m->info.n_chan, mech = (size_t)m->info.n_mech, steps = (size_t)q->steps;
+    for (int h = 0; h < q->n_hypotheses; h++) {
+        memcpy(r->w.state + (size_t)h * chan, q->start, chan * sizeof(double));
+    }
+    for (size_t t = 0; t < steps; t++) {
+        for (int h = 0; h < q->n_hypotheses; h++) {
+            fill_row(m, r->w.state + (size_t)h * chan, q->command + t * mech,
+                     q->gains + (size_t)h * mech, r->w.feature,
+                     r->w.in + (size_t)h * (size_t)m->net.n_in);
+        }
+        evaluate(r);
+        for (int h = 0; h < q->n_hypotheses; h++) {
+            double *state = r->w.state + (size_t)h * chan;
+            apply_row(r, h, 0, state);
+            memcpy(response + ((size_t)h * steps + t) * chan, state, chan * sizeof(double));
+        }
+    }
+}
+
+// All rows at once. Commands after the last step are zero.
+static void roll_window(const roller *r, double *response)
+{
+    const pf_model *m = r->model;
+    const pf_model_info *info = &m->info;
+    const pf_model_request *q = r->q;
+    size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech, steps = (size_t)q->steps;
+    int n = pf__features_count(info->n_chan, info->kinds);
+    const double zero[PF_MECH_MAX] = {0};
+    for (int h = 0; h < q->n_hypotheses; h++) {
+        double *feature = r->w.feature;
+        for (int k = 0; k < info->history; k++, feature += n) {
+            pf__features_of(info->n_chan, info->kinds, q->start + (size_t)k * chan, feature);
+        }
+        for (size_t t = 0; t < (size_t)info->window; t++, feature += mech) {
+            pf__fault_deliver(info->n_mech, info->mechanisms,
+                              t < steps ? q->command + t * mech : zero, q->gains + (size_t)h * mech,
+                              feature);
+        }
+        pf__loop_standardise(m->net.n_in, r->w.feature, m->input_mean, m->input_scale,
+                             r->w.in + (size_t)h * (size_t)m->net.n_in);
+    }
+    evaluate(r);
+    const double *last = q->start + (size_t)(info->history - 1) * chan;
+    for (int h = 0; h < q->n_hypotheses; h++) {
+        for (size_t t = 0; t < steps; t++) {
+            double *row = response + ((size_t)h * steps + t) * chan;
+            memcpy(row, last, chan * sizeof(double));
+            apply_row(r, h, (int)t, row);
+        }
+    }
 }
 
 pf_status pf__model_roll(const pf_model *model, int member, const pf_model_request *q,
@@ -240,44 +361,25 @@ pf_status pf__model_roll(const pf_model *model, int member, const pf_model_reque
         return status;
     }
     const pf_net *net = &model->net;
-    int n = q->n_hypotheses, rows = pf__matmul_rows(n), n_chan = net->n_out,
-        n_mech = model->info.n_mech;
-    const float *theta = model->theta + (size_t)member * pf__net_parameters(net);
-    const float *packed =
-        model->packed ? model->packed + (size_t)member * pf__net_packed(net, net->n_layers + 1)
-                      : NULL;
-    size_t used, chan = (size_t)n_chan, steps = (size_t)q->steps;
-    work w = work_in(model, n, scratch, &used);
-    pf_product linear = {.b_transposed = true,
-                         .m = rows,
-                         .n = n_chan,
-                         .k = net->n_in,
-                         .a = w.in,
-                         .b = model->change_linear,
-                         .packed = model->packed_linear,
-                         .c = w.linear};
-    memset(w.in, 0, (size_t)rows * (size_t)net->n_in * sizeof(float));
-    for (int h = 0; h < n; h++) {
-        memcpy(w.state + (size_t)h * chan, q->start, chan * sizeof(double));
+    size_t used, each = model->theta ? pf__net_packed(net, net->n_layers + 1) : 0;
+    roller r = {.model = model,
+                .q = q,
+                .w = work_in(model, q->n_hypotheses, scratch, &used),
+                .rows = pf__matmul_rows(q->n_hypotheses)};
+    if (model->theta) {
+        r.theta = model->theta + (size_t)member * pf__net_parameters(net);
+        r.packed = model->packed ? model->packed + (size_t)member * each : NULL;
+    } else {
+        memset(r.w.out, 0, (size_t)r.rows * (size_t)net->n_out * sizeof(float));
     }
-    for (int t = 0; t < q->steps; t++) {
-        const double *command = q->command + (size_t)t * (size_t)n_mech;
-        for (int h = 0; h < n; h++) {
-            fill_row(model, w.state + (size_t)h * chan, command,
-                     q->gains + (size_t)h * (size_t)n_mech, w.feature,
-                     w.in + (size_t)h * (size_t)net->n_in);
-        }
-        pf__matmul_run(&linear);
-        pf__net_forward(net, theta, packed, rows, w.in, w.hidden, w.out);
-        for (int h = 0; h < n; h++) {
-            const float *line = w.linear + (size_t)h * chan, *out = w.out + (size_t)h * chan;
-            double *state = w.state + (size_t)h * chan;
-            pf__loop_change(n_chan, model->change_mean, line, model->change_scale, out, w.change);
-            pf__features_apply(n_chan, model->info.kinds, w.change, state);
-            memcpy(response + ((size_t)h * steps + (size_t)t) * chan, state, chan * sizeof(double));
-        }
+    memset(r.w.in, 0, (size_t)r.rows * (size_t)net->n_in * sizeof(float));
+    if (model->info.window == 1) {
+        roll_steps(&r, response);
+    } else {
+        roll_window(&r, response);
     }
-    for (size_t i = 0; i < (size_t)n * steps * chan; i++) {
+    size_t chan = (size_t)model->info.n_chan;
+    for (size_t i = 0; i < (size_t)q->n_hypotheses * (size_t)q->steps * chan; i++) {
         if (!isfinite(response[i])) {
             return pf_fail(error, PF_ERR_NONFINITE,
                            "member %d of the model leaves the finite numbers at channel '%s'",
@@ -314,7 +416,7 @@ pf_status pf__model_mean(const pf_model *model, const pf_model_request *q, doubl
 
 // The words of the metadata, in the order of their enumerations.
 static const char *const activation_words[] = {"silu", "relu"};
-enum { N_ACTIVATIONS = 2, FIXED_META = 15, SHARED_TENSORS = 5, NAME_BYTES = 48 };
+enum { N_ACTIVATIONS = 2, FIXED_META = 18, SHARED_TENSORS = 5, NAME_BYTES = 48 };
 
 // --- writing
 
@@ -358,7 +460,7 @@ static int list_tensors(const pf_model *m, pf_tensor *t, char (*names)[NAME_BYTE
     t[n++] = (pf_tensor){"change.mean", 1, {out, 0}, m->change_mean};
     t[n++] = (pf_tensor){"change.scale", 1, {out, 0}, m->change_scale};
     t[n++] = (pf_tensor){"change.linear", 2, {out, in}, m->change_linear};
-    for (int e = 0; e < m->info.n_members; e++) {
+    for (int e = 0; m->theta && e < m->info.n_members; e++) {
         const float *theta = m->theta + (size_t)e * pf__net_parameters(net);
         for (int l = 0; l <= net->n_layers; l++) {
             size_t o = (size_t)pf__net_outputs(net, l), i = (size_t)pf__net_inputs(net, l);
@@ -388,8 +490,11 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
     if (arena.failed || !good) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the model file");
     } else {
-        char valid[32], digest[65] = "";
+        char valid[32], left[32], window[16], history[16], digest[65] = "";
         pf__number_text(info->valid_error, valid);
+        pf__number_text(info->window_error, left);
+        snprintf(window, sizeof window, "%d", info->window);
+        snprintf(history, sizeof history, "%d", info->history);
         const pf_meta fixed[] = {{"format", "preflight-model"},
                                  {"version", "1"},
                                  {"preflight", PF_VERSION},
@@ -400,10 +505,13 @@ pf_status pf__model_save(pf_model *m, const char *path, int n_extra, const pf_me
                                  {"mechanisms", lists[MECHANISMS].data},
                                  {"lo", lists[LO].data},
                                  {"hi", lists[HI].data},
+                                 {"window", window},
+                                 {"history", history},
                                  {"activation", activation_words[info->activation]},
                                  {"data_sha256", info->data},
                                  {"processor", info->processor},
                                  {"valid_error", valid},
+                                 {"window_error", left},
                                  {PF_CONTENTS, digest}};
         _Static_assert(sizeof fixed / sizeof fixed[0] == FIXED_META, "one entry per row");
         memcpy(meta, fixed, sizeof fixed);
@@ -543,6 +651,17 @@ static const char *text_or_none(const pf_safetensors *file, const char *key)
     return text ? text : "";
 }
 
+// A count of the metadata, 1 where there is none; what is no count is out of range.
+static int count_or_one(const pf_safetensors *file, const char *key)
+{
+    const char *text = pf__safetensors_meta(file, key);
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : 1;
+    bool whole =
+        !text || (end != text && !*end && value >= 1 && value < 1e6 && value == (int)value);
+    return whole ? (int)value : 0;
+}
+
 static pf_status read_texts(reader *r, pf_model_info *info)
 {
     const pf_safetensors *f = r->file;
@@ -550,6 +669,7 @@ static pf_status read_texts(reader *r, pf_model_info *info)
     const char *version = pf__safetensors_meta(f, "version");
     const char *activation = pf__safetensors_meta(f, "activation");
     const char *valid = pf__safetensors_meta(f, "valid_error");
+    const char *left = pf__safetensors_meta(f, "window_error");
     if (!format || strcmp(format, "preflight-model") != 0) {
         return refuse(r, "format", "is not 'preflight-model': this is no model of preflight");
     }
@@ -566,6 +686,8 @@ static pf_status read_texts(reader *r, pf_model_info *info)
         return refuse(r, "activation", "must be silu or relu");
     }
     info->activation = (pf_activation)known;
+    info->window = count_or_one(f, "window");
+    info->history = count_or_one(f, "history");
     info->plant = pf__safetensors_meta(f, "plant");
     if (!info->plant || !info->plant[0]) {
         return refuse(r, "plant", "is missing");
@@ -575,6 +697,7 @@ static pf_status read_texts(reader *r, pf_model_info *info)
     info->processor = text_or_none(f, "processor");
     info->settings = text_or_none(f, "settings");
     info->valid_error = valid ? strtod(valid, NULL) : NAN;
+    info->window_error = left ? strtod(left, NULL) : NAN;
     return PF_OK;
 }
 
@@ -588,6 +711,10 @@ static pf_status read_shape(reader *r, pf_model_info *info)
         info->n_members++;
     }
     const pf_tensor *first = pf__safetensors_find(r->file, "members.0.0.weight");
+    if (info->n_members == 0 && info->window > 1) {
+        info->n_members = 1; // its linear part is all there is
+        return PF_OK;
+    }
     if (!first || first->n_dims != 2 || first->dims[0] > PF_MODEL_WIDTH) {
         return pf_fail(r->error, PF_ERR_SHAPE,
                        "%s: tensor 'members.0.0.weight' is missing or out of range", r->file->path);

@@ -83,9 +83,9 @@ struct pf_model {
     pf_model_info info;
     pf_net net;
     float *input_mean, *input_scale;   // n_in
-    float *change_mean, *change_scale; // n_chan
-    float *change_linear;              // n_chan x n_in
-    float *theta;                      // n_members x pf__net_parameters
+    float *change_mean, *change_scale; // n_out = window x n_chan
+    float *change_linear;              // n_out x n_in
+    float *theta;                      // n_members x pf__net_parameters; NULL: no networks
     float *packed;                     // the weights of theta packed, NULL: not
     float *packed_linear;              // likewise, in the same memory
 };

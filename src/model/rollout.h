@@ -9,7 +9,7 @@
 // Its shape alone decides the shape of the matrix products, so a request gives the same bits
 // whatever else is asked, in any thread, on one numeric library and CPU type.
 typedef struct pf_model_request {
-    const double *start;   // n_chan: the channels before the first command
+    const double *start;   // history x n_chan: the channels before the first command, oldest first
     const double *command; // steps x n_mech, before limits
     int steps;
     int n_hypotheses;
@@ -23,7 +23,7 @@ pf_status pf__model_fits(const pf_model *model, const pf_plant_info *info, pf_er
 size_t pf__model_scratch(const pf_model *model, int n_hypotheses);
 
 // Writes n_hypotheses x steps x n_chan for one member. A prediction that leaves the finite numbers
-// is PF_ERR_NONFINITE.
+// is PF_ERR_NONFINITE; more steps than the window of a trajectory model are PF_ERR_UNSUPPORTED.
 pf_status pf__model_roll(const pf_model *model, int member, const pf_model_request *request,
                          double *scratch, double *response, pf_error *error);
 

@@ -30,7 +30,11 @@ enum { PATH_BYTES = 4096 };
 // What a training may take at most; above it the settings are a mistake.
 static const double most_bytes = 16e9;
 
-static const pf_train_settings common = {.episode_steps = 20,
+// The paper's; window and history are those of a trajectory model.
+static const pf_train_settings common = {.kind = PF_TRAIN_RECURSIVE,
+                                         .history = 5,
+                                         .commands = PF_TRAIN_COMMANDS_NOISE,
+                                         .episode_steps = 20,
                                          .correlation = .8,
                                          .amplitude = .4,
                                          .single = .5,
@@ -86,6 +90,12 @@ pf_status pf_train_profile(pf_train_settings *s, const char *name, pf_error *err
 
 // (field, kind, least, most, shape, help): what a configuration may say and what is checked.
 #define SETTINGS(X)                                                                                \
+    X(kind, WORD, PF_TRAIN_RECURSIVE, PF_TRAIN_BEST, PF_WORDS("recursive", "trajectory", "best"),  \
+      "of model")                                                                                  \
+    X(window, COUNT, 0, PF_MODEL_WINDOW, NULL, "steps predicted at once; 0: probe and task")       \
+    X(history, COUNT, 1, PF_MODEL_HISTORY, NULL, "readings to start from, at most")                \
+    X(commands, WORD, PF_TRAIN_COMMANDS_NOISE, PF_TRAIN_COMMANDS_USE, PF_WORDS("noise", "use"),    \
+      "of the data")                                                                               \
     X(transitions, COUNT, 10, 1e8, NULL, "in all")                                                 \
     X(episode_steps, COUNT, 1, 10000, NULL, "steps from a reset")                                  \
     X(correlation, NUMBER, 0, .9999, NULL, "of a command with its last")                           \
@@ -125,12 +135,35 @@ static pf_status check_ranges(const pf_train_settings *s, pf_error *error)
     return PF_OK;
 }
 
+int pf__train_lead(const pf_train_settings *s)
+{
+    return s->kind == PF_TRAIN_RECURSIVE ? 0 : s->history - 1;
+}
+
+void pf_train_complete(pf_train_settings *s, const pf_plant_info *info)
+{
+    enum { LEAST = 12 };
+    int probe = info->probe ? info->probe->rows : 0, task = info->task ? info->task->rows : 0;
+    int longest = probe > task ? probe : task;
+    if (s->kind == PF_TRAIN_RECURSIVE) {
+        return;
+    }
+    s->window = s->window > 0 ? s->window : longest > LEAST ? longest : LEAST;
+    int steps = pf__train_lead(s) + s->window;
+    s->episode_steps = s->episode_steps > steps ? s->episode_steps : steps;
+}
+
 // Bytes that a training takes at its peak, data and one checkpoint in the writing included.
 static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
 {
-    pf_net net = {2 * n_chan + n_mech, n_chan, s->layers, s->width, s->activation};
-    double rows = s->transitions, parameters = (double)pf__net_parameters(&net);
-    double data = rows * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
+    int window = s->kind == PF_TRAIN_RECURSIVE || s->window == 0 ? 1 : s->window;
+    int history = window > 1 ? s->history : 1;
+    pf_net net = {2 * history * n_chan + window * n_mech, window * n_chan, s->layers, s->width,
+                  s->activation};
+    double rows = s->kind == PF_TRAIN_TRAJECTORY ? (double)s->transitions / s->episode_steps + 1
+                                                 : s->transitions;
+    double parameters = (double)pf__net_parameters(&net);
+    double data = s->transitions * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
     double set = rows * (net.n_in + net.n_out) * 4;
     double threads = pf__processors() < s->members ? pf__processors() : s->members;
     double worker = 4.0 * (rows + (double)pf__net_gradient_work(&net, s->batch) + parameters +
@@ -231,6 +264,9 @@ static void checkpoint_path(const training *t, int member, char path[PATH_BYTES]
 // Settings as one line of text: for the file, and for the fingerprint.
 static void settings_text(const pf_train_settings *s, pf_text *out)
 {
+    if (s->kind != PF_TRAIN_RECURSIVE) {
+        pf__text_addf(out, "kind trajectory, window %d, history %d, ", s->window, s->history);
+    }
     pf__text_addf(out,
                   "members %d, layers %d, width %d, activation %s, epochs %d, batch %d, patience "
                   "%d, learning_rate %.17g, weight_decay %.17g, cosine %d, held_out %.17g, seed "
@@ -453,21 +489,40 @@ static void run_workers(training *t)
     }
 }
 
-// The best parameters of every member into the model and the model into its file; only then are the
-// checkpoints done with.
-static pf_status finish(training *t, const char *settings, pf_error *error)
+// A network must leave less than this share of what the linear part leaves, or it is not worth it.
+static const double worth = .98;
+
+// The best parameters of every member into the model. A trajectory model has none where its linear
+// part does as well.
+static void take_best(training *t)
 {
-    size_t n = pf__net_parameters(&t->model->net);
+    pf_model *model = t->model;
+    size_t n = pf__net_parameters(&model->net);
     double total = 0;
     for (int e = 0; e < t->s->members; e++) {
-        memcpy(t->model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
+        memcpy(model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
         total += t->members[e].best / t->s->members;
     }
-    t->model->info.valid_error = total;
+    model->info.valid_error = total;
+    if (model->info.window > 1 && !(total < worth * t->set.left)) {
+        model->info.valid_error = t->set.left;
+        model->info.n_members = 1;
+        model->info.n_layers = model->info.width = 0;
+        model->theta = NULL; // the arena's
+    }
+}
+
+// The model into its file; only then are the checkpoints done with.
+static pf_status finish(training *t, const pf_transitions *data, const char *settings,
+                        pf_error *error)
+{
+    take_best(t);
+    pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window,
+                                        &t->model->info.window_error, error);
     char seed[32];
     snprintf(seed, sizeof seed, "%.0f", (double)t->s->seed);
     const pf_meta extra[] = {{"seed", seed}, {"settings", settings}};
-    pf_status status = pf__model_save(t->model, t->path, 2, extra, error);
+    status = status ? status : pf__model_save(t->model, t->path, 2, extra, error);
     for (int e = 0; e < t->s->members && status == PF_OK; e++) {
         char path[PATH_BYTES];
         checkpoint_path(t, e, path);
@@ -476,9 +531,11 @@ static pf_status finish(training *t, const char *settings, pf_error *error)
     return status;
 }
 
-static pf_status make_model(training *t, const pf_transitions_info *info, pf_error *error)
+static pf_status make_model(training *t, const pf_transitions_info *info, int history,
+                            pf_error *error)
 {
     const pf_train_settings *s = t->s;
+    bool windows = s->kind == PF_TRAIN_TRAJECTORY;
     pf_model_info about = {.plant = info->plant,
                            .source = info->source,
                            .n_chan = info->n_chan,
@@ -486,14 +543,41 @@ static pf_status make_model(training *t, const pf_transitions_info *info, pf_err
                            .channels = info->channels,
                            .kinds = info->kinds,
                            .mechanisms = info->mechanisms,
+                           .window = windows ? s->window : 1,
+                           .history = windows ? history : 1,
                            .n_members = s->members,
                            .n_layers = s->layers,
                            .width = s->width,
                            .activation = s->activation,
                            .data = info->sha256,
                            .processor = pf__numeric_library(),
-                           .valid_error = NAN};
+                           .valid_error = NAN,
+                           .window_error = NAN};
     return pf__model_create(&t->model, &about, error);
+}
+
+// The data set of a model. Of a trajectory model with as many readings as the held-out windows ask
+// for: one more counts if it takes a twentieth off what the linear part leaves of them.
+static pf_status make_set(training *t, const pf_transitions *data, pf_error *error)
+{
+    const pf_transitions_info *info = pf_transitions_get_info(data);
+    int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1, best = 1;
+    most = most < info->lead + 1 ? most : info->lead + 1;
+    double least = INFINITY;
+    for (int h = 1; h <= most + 1; h++) {
+        bool last = h == most + 1;
+        pf_status status = make_model(t, info, last ? best : h, error);
+        status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
+        if (status != PF_OK || last) {
+            return status;
+        }
+        best = t->set.error < .95 * least ? h : best;
+        least = t->set.error < .95 * least ? t->set.error : least;
+        pf__dataset_free(&t->set);
+        pf_model_destroy(t->model);
+        t->model = NULL;
+    }
+    return PF_OK;
 }
 
 // Two trainings on one file would write over each other. The lock goes with the process.
@@ -541,8 +625,7 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
     take_fingerprint(t, settings, info->sha256);
-    pf_status status = make_model(t, info, error);
-    status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
+    pf_status status = make_set(t, data, error);
     status = status ? status : take_members(t, error);
     if (status == PF_OK) {
         pthread_mutex_init(&t->lock, NULL);
@@ -555,16 +638,13 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
             *error = t->error;
         }
     }
-    return status == PF_OK ? finish(t, settings, error) : status;
+    return status == PF_OK ? finish(t, data, settings, error) : status;
 }
 
-pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data, const char *path,
-                   double checkpoint_s, const pf_effort *effort, const pf_train_watch *watch,
-                   pf_error *error)
+static pf_status train_one(const pf_train_settings *settings, const pf_transitions *data,
+                           const char *path, double checkpoint_s, const pf_effort *effort,
+                           const pf_train_watch *watch, pf_error *error)
 {
-    if (strlen(path) + 16 > PATH_BYTES) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
-    }
     const pf_transitions_info *info = pf_transitions_get_info(data);
     pf_status status = pf__train_size(settings, info->n_chan, info->n_mech, error);
     if (status != PF_OK) {
@@ -588,5 +668,63 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     pf__arena_free(&t.arena);
     pf_model_destroy(t.model);
     drop_lock(path, lock);
+    return status;
+}
+
+// A trajectory model that leaves less of held-out windows needs no rival: 3 % of the change.
+static const double good_enough = 1e-3;
+
+// One of the two rivals: that of an earlier run with the same settings and data, or trained now.
+static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
+                             const pf_transitions *data, const char *path, double checkpoint_s,
+                             const pf_effort *effort, const pf_train_watch *watch, double *left,
+                             pf_error *error)
+{
+    pf_train_settings s = *settings;
+    pf_model *model = NULL;
+    pf_error why;
+    s.kind = kind;
+    bool there = pf_model_load(&model, path, &why) == PF_OK &&
+                 strcmp(model->info.data, pf_transitions_get_info(data)->sha256) == 0 &&
+                 pf__train_made(&s, model, &why) == PF_OK;
+    pf_status status = PF_OK;
+    if (!there) {
+        pf_model_destroy(model);
+        model = NULL;
+        status = train_one(&s, data, path, checkpoint_s, effort, watch, error);
+        status = status ? status : pf_model_load(&model, path, error);
+    }
+    *left = status == PF_OK ? model->info.window_error : NAN;
+    pf_model_destroy(model);
+    return status;
+}
+
+pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data, const char *path,
+                   double checkpoint_s, const pf_effort *effort, const pf_train_watch *watch,
+                   pf_error *error)
+{
+    char rivals[2][PATH_BYTES];
+    double left[2] = {NAN, NAN};
+    if (strlen(path) + 32 > PATH_BYTES) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
+    }
+    if (settings->kind != PF_TRAIN_BEST) {
+        return train_one(settings, data, path, checkpoint_s, effort, watch, error);
+    }
+    snprintf(rivals[0], PATH_BYTES, "%s.trajectory", path);
+    snprintf(rivals[1], PATH_BYTES, "%s.recursive", path);
+    pf_status status = train_rival(settings, PF_TRAIN_TRAJECTORY, data, rivals[0], checkpoint_s,
+                                   effort, watch, &left[0], error);
+    if (status == PF_OK && !(left[0] <= good_enough)) {
+        status = train_rival(settings, PF_TRAIN_RECURSIVE, data, rivals[1], checkpoint_s, effort,
+                             watch, &left[1], error);
+    }
+    int best = left[1] < left[0]; // false for NaN
+    if (status == PF_OK && rename(rivals[best], path) != 0) {
+        status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+    }
+    for (int i = 0; i < 2 && status == PF_OK; i++) {
+        unlink(rivals[i]);
+    }
     return status;
 }

@@ -6,12 +6,15 @@
 #include "model_impl.h"
 #include "preflight/train.h"
 
-// Transitions as a network sees them: standardised features, and what the linear part leaves of the
-// change, standardised. Shared by all members. The last episodes are held out.
+// Transitions, or the windows at the beginning of episodes, as a network sees them: standardised
+// features, and what the linear part leaves of the change, standardised. Shared by all members. The
+// last episodes are held out.
 typedef struct pf_dataset {
     int n_in, n_out;
     int n_train, n_valid;
     float *x, *y; // (n_train + n_valid) rows
+    double left;  // mean square of y in the held-out rows: what the linear part alone has there
+    double error; // the same of what it leaves, over the energy of the change; mean over outputs
     void *memory; // owned
 } pf_dataset;
 
@@ -19,6 +22,11 @@ typedef struct pf_dataset {
 pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
                            pf_model *model, pf_error *error);
 void pf__dataset_free(pf_dataset *set);
+
+// What a model leaves of the held-out windows of `window` steps, over the energy of their change:
+// mean over channels of the sums over windows and steps. NaN where the data have no such windows.
+pf_status pf__window_error(const pf_model *model, const pf_transitions *data, double held_out,
+                           int window, double *left, pf_error *error);
 
 // One member in training. Between two epochs this is all there is of it, so a checkpoint of it is
 // where training goes on with the same bits.

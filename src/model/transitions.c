@@ -47,6 +47,8 @@ static pf_status head_check(const char *name, const pf_transitions_head *h, pf_e
         {"number of transitions", h->transitions, 1, INT_MAX},
         {"steps of an episode", h->steps, 1, PF_TRANSITIONS_STEPS},
         {"disturbance", h->disturbance, 0, 1},
+        {"steps at rest", h->lead, 0, h->steps - 1},
+        {"kind of commands", h->commands, PF_TRAIN_COMMANDS_NOISE, PF_TRAIN_COMMANDS_USE},
         {"length of the names", h->n_text, 1, PF_TRANSITIONS_TEXT},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -288,6 +290,8 @@ pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t s
     info->amplitude = h->amplitude;
     info->single = h->single;
     info->disturbance = h->disturbance == 1;
+    info->lead = (int)h->lead;
+    info->commands = (pf_train_commands)h->commands;
     info->seed = h->seed;
     info->dt_s = h->dt_s;
     return check_numbers(data, error);
@@ -398,8 +402,8 @@ typedef struct maker {
     const pf_plant_info *info;
     pf_transitions_head head;
     pf_transitions_layout layout;
-    uint8_t *bytes; // the file
-    double *rest, *sd;
+    uint8_t *bytes;            // the file
+    double *rest, *sd, *pulse; // n_mech; pulse: of the plant, or a quarter of the way to a limit
     int n_workers;
     worker *workers;
     pf_arena arena;
@@ -428,6 +432,8 @@ static pf_status noise_of(const maker *k, int j, pf_error *error)
     // from rest to the further limit, so that a command that moves one way reaches as far
     double reach = fmax(m->hi - k->rest[j], k->rest[j] - m->lo);
     k->sd[j] = k->settings->amplitude * (limited ? reach : PROBE_AMPLITUDES * probe);
+    bool up = m->hi - k->rest[j] >= k->rest[j] - m->lo;
+    k->pulse[j] = probe > 0 ? k->info->probe->amplitude[j] : (up ? .25 : -.25) * reach;
     if (!(k->sd[j] <= COMMAND_MAX) || !(k->rest[j] >= m->lo && k->rest[j] <= m->hi)) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "plant %s: commands of mechanism %s cannot be held as float32", plant,
@@ -436,14 +442,56 @@ static pf_status noise_of(const maker *k, int j, pf_error *error)
     return PF_OK;
 }
 
-// Stationary AR(1) noise around rest. The law runs without limits; what it gives is clipped.
+// A hold or a doublet of one mechanism, some steps long, 0 to 3 times its pulse and three times in
+// four in its direction: what probes and tasks are like, corrected and uncorrected.
+static void draw_pulse(const maker *k, pf_rng *rng, int mechanism, int steps, float *command)
+{
+    const pf_mechanism *m = &k->info->mechanisms[mechanism];
+    int n_mech = k->info->n_mech, length = 1 + (int)pf_rng_below(rng, (uint32_t)steps);
+    bool doublet = pf_rng_uniform(rng) < .5, back = pf_rng_uniform(rng) < .25;
+    double height = 3 * pf_rng_uniform(rng) * k->pulse[mechanism] * (back ? -1 : 1);
+    for (int r = 0; r < length; r++) {
+        double u = doublet && r >= length / 2 ? -height : height;
+        command[(size_t)r * (size_t)n_mech + (size_t)mechanism] =
+            pf__transitions_command(m, k->rest[mechanism] + u);
+    }
+}
+
+// Pulses of one mechanism, or of each with probability one half.
+static void draw_pulses(const maker *k, pf_rng *rng, bool several, int steps, float *command)
+{
+    int n_mech = k->info->n_mech, only = (int)pf_rng_below(rng, (uint32_t)n_mech);
+    for (int i = 0; i < steps * n_mech; i++) {
+        command[i] = (float)k->rest[i % n_mech];
+    }
+    for (int j = 0; j < n_mech; j++) {
+        if (j == only || (several && pf_rng_uniform(rng) < .5)) {
+            draw_pulse(k, rng, j, steps, command);
+        }
+    }
+}
+
+// Commands of an episode: at rest for the lead, then pulses as they are used or stationary AR(1)
+// noise around rest. The law runs without limits; what it gives is clipped.
 static void draw_commands(const maker *k, pf_key key, int steps, float *command)
 {
-    int n_mech = k->info->n_mech;
+    int n_mech = k->info->n_mech, lead = (int)k->head.lead;
     double phi = k->settings->correlation, fresh = sqrt(1 - phi * phi);
     double u[PF_MECH_MAX];
     pf_rng rng;
     pf_rng_init(&rng, pf__key_derive(key, STREAM_COMMAND));
+    for (int i = 0; i < lead * n_mech && i < steps * n_mech; i++) {
+        command[i] = (float)k->rest[i % n_mech];
+    }
+    command += (size_t)lead * (size_t)n_mech;
+    steps -= lead;
+    double kind = k->settings->commands == PF_TRAIN_COMMANDS_USE ? pf_rng_uniform(&rng) : 1;
+    if (steps < 1 || kind < .75) {
+        if (steps >= 1) {
+            draw_pulses(k, &rng, kind >= .5, steps, command);
+        }
+        return;
+    }
     bool single = pf_rng_uniform(&rng) < k->settings->single;
     int only = single ? (int)pf_rng_below(&rng, (uint32_t)n_mech) : -1;
     for (int r = 0; r < steps; r++) {
@@ -550,7 +598,9 @@ static pf_status make_head(maker *k, pf_error *error)
                                     .dt_s = info->dt_s,
                                     .correlation = s->correlation,
                                     .amplitude = s->amplitude,
-                                    .single = s->single};
+                                    .single = s->single,
+                                    .lead = (uint32_t)pf__train_lead(s),
+                                    .commands = (uint32_t)s->commands};
     k->head.n_episodes = (k->head.transitions - 1) / k->head.steps + 1;
     return transitions_layout("data", &k->head, &k->layout, error);
 }
@@ -619,6 +669,7 @@ static pf_status start(maker *k, pf_plant *plant, const pf_effort *effort, pf_er
     size_t n_mech = (size_t)k->info->n_mech;
     k->rest = pf__arena_take(&k->arena, n_mech, sizeof *k->rest);
     k->sd = pf__arena_take(&k->arena, n_mech, sizeof *k->sd);
+    k->pulse = pf__arena_take(&k->arena, n_mech, sizeof *k->pulse);
     k->bytes = calloc(1, (size_t)k->layout.size);
     if (!k->bytes || k->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "data: out of memory for %z bytes",
@@ -705,6 +756,8 @@ pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_settings
     pf__same_number(&f, "the correlation", "", d->correlation, settings->correlation);
     pf__same_number(&f, "the amplitude", "", d->amplitude, settings->amplitude);
     pf__same_number(&f, "the share of single mechanisms", "", d->single, settings->single);
+    pf__same_number(&f, "the number of steps at rest", "", d->lead, pf__train_lead(settings));
+    pf__same_number(&f, "the kind of commands", "", d->commands, settings->commands);
     if (f.status == PF_OK && d->disturbance != settings->disturbance) {
         pf__differ(&f, "the disturbance", "", d->disturbance ? "on" : "off",
                    settings->disturbance ? "on" : "off");

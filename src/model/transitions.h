@@ -8,7 +8,7 @@
 
 // The file, all little-endian, every part aligned to 8 bytes and padded with zeros:
 //
-//   head      80 bytes
+//   head      88 bytes
 //   limits    n_mech x (lo, hi) float64, infinite where there are none
 //   kinds     n_chan x u32
 //   text      plant, source, channels, mechanisms: each ended by a zero byte
@@ -17,7 +17,7 @@
 //   digest    SHA-256 of everything before it
 
 #define PF_TRANSITIONS_MAGIC "PFLTDATA"
-#define PF_TRANSITIONS_VERSION 1
+#define PF_TRANSITIONS_VERSION 2
 
 // Largest dimensions that are believed; every size then stays below 2^48.
 #define PF_TRANSITIONS_CHAN 4096
@@ -35,9 +35,11 @@ typedef struct pf_transitions_head {
     uint64_t seed;
     double dt_s;
     double correlation, amplitude, single;
+    uint32_t lead;     // steps at rest before the first command of an episode
+    uint32_t commands; // pf_train_commands
 } pf_transitions_head;
 
-_Static_assert(sizeof(pf_transitions_head) == 80, "the head has no padding");
+_Static_assert(sizeof(pf_transitions_head) == 88, "the head has no padding");
 
 // Where the parts lie, in bytes from the start.
 typedef struct pf_transitions_layout {
@@ -62,6 +64,9 @@ float pf__transitions_command(const pf_mechanism *mechanism, double u);
 // still to be freed.
 pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t size,
                                pf_error *error);
+
+// Steps at rest that episodes of this training begin with: room for the history.
+int pf__train_lead(const pf_train_settings *settings);
 
 // Names of the profiles, NULL at the end.
 const char *const *pf__train_profiles(void);
