@@ -250,7 +250,7 @@ static void test_keys(void)
                         "probes, tasks, budget, design, g_cal, grid, bins, episodes, "
                         "alarm_trials, every_severity, scale, weighting, members, seed, "
                         "sensor_noise, sensed_start, prior, hazard, faults, posterior, rehearse, "
-                        "rehearsals, stop, alpha, j_min, field"},
+                        "rehearsals, stop, alpha, j_min, bound, certificate, field"},
         {"field: true\nrequire_probe: true\n",
          "c.yaml:2:1: require_probe: is the old name of 'field', which is given too; drop one"},
         {"\"a\\nb\": 1\n", "c.yaml:1:1: a?b: unknown key"},

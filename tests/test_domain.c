@@ -122,7 +122,7 @@ static void deploy(pf_plant *plant, double gain, double value[PF_METRIC_COUNT])
                               .attainable = attainable};
     pf_schedule schedule = {
         .n_changed = 1, .mechanism = {1}, .gain = {gain}, .tau = 10, .reveal = 40};
-    pf_trial_setup setup = {.alpha = .1, .j_min = .85};
+    pf_trial_setup setup = {.rule = {.1, false}, .j_min = .85};
     pf_error error = {PF_OK, ""};
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         value[i] = 0;

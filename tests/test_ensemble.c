@@ -107,7 +107,20 @@ static void check_kit(lab *l)
     CHECK(strlen(info->sha256) == 64);
     CHECK_STR(pf_kit_get_string(k, PF_KIT_PROCESSOR), pf__numeric_library());
     CHECK(pf__kit_starts_from_channels(k) && k->n_state == CHAN && k->n_response == 0);
-    CHECK(k->n_members == l->plan.settings.members && l->plan.settings.members >= info->n_members);
+    PF_CASE("the anchored certificate: sixty error curves, those of the machine itself");
+    CHECK(k->n_members == 60 && k->certificate == PF_CERTIFICATE_ANCHORED);
+    pf_plan plan = l->plan;
+    pf_kit twin;
+    void *exact = NULL;
+    size_t n_exact = 0;
+    plan.settings.members = 60;
+    plan.settings.alarm_trials = 20;
+    if (calibrate(&plan, l->plant, NULL, 1, &exact, &n_exact) &&
+        CHECK(pf__kit_read(&twin, exact, n_exact, NULL) == PF_OK)) {
+        size_t all = (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares;
+        CHECK(memcmp(twin.tracking_error, k->tracking_error, all * sizeof(double)) == 0);
+    }
+    free(exact);
     PF_CASE("the residual scale has a row per step, is positive and leaves returns alone");
     CHECK(k->n_scale == pf__kit_most_rows(k) && k->n_scale == ROWS);
     for (int i = 0; i < k->n_scale * CHAN; i++) {
@@ -138,6 +151,7 @@ static void check_members(lab *l)
     PF_CASE("every member of the model is in the return table");
     plan.settings.members = 1;
     plan.settings.alarm_trials = 20;
+    plan.settings.certificate = PF_CERTIFICATE_MEMBERS;
     if (calibrate(&plan, l->plant, l->model, 1, &bytes, &n) &&
         CHECK(pf__kit_read(&kit, bytes, n, NULL) == PF_OK)) {
         CHECK(kit.n_members == pf_model_get_info(l->model)->n_members);
@@ -269,7 +283,7 @@ static void check_refused(lab *l)
     CHECK_CONTAINS(error.text, "probe '");
     PF_CASE("a plant that does not tell where it starts is refused");
     const double blind[CHAN] = {0, NAN};
-    CHECK(pf__initial_check(pf_plant_get_info(l->plant), blind, &error) == PF_ERR_PLANT);
+    CHECK(pf__initial_check(pf_plant_get_info(l->plant), 1, blind, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "'speed'");
 }
 
@@ -385,7 +399,7 @@ static void check_order(lab *l)
     PF_CASE("a start of the wrong size is refused");
     pf_error error = {PF_OK, ""};
     CHECK(first.predict(first.self, &list[0], starts[0], 3, again, &error) == PF_ERR_PREDICTION);
-    CHECK_CONTAINS(error.text, "2 channels");
+    CHECK_CONTAINS(error.text, "3 numbers, the model needs 2");
     CHECK(first.predict(first.self, &list[0], NULL, 0, again, NULL) == PF_ERR_PREDICTION);
     pf_predictor_destroy(&first);
     pf_predictor_destroy(&second);

@@ -129,7 +129,7 @@ static void check_readings(void)
         CHECK(strcmp(reading, "edges=pooled") != 0 || common);
         CHECK(strncmp(reading, "stop=", 5) != 0 || !common);
     }
-    CHECK(n == 15 && marked == 6); // seven readings, of which one has three values
+    CHECK(n == 17 && marked == 7); // eight readings, of which one has three values
     pf_fidelity_sum before = {.agree = 61, .tau = .49, .held = 7};
     pf_fidelity_reading r[] = {
         {"as it is", {689, 231, 61, 5, 1, 22, .49, 51, 7, 38}, before},

@@ -95,6 +95,10 @@ typedef enum pf_faults { PF_FAULTS_ONE = 0, PF_FAULTS_MANY = 1 } pf_faults;
 // When stage 1 ends on an alarm.
 typedef enum pf_stop { PF_STOP_BREAK = 0, PF_STOP_LATCH = 1 } pf_stop;
 
+// Which lower bound on a return: the mean less standard deviations (Eq. cantelli_certificate), or
+// the worst quantile over the gains that the posterior holds for possible.
+typedef enum pf_bound { PF_BOUND_CANTELLI = 0, PF_BOUND_WORST = 1 } pf_bound;
+
 // What the certificate rests on: as in the paper the location belief times a transported severity,
 // or one joint posterior over which mechanism changed and what gain it has, from every look.
 typedef enum pf_posterior { PF_POSTERIOR_TRANSPORT = 0, PF_POSTERIOR_JOINT = 1 } pf_posterior;

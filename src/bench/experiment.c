@@ -601,6 +601,7 @@ static void forget_idle(const pf_experiment *e, pf_settings *settings)
     }
     settings->pulse = mujoco ? settings->pulse : -1;
     settings->reference = pf__experiment_learned(e) ? settings->reference : -1;
+    settings->certificate = pf__experiment_learned(e) ? settings->certificate : -1;
 }
 
 // The canonical settings, and their hash where the fingerprints are known.
@@ -761,7 +762,7 @@ pf_trial_setup pf__experiment_setup(const pf_experiment *e, const pf_cell *cell)
     return (pf_trial_setup){.blame = e->suite->n_faults.n > 0 || pf__suite_groups(e->suite),
                             .budget2 = cell->settings.budget2,
                             .stop = (pf_stop)cell->settings.stop,
-                            .alpha = cell->settings.alpha,
+                            .rule = {cell->settings.alpha, cell->settings.bound == PF_BOUND_WORST},
                             .j_min = cell->settings.j_min,
                             .deploy = cell->settings.j_min,
                             .own = e->suite->own,

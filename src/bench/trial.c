@@ -262,7 +262,7 @@ static pf_status loop_returns(void *self, int member, int use, int n, const doub
     return status;
 }
 
-pf_status pf__policy_predict(pf_responses *r, const pf_joint *joint, int task, double alpha,
+pf_status pf__policy_predict(pf_responses *r, const pf_joint *joint, int task, pf_bound_rule rule,
                              pf_prediction *out, pf_error *error)
 {
     int32_t uses[PF_MECH_MAX];
@@ -280,7 +280,7 @@ pf_status pf__policy_predict(pf_responses *r, const pf_joint *joint, int task, d
     }
     all_uses(joint, uses);
     all_corrections(joint, l.corrections);
-    pf_status status = pf__predict_task(&model, joint, alpha, p, p + n, out, error);
+    pf_status status = pf__predict_task(&model, joint, rule, p, p + n, out, error);
     free(p);
     return status;
 }
@@ -442,7 +442,7 @@ static pf_status decide_task(deployment *d, int task, pf_error *error)
     int32_t uses[PF_MECH_MAX];
     pf_task_model model = {d, d->info->draws, d->joint->m, uses, forecast_returns};
     all_uses(d->joint, uses);
-    pf__predict_task(&model, d->joint, d->setup->alpha, d->work, d->work + d->n, &p, error);
+    pf__predict_task(&model, d->joint, d->setup->rule, d->work, d->work + d->n, &p, error);
     pf_why why;
     bool go = pf__decide(p.lower, d->setup->j_min, true, &why) == PF_GO;
     bool simulated = !d->info->deterministic || task == d->measured;
@@ -663,14 +663,14 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
 {
     const pf_kit *kit = p->responses->kit;
     if (pf__policy_of_task(p->responses, task)) {
-        return pf__policy_predict(p->responses, joint, task, p->setup->alpha, out, error);
+        return pf__policy_predict(p->responses, joint, task, p->setup->rule, out, error);
     }
     const int32_t *use = NULL;
     pf_kit_task_mechanisms(kit, task, &use);
     double probability[MOST_GRID + 2], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 2)];
     open_task open = {p->responses, task, pf_kit_delivered_share(kit, task, *use, correction, 1)};
     pf_task_model model = {&open, p->responses->n_members, 1, use, open_returns};
-    return pf__predict_task(&model, joint, p->setup->alpha, probability, returns, out, error);
+    return pf__predict_task(&model, joint, p->setup->rule, probability, returns, out, error);
 }
 
 // Flies a task: corrected, or as the fallback. A closed loop may use every mechanism, so every

@@ -149,7 +149,8 @@ typedef struct pf_trial_setup {
     bool blame; // count who is named and who is blamed
     int budget2;
     pf_stop stop;
-    double alpha, j_min;
+    pf_bound_rule rule;
+    double j_min;
     double deploy;            // bound that deploys a task: j_min, or a calibrated threshold
     pf_reveal_losses *losses; // where this trial's are added, tasks flown both ways. Nullable.
     const struct pf_own_methods *own; // where a method that no table has is found. Nullable.
@@ -188,8 +189,8 @@ pf_status pf__trial_field(const pf_field_trial *trial, const pf_kit *kit, const 
 
 // Predicted return under the posterior's corrections: hypotheses "nothing changed" and each
 // mechanism at each grid gain.
-pf_status pf__policy_predict(pf_responses *responses, const pf_joint *joint, int task, double alpha,
-                             pf_prediction *out, pf_error *error);
+pf_status pf__policy_predict(pf_responses *responses, const pf_joint *joint, int task,
+                             pf_bound_rule rule, pf_prediction *out, pf_error *error);
 
 // The end of a trial on a plant with measures of its own: every task is forecast by the plant's
 // twin under every hypothesis with all corrections in the policy, decided, and flown in the

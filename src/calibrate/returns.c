@@ -40,7 +40,9 @@ static double tracking_error(const pf_plant_source *c, const member_run *run,
                 1e6);
 }
 
-// A twin: the disturbed task at every share against the undisturbed reference in w->predicted.
+// The plant itself at every share of the command, disturbed, against the undisturbed reference in
+// w->predicted: what a twin expects, or the error curves that anchor the certificate of a learned
+// model. In a machine without a simulator these are runs with scaled commands.
 static pf_status plant_errors(pf_plant_source *c, pf_worker *w, const member_run *run,
                               pf_roll *roll, pf_error *error)
 {
@@ -62,11 +64,12 @@ static pf_status model_errors(pf_plant_source *c, pf_worker *w, const member_run
 {
     const pf_plan_task *t = &c->plan->tasks[run->task];
     int n_mech = c->plan->n_mech;
+    int readings = pf_model_get_info(c->model)->history;
     roll->gains = w->gains;
     pf_trace trace = {.initial = w->start, .output = w->response};
     pf_status status = pf_plant_roll(w->plant, roll, &trace, error);
     if (status == PF_OK) {
-        status = pf__initial_check(pf_plant_get_info(w->plant), w->start, error);
+        status = pf__initial_check(pf_plant_get_info(w->plant), readings, w->start, error);
     }
     for (int i = 0; i < PF_RETURN_SHARES * n_mech; i++) {
         w->table_gains[i] = i % n_mech == run->mechanism ? c->build.shares[i / n_mech] : 1;
@@ -141,6 +144,7 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
         return own_errors(c, w, t->policy_index, j, roll.key,
                           c->build.tracking_error + item * PF_RETURN_SHARES, error);
     }
+    roll.lead = c->model ? pf_model_get_info(c->model)->history - 1 : 0;
     roll.command = w->still;
     pf_status status = roll_task(c, w, task, &roll, w->nominal, error);
     roll.command = t->command;
@@ -159,8 +163,8 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     roll.disturbance = true;
     member_run run = {task, j, (int)member, energy,
                       c->build.tracking_error + item * PF_RETURN_SHARES};
-    return c->model ? model_errors(c, w, &run, &roll, error)
-                    : plant_errors(c, w, &run, &roll, error);
+    return pf__plant_anchored(c) ? plant_errors(c, w, &run, &roll, error)
+                                 : model_errors(c, w, &run, &roll, error);
 }
 
 // Whether the errors of a use stand still to the bit from share 1 on but not before it: the plant
@@ -428,5 +432,5 @@ pf_status pf__plant_returns(pf_plant_source *c, pf_error *error)
         status = pf__parallel(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use, &work,
                               "limits", error);
     }
-    return status == PF_OK && !c->model ? check_shares(&work, error) : status;
+    return status == PF_OK && pf__plant_anchored(c) ? check_shares(&work, error) : status;
 }

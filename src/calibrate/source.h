@@ -180,6 +180,9 @@ typedef struct pf_plant_source {
 pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                            pf_statistic statistic);
 
+// Whether returns are those of the plant itself, not of the members of a model.
+bool pf__plant_anchored(const pf_plant_source *c);
+
 // Whether residuals are divided by the predictor's own nominal residual.
 bool pf__plant_residual(const pf_plant_source *c);
 

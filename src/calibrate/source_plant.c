@@ -44,7 +44,7 @@ static pf_status make_workers(pf_plant_source *c, pf_plant *plant, pf_error *err
     size_t rows = (size_t)pf__plan_most_rows(plan), window = rows * (size_t)plan->n_chan,
            d = sizeof(double);
     int targets = pf__kit_most_targets(&c->build.kit);
-    int start = plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan;
+    int start = plan->n_state > c->build.kit.n_state ? plan->n_state : c->build.kit.n_state;
     c->n_workers = pf__threads(c->effort);
     c->workers = pf__arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
     for (int i = 0; c->workers && i < c->n_workers; i++) {
@@ -93,6 +93,14 @@ pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind 
     return status == PF_OK ? make_workers(c, plant, error) : status;
 }
 
+// Error curves of each use: enough for a quantile at alpha .1.
+enum { CURVES = 60 };
+
+bool pf__plant_anchored(const pf_plant_source *c)
+{
+    return !c->model || c->plan->settings.certificate == PF_CERTIFICATE_ANCHORED;
+}
+
 pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                            pf_statistic statistic)
 {
@@ -120,10 +128,12 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
         kind.predictor = "ensemble";
         kind.model = model->sha256;
         kind.processor = pf__numeric_library();
-        kind.n_state = plan->n_chan;
-        // every member of the model equally often
-        int n = model->n_members;
-        kind.n_members = (plan->settings.members + n - 1) / n * n;
+        kind.n_state = model->history * plan->n_chan;
+        // many curves, or every member of the model equally often
+        int n = model->n_members, most = plan->settings.members;
+        kind.n_members = !pf__plant_anchored(c) ? (most + n - 1) / n * n
+                         : most > CURVES        ? most
+                                                : CURVES;
     }
     return kind;
 }

@@ -127,6 +127,49 @@ static double use_probability(const pf_joint *joint, int mechanism, double rest,
     return rest;
 }
 
+// The k-th smallest return (from 1) that the members have under one hypothesis of n.
+static double smallest(int n_members, int n, const double *returns, int k)
+{
+    double last = -INFINITY;
+    for (int found = 0; found < k;) {
+        double next = INFINITY;
+        int ties = 0;
+        for (int e = 0; e < n_members; e++) {
+            double r = returns[(size_t)e * (size_t)n];
+            ties = r > last && r < next ? 1 : r == next ? ties + 1 : ties;
+            next = r > last && r < next ? r : next;
+        }
+        if (ties == 0) {
+            return NAN; // what is not a number has no order
+        }
+        found += ties;
+        last = next;
+    }
+    return last;
+}
+
+double pf__worst_bound(int n_members, int n, const double *p, double *returns, double alpha)
+{
+    // a part of the risk for the gain, the rest for what happens at that gain
+    double left_out = PF_WORST_SHARE * alpha, within = alpha - left_out;
+    double rank = (within * (1 + 1.0 / n_members) - 1.0 / n_members) * n_members;
+    int k = rank > 1 ? (int)rank : 1;
+    for (int i = 0; i < n; i++) {
+        double value = p[i] > 0 ? smallest(n_members, n, returns + i, k) : INFINITY;
+        returns[i] = isnan(value) ? -INFINITY : value;
+    }
+    // the smallest value that hypotheses below it do not hold too much for
+    double bound = INFINITY;
+    for (int i = 0; i < n; i++) {
+        double below = 0;
+        for (int j = 0; j < n; j++) {
+            below += returns[j] <= returns[i] ? p[j] : 0;
+        }
+        bound = below > left_out && returns[i] < bound ? returns[i] : bound;
+    }
+    return isfinite(bound) ? bound : NAN;
+}
+
 static pf_status predict_each(const pf_task_model *t, const pf_joint *joint, double alpha,
                               double *p, double *returns, pf_prediction *out, pf_error *error)
 {
@@ -150,11 +193,22 @@ static pf_status predict_each(const pf_task_model *t, const pf_joint *joint, dou
     return PF_OK;
 }
 
-pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, double alpha, double *p,
-                           double *returns, pf_prediction *out, pf_error *error)
+// One change at a time: the moments, and the bound by its rule.
+static pf_prediction conclude(int n_members, int n, const double *p, double *returns,
+                              pf_bound_rule rule)
+{
+    pf_prediction out = pf__predict_return(n_members, n, p, returns, rule.alpha);
+    if (rule.worst) {
+        out.lower = pf__worst_bound(n_members, n, p, returns, rule.alpha);
+    }
+    return out;
+}
+
+pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, pf_bound_rule rule,
+                           double *p, double *returns, pf_prediction *out, pf_error *error)
 {
     if (joint->faults == PF_FAULTS_MANY) {
-        return predict_each(t, joint, alpha, p, returns, out, error);
+        return predict_each(t, joint, rule.alpha, p, returns, out, error);
     }
     int n = 1 + t->n_uses * joint->n_grid;
     const double healthy = 1;
@@ -174,7 +228,7 @@ pf_status pf__predict_task(const pf_task_model *t, const pf_joint *joint, double
             return status;
         }
     }
-    *out = pf__predict_return(t->n_members, n, p, returns, alpha);
+    *out = conclude(t->n_members, n, p, returns, rule);
     return PF_OK;
 }
 
@@ -244,7 +298,7 @@ static pf_status weigh_healthy(const pf_task_model *t, int use, size_t stride, d
 }
 
 pf_status pf__predict_task_given(const pf_task_model *t, const pf_joint *joint, int lost,
-                                 double alpha, double *p, double *returns, double *gains,
+                                 pf_bound_rule rule, double *p, double *returns, double *gains,
                                  pf_prediction *out, pf_error *error)
 {
     bool many = joint->faults == PF_FAULTS_MANY;
@@ -275,11 +329,12 @@ pf_status pf__predict_task_given(const pf_task_model *t, const pf_joint *joint, 
         return status;
     }
     if (many) {
-        *out = pf__predict_product(t->n_members, t->n_uses, 1 + joint->n_grid, p, returns, alpha);
+        *out =
+            pf__predict_product(t->n_members, t->n_uses, 1 + joint->n_grid, p, returns, rule.alpha);
         return PF_OK;
     }
     p[0] = fmax(0, 1 - all);
-    *out = pf__predict_return(t->n_members, (int)stride, p, returns, alpha);
+    *out = conclude(t->n_members, (int)stride, p, returns, rule);
     return PF_OK;
 }
 

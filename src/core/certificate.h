@@ -30,6 +30,18 @@ typedef struct pf_prediction {
 // L = mean - sqrt((1 - alpha)/alpha * variance).
 double pf__cantelli(double mean, double variance, double alpha);
 
+// How a bound is taken. Cantelli's is the paper's: L above. The worst one asks within each
+// hypothesis for the quantile over the members, and gives the smallest of these but for hypotheses
+// that hold a fifth of the risk together. It needs no distribution, but members that are draws of
+// what may happen, such as error curves.
+typedef struct pf_bound_rule {
+    double alpha;
+    bool worst;
+} pf_bound_rule;
+
+// The worst one. Overwrites the returns of the first member.
+double pf__worst_bound(int n_members, int n, const double *p, double *returns, double alpha);
+
 // Mean, variance (Eq. appendix_posterior_predictive_mean and _variance) and bound of n_members x
 // n returns with hypothesis probabilities p (n, sum 1), members equally likely.
 pf_prediction pf__predict_return(int n_members, int n, const double *p, const double *returns,
@@ -53,16 +65,16 @@ typedef struct pf_task_model {
 
 // The predicted return of a task under a joint belief. Hypotheses are "none of its mechanisms
 // changed", then each of them at each gain of the grid; with several faults each use has its own
-// hypotheses and the return is a product. p has 1 + n_uses (1 + n_grid) numbers, returns n_members
-// times as many: work space.
-pf_status pf__predict_task(const pf_task_model *task, const pf_joint *joint, double alpha,
+// hypotheses and the return is a product, whose bound is Cantelli's. p has 1 + n_uses (1 + n_grid)
+// numbers, returns n_members times as many: work space.
+pf_status pf__predict_task(const pf_task_model *task, const pf_joint *joint, pf_bound_rule rule,
                            double *p, double *returns, pf_prediction *prediction, pf_error *error);
 
 // The same under the joint posterior of a field kit. lost -1: as it is; else given that this use
 // has lost strength. Hypotheses without weight are not asked for, so a sharp posterior is cheap.
 // gains is work space too, n_grid numbers.
 pf_status pf__predict_task_given(const pf_task_model *task, const pf_joint *joint, int lost,
-                                 double alpha, double *p, double *returns, double *gains,
+                                 pf_bound_rule rule, double *p, double *returns, double *gains,
                                  pf_prediction *prediction, pf_error *error);
 
 // The deployment rule (Eq. deployment_rule), with the rule that an unprobed mechanism blocks. Any

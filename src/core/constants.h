@@ -173,4 +173,12 @@
 // evidence.
 #define PF_CROSS_RATIO 3
 
+// The share of the risk that the worst bound leaves to gains that the posterior holds for unlikely.
+// A posterior has tails; without it the bound would be that of the most unlikely gain.
+#define PF_WORST_SHARE .2
+
+// Readings that a learned model may start from. More have not been of use, and memory is laid out
+// by them.
+#define PF_HISTORY_MAX 32
+
 #endif

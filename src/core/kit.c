@@ -699,9 +699,12 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
                            pf_kit_method_id(k, i));
         }
     }
-    if (pf__kit_starts_from_channels(k) && k->n_state != k->n_chan) {
+    int readings = k->n_state / k->n_chan;
+    if (pf__kit_starts_from_channels(k) &&
+        (k->n_state % k->n_chan != 0 || readings < 1 || readings > PF_HISTORY_MAX)) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "kit: an ensemble starts from the %d channels, not from %d numbers",
+                       "kit: an ensemble starts from readings of the %d channels, not from %d "
+                       "numbers",
                        (int)k->n_chan, (int)k->n_state);
     }
     bool twin = strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") == 0;

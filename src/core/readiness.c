@@ -235,20 +235,20 @@ static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task
     unseen[1] = 0;
     set_shares(s, joint, task);
     pf_task_model model = model_of(s, task, &at);
+    pf_bound_rule rule = {k->alpha, k->bound == PF_BOUND_WORST};
     if (!s->posterior) {
-        pf__predict_task(&model, joint, k->alpha, s->probability, s->returns, &p, NULL);
+        pf__predict_task(&model, joint, rule, s->probability, s->returns, &p, NULL);
         return p;
     }
-    pf__predict_task_given(&model, joint, -1, k->alpha, s->probability, s->returns, s->gains, &p,
-                           NULL);
+    pf__predict_task_given(&model, joint, -1, rule, s->probability, s->returns, s->gains, &p, NULL);
     double lower = p.lower;
     bool only_unseen = true;
     for (int u = 0; u < at.n; u++) {
         if (!suspected(s, joint, model.uses[u])) {
             continue;
         }
-        pf__predict_task_given(&model, joint, u, k->alpha, s->probability, s->returns, s->gains,
-                               &given, NULL);
+        pf__predict_task_given(&model, joint, u, rule, s->probability, s->returns, s->gains, &given,
+                               NULL);
         if (!(given.lower >= k->j_min)) {
             double range[2] = {1, 0};
             only_unseen = only_unseen && unseen_loss(s, joint, task, u, range);

@@ -563,6 +563,7 @@ static pf_status make_set(training *t, const pf_transitions *data, pf_error *err
     const pf_transitions_info *info = pf_transitions_get_info(data);
     int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1, best = 1;
     most = most < info->lead + 1 ? most : info->lead + 1;
+    most = most * info->n_chan <= PF_STATE_MAX ? most : PF_STATE_MAX / info->n_chan;
     double least = INFINITY;
     for (int h = 1; h <= most + 1; h++) {
         bool last = h == most + 1;

@@ -633,15 +633,16 @@ void pf__fault_step(const pf_fault *faults, int n, const pf_mechanism *mechanism
 
 // Readings of one channel in the order they come.
 typedef struct series {
-    double *first, *rows; // first is Nullable
-    int n, n_chan, channel;
+    double *first, *rows; // first: n_first readings before the rows
+    int n_first, n, n_chan, channel;
 } series;
 
 static double *reading(const series *s, int i)
 {
-    int row = s->first ? i - 1 : i;
-    return row < 0 ? s->first + s->channel
-                   : s->rows + (size_t)row * (size_t)s->n_chan + (size_t)s->channel;
+    const bool before = i < s->n_first;
+    double *from = before ? s->first : s->rows;
+    int row = before ? i : i - s->n_first;
+    return from + (size_t)row * (size_t)s->n_chan + (size_t)s->channel;
 }
 
 static void sense(const pf_fault *f, const series *s, pf_rng *rng)
@@ -671,17 +672,24 @@ static void sense(const pf_fault *f, const series *s, pf_rng *rng)
     }
 }
 
-pf_status pf_fault_sense(const pf_fault *faults, int n, const pf_plant_info *info, pf_key key,
-                         double *first, int rows, double *output, pf_error *error)
+pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_info *info,
+                                pf_key key, int n_first, double *first, int rows, double *output,
+                                pf_error *error)
 {
     pf_status status = pf_fault_check(faults, n, info, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
         pf_rng rng;
         if (place_of(&faults[i]) == PF_FAULT_ON_CHANNEL) {
             draw_from(&rng, key, &faults[i]);
-            series s = {first, output, rows + (first != NULL), info->n_chan, faults[i].at};
+            series s = {first, output, n_first, n_first + rows, info->n_chan, faults[i].at};
             sense(&faults[i], &s, &rng);
         }
     }
     return status;
+}
+
+pf_status pf_fault_sense(const pf_fault *faults, int n, const pf_plant_info *info, pf_key key,
+                         double *first, int rows, double *output, pf_error *error)
+{
+    return pf__fault_sense_after(faults, n, info, key, first != NULL, first, rows, output, error);
 }

@@ -5,6 +5,11 @@
 
 #include "preflight/plant.h"
 
+// pf_fault_sense with any number of readings before the rows, oldest first.
+pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_info *info,
+                                pf_key key, int n_first, double *first, int rows, double *output,
+                                pf_error *error);
+
 // A closed loop of a plant by its name; -1: it has none such, or the name is empty.
 int pf__plant_policy(const pf_plant_info *info, const char *name);
 

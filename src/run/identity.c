@@ -63,7 +63,8 @@ pf_status pf_kit_fits_model(const pf_kit *kit, const pf_model *model, pf_error *
                        "the kit was calibrated with another model: sha256 %s, not %s", was,
                        info->sha256);
     }
-    if (info->n_chan != k.n_chan || info->n_mech != k.n_mech || k.n_state != k.n_chan) {
+    if (info->n_chan != k.n_chan || info->n_mech != k.n_mech ||
+        k.n_state != info->history * k.n_chan) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "the model has %d channels and %d mechanisms, the kit %d and %d",
                        info->n_chan, info->n_mech, k.n_chan, k.n_mech);

@@ -11,7 +11,7 @@
 // Responses of one request that are kept.
 typedef struct block {
     int probe;        // -1: nothing is kept
-    double *start;    // n_chan
+    double *start;    // n_state of the kit
     double *others;   // n_mech: what the other mechanisms have; NULL: 1
     double *response; // hypotheses x rows x n_chan
 } block;
@@ -102,11 +102,12 @@ static void take_memory(source *e)
     // a rehearsal is one hypothesis, however long
     size_t works = pf__model_scratch(e->model, 1) + (size_t)k->rehearsal_rows * chan;
     scratch = works > scratch ? works : scratch;
-    e->first = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
+    size_t state = (size_t)k->n_state;
+    e->first = (block){-1, pf__arena_take(&e->arena, state, sizeof(double)), NULL,
                        pf__arena_take(&e->arena, first, sizeof(double))};
-    e->grid = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)), NULL,
+    e->grid = (block){-1, pf__arena_take(&e->arena, state, sizeof(double)), NULL,
                       pf__arena_take(&e->arena, grid, sizeof(double))};
-    e->each = (block){-1, pf__arena_take(&e->arena, chan, sizeof(double)),
+    e->each = (block){-1, pf__arena_take(&e->arena, state, sizeof(double)),
                       pf__arena_take(&e->arena, (size_t)k->n_mech, sizeof(double)),
                       pf__arena_take(&e->arena, each, sizeof(double))};
     e->gains = pf__arena_take(&e->arena, most * (size_t)k->n_mech, sizeof(double));
@@ -126,11 +127,10 @@ static pf_status run_model(void *self, const pf_run *run, const double *start, i
                            double *response, pf_error *error)
 {
     source *e = self;
-    if (n_start != e->info.n_chan || !start || !run->command) {
+    if (n_start != e->info.n_state || !start || !run->command) {
         return pf_fail(error, PF_ERR_PREDICTION,
-                       "state: the model needs the %d channels before the first command, and a "
-                       "command",
-                       e->info.n_chan);
+                       "state: the model needs %d readings before the first command, and a command",
+                       e->info.n_state);
     }
     for (int j = 0; j < e->info.n_mech; j++) {
         e->gains[j] = run->gains ? run->gains[j] : 1;
@@ -150,7 +150,7 @@ static pf_status request(source *e, int probe, const double *start, int n, doubl
 static bool holds(const source *e, const block *b, const pf_hypothesis *h, const double *start)
 {
     return b->probe == h->probe &&
-           memcmp(b->start, start, sizeof(double) * (size_t)e->info.n_chan) == 0 &&
+           memcmp(b->start, start, sizeof(double) * (size_t)e->info.n_state) == 0 &&
            (!b->others ||
             memcmp(b->others, h->others, sizeof(double) * (size_t)e->info.n_mech) == 0);
 }
@@ -161,7 +161,7 @@ static pf_status fill(source *e, block *b, int probe, const double *start, int n
     b->probe = -1;
     pf_status status = request(e, probe, start, n, b->response, error);
     if (status == PF_OK) {
-        memcpy(b->start, start, sizeof(double) * (size_t)e->info.n_chan);
+        memcpy(b->start, start, sizeof(double) * (size_t)e->info.n_state);
         b->probe = probe;
     }
     return status;
@@ -238,11 +238,12 @@ static pf_status predict_model(void *self, const pf_hypothesis *h, const double 
 {
     source *e = self;
     const pf_kit_info *k = &e->info;
-    if (n_start != k->n_chan || !start) {
+    if (n_start != k->n_state || !start) {
         return pf_fail(error, PF_ERR_PREDICTION,
-                       "state: %d numbers, the model needs the %d channels before the first "
-                       "command",
-                       n_start, k->n_chan);
+                       "state: %d numbers, the model needs %d: the channels before the first "
+                       "command, %d reading%s of them",
+                       n_start, k->n_state, k->n_state / k->n_chan,
+                       k->n_state > k->n_chan ? "s, oldest first," : "");
     }
     int at = 0;
     block *b = place(e, h, &at);

@@ -40,20 +40,21 @@ pf_status pf__observe(pf_plant *plant, const pf_roll *roll, double sensor_noise,
     return PF_OK;
 }
 
-pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error)
+pf_status pf__initial_check(const pf_plant_info *info, int n, const double *initial,
+                            pf_error *error)
 {
-    for (int c = 0; c < info->n_chan; c++) {
-        if (!isfinite(initial[c])) {
+    for (int i = 0; i < n * info->n_chan; i++) {
+        if (!isfinite(initial[i])) {
             return pf_fail(error, PF_ERR_PLANT,
                            "%s does not tell channel '%s' before the first command, where a "
                            "learned model starts",
-                           info->name, info->channels[c].name);
+                           info->name, info->channels[i % info->n_chan].name);
         }
     }
     return PF_OK;
 }
 
-// The reading before the first command is as noisy as those after it.
+// The readings before the first command are as noisy as those after it.
 static void disturb_start(const pf_rig *rig, const pf_kit_info *k, pf_key key)
 {
     const pf_plant_info *info = pf_plant_get_info(rig->plant);
@@ -62,10 +63,11 @@ static void disturb_start(const pf_rig *rig, const pf_kit_info *k, pf_key key)
         return;
     }
     pf_rng_init(&rng, pf__key_derive(key, STREAM_START));
-    for (int c = 0; c < info->n_chan; c++) {
+    for (int i = 0; i < k->n_state; i++) {
+        int c = i % info->n_chan;
         double sd = info->channels[c].noise_sd;
         sd = sd == 0 ? k->return_scale[c] : sd;
-        rig->start[c] += k->sensor_noise * sd * pf_rng_normal(&rng);
+        rig->start[i] += k->sensor_noise * sd * pf_rng_normal(&rng);
     }
 }
 
@@ -96,6 +98,8 @@ static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
     roll.faults = rig->faults;
     roll.n_faults = rig->n_faults;
     bool channels = k.starts_from_channels;
+    int readings = channels ? k.n_state / k.n_chan : 0;
+    roll.lead = channels ? readings - 1 : 0;
     pf_trace trace = {.start = channels ? NULL : rig->start,
                       .initial = channels ? rig->start : NULL,
                       .output = rig->response};
@@ -106,11 +110,11 @@ static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
         if (k.sensed_start) {
             disturb_start(rig, &k, key);
         }
-        status = pf__initial_check(pf_plant_get_info(rig->plant), rig->start, error);
+        status = pf__initial_check(pf_plant_get_info(rig->plant), readings, rig->start, error);
     }
     return status == PF_OK && rig->n_faults > 0
-               ? pf_fault_sense(rig->faults, rig->n_faults, pf_plant_get_info(rig->plant), key,
-                                channels ? rig->start : NULL, roll.rows, rig->response, error)
+               ? pf__fault_sense_after(rig->faults, rig->n_faults, pf_plant_get_info(rig->plant),
+                                       key, readings, rig->start, roll.rows, rig->response, error)
                : status;
 }
 

@@ -29,8 +29,10 @@ pf_status pf__probe_roll(const pf_plant_info *info, const pf_kit *kit, int probe
 pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task, int *policy,
                           pf_error *error);
 
-// Whether the plant told its channels before the first command, as a learned model needs.
-pf_status pf__initial_check(const pf_plant_info *info, const double *initial, pf_error *error);
+// Whether the plant told its channels before the first command, n readings of them, as a learned
+// model needs.
+pf_status pf__initial_check(const pf_plant_info *info, int n, const double *initial,
+                            pf_error *error);
 
 // The state where all tasks of a flight start: n_state of the plant.
 const double *pf__flight_state(const pf_flight *flight);

@@ -245,6 +245,11 @@ pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int m
 {
     const pf_kit_info *k = &f->info;
     pf_status status = track_reference(f, task, error);
+    if (status == PF_OK && pf_model_get_info(model)->history > 1) {
+        status = pf_fail(error, PF_ERR_UNSUPPORTED,
+                         "a model that starts from several readings cannot follow a task from the "
+                         "start of a flight; use one with history 1");
+    }
     if (status != PF_OK) {
         return status;
     }

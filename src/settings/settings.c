@@ -175,7 +175,7 @@ const char *pf__settings_given_group(const pf_settings *settings)
 const char *pf__settings_given_reading(const pf_settings *settings)
 {
     for (int i = 0; i < PF_COUNT(table); i++) {
-        if (table[i].hash == PAPER && is_given(i, settings)) {
+        if (table[i].hash == PAPER && table[i].config == NO && is_given(i, settings)) {
             return table[i].row.key;
         }
     }
