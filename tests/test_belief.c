@@ -505,6 +505,29 @@ static void test_certificate(void)
     // where it is sharp: mass alpha at the bound itself
     const double two[2] = {.1, .9}, returns[2] = {0, 1};
     CHECK_NEAR(pf__predict_return(1, 2, two, returns, .1).lower, 0, 1e-15);
+    PF_CASE("the worst bound: a quantile within each hypothesis, unlikely ones left out");
+    // 99 members 1..99 under the first hypothesis, 101..199 under the second, shuffled; within
+    // .08 (1 + 1/99) - 1/99 of 99 lies the 7th
+    double many[99 * 3];
+    for (int e = 0; e < 99; e++) {
+        many[e * 3] = 1 + e * 37 % 99;
+        many[e * 3 + 1] = 101 + e * 58 % 99;
+        many[e * 3 + 2] = -1000;
+    }
+    double copy[99 * 3];
+    static const struct {
+        double p[3], bound;
+    } cases[] = {{{.5, .5, 0}, 7},     // the smaller one
+                 {{.03, .97, 0}, 7},   // that holds more than a fifth of the risk
+                 {{.01, .99, 0}, 107}, // or not
+                 {{.5, .49, .01}, 7},  // nor does the third
+                 {{.49, .49, .02001}, -1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        memcpy(copy, many, sizeof copy);
+        CHECK_NEAR(pf__worst_bound(99, 3, cases[i].p, copy, .1), cases[i].bound, 0);
+    }
+    double broken[] = {NAN, 1, .5, .5};
+    CHECK(!(pf__worst_bound(2, 2, (const double[]){.5, .5}, broken, .1) >= 0));
 
     PF_CASE("decision: go only for a finite bound that reaches a finite level, and probed");
     const double values[] = {NAN,     INFINITY, -INFINITY, 0,     .85, .85 - 1e-16,

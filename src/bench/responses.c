@@ -164,11 +164,27 @@ pf_status pf__responses_pool(pf_responses *r, pf_error *error)
                            : PF_OK;
 }
 
+pf_status pf__responses_anchor(pf_responses *r, pf_error *error)
+{
+    size_t n = (size_t)r->info.n_tasks * PF_RESPONSES_CURVES * PF_RESPONSES_NODES;
+    r->curves = pf__arena_take(&r->arena, n, sizeof *r->curves);
+    if (!r->curves) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for error curves");
+    }
+    for (size_t i = 0; i < n; i++) {
+        r->curves[i] = NAN;
+    }
+    r->anchored = true;
+    r->n_members = PF_RESPONSES_CURVES;
+    return pf_flight_create(&r->anchor, r->plant, r->kit, error);
+}
+
 void pf__responses_free(pf_responses *r)
 {
     pf_predictor_destroy(&r->predictor);
     pf_flight_destroy(r->flight);
-    r->flight = NULL;
+    pf_flight_destroy(r->anchor);
+    r->flight = r->anchor = NULL;
     pf__arena_free(&r->arena);
 }
 
@@ -380,8 +396,47 @@ pf_status pf__responses_fly(pf_responses *r, const pf_attempt *attempt, pf_flown
     return status ? status : pf_flight_fly(r->flight, attempt, flown, error);
 }
 
+// All nodes of one curve of a task: the plant from a start of the curve's own, its mechanism at
+// every share.
+static pf_status fill_curve(pf_responses *r, int task, int curve, double *nodes, pf_error *error)
+{
+    const char *name = pf_plant_get_info(r->plant)->name;
+    const int32_t *uses = NULL;
+    pf_kit_task_mechanisms(r->kit, task, &uses);
+    pf_key start = pf_key_stream(r->seed, name, (uint64_t)curve, PF_PURPOSE_MEMBER, 1u << 20);
+    pf_status status = pf_flight_start(r->anchor, start, error);
+    for (int n = 0; n < PF_RESPONSES_NODES && status == PF_OK; n++) {
+        pf_attempt attempt = {
+            .task = task,
+            .key = pf_key_stream(r->seed, name, (uint64_t)curve, PF_PURPOSE_MEMBER, 1u << 21),
+            .gains = set_gains(r, uses[0], n / 8.0)};
+        pf_flown flown;
+        r->rolls++;
+        status = pf_flight_fly(r->anchor, &attempt, &flown, error);
+        nodes[n] = status == PF_OK ? flown.nte : NAN;
+    }
+    return status;
+}
+
+static pf_status curve_node(pf_responses *r, int task, int curve, int n, double *value,
+                            pf_error *error)
+{
+    size_t all = (size_t)r->info.n_tasks * PF_RESPONSES_CURVES * PF_RESPONSES_NODES;
+    for (size_t i = 0; r->curve_seed != r->seed && i < all; i++) {
+        r->curves[i] = NAN;
+    }
+    r->curve_seed = r->seed;
+    double *nodes = &r->curves[(task * PF_RESPONSES_CURVES + curve) * PF_RESPONSES_NODES];
+    pf_status status = isnan(nodes[n]) ? fill_curve(r, task, curve, nodes, error) : PF_OK;
+    *value = nodes[n];
+    return status;
+}
+
 static pf_status node(pf_responses *r, int task, int member, int n, double *value, pf_error *error)
 {
+    if (r->anchored) {
+        return curve_node(r, task, member, n, value, error);
+    }
     const pf_kit *kit = r->kit;
     pf_kit_info k = r->info;
     double *nodes = &r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES];

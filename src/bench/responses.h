@@ -45,6 +45,9 @@ enum { PF_RESPONSES_OPPORTUNITIES = 32, PF_RESPONSES_RECOVERIES = 8 };
 // the networks of a learned model.
 enum { PF_RESPONSES_DRAWS = 8, PF_RESPONSES_MEMBERS = PF_MODEL_MEMBERS };
 
+// Error curves of a task in the place of members: as many starts of their own.
+enum { PF_RESPONSES_CURVES = 32 };
+
 // Variants of the tasks of a plant with measures of its own: plain, and under a shock.
 enum { PF_RESPONSES_VARIANTS = 2 };
 
@@ -79,6 +82,10 @@ typedef struct pf_responses {
     pf_kit_info info;      // of the kit
     const pf_model *model; // Nullable: a twin predicts
     bool own_reference;    // a member's return is measured against what it expects itself
+    bool anchored;         // members are error curves of the plant, from starts of their own
+    pf_flight *anchor;     // that flies them. NULL: not anchored
+    uint64_t curve_seed;   // whose curves are known
+    double *curves;        // tasks x curves x nodes, NaN: not yet
     int n_members;
     bool has_trial; // a trial was started: that of seed, trial, purpose and truth
     uint64_t seed, trial;
@@ -110,6 +117,9 @@ typedef struct pf_responses {
 pf_status pf__responses_init(pf_responses *responses, pf_plant *plant, const pf_kit *kit,
                              const pf_model *model, pf_error *error);
 void pf__responses_free(pf_responses *responses);
+
+// The reading `certificate: anchored` of a learned model.
+pf_status pf__responses_anchor(pf_responses *responses, pf_error *error);
 
 // Healthy trials of a deterministic plant start at one of a few states from now on, for its nominal
 // residual is the sensors' noise and each start costs a message.

@@ -325,6 +325,10 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
         status = kit ? pf__responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
         w->responses[b].own_reference =
             w->experiment->suite->settings.reference == PF_REFERENCE_MEMBER;
+        if (status == PF_OK && kit && model &&
+            w->experiment->suite->settings.certificate == PF_CERTIFICATE_ANCHORED) {
+            status = pf__responses_anchor(&w->responses[b], error);
+        }
     }
     if (status != PF_OK) {
         clear_responses(w);

@@ -136,11 +136,14 @@ static double smallest(int n_members, int n, const double *returns, int k)
         int ties = 0;
         for (int e = 0; e < n_members; e++) {
             double r = returns[(size_t)e * (size_t)n];
+            if (isnan(r)) {
+                return NAN; // what is not a number has no order
+            }
             ties = r > last && r < next ? 1 : r == next ? ties + 1 : ties;
             next = r > last && r < next ? r : next;
         }
         if (ties == 0) {
-            return NAN; // what is not a number has no order
+            return NAN; // fewer members than that
         }
         found += ties;
         last = next;
