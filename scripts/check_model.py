@@ -38,7 +38,8 @@ class Model:
         self.lo = np.array([float(v) for v in meta["lo"].split(",")])
         self.hi = np.array([float(v) for v in meta["hi"].split(",")])
         self.relu = meta["activation"] == "relu"
-        self.members = len({k.split(".")[1] for k in tensors if k.startswith("members.")})
+        self.window, self.history = int(meta.get("window", 1)), int(meta.get("history", 1))
+        self.members = len({k.split(".")[1] for k in tensors if k.startswith("members.")}) or 1
         self.layers = len({k.split(".")[2] for k in tensors if k.startswith("members.")})
 
     @staticmethod
@@ -47,7 +48,7 @@ class Model:
         sign = np.sign(q[np.nonzero(q)[0][0]])
         return sign * q, sign
 
-    def features(self, x, v):
+    def reading(self, x):
         out, c = [], 0
         while c < len(x):
             if self.kinds[c] == "angle":
@@ -58,10 +59,17 @@ class Model:
             else:
                 out.append(x[c])
             c += 1
-        f = np.concatenate([out, v])
+        return out
+
+    def features(self, readings, delivered):
+        own = [np.array(self.reading(x)) for x in readings]
+        own = [a - b for a, b in zip(own, own[1:])] + own[-1:]
+        f = np.concatenate([*own, *delivered])
         return (f - self.t["input.mean"]) / self.t["input.scale"]
 
     def net(self, member, a):
+        if not self.layers:
+            return 0
         for layer in range(self.layers):
             name = f"members.{member}.{layer}."
             a = self.t[name + "weight"] @ a + self.t[name + "bias"]
@@ -69,11 +77,15 @@ class Model:
                 a = np.maximum(a, 0) if self.relu else a / (1 + np.exp(-a))
         return a
 
-    def step(self, member, x, u, gains):
-        f = self.features(x, gains * np.clip(u, self.lo, self.hi))
+    def change(self, member, readings, commands, gains):
+        """window x channels"""
+        f = self.features(readings, [gains * np.clip(u, self.lo, self.hi) for u in commands])
         change = self.t["change.mean"] + self.t["change.scale"] * self.net(member, f)
         if "change.linear" in self.t:
             change = change + self.t["change.linear"] @ f
+        return change.reshape(self.window, -1)
+
+    def apply(self, x, change):
         new, c = x + change, 0
         while c < len(x):
             if self.kinds[c] == "quaternion":
@@ -85,12 +97,19 @@ class Model:
         return new
 
     def roll(self, start, commands, gains):
-        out = np.empty((self.members, len(gains), len(commands), len(start)))
+        start = np.reshape(start, (self.history, -1))
+        out = np.empty((self.members, len(gains), len(commands), start.shape[1]))
         for e in range(self.members):
             for h, g in enumerate(gains):
-                x = np.array(start)
-                for t, u in enumerate(commands):
-                    out[e, h, t] = x = self.step(e, x, u, g)
+                x = start[-1]
+                for t, u in enumerate(commands if self.window == 1 else []):
+                    out[e, h, t] = x = self.apply(x, self.change(e, [x], [u], g)[0])
+                if self.window > 1:
+                    padded = np.zeros((self.window, len(g)))
+                    padded[:len(commands)] = commands
+                    change = self.change(e, start, padded, g)
+                    for t in range(len(commands)):
+                        out[e, h, t] = self.apply(x, change[t])
         return out
 
 
@@ -100,7 +119,7 @@ class Model:
 def roll_in_c(path, start, commands, gains):
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
         f.write(f"{len(commands)} {len(gains)}\n")
-        for row in [start, *commands, *gains]:
+        for row in [np.ravel(start), *commands, *gains]:
             f.write(" ".join(repr(float(v)) for v in row) + "\n")
         f.flush()
         run = subprocess.run([ROLL, str(path), f.name], capture_output=True, text=True)
@@ -115,18 +134,19 @@ def compare(path, model, start, commands, gains, what):
         return
     want = model.roll(start, commands, gains)
     got = np.array(out.split(), dtype=np.float64).reshape(want.shape)
-    size = np.maximum(np.abs(want - np.asarray(start)).max(axis=(0, 1, 2)), 1e-9)
+    last = np.reshape(start, (model.history, -1))[-1]
+    size = np.maximum(np.abs(want - last).max(axis=(0, 1, 2)), 1e-9)
     worst = float((np.abs(got - want) / size).max())
     print(f"  {what}: largest difference {worst:.2g} of the response")
     ok(worst < 2e-6, f"{what}: C and NumPy agree")
-    ok(want.std(axis=0).max() > 0, f"{what}: the members differ")
+    ok(model.layers == 0 or want.std(axis=0).max() > 0, f"{what}: the members differ")
     ok(np.abs(want[:, 0] - want[:, 1]).max() > 1e-6 * size.max(), f"{what}: a gain matters")
 
 
-def trained(work, plant, start_sd, rng):
-    path = work / f"{plant}.model"
+def trained(work, plant, start_sd, rng, kind="recursive"):
+    path = work / f"{plant}-{kind}.model"
     run = subprocess.run([PROGRAM, "train", plant, "-o", str(path), "--profile", "quick", "--set",
-                          "epochs=15"], capture_output=True, text=True)
+                          "epochs=15", "--kind", kind], capture_output=True, text=True)
     ok(run.returncode == 0, f"train {plant}: {run.stderr.strip()}")
     with safe_open(path, framework="np") as f:
         meta = f.metadata()
@@ -136,14 +156,17 @@ def trained(work, plant, start_sd, rng):
     ok(all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()),
        f"{plant}: the package reads finite float32 tensors")
     model = Model(tensors, meta)
-    ok(model.members == 2 and model.layers == 3 and
+    ok(model.layers == 0 or model.members == 2 and model.layers == 3 and
        tensors["members.1.1.weight"].shape == (64, 64), f"{plant}: names and shapes are documented")
+    ok((model.window > 1) == (kind == "trajectory"), f"{plant}: its kind")
     n_mech = len(model.lo)
     commands = rng.uniform(model.lo - .3, model.hi + .3, (STEPS, n_mech))  # some beyond the limits
     gains = np.ones((3, n_mech))
     gains[1, 1], gains[2, 2] = .35, 0
-    start = rng.normal(0, start_sd, len(model.kinds))
-    compare(path, model, start, commands, gains, plant)
+    start = rng.normal(0, start_sd, model.history * len(model.kinds))
+    compare(path, model, start, commands, gains, path.stem)
+    if model.window > 1:
+        compare(path, model, start, commands[:5], gains, f"{path.stem}, five steps of the window")
     code, _, _ = roll_in_c(path, start * np.nan, commands, gains)
     ok(code == 3, f"{plant}: a start that is not a number is refused")
 
@@ -157,7 +180,7 @@ META = {"format": "preflight-model", "version": "1", "plant": "own", "channels":
 N_IN, N_CHAN, WIDTH = 7 + 3, 6, 9
 
 
-def own_tensors(rng, members, hidden):
+def own_tensors(rng, members, hidden, N_IN=N_IN, N_CHAN=N_CHAN):
     def draw(*shape):
         return rng.normal(0, .3, shape).astype(np.float32)
 
@@ -182,6 +205,28 @@ def made_here(work, rng):
             commands = rng.uniform(-2, 2, (STEPS, 3))
             gains = np.array([[1, 1, 1], [.35, 1, 1], [1, 1.4, 0]])
             compare(path, Model(tensors, meta), start, commands, gains, path.stem)
+
+
+def windows_made_here(work, rng):
+    window, history = 4, 2
+    n_in, n_out = history * 7 + window * 3, window * N_CHAN
+    start = np.array([[2.0, -.3, .8, .1, -.4, 1.2], [3.0, -.1, .9, .2, -.4, 1.5]])
+    for hidden in [0, 2]:
+        path = work / f"window-{hidden}.model"
+        shapes = {"N_IN": n_in, "N_CHAN": n_out}
+        tensors = own_tensors(rng, 2 if hidden else 0, hidden, **shapes)
+        tensors["change.linear"] = rng.normal(0, .1, (n_out, n_in)).astype(np.float32)
+        meta = {**META, "window": str(window), "history": str(history)}
+        save_file(tensors, path, metadata=meta)
+        commands = rng.uniform(-2, 2, (window, 3))
+        gains = np.array([[1, 1, 1], [.35, 1, 1], [1, 1.4, 0]])
+        compare(path, Model(tensors, meta), start, commands, gains, path.stem)
+        code, _, err = roll_in_c(path, start, np.zeros((window + 1, 3)), gains)
+        ok(code == 3 and "predicts 4 steps at once, not 5" in err, f"a longer window: {err.strip()}")
+    for key, value in (("window", "0"), ("window", "x"), ("history", "99"), ("window", "1")):
+        save_file(tensors, path, metadata={**meta, key: value})
+        code, _, err = roll_in_c(path, start, commands, gains)
+        ok(code == 3, f"refuses {key} {value}: {err.strip()}")
 
 
 def refused(work, rng):
@@ -228,7 +273,10 @@ def main():
         work = Path(folder)
         trained(work, "dc_servo", .5, rng)
         trained(work, "attitude", 1e-3, rng)
+        for plant, sd in (("dc_servo", .5), ("building", 1), ("reaction_wheel", .01)):
+            trained(work, plant, sd, rng, "trajectory")
         made_here(work, rng)
+        windows_made_here(work, rng)
         refused(work, rng)
     print(f"{count[True]} passed, {count[False]} failed")
     return count[False] != 0

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         return 3;
     }
     size_t chan = (size_t)pf_model_get_info(m)->n_chan, mech = (size_t)pf_model_get_info(m)->n_mech;
-    double *start = read_numbers(f, chan);
+    double *start = read_numbers(f, chan * (size_t)pf_model_get_info(m)->history);
     double *command = read_numbers(f, (size_t)steps * mech);
     double *gains = read_numbers(f, (size_t)hypotheses * mech);
     fclose(f);

@@ -78,6 +78,7 @@ const char *pf_scratch_dir(void);
     X(network, true)                                                                               \
     X(model, true)                                                                                 \
     X(train, false)                                                                                \
+    X(trajectory, false)                                                                           \
     X(matmul, true)                                                                                \
     X(bench, false)                                                                                \
     X(field, false)                                                                                \

@@ -40,9 +40,9 @@ static void fill(maker *m, const double *x, const float *u, int t)
     size_t chan = (size_t)i->n_chan, n = (size_t)pf__features_count(i->n_chan, i->kinds);
     const double *now = x + (size_t)t * chan;
     double *feature = m->feature;
-    for (int k = i->history - 1; k >= 0; k--, feature += n) {
-        pf__features_of(i->n_chan, i->kinds, now - (size_t)k * chan, feature);
-    }
+    pf__features_history(i->n_chan, i->kinds, i->history, now - (size_t)(i->history - 1) * chan,
+                         feature);
+    feature += (size_t)i->history * n;
     for (int j = 0; j < i->window * i->n_mech; j++) {
         feature[j] = (double)u[(size_t)t * (size_t)i->n_mech + (size_t)j];
     }

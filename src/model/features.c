@@ -88,6 +88,19 @@ void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, 
     }
 }
 
+void pf__features_history(int n_chan, const pf_channel_kind *kinds, int history, const double *x,
+                          double *features)
+{
+    int n = pf__features_count(n_chan, kinds);
+    for (int k = 0; k < history; k++) {
+        pf__features_of(n_chan, kinds, x + (size_t)k * (size_t)n_chan,
+                        features + (size_t)k * (size_t)n);
+    }
+    for (int i = 0; i < (history - 1) * n; i++) {
+        features[i] -= features[i + n];
+    }
+}
+
 void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
                          const double *next, double *change)
 {

@@ -331,9 +331,8 @@ static void roll_window(const roller *r, double *response)
     const double zero[PF_MECH_MAX] = {0};
     for (int h = 0; h < q->n_hypotheses; h++) {
         double *feature = r->w.feature;
-        for (int k = 0; k < info->history; k++, feature += n) {
-            pf__features_of(info->n_chan, info->kinds, q->start + (size_t)k * chan, feature);
-        }
+        pf__features_history(info->n_chan, info->kinds, info->history, q->start, feature);
+        feature += info->history * n;
         for (size_t t = 0; t < (size_t)info->window; t++, feature += mech) {
             pf__fault_deliver(info->n_mech, info->mechanisms,
                               t < steps ? q->command + t * mech : zero, q->gains + (size_t)h * mech,

@@ -23,6 +23,11 @@ int pf__features_count(int n_chan, const pf_channel_kind *kinds);
 
 void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, double *features);
 
+// Features of `history` readings, oldest first: of the newest its own, of an older one what they
+// lack to those of the next, since readings that follow each other differ by little.
+void pf__features_history(int n_chan, const pf_channel_kind *kinds, int history, const double *x,
+                          double *features);
+
 // What is to be predicted of the step from x to next.
 void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
                          const double *next, double *change);

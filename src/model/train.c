@@ -491,6 +491,13 @@ static void run_workers(training *t)
 
 // A network must leave less than this share of what the linear part leaves, or it is not worth it.
 static const double worth = .98;
+// What is left of held-out windows where nothing but rounding is: nothing more is to be learned.
+static const double exact = 1e-9;
+
+static bool is_exact(const training *t)
+{
+    return t->s->kind == PF_TRAIN_TRAJECTORY && t->set.error <= exact;
+}
 
 // The best parameters of every member into the model. A trajectory model has none where its linear
 // part does as well.
@@ -499,12 +506,12 @@ static void take_best(training *t)
     pf_model *model = t->model;
     size_t n = pf__net_parameters(&model->net);
     double total = 0;
-    for (int e = 0; e < t->s->members; e++) {
+    for (int e = 0; t->members && e < t->s->members; e++) {
         memcpy(model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
         total += t->members[e].best / t->s->members;
     }
     model->info.valid_error = total;
-    if (model->info.window > 1 && !(total < worth * t->set.left)) {
+    if (model->info.window > 1 && (is_exact(t) || !(total < worth * t->set.left))) {
         model->info.valid_error = t->set.left;
         model->info.n_members = 1;
         model->info.n_layers = model->info.width = 0;
@@ -572,8 +579,9 @@ static pf_status make_set(training *t, const pf_transitions *data, pf_error *err
         if (status != PF_OK || last) {
             return status;
         }
-        best = t->set.error < .95 * least ? h : best;
-        least = t->set.error < .95 * least ? t->set.error : least;
+        bool better = least > exact && t->set.error < .95 * least;
+        best = better ? h : best;
+        least = better ? t->set.error : least;
         pf__dataset_free(&t->set);
         pf_model_destroy(t->model);
         t->model = NULL;
@@ -627,6 +635,9 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
     const pf_transitions_info *info = pf_transitions_get_info(data);
     take_fingerprint(t, settings, info->sha256);
     pf_status status = make_set(t, data, error);
+    if (status == PF_OK && is_exact(t)) {
+        return finish(t, data, settings, error);
+    }
     status = status ? status : take_members(t, error);
     if (status == PF_OK) {
         pthread_mutex_init(&t->lock, NULL);
@@ -672,8 +683,8 @@ static pf_status train_one(const pf_train_settings *settings, const pf_transitio
     return status;
 }
 
-// A trajectory model that leaves less of held-out windows needs no rival: 3 % of the change.
-static const double good_enough = 1e-3;
+// A trajectory model that leaves less of held-out windows needs no rival: .3 % of the change.
+static const double good_enough = 1e-5;
 
 // One of the two rivals: that of an earlier run with the same settings and data, or trained now.
 static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
