@@ -259,6 +259,20 @@ static void mean_of(const recording *r, int probe, int mechanism, double gain, i
     }
 }
 
+// What one run missed of the mean nominal response beyond the law of proportion, from the machine.
+static double excess_of(const recording *r, const pf_kit *k, int probe, double gain, int member)
+{
+    double mean[WINDOW], y[WINDOW], missed = 0, whole = 0;
+    int mechanism = gain < 1 ? probe + 1 : 0;
+    mean_of(r, probe, 0, 1, r->nominal, mean);
+    respond(&r->w, probe, mechanism, gain, episode_key(probe, mechanism, gain, 2 * member + 1), y);
+    for (int i = 0; i < WINDOW; i++) {
+        missed += pow((y[i] - mean[i]) / k->scale[i % CHAN], 2);
+        whole += pow(mean[i] / k->scale[i % CHAN], 2);
+    }
+    return missed / whole - (1 - gain) * (1 - gain);
+}
+
 // Means, scale and e_k again, from the machine itself.
 static void check_numbers(const recording *r, const pf_kit *k)
 {
@@ -297,13 +311,8 @@ static void check_numbers(const recording *r, const pf_kit *k)
     const double *row = k->tracking_error + (size_t)(1 * k->n_members + 2) * (size_t)k->n_shares;
     CHECK_NEAR(row[20], missed / whole, 1e-12);
     // half the command: between what was recorded at .35 and at 1
-    double half = 0;
-    mean_of(r, 1, 2, .35, r->weak, weak);
-    for (int i = 0; i < WINDOW; i++) {
-        double away = (weak[i] - mean[1][i]) * (1 - (.5 - .35) / .65);
-        half += pow(away / k->scale[i % CHAN], 2);
-    }
-    CHECK_NEAR(row[10], half / whole + missed / whole, 1e-12);
+    double low = excess_of(r, k, 1, .35, 2), high = excess_of(r, k, 1, 1, 2);
+    CHECK_NEAR(row[10], .25 + low + (.5 - .35) / .65 * (high - low), 1e-12);
     CHECK_NEAR(row[40], 1 + missed / whole, 1e-12);
 }
 
@@ -464,23 +473,13 @@ static void test_gains(void)
 // What is missed at half the command and halfway between two recorded gains, from the machine.
 static void check_missed(const recording *r, const pf_kit *k)
 {
-    double mean[WINDOW], half[WINDOW], most[WINDOW];
-    mean_of(r, 0, 0, 1, r->nominal, mean);
-    mean_of(r, 0, 1, .5, r->weak, half);
-    mean_of(r, 0, 1, .8, r->weak, most);
-    double whole = 0, at_half = 0, between = 0, law = .25;
-    for (int i = 0; i < WINDOW; i++) {
-        double s = k->scale[i % CHAN];
-        whole += pow(mean[i] / s, 2);
-        at_half += pow((half[i] - mean[i]) / s, 2);
-        between += pow(((half[i] + most[i]) / 2 - mean[i]) / s, 2);
-    }
+    const double law = .25;
     for (int e = 0; e < k->n_members; e++) {
         const double *row = k->tracking_error + (size_t)e * (size_t)k->n_shares;
-        double error = row[20]; // of this run, the whole command delivered
-        CHECK_NEAR(row[10] - error, at_half / whole, 1e-12);
-        CHECK_NEAR(row[13] - error, between / whole, 1e-12);
-        CHECK(row[10] - error > 1.8 * law); // (.5/.7)^2 and not .5^2
+        double half = excess_of(r, k, 0, .5, e), most = excess_of(r, k, 0, .8, e);
+        CHECK_NEAR(row[10], law + half, 1e-12);
+        CHECK_NEAR(row[13], .35 * .35 + (half + most) / 2, 1e-12);
+        CHECK(row[10] - row[20] > 1.8 * law); // (.5/.7)^2 and not .5^2
     }
     CHECK(k->shares[10] == .5 && fabs(k->shares[13] - .65) < 1e-12 && k->shares[20] == 1);
 }

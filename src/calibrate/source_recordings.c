@@ -346,6 +346,72 @@ static void fill_missed(recorded *r, int probe, int mechanism, double *missed)
     }
 }
 
+// Shares that a task was recorded at, at most.
+enum { PF_CURVE_POINTS = 64 };
+
+// --- error curves of a task that was recorded itself, at several shares of its command
+
+static int curve_by_gain(const void *a, const void *b)
+{
+    const pf_group *x = *(const pf_group *const *)a, *y = *(const pf_group *const *)b;
+    return (x->gain > y->gain) - (x->gain < y->gain);
+}
+
+// What one odd-rank run missed of the mean nominal response beyond what a response in proportion to
+// its command misses: the part of the tracking error that the law does not explain.
+static double run_excess(const recorded *r, const pf_group *group, int member, double energy)
+{
+    const pf_kit *k = &r->build.kit;
+    const double *nominal = k->response + (size_t)k->probe_row[group->probe] * (size_t)k->n_chan;
+    int rank = 2 * (member % (group->n / 2)) + 1;
+    double missed =
+        pf__tracking_distance(pf_kit_probe_rows(k, group->probe), k->n_chan, k->return_scale,
+                              pf__recordings_response(r->rec, group, rank), nominal);
+    return missed / energy - (1 - group->gain) * (1 - group->gain);
+}
+
+// The excess at a share: straight lines between what was recorded, and beyond it that of the
+// outermost run, but no less than nothing.
+static double excess_at(int n, const pf_group *const *points, const double *excess, double share)
+{
+    int p = 0;
+    while (p < n - 1 && points[p + 1]->gain <= share) {
+        p++;
+    }
+    if (share < points[0]->gain || p == n - 1) {
+        return points[p]->gain == share ? excess[p] : fmax(0, excess[p]);
+    }
+    double part = (share - points[p]->gain) / (points[p + 1]->gain - points[p]->gain);
+    return excess[p] + part * (excess[p + 1] - excess[p]);
+}
+
+// Each member of a use is an error curve: what one run at each recorded share missed. Entries of a
+// task's mechanisms are added in use, so each carries an equal part of what the healthy run missed.
+static void fill_curves(recorded *r, int probe, int mechanism, int candidates, double *row)
+{
+    const pf_kit *k = &r->build.kit;
+    const double *nominal = k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
+    int n = find_points(r->rec, probe, mechanism, 2, r->points);
+    double energy = 0, excess[PF_CURVE_POINTS];
+    n = n < PF_CURVE_POINTS ? n : PF_CURVE_POINTS;
+    qsort(r->points, (size_t)n, sizeof *r->points, curve_by_gain);
+    for (size_t i = 0; i < window(r->rec, probe); i++) {
+        double whole = nominal[i] / k->return_scale[i % (size_t)k->n_chan];
+        energy += whole * whole;
+    }
+    for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
+        for (int p = 0; p < n; p++) {
+            excess[p] = run_excess(r, r->points[p], e, energy);
+        }
+        double others = excess_at(n, r->points, excess, 1) * (1 - 1.0 / candidates);
+        for (int s = 0; s < k->n_shares; s++) {
+            double share = k->shares[s], law = (1 - share) * (1 - share);
+            double missed = law + excess_at(n, r->points, excess, share) - others;
+            row[s] = fmin(1e6, fmax(0, missed));
+        }
+    }
+}
+
 // NTE = what is missed + e_k. Entries of a task's mechanisms are added in use, so each carries an
 // equal part of e_k: a run has its error once. The current mechanism carries none, and nothing is
 // known of what it misses but the law of proportion.
@@ -373,6 +439,19 @@ static pf_status fill_use(recorded *r, int use, int candidates, double *row, pf_
     return PF_OK;
 }
 
+static int probe_of_task(const recorded *r, int task);
+
+// Whether the probe that a task is tells of a mechanism.
+static bool is_target(const pf_plan *plan, int probe, int mechanism)
+{
+    for (int t = 0; probe >= 0 && t < plan->probes[probe].n_targets; t++) {
+        if (plan->probes[probe].targets[t] == mechanism) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static pf_status fill_returns(void *self, pf_error *error)
 {
     recorded *r = self;
@@ -385,7 +464,12 @@ static pf_status fill_returns(void *self, pf_error *error)
         }
         for (int u = k->task_use[task]; u < k->task_use[task + 1] && status == PF_OK; u++) {
             size_t at = (size_t)u * (size_t)k->n_members * (size_t)k->n_shares;
-            status = fill_use(r, u, candidates, r->build.tracking_error + at, error);
+            int probe = probe_of_task(r, task);
+            if (is_target(&r->plan, probe, k->use_mech[u])) {
+                fill_curves(r, probe, k->use_mech[u], candidates, r->build.tracking_error + at);
+            } else {
+                status = fill_use(r, u, candidates, r->build.tracking_error + at, error);
+            }
         }
     }
     return status;
