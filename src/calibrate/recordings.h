@@ -81,6 +81,14 @@ pf_status pf__recordings_match(pf_recordings *rec, pf_error *error);
 pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
                               pf_error *error);
 
+// Windows of a log or of recorded probes as the transitions that a model learns from, into a file.
+// plant (Nullable) gives names, kinds and limits. Sets the window where it is not given, the history
+// that there is room for, and the size of the data.
+struct pf_train_settings;
+pf_status pf__transitions_record(struct pf_train_settings *settings, const pf_plant_info *plant,
+                                 const char *file, const char *text, size_t n, const char *path,
+                                 pf_error *error);
+
 // pf_calibrate_recordings with another number of alarm trials (0: the plan's); for the fuzzer.
 pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const char *csv, size_t n,
                                    int alarm_trials, const pf_effort *effort, void **bytes,

@@ -151,6 +151,8 @@ int cli_predictor(const char *command, const char *given, const char *output, co
 bool cli_picture(const char *command, const char *path);
 
 // Prints the report of a model on fresh starts of the plant, or writes it as JSON.
+// "trajectory of 12 steps from 5 readings, linear", without a line end.
+void cli_model_kind(const pf_model_info *model);
 pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
                            const pf_effort *effort, pf_error *error);
 

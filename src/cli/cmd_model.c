@@ -106,7 +106,7 @@ static const char *activation_of(const pf_model_info *m)
 }
 
 // "trajectory of 12 steps from 5 readings, linear"
-static void print_kind(const pf_model_info *m)
+void cli_model_kind(const pf_model_info *m)
 {
     if (m->window > 1) {
         printf("trajectory of %d steps from %d reading%s, ", m->window, m->history,
@@ -141,7 +141,7 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
     } else if (status == PF_OK) {
         const pf_model_info *about = pf_model_get_info(model);
         printf("model %s: plant %s, ", path, about->plant);
-        print_kind(about);
+        cli_model_kind(about);
         printf(", sha256 %s\n", about->sha256);
         print_report(info, pf_model_get_info(model), rows);
     }
@@ -155,7 +155,7 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
 static void show(const char *path, const pf_model_info *m)
 {
     printf("model %s\nsha256 %s\nplant %s, %s\n", path, m->sha256, m->plant, m->source);
-    print_kind(m);
+    cli_model_kind(m);
     printf("; %d channels, %d mechanisms\n", m->n_chan, m->n_mech);
     if (!isnan(m->window_error)) {
         printf("leaves %.3g of the energy of held-out windows\n", m->window_error);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "calibrate/recordings.h"
 #include "model/transitions.h"
 
 #include "host/parallel.h"
@@ -146,7 +147,7 @@ static pf_status train_view_plot(const train_view *v, const char *title, const c
 
 typedef struct call {
     cli_list plant, set;
-    const char *output, *profile, *kind, *config, *data, *seed, *threads, *log, *plot;
+    const char *output, *profile, *kind, *config, *data, *recordings, *seed, *threads, *log, *plot;
     bool json;
     pf_text data_path;
 } call;
@@ -156,11 +157,9 @@ static int check_paths(const call *c)
 {
     const struct {
         const char *option, *path;
-    } files[] = {{"-o", c->output},
-                 {"--data", c->data_path.data},
-                 {"--config", c->config},
-                 {"--log", c->log},
-                 {"--plot", c->plot}};
+    } files[] = {{"-o", c->output},       {"--data", c->data_path.data},
+                 {"--config", c->config}, {"--recordings", c->recordings},
+                 {"--log", c->log},       {"--plot", c->plot}};
     enum { N = sizeof files / sizeof files[0] };
     for (int i = 0; i < N; i++) {
         for (int k = 0; k < i; k++) {
@@ -176,8 +175,11 @@ static int check_paths(const call *c)
 
 static int check_call(const call *c)
 {
-    if (c->plant.n != 1) {
-        return cli_usage("train", "name one plant; see `preflight list plants`");
+    if (c->plant.n > 1 || (c->plant.n == 0 && !c->recordings)) {
+        return cli_usage("train", "name one plant (see `preflight list plants`), or --recordings");
+    }
+    if (c->recordings && c->data) {
+        return cli_usage("train", "--recordings are the data; leave --data out");
     }
     if (!c->output || strcmp(c->output, "-") == 0) {
         return cli_usage("train", "-o MODEL is missing, or no file");
@@ -214,14 +216,118 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     return status;
 }
 
-static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plant,
+// What is left of a window hides a loss to this gain unless it is some times smaller than what the
+// loss does, which is in proportion to it.
+static const double lost = .35;
+enum { APART = 3, WELL_APART = 6 };
+
+static const char *grade(double left)
+{
+    double apart = (1 - lost) / sqrt(left);
+    return apart >= WELL_APART ? "good enough" : apart >= APART ? "barely enough" : "not enough";
+}
+
+static void print_more(const pf_windows_report *r)
+{
+    // error = floor + a/N, from all and from half of the data
+    double gained = r->half - r->linear, floor = r->linear - gained;
+    if (!isfinite(r->half)) {
+        printf("half of these data would be too few to learn from: record at least %d windows\n",
+               4 * r->inputs);
+    } else if (gained > .1 * r->linear && floor > 0) {
+        double more = (r->windows - r->held_out) * (gained / (.1 * floor) - 1);
+        printf("with half of the data its linear part left %.3g, with all %.3g: %.0f more windows "
+               "would bring that to about %.3g\n",
+               r->half, r->linear, fmax(more, r->windows), 1.1 * floor);
+    } else if (gained > .1 * r->linear) {
+        printf("with half of the data its linear part left %.3g, with all %.3g: record many more\n",
+               r->half, r->linear);
+    } else {
+        printf("with half of the data its linear part left %.3g, with all %.3g: more data would "
+               "bring little\n",
+               r->half, r->linear);
+    }
+}
+
+static void print_windows(const call *c, const pf_train_settings *s, const pf_model_info *info,
+                          const pf_windows_report *r)
+{
+    printf("model %s: ", c->output);
+    cli_model_kind(info);
+    printf("\nlearned from %d windows of %d steps, %d of them held out; it has %d inputs\n",
+           r->windows, s->window, r->held_out, r->inputs);
+    printf(
+        "leaves %.3g of the energy of held-out windows: %.2g %% of a response, %s to tell a loss "
+        "to %g\n",
+        r->left, 100 * sqrt(r->left), grade(r->left), lost);
+    for (int j = 0; j < info->n_mech; j++) {
+        if (!isnan(r->by_mechanism[j])) {
+            printf("  windows in which %s moves: %.3g, %s\n", info->mechanisms[j].name,
+                   r->by_mechanism[j], grade(r->by_mechanism[j]));
+        } else {
+            printf(
+                "  no held-out window in which %s moves: record some if probes or tasks use it\n",
+                info->mechanisms[j].name);
+        }
+    }
+    print_more(r);
+}
+
+// What there is to say of a model without a plant to compare it with.
+static pf_status report_windows(const call *c, const pf_train_settings *s,
+                                const pf_transitions *data, pf_error *error)
+{
+    pf_model *model = NULL;
+    pf_windows_report r;
+    pf_status status = pf_model_load(&model, c->output, error);
+    status = status ? status : pf__windows_report(model, data, s->held_out, &r, error);
+    const pf_model_info *info = status == PF_OK ? pf_model_get_info(model) : NULL;
+    if (info && c->json) {
+        pf_text out = {0};
+        pf__text_addf(&out, "{\"windows\":%d,\"held_out\":%d,\"inputs\":%d", r.windows, r.held_out,
+                      r.inputs);
+        const double numbers[] = {r.left, r.linear, r.half};
+        static const char *const keys[] = {"left", "linear", "linear_half"};
+        for (int i = 0; i < 3; i++) {
+            pf__json_key(&out, keys[i]);
+            pf__json_number(&out, isfinite(numbers[i]) ? numbers[i] : NAN);
+        }
+        pf__json_key(&out, "by_mechanism");
+        pf__json_numbers(&out, info->n_mech, r.by_mechanism);
+        pf__text_add(&out, "}\n");
+        fputs(out.data ? out.data : "", stdout);
+        pf__text_free(&out);
+    } else if (info) {
+        print_windows(c, s, info, &r);
+    }
+    pf_model_destroy(model);
+    return status;
+}
+
+// The data of a training: made on the plant, or cut from recordings.
+static pf_status open_data(const call *c, pf_train_settings *s, pf_plant *plant,
+                           pf_transitions **data, const pf_effort *effort, pf_error *error)
+{
+    void *text = NULL;
+    size_t n = 0;
+    if (!c->recordings) {
+        // data that were named are used as they are, if they are of this plant
+        return pf__transitions_ready(data, s, !c->data, plant, c->data_path.data, effort, error);
+    }
+    pf_status status = pf__file_read(c->recordings, PF_CSV_BYTES, &text, &n, error);
+    status = status ? status
+                    : pf__transitions_record(s, plant ? pf_plant_get_info(plant) : NULL,
+                                             c->recordings, text, n, c->data_path.data, error);
+    free(text);
+    return status ? status : pf_transitions_open(data, c->data_path.data, error);
+}
+
+static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
                        const pf_effort *effort, cli_progress *progress, pf_error *error)
 {
     pf_transitions *data = NULL;
     train_view view;
-    // data that were named are used as they are, if they are of this plant
-    pf_status status =
-        pf__transitions_ready(&data, s, !c->data, plant, c->data_path.data, effort, error);
+    pf_status status = open_data(c, s, plant, &data, effort, error);
     cli_progress_end(progress);
     train_view_init(&view, s, c->log);
     if (status == PF_OK) {
@@ -234,16 +340,19 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
         }
     }
     train_view_end(&view);
-    pf_transitions_close(data);
     if (status == PF_OK && c->log) {
         status = view.log.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the log")
                                  : pf__file_write(c->log, view.log.data, view.log.size, error);
     }
     if (status == PF_OK) {
-        status = cli_model_report(c->output, plant, s->seed, c->json, effort, error);
+        status = c->recordings
+                     ? report_windows(c, s, data, error)
+                     : cli_model_report(c->output, plant, s->seed, c->json, effort, error);
     }
+    pf_transitions_close(data);
     if (status == PF_OK && c->plot) {
-        status = train_view_plot(&view, pf_plant_get_info(plant)->name, c->plot, error);
+        const char *title = plant ? pf_plant_get_info(plant)->name : c->recordings;
+        status = train_view_plot(&view, title, c->plot, error);
     }
     train_view_free(&view);
     return status;
@@ -253,10 +362,10 @@ static pf_status learn(const call *c, const pf_train_settings *s, pf_plant *plan
 static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, pf_error *error)
 {
     pf_status status = read_settings(c, s, error);
-    if (status == PF_OK) {
+    if (status == PF_OK && c->plant.n > 0) {
         status = pf_plant_create(plant, c->plant.item[0], error);
     }
-    if (status == PF_OK) {
+    if (status == PF_OK && !c->recordings) {
         pf_train_complete(s, pf_plant_get_info(*plant));
         status = pf_train_check(s, pf_plant_get_info(*plant), error);
     }
@@ -309,10 +418,11 @@ int cmd_train(int argc, char **argv)
     const cli_option options[] = {
         {"-o", .value = &c.output},         {"--output", .value = &c.output},
         {"--profile", .value = &c.profile}, {"--config", .value = &c.config},
-        {"--kind", .value = &c.kind},       {"--set", .list = &c.set},
-        {"--data", .value = &c.data},       {"--seed", .value = &c.seed},
-        {"--threads", .value = &c.threads}, {"--log", .value = &c.log},
-        {"--plot", .value = &c.plot},       {"--json", .flag = &c.json},
+        {"--kind", .value = &c.kind},       {"--recordings", .value = &c.recordings},
+        {"--set", .list = &c.set},          {"--data", .value = &c.data},
+        {"--seed", .value = &c.seed},       {"--threads", .value = &c.threads},
+        {"--log", .value = &c.log},         {"--plot", .value = &c.plot},
+        {"--json", .flag = &c.json},
     };
     if (!cli_parse("train", argc, argv, options, sizeof options / sizeof options[0], &c.plant)) {
         return EXIT_USAGE;

@@ -334,18 +334,20 @@ static pf_status check_data(const maker *m, pf_error *error)
     return PF_OK;
 }
 
-pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
-                           pf_model *model, pf_error *error)
+pf_status pf__dataset_make_part(pf_dataset *set, const pf_transitions *data, double held_out,
+                                double share, pf_model *model, pf_error *error)
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
     *set = (pf_dataset){.n_in = model->net.n_in, .n_out = model->net.n_out};
     maker m = {.data = data, .info = info, .set = set, .model = model};
     int held = (int)ceil(held_out * info->n_episodes), first_held = info->n_episodes - held;
+    int used = (int)ceil(share * first_held); // of those to learn from, the first ones
     for (int e = 0; e < info->n_episodes; e++) {
         const double *x;
         const float *u;
-        *(e < first_held ? &set->n_train : &set->n_valid) +=
-            rows_of(&m, pf__transitions_episode(data, e, &x, &u));
+        int rows = rows_of(&m, pf__transitions_episode(data, e, &x, &u));
+        set->n_train += e < used ? rows : 0;
+        set->n_valid += e >= first_held ? rows : 0;
     }
     pf_status status = check_data(&m, error);
     if (status != PF_OK) {
@@ -353,17 +355,24 @@ pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double h
     }
     status = take_memory(&m, (size_t)set->n_train + (size_t)set->n_valid, error);
     if (status == PF_OK) {
-        fit_inputs(&m, first_held);
-        status = fit_linear(&m, first_held, error);
+        fit_inputs(&m, used);
+        status = fit_linear(&m, used, error);
     }
     if (status == PF_OK) {
-        each_row(&m, 0, info->n_episodes, 0, store_row);
+        each_row(&m, 0, used, 0, store_row);
+        each_row(&m, first_held, info->n_episodes, (size_t)set->n_train, store_row);
         measure_rest(&m);
         scale_rest(&m);
     } else {
         pf__dataset_free(set);
     }
     return status;
+}
+
+pf_status pf__dataset_make(pf_dataset *set, const pf_transitions *data, double held_out,
+                           pf_model *model, pf_error *error)
+{
+    return pf__dataset_make_part(set, data, held_out, 1, model, error);
 }
 
 void pf__dataset_free(pf_dataset *set)
@@ -374,13 +383,19 @@ void pf__dataset_free(pf_dataset *set)
 
 // --- windows that nobody trained on
 
-// Adds what a model leaves of one window, and what there was, by channel.
+// What a model leaves of windows, and what there was, by channel.
+typedef struct left_over {
+    double *missed, *energy; // of the windows that count
+    double *scale;           // energy of all windows: channels count alike
+    double *work;
+} left_over;
+
 static pf_status add_window(const pf_model *model, const double *x, const float *u, int lead,
-                            int window, double *work, double *left, double *energy, pf_error *error)
+                            int window, bool counts, const left_over *l, pf_error *error)
 {
     const pf_model_info *i = &model->info;
     size_t chan = (size_t)i->n_chan, mech = (size_t)i->n_mech, rows = (size_t)window;
-    double *command = work, *response = command + rows * mech, *scratch = response + rows * chan;
+    double *command = l->work, *response = command + rows * mech, *scratch = response + rows * chan;
     double gains[PF_MECH_MAX];
     const double *now = x + (size_t)lead * chan;
     for (size_t j = 0; j < mech; j++) {
@@ -390,50 +405,64 @@ static pf_status add_window(const pf_model *model, const double *x, const float 
         command[k] = (double)u[(size_t)lead * mech + k];
     }
     pf_model_request request = {now - (size_t)(i->history - 1) * chan, command, window, 1, gains};
-    pf_status status = pf__model_mean(model, &request, scratch, response, error);
+    pf_status status = counts ? pf__model_mean(model, &request, scratch, response, error) : PF_OK;
     for (size_t k = 0; k < rows * chan && status == PF_OK; k++) {
-        double missed = now[chan + k] - response[k], moved = now[chan + k] - now[k % chan];
-        left[k % chan] += missed * missed;
-        energy[k % chan] += moved * moved;
+        double missed = counts ? now[chan + k] - response[k] : 0;
+        double moved = now[chan + k] - now[k % chan];
+        l->scale[k % chan] += moved * moved;
+        l->energy[k % chan] += counts ? moved * moved : 0;
+        l->missed[k % chan] += missed * missed;
     }
     return status;
 }
 
+// Whether a mechanism moves in a window; -1: any.
+static bool moves(const pf_transitions_info *info, const float *u, int window, int mechanism)
+{
+    size_t mech = (size_t)info->n_mech, first = (size_t)info->lead * mech;
+    bool any = mechanism < 0;
+    for (int t = 0; t < window && !any; t++) {
+        float rest = pf__transitions_command(&info->mechanisms[mechanism], 0);
+        any = u[first + (size_t)t * mech + (size_t)mechanism] != rest;
+    }
+    return any;
+}
+
 pf_status pf__window_error(const pf_model *model, const pf_transitions *data, double held_out,
-                           int window, double *left, pf_error *error)
+                           int window, int mechanism, double *left, pf_error *error)
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
     size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech, rows = (size_t)window;
-    int held = (int)ceil(held_out * info->n_episodes), moving = 0;
+    int held = (int)ceil(held_out * info->n_episodes);
     *left = NAN;
     if (window < 1 || info->lead + 1 < model->info.history) {
         return PF_OK;
     }
     size_t work = rows * (mech + 2 * chan) + pf__model_scratch(model, 1);
-    double *memory = calloc(work + 2 * chan, sizeof *memory), *missed = memory + work,
-           *energy = missed + chan;
+    double *memory = calloc(work + 3 * chan, sizeof *memory);
     if (!memory) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for held-out windows");
     }
+    left_over l = {memory + work, memory + work + chan, memory + work + 2 * chan, memory};
     pf_status status = PF_OK;
     for (int e = info->n_episodes - held; e < info->n_episodes && status == PF_OK; e++) {
         const double *x;
         const float *u;
         if (pf__transitions_episode(data, e, &x, &u) >= info->lead + window) {
-            status = add_window(model, x, u, info->lead, window, memory, missed, energy, error);
+            status = add_window(model, x, u, info->lead, window, moves(info, u, window, mechanism),
+                                &l, error);
         }
     }
+    double missed = 0, energy = 0;
+    for (size_t c = 0; c < chan; c++) {
+        missed += l.scale[c] > 0 ? l.missed[c] / l.scale[c] : 0;
+        energy += l.scale[c] > 0 ? l.energy[c] / l.scale[c] : 0;
+    }
+    *left = energy > 0 ? missed / energy : NAN;
+    free(memory);
     if (status == PF_ERR_NONFINITE) { // a model that runs away leaves everything
-        free(memory);
         *left = INFINITY;
         return PF_OK;
     }
-    double sum = 0;
-    for (size_t c = 0; c < chan && status == PF_OK; c++) {
-        moving += energy[c] > 0;
-        sum += energy[c] > 0 ? missed[c] / energy[c] : 0;
-    }
-    *left = status == PF_OK && moving > 0 ? sum / moving : NAN;
-    free(memory);
     return status;
 }

@@ -524,7 +524,7 @@ static pf_status finish(training *t, const pf_transitions *data, const char *set
                         pf_error *error)
 {
     take_best(t);
-    pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window,
+    pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window, -1,
                                         &t->model->info.window_error, error);
     char seed[32];
     snprintf(seed, sizeof seed, "%.0f", (double)t->s->seed);
@@ -737,6 +737,49 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     }
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         unlink(rivals[i]);
+    }
+    return status;
+}
+
+// --- how good it is, by its own data
+
+// What the linear part leaves of the held-out rows when fitted to a share of the others.
+static pf_status linear_error(const pf_model *model, const pf_transitions *data, double held_out,
+                              double share, pf_dataset *sizes, double *left, pf_error *error)
+{
+    pf_model *own = NULL;
+    pf_dataset set = {0};
+    pf_error why;
+    pf_status status = pf__model_create(&own, &model->info, error);
+    if (status == PF_OK && pf__dataset_make_part(&set, data, held_out, share, own, &why) == PF_OK) {
+        *left = set.error;
+        *sizes = set;
+        sizes->memory = NULL;
+    } else {
+        *left = INFINITY; // too few
+    }
+    pf__dataset_free(&set);
+    pf_model_destroy(own);
+    return status;
+}
+
+pf_status pf__windows_report(const pf_model *model, const pf_transitions *data, double held_out,
+                             pf_windows_report *r, pf_error *error)
+{
+    const pf_model_info *info = &model->info;
+    int window = info->window > 1
+                     ? info->window
+                     : pf_transitions_get_info(data)->steps - pf_transitions_get_info(data)->lead;
+    pf_dataset sizes = {0}, unused = {0};
+    *r = (pf_windows_report){.left = NAN};
+    pf_status status = linear_error(model, data, held_out, 1, &sizes, &r->linear, error);
+    status = status ? status : linear_error(model, data, held_out, .5, &unused, &r->half, error);
+    r->windows = sizes.n_train + sizes.n_valid;
+    r->held_out = sizes.n_valid;
+    r->inputs = sizes.n_in;
+    status = status ? status : pf__window_error(model, data, held_out, window, -1, &r->left, error);
+    for (int j = 0; j < info->n_mech && status == PF_OK; j++) {
+        status = pf__window_error(model, data, held_out, window, j, &r->by_mechanism[j], error);
     }
     return status;
 }

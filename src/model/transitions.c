@@ -709,6 +709,47 @@ pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant
     return status;
 }
 
+pf_status pf__transitions_write(const pf_transitions_info *info, const double *channels,
+                                const float *commands, const char *path, pf_error *error)
+{
+    pf_plant_info plant = {.name = info->plant,
+                           .source = info->source,
+                           .n_chan = info->n_chan,
+                           .n_mech = info->n_mech,
+                           .dt_s = info->dt_s,
+                           .mechanisms = info->mechanisms,
+                           .kinds = info->kinds};
+    pf_channel *named = calloc((size_t)info->n_chan, sizeof *named);
+    pf_train_settings s = {.kind = PF_TRAIN_TRAJECTORY,
+                           .history = info->lead + 1,
+                           .transitions = info->transitions,
+                           .episode_steps = info->steps,
+                           .seed = info->seed};
+    maker k = {.settings = &s, .info = &plant};
+    pf_status status = named ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "data: out of memory");
+    for (int c = 0; status == PF_OK && c < info->n_chan; c++) {
+        named[c].name = info->channels[c];
+    }
+    plant.channels = named;
+    status = status ? status : make_head(&k, error);
+    k.bytes = status == PF_OK ? calloc(1, (size_t)k.layout.size) : NULL;
+    if (status == PF_OK && !k.bytes) {
+        status = pf_fail(error, PF_ERR_MEMORY, "data: out of memory for %z bytes",
+                         (size_t)k.layout.size);
+    }
+    status = status ? status : write_description(&k, error);
+    if (status == PF_OK) {
+        size_t n = (size_t)info->transitions;
+        memcpy(k.bytes + k.layout.channels, channels,
+               (n + (size_t)info->n_episodes) * (size_t)info->n_chan * sizeof(double));
+        memcpy(k.bytes + k.layout.commands, commands, n * (size_t)info->n_mech * sizeof(float));
+        status = finish(&k, path, error);
+    }
+    free(k.bytes);
+    free(named);
+    return status;
+}
+
 static void same_seed(pf_comparison *c, uint64_t was, uint64_t is)
 {
     if (c->status == PF_OK && was != is) {

@@ -65,6 +65,22 @@ float pf__transitions_command(const pf_mechanism *mechanism, double u);
 pf_status pf__transitions_view(pf_transitions *data, const void *bytes, size_t size,
                                pf_error *error);
 
+// Writes data that were not made here: info with its names, episodes, steps and lead, the channels
+// of all episodes and their commands, which are within the limits.
+pf_status pf__transitions_write(const pf_transitions_info *info, const double *channels,
+                                const float *commands, const char *path, pf_error *error);
+
+// How good a model is on the held-out windows of its data, where there is no plant to ask.
+typedef struct pf_windows_report {
+    int windows, held_out, inputs;
+    double left;                      // of the energy of held-out windows
+    double linear;                    // what its linear part leaves of them by itself
+    double half;                      // and what it leaves when fitted to half of the data
+    double by_mechanism[PF_MECH_MAX]; // left of the windows in which it moves; NaN: there are none
+} pf_windows_report;
+pf_status pf__windows_report(const pf_model *model, const pf_transitions *data, double held_out,
+                             pf_windows_report *report, pf_error *error);
+
 // Steps at rest that episodes of this training begin with: room for the history.
 int pf__train_lead(const pf_train_settings *settings);
 
