@@ -105,8 +105,9 @@ class Model:
                 for t, u in enumerate(commands if self.window == 1 else []):
                     out[e, h, t] = x = self.apply(x, self.change(e, [x], [u], g)[0])
                 if self.window > 1:
-                    padded = np.zeros((self.window, len(g)))
-                    padded[:len(commands)] = commands
+                    rest = self.history - 1  # nothing was sent before the last reading
+                    padded = np.zeros((rest + self.window, len(g)))
+                    padded[rest:rest + len(commands)] = commands
                     change = self.change(e, start, padded, g)
                     for t in range(len(commands)):
                         out[e, h, t] = self.apply(x, change[t])
@@ -209,7 +210,7 @@ def made_here(work, rng):
 
 def windows_made_here(work, rng):
     window, history = 4, 2
-    n_in, n_out = history * 7 + window * 3, window * N_CHAN
+    n_in, n_out = history * 7 + (history - 1 + window) * 3, window * N_CHAN
     start = np.array([[2.0, -.3, .8, .1, -.4, 1.2], [3.0, -.1, .9, .2, -.4, 1.5]])
     for hidden in [0, 2]:
         path = work / f"window-{hidden}.model"

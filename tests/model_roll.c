@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     double *command = read_numbers(f, (size_t)steps * mech);
     double *gains = read_numbers(f, (size_t)hypotheses * mech);
     fclose(f);
-    int status = say(m, &(pf_model_request){start, command, steps, hypotheses, gains});
+    int status = say(m, &(pf_model_request){start, command, steps, hypotheses, gains, NULL});
     free(start);
     free(command);
     free(gains);

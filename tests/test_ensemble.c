@@ -356,8 +356,8 @@ static void check_others(lab *l, const double *start)
                 others[2] = .6 + .1 * (g == 3); // a kept answer must notice
                 memcpy(gains, others, sizeof gains);
                 gains[j] = gain;
-                pf_model_request r = {start, kit.command + kit.probe_row[q] * kit.n_mech, rows, 1,
-                                      gains};
+                pf_model_request r = {
+                    start, kit.command + kit.probe_row[q] * kit.n_mech, rows, 1, gains, NULL};
                 CHECK(pf__model_mean(l->model, &r, scratch, direct, NULL) == PF_OK);
                 pf_hypothesis h = {q, j, gain, others};
                 CHECK(p.predict(p.self, &h, start, CHAN, got, NULL) == PF_OK);

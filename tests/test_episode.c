@@ -113,12 +113,14 @@ static void check_episodes(const char *name)
         // a correction of 2 fits into the limits and is all that half a gain needs
         CHECK_NEAR(flown.regret, 0, 1e-9 * fabs(best));
         pf_prediction p;
-        CHECK(pf__policy_predict(&responses, &joint, 1, (pf_bound_rule){.1, false}, &p, NULL) == PF_OK);
+        CHECK(pf__policy_predict(&responses, &joint, 1, (pf_bound_rule){.1, false}, &p, NULL) ==
+              PF_OK);
         CHECK_NEAR(p.mean, flown.ret, 1e-12);
         CHECK_NEAR(p.lower, p.mean, 1e-6);
         // sure of the wrong mechanism: the prediction is of a correction that does harm
         joint = sure(k, mass, 1, 0);
-        CHECK(pf__policy_predict(&responses, &joint, 1, (pf_bound_rule){.1, false}, &p, NULL) == PF_OK);
+        CHECK(pf__policy_predict(&responses, &joint, 1, (pf_bound_rule){.1, false}, &p, NULL) ==
+              PF_OK);
         double scored = direct_score(&responses, 1, 1, k->grid[0], 1 / k->grid[0]);
         CHECK_NEAR(p.mean, exp(-fmax(best - scored, 0) / info->policies[1].norm), 1e-12);
     }

@@ -102,7 +102,7 @@ static pf_status roll(const pf_model *m, int member, double *response, pf_error 
         command[i] = 2 * sin(.7 * i); // beyond the limits of one
     }
     double *scratch = calloc(pf__model_scratch(m, HYPOTHESES) + RESPONSE, sizeof *scratch);
-    pf_model_request q = {start, command, STEPS, HYPOTHESES, gains};
+    pf_model_request q = {start, command, STEPS, HYPOTHESES, gains, NULL};
     *error = (pf_error){PF_OK, ""};
     pf_status status = member < 0 ? pf__model_mean(m, &q, scratch, response, error)
                                   : pf__model_roll(m, member, &q, scratch, response, error);
@@ -161,7 +161,7 @@ static void test_requests_refused(void)
     const double command[2 * N_MECH] = {0}, bad[2 * N_MECH] = {0, 0, NAN, 0};
     double nan_start[N_CHAN] = {0, 1, 0, 0, NAN, 0}, response[4 * N_CHAN];
     double *scratch = calloc(pf__model_scratch(m, 2) + COUNT(response), sizeof *scratch);
-    const pf_model_request good = {start, command, 2, 2, gains};
+    const pf_model_request good = {start, command, 2, 2, gains, NULL};
     pf_error error = {PF_OK, ""};
     CHECK(pf__model_roll(m, 0, &good, scratch, response, &error) == PF_OK);
     pf_model_request q = good;
@@ -253,7 +253,7 @@ static void test_same_bits(void)
     }
     double *scratch = calloc(pf__model_scratch(m, 1), sizeof *scratch);
     for (int h = 0; h < HYPOTHESES; h++) {
-        pf_model_request q = {start, command, STEPS, 1, gains + h * N_MECH};
+        pf_model_request q = {start, command, STEPS, 1, gains + h * N_MECH, NULL};
         CHECK(pf__model_roll(m, 1, &q, scratch, one, &error) == PF_OK);
         CHECK(memcmp(one, expected + RESPONSE + h * STEPS * N_CHAN, sizeof one) == 0);
     }

@@ -178,9 +178,8 @@ static void check_attainable(void)
             gains[k] = k == j ? share : 1;
         }
         pf_flown flown;
-        pf_attempt same = {.task = 0,
-                           .key = pf__responses_stream(&r, PF_PURPOSE_TASK, 1),
-                           .gains = gains};
+        pf_attempt same = {
+            .task = 0, .key = pf__responses_stream(&r, PF_PURPOSE_TASK, 1), .gains = gains};
         CHECK(pf__responses_fly(&r, &same, &flown, NULL) == PF_OK);
         CHECK_NEAR(most, flown.ret, 1e-9);
         long rolls = r.rolls;

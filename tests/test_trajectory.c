@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 #include "calibrate/plan.h"
+#include "calibrate/recordings.h"
 #include "core/kit_layout.h"
 #include "model/model_impl.h"
 #include "model/rollout.h"
@@ -130,7 +131,7 @@ static double largest(pf_plant *plant, const pf_model *model, int steps)
         roll.lead = pf_model_get_info(model)->history - 1;
         CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.initial = start, .output = direct}, NULL) ==
               PF_OK);
-        pf_model_request q = {start, command, steps, 1, gains};
+        pf_model_request q = {start, command, steps, 1, gains, NULL};
         CHECK(pf__model_mean(model, &q, scratch, ours, NULL) == PF_OK);
         for (int k = 0; k < steps * info->n_chan; k++) {
             worst = fmax(worst, fabs(ours[k] - direct[k]));
@@ -164,7 +165,7 @@ static void check_linear(void)
     double start[2] = {.1, -.2}, gains[MECH] = {1, 1, 1}, command[WINDOW * MECH] = {0};
     double a[WINDOW * 2], b[WINDOW * 2];
     double *scratch = calloc(pf__model_scratch(m, 1), sizeof *scratch);
-    pf_model_request q = {start, command, WINDOW, 1, gains};
+    pf_model_request q = {start, command, WINDOW, 1, gains, NULL};
     CHECK(pf__model_roll(m, 0, &q, scratch, a, NULL) == PF_OK);
     command[7 * MECH + 1] = .5; // acts on the speed of row 7 and later
     CHECK(pf__model_roll(m, 0, &q, scratch, b, NULL) == PF_OK);
@@ -262,7 +263,8 @@ static void check_best(void)
         double r = pf_model_get_info(recursive)->window_error;
         double b = pf_model_get_info(best)->window_error;
         printf("    dc_servo leaves of held-out windows: trajectory %.2g, recursive %.2g\n", t, r);
-        CHECK(r < t && b < .1 * t); // the recursive one, of which the best has more episodes at rest
+        CHECK(r < t &&
+              b < .1 * t); // the recursive one, of which the best has more episodes at rest
         CHECK(isfinite(r) && b > 0);
     }
     char path[300];
@@ -276,8 +278,167 @@ static void check_best(void)
     pf_plant_destroy(plant);
 }
 
+// --- the assessment
+
+// Squared deviation of place and speed from rest while mechanism j is held at its probe.
+static double pulse_energy(int j, int rows)
+{
+    double x[2] = {0, 0}, v[MECH] = {0}, sum = 0;
+    v[j] = amplitude[j];
+    for (int t = 0; t < rows; t++) {
+        advance(NULL, x, v, NULL);
+        sum += x[0] * x[0] + x[1] * x[1];
+    }
+    return sum;
+}
+
+static void check_assess(void)
+{
+    PF_CASE("assess: noise alone blurs the gain of an exact model, and tasks are on the line");
+    pf_plant *plant = NULL;
+    pf_plant_class c = cart(true);
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    pf_train_settings s = settings_of(plant);
+    pf_model *m = learn(plant, &s, "cart3", 1);
+    pf_assessment a[MECH - 1];
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = 1};
+    bool good = m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK);
+    for (int j = 1; good && j < MECH; j++) {
+        const pf_assessment *r = &a[j - 1];
+        // both channels have the same noise, scale and weight
+        CHECK_NEAR(r->gain_sd, .002 / sqrt(pulse_energy(j, 8)), .001);
+        CHECK_NEAR(r->bound_exact, 1, 1e-9);
+        // exp(-d^2) with d normal: mean and second moment are 1/sqrt(1 + 2 sd^2), 1/sqrt(1 + 4
+        // sd^2)
+        double share[2] = {r->gain_sd / sqrt(2), r->gain_sd / 2 / .35};
+        double bound[2] = {r->bound_healthy, r->bound_lost};
+        for (int i = 0; i < 2; i++) {
+            double v = share[i] * share[i], mean = 1 / sqrt(1 + 2 * v);
+            CHECK_NEAR(bound[i], mean - 3 * sqrt(1 / sqrt(1 + 4 * v) - mean * mean), .02);
+            CHECK(bound[i] < 1 && bound[i] > .9);
+        }
+    }
+    pf_model_destroy(m);
+    pf_plant_destroy(plant);
+}
+
+// --- recordings
+
+// A log of the cart whose sensor reads the place: episodes of random commands, with noise.
+static void record_cart(pf_text *csv, int episodes, int steps, double noise)
+{
+    pf_rng rng;
+    pf_rng_init(&rng, 11);
+    pf__text_add(csv, "episode,step,place,u0,u1,u2\n");
+    for (int e = 0; e < episodes; e++) {
+        double x[2], v[MECH] = {0, 0, 0};
+        reset(x, &rng);
+        for (int t = 0; t <= steps; t++) {
+            pf__text_addf(csv, "%d,%d,%.9g,%.9g,%.9g,%.9g\n", e, t,
+                          x[0] + noise * pf_rng_normal(&rng), v[0], v[1], v[2]);
+            for (int j = 1; j < MECH; j++) { // u0 rests
+                v[j] = .7 * v[j] + .3 * pf_rng_normal(&rng);
+                v[j] = (double)(float)fmax(-1, fmin(v[j], 1));
+            }
+            advance(NULL, x, v, NULL);
+        }
+    }
+}
+
+static pf_status record(const pf_plant_info *plant, const char *text, size_t n, int window,
+                        pf_train_settings *s, pf_error *error)
+{
+    char path[256];
+    train_path(path, "recorded.data");
+    *s = train_settings(3);
+    s->kind = PF_TRAIN_TRAJECTORY;
+    s->history = 4;
+    s->window = window;
+    return pf__transitions_record(s, plant, "log.csv", text, n, path, error);
+}
+
+static void refuse(const char *text, const pf_plant_info *plant, int window, const char *why)
+{
+    pf_error error = {PF_OK, ""};
+    pf_train_settings s;
+    CHECK(record(plant, text, strlen(text), window, &s, &error) != PF_OK);
+    CHECK_CONTAINS(error.text, why);
+    CHECK_CONTAINS(error.text, "log.csv");
+}
+
+static void check_recorded(void)
+{
+    PF_CASE("recordings: a model from a log alone predicts the machine, and knows what it needs");
+    pf_plant *plant = NULL;
+    pf_plant_class c = cart(false);
+    pf_text csv = {0};
+    pf_error error = {PF_OK, ""};
+    pf_train_settings s;
+    pf_transitions *data = NULL;
+    pf_model *m = NULL;
+    char path[256], model[256];
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    record_cart(&csv, 60, 200, 0);
+    train_path(path, "recorded.data");
+    train_path(model, "recorded");
+    bool good = CHECK(record(&c.info, csv.data, csv.size, 0, &s, &error) == PF_OK) &&
+                CHECK(pf_transitions_open(&data, path, &error) == PF_OK) &&
+                CHECK(pf_train(&s, data, model, 100, NULL, NULL, &error) == PF_OK) &&
+                CHECK(pf_model_load(&m, model, &error) == PF_OK);
+    CHECK_STR(error.text, "");
+    pf_windows_report r;
+    if (good && CHECK(pf__windows_report(m, data, s.held_out, .35, &r, &error) == PF_OK)) {
+        CHECK(s.window == 12 && pf_model_get_info(m)->history == 2);
+        CHECK_STR(pf_model_get_info(m)->plant, "blind_cart");
+        CHECK(largest(plant, m, WINDOW) > 1e-2); // u0 never moved, so nothing is known of it
+        CHECK(r.windows == 60 * (200 / 15) && isnan(r.gain_sd[0]));
+        CHECK(r.left < 1e-8 && r.gain_sd[1] < 1e-3 && r.gain_sd[2] < 1e-3);
+    }
+    pf_model_destroy(m);
+    pf_transitions_close(data);
+    m = NULL;
+    data = NULL;
+    PF_CASE("recordings: sensor noise shows in the gains that a window tells");
+    csv.size = 0;
+    record_cart(&csv, 60, 200, .02);
+    good = CHECK(record(NULL, csv.data, csv.size, 12, &s, &error) == PF_OK) &&
+           CHECK(pf_transitions_open(&data, path, &error) == PF_OK) &&
+           CHECK(pf_train(&s, data, model, 100, NULL, NULL, &error) == PF_OK) &&
+           CHECK(pf_model_load(&m, model, &error) == PF_OK) &&
+           CHECK(pf__windows_report(m, data, s.held_out, .35, &r, &error) == PF_OK);
+    CHECK_STR(error.text, "");
+    if (good) {
+        CHECK_STR(pf_model_get_info(m)->plant, "recordings");
+        CHECK(r.gain_sd[1] > .02 && r.gain_sd[1] < .3 && r.gain_sd[2] > r.gain_sd[1]);
+        CHECK(r.half >= .9 * r.linear);
+    }
+    pf_model_destroy(m);
+    pf_transitions_close(data);
+    pf__text_free(&csv);
+
+    PF_CASE("recordings: what cannot be learned from is refused with what is missing");
+    refuse("episode,step,place,speed\n0,0,1,2\n", NULL, 0, "episode,step,<channels>,u0");
+    refuse("time,place,u0\n0,1,2\n", NULL, 0, "episode,probe,mechanism,gain,step");
+    refuse("episode,step,place,u0,u2\n0,0,1,0,0\n", NULL, 0, "u columns come last");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,2,1,0\n", NULL, 0, "steps 0, 1, 2");
+    refuse("episode,step,place,u0\n0,1,1,0\n", NULL, 0, "steps 0, 1, 2");
+    refuse("episode,step,place,u0\n0,0,nan,0\n", NULL, 0, "not finite");
+    refuse("episode,step,place,u0\n0,0,1e40,0\n", NULL, 0, "check the units");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,1,1,1\n0,2,1,2\n", NULL, 0, "no channel ever");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,1,2,1\n0,2,3,1\n", NULL, 0, "no command ever");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,1,2,1\n0,2,3,2\n", NULL, 0, "record some hundreds");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,1,2,1\n0,2,3,2\n", NULL, 12, "too few for a window");
+    refuse("episode,step,place,u0\n0,0,1,0\n0,1,2,1\n0,2,3,2\n", &c.info, 0, "1 u columns");
+    refuse("episode,step,spot,u0,u1,u2\n0,0,1,0,0,0\n0,1,2,1,0,0\n0,2,3,2,0,0\n", &c.info, 0,
+           "of blind_cart it is 'place'");
+    pf_plant_destroy(plant);
+}
+
 void test_trajectory(void)
 {
+    check_assess();
+    check_recorded();
     check_linear();
     check_history();
     check_best();

@@ -113,7 +113,7 @@ static void add_episode(const pf_model *m, const straight *s, int steps, const d
     for (int i = 0; i < steps * s->n_mech; i++) {
         command[i] = (double)u[i];
     }
-    pf_model_request q = {x, command, steps, 1, gains};
+    pf_model_request q = {x, command, steps, 1, gains, NULL};
     CHECK(pf__model_mean(m, &q, scratch, response, &error) == PF_OK);
     memcpy(state, x, (size_t)s->n_chan * sizeof *state);
     for (int t = 0; t < steps; t++) {
@@ -280,7 +280,7 @@ void check_train_constant(void)
     if (CHECK(pf_model_load(&m, path, &error) == PF_OK)) {
         const double start[2] = {.5, .101}, command[2] = {0, 1}, gains[2] = {1, 1};
         double response[2], *scratch = calloc(pf__model_scratch(m, 1) + 2, sizeof *scratch);
-        pf_model_request request = {start, command, 1, 1, gains};
+        pf_model_request request = {start, command, 1, 1, gains, NULL};
         CHECK(pf__model_mean(m, &request, scratch, response, &error) == PF_OK);
         CHECK_NEAR(response[0], .5 + .1 - .025, .01);
         CHECK_NEAR(response[1], .101, .001);

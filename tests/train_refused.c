@@ -183,14 +183,37 @@ static const call calls[] = {
     {"train dc_servo -o @/x --data @/no/d" SMALL, 3, "/no/d: "},
     {"train dc_servo -o @/x --config @/nosuch.yaml", 3, "nosuch.yaml"},
     {"train dc_servo -o @/x --set epohcs=3", 3, "epochs"},
+    {"train --recordings @/nosuch.csv -o @/x", 3, "nosuch.csv"},
+    {"train --recordings @/log.csv --data @/d -o @/x", 2, "leave --data out"},
+    {"train --recordings @/log.csv -o @/log.csv", 2, "the same file"},
+    {"train dc_servo --recordings @/log.csv -o @/x", 3, "2 channels and 4 mechanisms"},
+    {"train --recordings @/log.csv -o @/x --set window=500", 3, "too few for a window of 500"},
     {"train dc_servo -o @/x --set width=4096 --set layers=8 --set members=64", 3, "GB of memory"},
 };
+
+// A log of something that follows its one command.
+static bool write_log(const char *folder)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/log.csv", folder);
+    FILE *f = fopen(path, "w");
+    double place = 0, command = 0;
+    pf_rng rng;
+    pf_rng_init(&rng, 3);
+    for (int t = 0; f && t <= 3000; t++) {
+        fprintf(f, t == 0 ? "episode,step,place,u0\n" : "");
+        fprintf(f, "%d,%d,%.6f,%.6f\n", t / 301, t % 301, place, command);
+        command = (double)(float)(.8 * command + .2 * pf_rng_normal(&rng));
+        place = .9 * place + .3 * command;
+    }
+    return f && fclose(f) == 0;
+}
 
 static void check_program(void)
 {
     char folder[200], x[256];
     PF_CASE("train program: what is refused has its status, its message and writes nothing");
-    CHECK(program_folder(folder, sizeof folder, "train"));
+    CHECK(program_folder(folder, sizeof folder, "train") && write_log(folder));
     snprintf(x, sizeof x, "%s/x", folder);
     for (size_t i = 0; i < COUNT(calls); i++) {
         CHECK(run(folder, calls[i].arguments, calls[i].status, calls[i].part));
@@ -210,6 +233,12 @@ static void check_program(void)
     snprintf(a, sizeof a, "%s/a", folder);
     snprintf(b, sizeof b, "%s/b", folder);
     CHECK(train_same_bytes(a, b));
+    PF_CASE("train program: a log of a machine alone gives a model, and the words for it");
+    CHECK(run(folder, "train --recordings @/log.csv -o @/r --profile quick", 0,
+              "good enough for probes and tasks"));
+    CHECK(run(folder, "train --recordings @/log.csv -o @/r --profile quick --json", 0,
+              "\"gain_sd\":["));
+    CHECK(run(folder, "model show @/r", 0, "recordings"));
 }
 
 void check_train_refused(void)

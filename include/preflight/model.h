@@ -14,13 +14,14 @@ extern "C" {
 //   x[1..window] = x[0] + mean + linear f + scale * net_e(f),
 //
 // with f the standardised features of the last readings before the first command (`history` of
-// them, x[0] the newest) and of what the mechanisms deliver in each step of the window. The linear
+// them, x[0] the newest) and of what the mechanisms deliver in each step between them and in the
+// window. The linear
 // part is the least-squares predictor, common to all members; each member is a network that learns
 // the rest, or there is none. There are two kinds. A recursive model has a window of one step and
 // goes on from its own prediction. A trajectory model predicts all rows at once; a row depends on
 // the commands before it alone as far as the linear part goes. The gain of a hypothesis multiplies
-// the command. A prediction starts from what the sensors read before the first command, so a
-// machine without a simulator can use a model too.
+// the command. A prediction starts from what the sensors read before the first command, while
+// the machine rests, so a machine without a simulator can use a model too.
 
 #define PF_MODEL_MEMBERS 64
 #define PF_MODEL_LAYERS 8

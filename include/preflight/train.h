@@ -153,6 +153,13 @@ typedef struct pf_assessment {
     // rms standard deviation over the members over the rms error of their mean, at steps 1..8,
     // pulse scale. Below 1: overconfident. NaN with one member.
     double spread;
+    // Standard deviation of the gain that one probe tells: model error (residual scale) and the
+    // sensors' noise.
+    double gain_sd;
+    // Bound of the return of the mechanism's default task, with the anchored certificate: the gain
+    // known exactly; a healthy machine after two probes; one at g_cal, corrected, after four. NaN:
+    // the plant has no such task.
+    double bound_exact, bound_healthy, bound_lost;
 } pf_assessment;
 
 enum { PF_ASSESS_STARTS = 40 };

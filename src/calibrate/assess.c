@@ -3,6 +3,7 @@
 #include "preflight/train.h"
 #include "model/rollout.h"
 
+#include "core/certificate.h"
 #include "host/parallel.h"
 #include "model/model_impl.h"
 #include "fit.h"
@@ -14,6 +15,13 @@
 // Starts 0..STARTS-1 are measured, as many others give the residual scale.
 enum { STARTS = PF_ASSESS_STARTS, ALL_STARTS = 2 * STARTS, ROWS_LEAST = 12 };
 static const int horizons[PF_ASSESS_HORIZONS] = {1, 2, 4, 8, 12};
+// Probes that the usual budget has for a mechanism: two, and two more once it is suspected.
+enum { HEALTHY_PROBES = 2, LOST_PROBES = 4 };
+
+// Shares of a task's command that the plant is run at, from CURVES starts.
+enum { SHARES = 11, CURVES = PF_ASSESS_STARTS / 2 };
+static const double shares[SHARES] = {0, .3, .6, .8, .9, .95, 1, 1.05, 1.1, 1.2, 1.5};
+
 // Share of the pulse scale below which a residual scale does not fall.
 static const double least_residual = 1e-3;
 
@@ -38,7 +46,7 @@ typedef struct assess_worker {
     pf_plant *plant;
     double *start;   // n_chan
     double *gains;   // 2 x n_mech
-    double *members; // two hypotheses of one member
+    double *members; // three trajectories
     double *scratch;
 } assess_worker;
 
@@ -49,13 +57,15 @@ typedef struct assess {
     const pf_plant_info *info;
     double g_cal;
     uint64_t seed;
-    int rows;
+    int rows;         // of probes
+    int longest;      // of probes and tasks
     double *command;  // per probe rows x n_mech
-    double *still;    // rows x n_mech
+    double *still;    // longest x n_mech
     double *data;     // starts x probes x N_RESPONSES x rows x n_chan
     double *pulse;    // n_chan
     double *residual; // rows x n_chan
     double *free;     // starts x rows x n_chan
+    double *curves;   // tasks x CURVES x SHARES: normalised tracking errors
     assess_worker *workers;
     pf_arena arena;
 } assess;
@@ -73,6 +83,16 @@ static int rows_of_plan(const pf_plan *plan)
     int rows = ROWS_LEAST;
     for (int q = 0; q < plan->n_probes; q++) {
         rows = plan->probes[q].rows > rows ? plan->probes[q].rows : rows;
+    }
+    return rows;
+}
+
+// Of the longest trajectory: a task may be longer than the probes.
+static int longest_of_plan(const pf_plan *plan)
+{
+    int rows = rows_of_plan(plan);
+    for (int k = 0; k < plan->n_tasks; k++) {
+        rows = plan->tasks[k].rows > rows ? plan->tasks[k].rows : rows;
     }
     return rows;
 }
@@ -95,7 +115,7 @@ static pf_status predict(const assess *a, assess_worker *w, int start, int probe
 {
     int n = a->rows * a->info->n_chan, members = a->model->info.n_members;
     const double *command = a->command + (size_t)probe * (size_t)a->rows * (size_t)a->info->n_mech;
-    pf_model_request request = {w->start, command, a->rows, 2, w->gains};
+    pf_model_request request = {w->start, command, a->rows, 2, w->gains, NULL};
     double *nominal = at(a, start, probe, MODEL_NOMINAL), *fault = at(a, start, probe, MODEL_FAULT);
     double *variance = at(a, start, probe, MODEL_VARIANCE);
     for (int e = 0; e < members; e++) {
@@ -200,26 +220,32 @@ static double energy(const assess *a, int probe, pf_assess_scale scale, int rows
     return sum;
 }
 
-// How far g_cal lies from nominal in the coordinate of the matched filter.
-static double separation(const assess *a, int probe, pf_assess_scale scale)
+// How far g_cal lies from nominal in the coordinate of the matched filter, in dispersions of model
+// error alone. sd: of the gain that this tells, with the sensors' noise.
+static double separation(const assess *a, int probe, pf_assess_scale scale, double *sd)
 {
-    double b[2][STARTS], buffer[STARTS];
+    double b[2][STARTS], buffer[STARTS], noise = 0;
     int rows = a->plan->probes[probe].rows;
     for (int s = 0; s < STARTS; s++) {
         const double *nominal = at(a, s, probe, MODEL_NOMINAL);
         const double *fault = at(a, s, probe, MODEL_FAULT);
-        double hh = 0, rh[2] = {0, 0};
+        double hh = 0, shaken = 0, rh[2] = {0, 0};
         for (int i = 0; i < rows * a->info->n_chan; i++) {
             double weight = 1 / scale_at(a, scale, i), h = (fault[i] - nominal[i]) * weight;
+            double sensor = h * weight * a->info->channels[i % a->info->n_chan].noise_sd;
             hh += h * h;
+            shaken += sensor * sensor;
             rh[0] += h * (at(a, s, probe, PLANT_NOMINAL)[i] - nominal[i]) * weight;
             rh[1] += h * (at(a, s, probe, PLANT_FAULT)[i] - nominal[i]) * weight;
         }
         b[0][s] = hh > 0 ? rh[0] / hh : 0;
         b[1][s] = hh > 0 ? rh[1] / hh : 0;
+        noise += hh > 0 ? shaken / (hh * hh) / STARTS : 0;
     }
     double apart = pf__fit_median(STARTS, b[1], buffer) - pf__fit_median(STARTS, b[0], buffer);
-    return apart / pf__fit_dispersion(STARTS, b[0], buffer);
+    double dispersion = pf__fit_dispersion(STARTS, b[0], buffer);
+    *sd = (1 - a->g_cal) * sqrt(dispersion * dispersion + noise) / fabs(apart);
+    return apart / dispersion;
 }
 
 static double spread(const assess *a, int probe)
@@ -254,9 +280,83 @@ static void measure(const assess *a, int probe, pf_assessment *out)
             energy(a, probe, PF_ASSESS_PULSE, rows, LINEAR_NOMINAL, PLANT_NOMINAL) / signature);
     }
     for (int s = 0; s < PF_ASSESS_SCALES; s++) {
-        out->separation[s] = separation(a, probe, (pf_assess_scale)s);
+        out->separation[s] = separation(a, probe, (pf_assess_scale)s, &out->gain_sd);
     }
     out->spread = spread(a, probe);
+}
+
+// --- tasks
+
+// One start of one task: the error at every share, against the two trajectories that are known.
+static pf_status run_curve(void *self, int worker, size_t item, pf_error *error)
+{
+    assess *a = self;
+    assess_worker *w = &a->workers[worker];
+    const pf_plan_task *t = &a->plan->tasks[item / CURVES];
+    size_t size = (size_t)a->longest * (size_t)a->info->n_chan;
+    enum { FREE, REFERENCE, SHARE };
+    double *rows[] = {w->members, w->members + size, w->members + 2 * size};
+    if (!t->command) {
+        return PF_OK; // a closed loop has no shares
+    }
+    for (int j = 0; j < a->info->n_mech; j++) {
+        w->gains[j] = 1;
+    }
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(a->seed, pf_plant_environment(a->info), item % CURVES,
+                             PF_PURPOSE_TRAINING, 2);
+    roll.rows = t->rows;
+    roll.gains = w->gains;
+    roll.command = a->still;
+    pf_status status = pf_plant_roll(w->plant, &roll, &(pf_trace){.output = rows[FREE]}, error);
+    roll.command = t->command;
+    status = status ? status
+                    : pf_plant_roll(w->plant, &roll, &(pf_trace){.output = rows[REFERENCE]}, error);
+    double energy =
+        pf__tracking_distance(t->rows, a->info->n_chan, a->pulse, rows[FREE], rows[REFERENCE]);
+    roll.disturbance = true;
+    for (int s = 0; s < SHARES && status == PF_OK; s++) {
+        w->gains[t->uses[0]] = shares[s];
+        status = pf_plant_roll(w->plant, &roll, &(pf_trace){.output = rows[SHARE]}, error);
+        double off =
+            pf__tracking_distance(t->rows, a->info->n_chan, a->pulse, rows[SHARE], rows[REFERENCE]);
+        a->curves[item * SHARES + (size_t)s] = energy > 0 ? off / energy : INFINITY;
+    }
+    return status;
+}
+
+// Bound of the return where the delivered share is 1 give or take sd, normal.
+static double task_bound(const assess *a, int task, double sd)
+{
+    enum { WIDTHS = 13 };
+    double p[WIDTHS], returns[CURVES * WIDTHS], sum = 0;
+    for (int i = 0; i < WIDTHS; i++) {
+        double z = .5 * (i - WIDTHS / 2);
+        p[i] = exp(-z * z / 2);
+        sum += p[i];
+        for (int k = 0; k < CURVES; k++) {
+            const double *curve = a->curves + ((size_t)task * CURVES + (size_t)k) * SHARES;
+            returns[k * WIDTHS + i] =
+                pf__return(pf__tracking_error_at(SHARES, shares, curve, 1 + sd * z));
+        }
+    }
+    for (int i = 0; i < WIDTHS; i++) {
+        p[i] /= sum;
+    }
+    return pf__predict_return(CURVES, WIDTHS, p, returns, a->plan->settings.alpha).lower;
+}
+
+// The default task of the mechanism, none of which is a closed loop.
+static void measure_task(const assess *a, pf_assessment *out)
+{
+    out->bound_exact = out->bound_healthy = out->bound_lost = NAN;
+    for (int k = 0; k < a->plan->n_tasks; k++) {
+        if (a->plan->tasks[k].uses[0] == out->mechanism && a->plan->tasks[k].command) {
+            out->bound_exact = task_bound(a, k, 0);
+            out->bound_healthy = task_bound(a, k, out->gain_sd / sqrt(HEALTHY_PROBES));
+            out->bound_lost = task_bound(a, k, out->gain_sd / sqrt(LOST_PROBES) / a->g_cal);
+        }
+    }
 }
 
 static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error *error)
@@ -264,9 +364,10 @@ static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error
     size_t chan = (size_t)a->info->n_chan, mech = (size_t)a->info->n_mech, d = sizeof(double);
     size_t rows = (size_t)a->rows, probes = (size_t)a->plan->n_probes, size = rows * chan;
     a->command = pf__arena_take(&a->arena, probes * rows * mech, d);
-    a->still = pf__arena_take(&a->arena, rows * mech, d);
+    a->still = pf__arena_take(&a->arena, (size_t)a->longest * mech, d);
     a->data = pf__arena_take(&a->arena, ALL_STARTS * probes * N_RESPONSES * size, d);
     a->free = pf__arena_take(&a->arena, ALL_STARTS * size, d);
+    a->curves = pf__arena_take(&a->arena, (size_t)a->plan->n_tasks * CURVES * SHARES, d);
     a->pulse = pf__arena_take(&a->arena, chan, d);
     a->residual = pf__arena_take(&a->arena, size, d);
     a->linear.change_scale = pf__arena_take(&a->arena, (size_t)a->model->net.n_out, sizeof(float));
@@ -275,7 +376,7 @@ static pf_status take_memory(assess *a, int n_workers, pf_plant *plant, pf_error
         assess_worker *w = &a->workers[i];
         w->start = pf__arena_take(&a->arena, (size_t)a->model->info.history * chan, d);
         w->gains = pf__arena_take(&a->arena, 2 * mech, d);
-        w->members = pf__arena_take(&a->arena, 2 * size, d);
+        w->members = pf__arena_take(&a->arena, 3 * (size_t)a->longest * chan, d);
         w->scratch = pf__arena_take(&a->arena, pf__model_scratch(a->model, 2), d);
         pf_status status = pf_plant_clone(plant, &w->plant, error);
         if (status != PF_OK) {
@@ -305,7 +406,8 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
                 .info = info,
                 .g_cal = g_cal,
                 .seed = seed,
-                .rows = rows_of_plan(&plan)};
+                .rows = rows_of_plan(&plan),
+                .longest = longest_of_plan(&plan)};
     status = take_memory(&a, n_workers, plant, error);
     if (status == PF_OK) {
         fill_commands(&a);
@@ -313,9 +415,12 @@ pf_status pf_assess(const pf_model *model, pf_plant *plant, double g_cal, uint64
     }
     if (status == PF_OK) {
         find_scales(&a);
-        for (int q = 0; q < plan.n_probes; q++) {
-            measure(&a, q, &out[q]);
-        }
+        status = pf__parallel(effort, n_workers, (size_t)plan.n_tasks * CURVES, run_curve, &a,
+                              "assessment of tasks", error);
+    }
+    for (int q = 0; q < plan.n_probes && status == PF_OK; q++) {
+        measure(&a, q, &out[q]);
+        measure_task(&a, &out[q]);
     }
     for (int i = 0; a.workers && i < n_workers; i++) {
         pf_plant_destroy(a.workers[i].plant);

@@ -312,6 +312,24 @@ static pf_status plan_pieces(const record *r, pf_train_settings *s, pf_transitio
     return PF_OK;
 }
 
+// A record in which nothing happens teaches nothing.
+static pf_status check_motion(const record *r, pf_error *error)
+{
+    bool moved = false, driven = false;
+    size_t chan = (size_t)r->n_chan, mech = (size_t)r->n_mech;
+    for (size_t i = chan; i < r->n_readings * chan && !moved; i++) {
+        moved = r->channels[i] != r->channels[i - chan];
+    }
+    for (size_t i = mech; i < r->n_commands * mech && !driven; i++) {
+        driven = r->commands[i] != r->commands[i - mech];
+    }
+    return moved && driven
+               ? PF_OK
+               : pf_fail(error, PF_ERR_DEGENERATE,
+                         "%s: no %s ever changes; record the machine while its commands vary",
+                         r->file, driven ? "channel" : "command");
+}
+
 pf_status pf__transitions_record(pf_train_settings *s, const pf_plant_info *plant, const char *file,
                                  const char *text, size_t n, const char *path, pf_error *error)
 {
@@ -320,6 +338,7 @@ pf_status pf__transitions_record(pf_train_settings *s, const pf_plant_info *plan
     double *x = NULL;
     float *u = NULL;
     pf_status status = read_record(&r, text, n, error);
+    status = status ? status : check_motion(&r, error);
     status = status ? status : describe(&r, plant, &info, error);
     status = status ? status : plan_pieces(&r, s, &info, error);
     status = status ? status : cut(&r, &info, &x, &u, error);

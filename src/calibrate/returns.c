@@ -74,7 +74,8 @@ static pf_status model_errors(pf_plant_source *c, pf_worker *w, const member_run
     for (int i = 0; i < PF_RETURN_SHARES * n_mech; i++) {
         w->table_gains[i] = i % n_mech == run->mechanism ? c->build.shares[i / n_mech] : 1;
     }
-    pf_model_request request = {w->start, t->command, t->rows, PF_RETURN_SHARES, w->table_gains};
+    pf_model_request request = {w->start,         t->command,     t->rows,
+                                PF_RETURN_SHARES, w->table_gains, NULL};
     int member = run->member % pf_model_get_info(c->model)->n_members;
     if (status == PF_OK) {
         status = pf__model_roll(c->model, member, &request, w->table_scratch, w->table, error);

@@ -22,6 +22,69 @@ static void print_errors(const char *what, const double *errors)
     printf("\n");
 }
 
+// Return that a go needs, as kits have it unless they are told otherwise.
+static const double j_min = .85;
+
+// Whether the model's error blurs the gain more than the sensors do.
+static bool model_blurs(const pf_assessment *r)
+{
+    double model = (1 - g_cal) / fabs(r->separation[PF_ASSESS_RESIDUAL]);
+    return !(model < .7 * r->gain_sd);
+}
+
+// What the bounds of a task mean.
+static const char *can_certify(const pf_assessment *r)
+{
+    if (isnan(r->bound_exact)) {
+        return "no task of its own";
+    }
+    if (r->bound_exact < j_min) {
+        return "no: the task does not follow its command well enough";
+    }
+    if (r->bound_healthy < j_min) {
+        return model_blurs(r) ? "no: the model blurs the gain" : "no: sensor noise blurs the gain";
+    }
+    if (r->bound_lost < j_min) {
+        return model_blurs(r) ? "if healthy; the model blurs the gain for more"
+                              : "if healthy; sensor noise blurs the gain for more";
+    }
+    return "yes";
+}
+
+static void print_tasks(const pf_plant_info *info, const pf_assessment *rows)
+{
+    int n = info->n_mech - 1, healthy = 0, lost = 0, blurred = 0, noisy = 0;
+    printf(
+        "\nCan tasks be certified? What one probe tells of the gain, and the bound of the return "
+        "of each\nmechanism's default task (a go needs %g): gain known exactly, a healthy machine "
+        "after two probes,\nand a loss to %g corrected after four:\n\n%-20s %8s %8s %8s %8s\n",
+        j_min, g_cal, "mechanism", "gain +-", "exact", "healthy", "lost");
+    for (int q = 0; q < n; q++) {
+        const pf_assessment *r = &rows[q];
+        printf("%-20s %8.3f %8.3f %8.3f %8.3f  %s\n", info->mechanisms[r->mechanism].name,
+               r->gain_sd, r->bound_exact, r->bound_healthy, r->bound_lost, can_certify(r));
+        healthy += r->bound_healthy >= j_min;
+        lost += r->bound_lost >= j_min;
+        bool short_of = r->bound_exact >= j_min && r->bound_lost < j_min;
+        blurred += short_of && model_blurs(r);
+        noisy += short_of && !model_blurs(r);
+    }
+    printf("\n%s: %d of %d tasks can be go on a healthy machine, %d after a loss to %g.\n",
+           lost == n      ? "Good enough"
+           : healthy == 0 ? "Not good enough"
+                          : "Good enough in part",
+           healthy, n, lost, g_cal);
+    if (blurred > 0) {
+        printf("A better model helps %d: train longer (--profile), with more data, or the other "
+               "--kind.\n",
+               blurred);
+    }
+    if (blurred + noisy > 0) {
+        printf("Stronger probes help %d, and so do those that `calibrate` designs.\n",
+               blurred + noisy);
+    }
+}
+
 static void print_report(const pf_plant_info *info, const pf_model_info *model,
                          const pf_assessment *rows)
 {
@@ -54,10 +117,10 @@ static void print_report(const pf_plant_info *info, const pf_model_info *model,
         }
         printf("%s\n", fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
     }
-    printf(
-        "\nA kit calibrated with --predictor ensemble:MODEL carries model error and disagreement "
-        "into its\nbounds. Held-out error of the standardised change: %.4g.\n",
-        model->valid_error);
+    print_tasks(info, rows);
+    if (!isnan(model->valid_error)) {
+        printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
+    }
 }
 
 static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_info *model,
@@ -95,6 +158,14 @@ static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_
         pf__json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
         pf__json_key(out, "spread");
         pf__json_number(out, r->spread);
+        pf__json_key(out, "gain_sd");
+        pf__json_number(out, r->gain_sd);
+        pf__json_key(out, "bound_exact");
+        pf__json_number(out, r->bound_exact);
+        pf__json_key(out, "bound_healthy");
+        pf__json_number(out, r->bound_healthy);
+        pf__json_key(out, "bound_lost");
+        pf__json_number(out, r->bound_lost);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]}\n");

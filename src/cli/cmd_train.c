@@ -216,15 +216,17 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     return status;
 }
 
-// What is left of a window hides a loss to this gain unless it is some times smaller than what the
-// loss does, which is in proportion to it.
-static const double lost = .35;
-enum { APART = 3, WELL_APART = 6 };
+// The gain that a loss is measured at, and how well one window must tell the gain. A task in
+// proportion to its command has the return exp(-d^2) where the share that arrives is off by d; the
+// bound, mean less three standard deviations, is 1 - 5.2 d^2, and .85 allows d = .17. A healthy
+// machine is probed twice; a mechanism at gain g four times, and its share is off by 1/g as much.
+static const double lost = .35, certifies_lost = .119, certifies_healthy = .24;
 
-static const char *grade(double left)
+static const char *grade(double gain_sd)
 {
-    double apart = (1 - lost) / sqrt(left);
-    return apart >= WELL_APART ? "good enough" : apart >= APART ? "barely enough" : "not enough";
+    return gain_sd <= certifies_lost      ? "good enough for probes and tasks"
+           : gain_sd <= certifies_healthy ? "good enough while it is healthy, not after a loss"
+                                          : "not good enough";
 }
 
 static void print_more(const pf_windows_report *r)
@@ -232,8 +234,9 @@ static void print_more(const pf_windows_report *r)
     // error = floor + a/N, from all and from half of the data
     double gained = r->half - r->linear, floor = r->linear - gained;
     if (!isfinite(r->half)) {
-        printf("half of these data would be too few to learn from: record at least %d windows\n",
-               4 * r->inputs);
+        printf("half of these data would be too few to learn from, so more will help: record at "
+               "least %d windows\n",
+               2 * r->windows > 10 * r->inputs ? 2 * r->windows : 10 * r->inputs);
     } else if (gained > .1 * r->linear && floor > 0) {
         double more = (r->windows - r->held_out) * (gained / (.1 * floor) - 1);
         printf("with half of the data its linear part left %.3g, with all %.3g: %.0f more windows "
@@ -256,18 +259,16 @@ static void print_windows(const call *c, const pf_train_settings *s, const pf_mo
     cli_model_kind(info);
     printf("\nlearned from %d windows of %d steps, %d of them held out; it has %d inputs\n",
            r->windows, s->window, r->held_out, r->inputs);
-    printf(
-        "leaves %.3g of the energy of held-out windows: %.2g %% of a response, %s to tell a loss "
-        "to %g\n",
-        r->left, 100 * sqrt(r->left), grade(r->left), lost);
+    printf("leaves %.3g of the energy of held-out windows: %.2g %% of a response\n", r->left,
+           100 * sqrt(r->left));
+    printf("what one window tells of a gain, and whether that is enough:\n");
     for (int j = 0; j < info->n_mech; j++) {
-        if (!isnan(r->by_mechanism[j])) {
-            printf("  windows in which %s moves: %.3g, %s\n", info->mechanisms[j].name,
-                   r->by_mechanism[j], grade(r->by_mechanism[j]));
+        if (!isnan(r->gain_sd[j])) {
+            printf("  %-20s +-%.3f  %s\n", info->mechanisms[j].name, r->gain_sd[j],
+                   grade(r->gain_sd[j]));
         } else {
-            printf(
-                "  no held-out window in which %s moves: record some if probes or tasks use it\n",
-                info->mechanisms[j].name);
+            printf("  %-20s never moves: record it if probes or tasks use it\n",
+                   info->mechanisms[j].name);
         }
     }
     print_more(r);
@@ -280,7 +281,7 @@ static pf_status report_windows(const call *c, const pf_train_settings *s,
     pf_model *model = NULL;
     pf_windows_report r;
     pf_status status = pf_model_load(&model, c->output, error);
-    status = status ? status : pf__windows_report(model, data, s->held_out, &r, error);
+    status = status ? status : pf__windows_report(model, data, s->held_out, lost, &r, error);
     const pf_model_info *info = status == PF_OK ? pf_model_get_info(model) : NULL;
     if (info && c->json) {
         pf_text out = {0};
@@ -292,8 +293,8 @@ static pf_status report_windows(const call *c, const pf_train_settings *s,
             pf__json_key(&out, keys[i]);
             pf__json_number(&out, isfinite(numbers[i]) ? numbers[i] : NAN);
         }
-        pf__json_key(&out, "by_mechanism");
-        pf__json_numbers(&out, info->n_mech, r.by_mechanism);
+        pf__json_key(&out, "gain_sd");
+        pf__json_numbers(&out, info->n_mech, r.gain_sd);
         pf__text_add(&out, "}\n");
         fputs(out.data ? out.data : "", stdout);
         pf__text_free(&out);

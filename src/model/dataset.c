@@ -43,8 +43,9 @@ static void fill(maker *m, const double *x, const float *u, int t)
     pf__features_history(i->n_chan, i->kinds, i->history, now - (size_t)(i->history - 1) * chan,
                          feature);
     feature += (size_t)i->history * n;
-    for (int j = 0; j < i->window * i->n_mech; j++) {
-        feature[j] = (double)u[(size_t)t * (size_t)i->n_mech + (size_t)j];
+    const float *command = u + (t - (i->history - 1)) * i->n_mech;
+    for (int j = 0; j < (i->history - 1 + i->window) * i->n_mech; j++) {
+        feature[j] = (double)command[j];
     }
     for (int s = 0; s < i->window; s++) {
         pf__features_change(i->n_chan, i->kinds, now, now + (size_t)(s + 1) * chan,
@@ -325,7 +326,7 @@ static pf_status check_data(const maker *m, pf_error *error)
             m->info->steps, m->info->lead, i->window, i->history);
     }
     if (set->n_train < 2 * (set->n_in + 1) || set->n_valid < 1) {
-        return pf_fail(error, PF_ERR_ARGUMENT,
+        return pf_fail(error, PF_ERR_DEGENERATE,
                        "%d %s to learn from and %d held out are too few for %d inputs; set more "
                        "transitions",
                        set->n_train, i->window > 1 ? "windows" : "transitions", set->n_valid,
@@ -379,90 +380,4 @@ void pf__dataset_free(pf_dataset *set)
 {
     free(set->memory);
     *set = (pf_dataset){0};
-}
-
-// --- windows that nobody trained on
-
-// What a model leaves of windows, and what there was, by channel.
-typedef struct left_over {
-    double *missed, *energy; // of the windows that count
-    double *scale;           // energy of all windows: channels count alike
-    double *work;
-} left_over;
-
-static pf_status add_window(const pf_model *model, const double *x, const float *u, int lead,
-                            int window, bool counts, const left_over *l, pf_error *error)
-{
-    const pf_model_info *i = &model->info;
-    size_t chan = (size_t)i->n_chan, mech = (size_t)i->n_mech, rows = (size_t)window;
-    double *command = l->work, *response = command + rows * mech, *scratch = response + rows * chan;
-    double gains[PF_MECH_MAX];
-    const double *now = x + (size_t)lead * chan;
-    for (size_t j = 0; j < mech; j++) {
-        gains[j] = 1;
-    }
-    for (size_t k = 0; k < rows * mech; k++) {
-        command[k] = (double)u[(size_t)lead * mech + k];
-    }
-    pf_model_request request = {now - (size_t)(i->history - 1) * chan, command, window, 1, gains};
-    pf_status status = counts ? pf__model_mean(model, &request, scratch, response, error) : PF_OK;
-    for (size_t k = 0; k < rows * chan && status == PF_OK; k++) {
-        double missed = counts ? now[chan + k] - response[k] : 0;
-        double moved = now[chan + k] - now[k % chan];
-        l->scale[k % chan] += moved * moved;
-        l->energy[k % chan] += counts ? moved * moved : 0;
-        l->missed[k % chan] += missed * missed;
-    }
-    return status;
-}
-
-// Whether a mechanism moves in a window; -1: any.
-static bool moves(const pf_transitions_info *info, const float *u, int window, int mechanism)
-{
-    size_t mech = (size_t)info->n_mech, first = (size_t)info->lead * mech;
-    bool any = mechanism < 0;
-    for (int t = 0; t < window && !any; t++) {
-        float rest = pf__transitions_command(&info->mechanisms[mechanism], 0);
-        any = u[first + (size_t)t * mech + (size_t)mechanism] != rest;
-    }
-    return any;
-}
-
-pf_status pf__window_error(const pf_model *model, const pf_transitions *data, double held_out,
-                           int window, int mechanism, double *left, pf_error *error)
-{
-    const pf_transitions_info *info = pf_transitions_get_info(data);
-    size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech, rows = (size_t)window;
-    int held = (int)ceil(held_out * info->n_episodes);
-    *left = NAN;
-    if (window < 1 || info->lead + 1 < model->info.history) {
-        return PF_OK;
-    }
-    size_t work = rows * (mech + 2 * chan) + pf__model_scratch(model, 1);
-    double *memory = calloc(work + 3 * chan, sizeof *memory);
-    if (!memory) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for held-out windows");
-    }
-    left_over l = {memory + work, memory + work + chan, memory + work + 2 * chan, memory};
-    pf_status status = PF_OK;
-    for (int e = info->n_episodes - held; e < info->n_episodes && status == PF_OK; e++) {
-        const double *x;
-        const float *u;
-        if (pf__transitions_episode(data, e, &x, &u) >= info->lead + window) {
-            status = add_window(model, x, u, info->lead, window, moves(info, u, window, mechanism),
-                                &l, error);
-        }
-    }
-    double missed = 0, energy = 0;
-    for (size_t c = 0; c < chan; c++) {
-        missed += l.scale[c] > 0 ? l.missed[c] / l.scale[c] : 0;
-        energy += l.scale[c] > 0 ? l.energy[c] / l.scale[c] : 0;
-    }
-    *left = energy > 0 ? missed / energy : NAN;
-    free(memory);
-    if (status == PF_ERR_NONFINITE) { // a model that runs away leaves everything
-        *left = INFINITY;
-        return PF_OK;
-    }
-    return status;
 }

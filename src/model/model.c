@@ -32,7 +32,8 @@ static pf_status check_shape(const pf_model_info *i, pf_error *error)
     }
     if (i->window < 1 || i->window > PF_MODEL_WINDOW || i->history < 1 ||
         i->history > PF_MODEL_HISTORY || (i->window == 1 && i->history > 1) ||
-        (double)i->window * i->n_chan * (2.0 * i->history * i->n_chan + i->window * i->n_mech) >
+        (double)i->window * i->n_chan *
+                (2.0 * i->history * i->n_chan + (i->history - 1.0 + i->window) * i->n_mech) >
             MOST_LINEAR) {
         return pf_fail(error, PF_ERR_SHAPE,
                        "a model with a window of %d steps and %d readings is out of range (windows "
@@ -95,8 +96,8 @@ pf_status pf__model_create(pf_model **model, const pf_model_info *info, pf_error
     }
     m->info = *info;
     copy_names(m, info);
-    int n_in =
-        info->history * pf__features_count(info->n_chan, info->kinds) + info->window * info->n_mech;
+    int n_in = info->history * pf__features_count(info->n_chan, info->kinds) +
+               (info->history - 1 + info->window) * info->n_mech;
     int n_out = info->window * info->n_chan;
     m->net = (pf_net){n_in, n_out, info->n_layers, info->width, info->activation};
     size_t in = (size_t)n_in, out = (size_t)n_out, f = sizeof(float);
@@ -329,10 +330,18 @@ static void roll_window(const roller *r, double *response)
     size_t chan = (size_t)info->n_chan, mech = (size_t)info->n_mech, steps = (size_t)q->steps;
     int n = pf__features_count(info->n_chan, info->kinds);
     const double zero[PF_MECH_MAX] = {0};
+    double one[PF_MECH_MAX];
+    for (size_t j = 0; j < mech; j++) {
+        one[j] = 1;
+    }
     for (int h = 0; h < q->n_hypotheses; h++) {
         double *feature = r->w.feature;
         pf__features_history(info->n_chan, info->kinds, info->history, q->start, feature);
         feature += info->history * n;
+        for (size_t t = 0; t + 1 < (size_t)info->history; t++, feature += mech) {
+            pf__fault_deliver(info->n_mech, info->mechanisms,
+                              q->before ? q->before + t * mech : zero, one, feature);
+        }
         for (size_t t = 0; t < (size_t)info->window; t++, feature += mech) {
             pf__fault_deliver(info->n_mech, info->mechanisms,
                               t < steps ? q->command + t * mech : zero, q->gains + (size_t)h * mech,

@@ -14,6 +14,8 @@ typedef struct pf_model_request {
     int steps;
     int n_hypotheses;
     const double *gains; // n_hypotheses x n_mech
+    // (history - 1) x n_mech: what was delivered between the readings of the start. Nullable: rest.
+    const double *before;
 } pf_model_request;
 
 // Whether the model speaks of this plant: the same name, source, channels and mechanisms.

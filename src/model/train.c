@@ -158,8 +158,8 @@ static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
 {
     int window = s->kind == PF_TRAIN_RECURSIVE || s->window == 0 ? 1 : s->window;
     int history = window > 1 ? s->history : 1;
-    pf_net net = {2 * history * n_chan + window * n_mech, window * n_chan, s->layers, s->width,
-                  s->activation};
+    pf_net net = {2 * history * n_chan + (history - 1 + window) * n_mech, window * n_chan,
+                  s->layers, s->width, s->activation};
     double rows = s->kind == PF_TRAIN_TRAJECTORY ? (double)s->transitions / s->episode_steps + 1
                                                  : s->transitions;
     double parameters = (double)pf__net_parameters(&net);
@@ -524,7 +524,7 @@ static pf_status finish(training *t, const pf_transitions *data, const char *set
                         pf_error *error)
 {
     take_best(t);
-    pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window, -1,
+    pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window,
                                         &t->model->info.window_error, error);
     char seed[32];
     snprintf(seed, sizeof seed, "%.0f", (double)t->s->seed);
@@ -727,59 +727,20 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     snprintf(rivals[1], PATH_BYTES, "%s.recursive", path);
     pf_status status = train_rival(settings, PF_TRAIN_TRAJECTORY, data, rivals[0], checkpoint_s,
                                    effort, watch, &left[0], error);
+    if (status == PF_ERR_DEGENERATE) { // too few windows; steps may be enough
+        status = PF_OK;
+        left[0] = INFINITY;
+    }
     if (status == PF_OK && !(left[0] <= good_enough)) {
         status = train_rival(settings, PF_TRAIN_RECURSIVE, data, rivals[1], checkpoint_s, effort,
                              watch, &left[1], error);
     }
-    int best = left[1] < left[0]; // false for NaN
+    int best = left[1] < left[0] || isinf(left[0]); // false for NaN
     if (status == PF_OK && rename(rivals[best], path) != 0) {
         status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
     }
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         unlink(rivals[i]);
-    }
-    return status;
-}
-
-// --- how good it is, by its own data
-
-// What the linear part leaves of the held-out rows when fitted to a share of the others.
-static pf_status linear_error(const pf_model *model, const pf_transitions *data, double held_out,
-                              double share, pf_dataset *sizes, double *left, pf_error *error)
-{
-    pf_model *own = NULL;
-    pf_dataset set = {0};
-    pf_error why;
-    pf_status status = pf__model_create(&own, &model->info, error);
-    if (status == PF_OK && pf__dataset_make_part(&set, data, held_out, share, own, &why) == PF_OK) {
-        *left = set.error;
-        *sizes = set;
-        sizes->memory = NULL;
-    } else {
-        *left = INFINITY; // too few
-    }
-    pf__dataset_free(&set);
-    pf_model_destroy(own);
-    return status;
-}
-
-pf_status pf__windows_report(const pf_model *model, const pf_transitions *data, double held_out,
-                             pf_windows_report *r, pf_error *error)
-{
-    const pf_model_info *info = &model->info;
-    int window = info->window > 1
-                     ? info->window
-                     : pf_transitions_get_info(data)->steps - pf_transitions_get_info(data)->lead;
-    pf_dataset sizes = {0}, unused = {0};
-    *r = (pf_windows_report){.left = NAN};
-    pf_status status = linear_error(model, data, held_out, 1, &sizes, &r->linear, error);
-    status = status ? status : linear_error(model, data, held_out, .5, &unused, &r->half, error);
-    r->windows = sizes.n_train + sizes.n_valid;
-    r->held_out = sizes.n_valid;
-    r->inputs = sizes.n_in;
-    status = status ? status : pf__window_error(model, data, held_out, window, -1, &r->left, error);
-    for (int j = 0; j < info->n_mech && status == PF_OK; j++) {
-        status = pf__window_error(model, data, held_out, window, j, &r->by_mechanism[j], error);
     }
     return status;
 }

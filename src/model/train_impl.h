@@ -27,10 +27,9 @@ pf_status pf__dataset_make_part(pf_dataset *set, const pf_transitions *data, dou
 void pf__dataset_free(pf_dataset *set);
 
 // What a model leaves of the held-out windows of `window` steps, over the energy of their change:
-// mean over channels of the sums over windows and steps. mechanism -1: of all of them; else of
-// those in which it moves. NaN where the data have no such windows.
+// mean over channels of the sums over windows and steps. NaN where the data have no such windows.
 pf_status pf__window_error(const pf_model *model, const pf_transitions *data, double held_out,
-                           int window, int mechanism, double *left, pf_error *error);
+                           int window, double *left, pf_error *error);
 
 // One member in training. Between two epochs this is all there is of it, so a checkpoint of it is
 // where training goes on with the same bits.

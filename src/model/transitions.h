@@ -73,13 +73,15 @@ pf_status pf__transitions_write(const pf_transitions_info *info, const double *c
 // How good a model is on the held-out windows of its data, where there is no plant to ask.
 typedef struct pf_windows_report {
     int windows, held_out, inputs;
-    double left;                      // of the energy of held-out windows
-    double linear;                    // what its linear part leaves of them by itself
-    double half;                      // and what it leaves when fitted to half of the data
-    double by_mechanism[PF_MECH_MAX]; // left of the windows in which it moves; NaN: there are none
+    double left;   // of the energy of held-out windows
+    double linear; // what its linear part leaves of them by itself
+    double half;   // and what it leaves when fitted to half of the data
+    // Standard deviation of the gain of each mechanism that one window tells, from the size of a
+    // loss to `gain`; NaN: it never moves.
+    double gain_sd[PF_MECH_MAX];
 } pf_windows_report;
 pf_status pf__windows_report(const pf_model *model, const pf_transitions *data, double held_out,
-                             pf_windows_report *report, pf_error *error);
+                             double gain, pf_windows_report *report, pf_error *error);
 
 // Steps at rest that episodes of this training begin with: room for the history.
 int pf__train_lead(const pf_train_settings *settings);

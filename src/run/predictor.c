@@ -135,15 +135,16 @@ static pf_status run_model(void *self, const pf_run *run, const double *start, i
     for (int j = 0; j < e->info.n_mech; j++) {
         e->gains[j] = run->gains ? run->gains[j] : 1;
     }
-    pf_model_request r = {start, run->command, run->rows, 1, e->gains};
+    pf_model_request r = {start, run->command, run->rows, 1, e->gains, NULL};
     return pf__model_mean(e->model, &r, e->scratch, response, error);
 }
 
 static pf_status request(source *e, int probe, const double *start, int n, double *response,
                          pf_error *error)
 {
-    pf_model_request r = {start, pf_kit_probe_command(e->kit, probe),
-                          pf_kit_probe_rows(e->kit, probe), n, e->gains};
+    pf_model_request r = {
+        start, pf_kit_probe_command(e->kit, probe), pf_kit_probe_rows(e->kit, probe), n, e->gains,
+        NULL};
     return pf__model_mean(e->model, &r, e->scratch, response, error);
 }
 

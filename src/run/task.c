@@ -256,7 +256,8 @@ pf_status pf__flight_expect(pf_flight *f, int task, const pf_model *model, int m
     int rows = pf_kit_task_rows(f->kit, task);
     size_t window = (size_t)(rows * k->n_chan);
     double *response = scratch + pf__model_scratch(model, n);
-    pf_model_request request = {f->initial, pf_kit_task_command(f->kit, task), rows, n, gains};
+    pf_model_request request = {f->initial, pf_kit_task_command(f->kit, task), rows, n, gains,
+                                NULL};
     status = pf__model_roll(model, member, &request, scratch, response, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
         const double *to = own < 0 ? f->tasks[task].output : response + (size_t)own * window;
