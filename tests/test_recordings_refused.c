@@ -112,6 +112,49 @@ static void test_with_plan(void)
     free(m.bytes);
 }
 
+// Keeps what was said, one line after another.
+static void keep_warning(void *self, const char *text)
+{
+    pf_text *said = self;
+    pf__text_add(said, text);
+}
+
+static void test_uncertified(void)
+{
+    PF_CASE("tasks without an error curve are named, with what to record");
+    planned p;
+    recording r = recording_usual();
+    r.by_index = true;
+    make_plan(&p);
+    char *csv = recording_text(&r);
+    double other[ROWS * MECH];
+    for (int i = 0; i < ROWS * MECH; i++) {
+        other[i] = .5 * recording_commands[0][i / MECH][i % MECH];
+    }
+    for (int way = 0; way < 3; way++) {
+        pf_text said = {0};
+        pf_effort effort = {.threads = 1, .self = &said, .warn = keep_warning};
+        void *bytes = NULL;
+        size_t n = 0;
+        pf_error error;
+        pf_kit kit;
+        make_plan(&p);
+        p.plan.settings.field = true;
+        // the first task uses both mechanisms, its probe tells of one
+        p.tasks[0].n_uses = way == 2 ? 2 : 1;
+        p.tasks[0].command = way == 1 ? other : p.tasks[0].command;
+        CHECK(pf_calibrate_recordings(&p.plan, "log.csv", csv, strlen(csv), &effort, &bytes, &n,
+                                      &error) == PF_OK);
+        CHECK(pf__kit_read(&kit, bytes, n, &error) == PF_OK);
+        const char *text = said.data ? said.data : "";
+        CHECK((strstr(text, "was not recorded, so it has no error curve") != NULL) == (way == 1));
+        CHECK((strstr(text, "with mechanism 'starboard' weakened") != NULL) == (way == 2));
+        free(said.data);
+        free(bytes);
+    }
+    free(csv);
+}
+
 static void refuse_plan(const planned *p, const recording *r, pf_status status, const char *part)
 {
     char *csv = recording_text(r);
@@ -419,6 +462,7 @@ void test_recordings_refused(void)
     test_csv();
     test_csv_sizes();
     test_with_plan();
+    test_uncertified();
     test_plan_refusals();
     test_rows_refused();
     test_data_refused();

@@ -558,16 +558,31 @@ static int probe_of_task(const recorded *r, int task)
     return t->command ? pf__recorded_probe(&r->build.kit, t->rows, t->command) : -1;
 }
 
+// A candidate that a task uses and was never recorded with, so that its error curve is missing; 0:
+// none. Every one is missing if the task was not recorded at all.
+static int without_curve(const recorded *r, int task)
+{
+    const pf_plan_task *t = &r->plan.tasks[task];
+    int probe = probe_of_task(r, task);
+    for (int u = 0; u < t->n_uses; u++) {
+        if (t->uses[u] > 0 && !is_target(&r->plan, probe, t->uses[u])) {
+            return t->uses[u];
+        }
+    }
+    return 0;
+}
+
+// A task without an error curve is not rehearsed, and so never go.
 static bool can_rehearse(const void *self, int task)
 {
-    return probe_of_task(self, task) >= 0;
+    return probe_of_task(self, task) >= 0 && without_curve(self, task) == 0;
 }
 
 // --- what is odd about a log
 
 static void warn(const recorded *r, const char *format, ...)
 {
-    char text[320];
+    char text[480];
     va_list list;
     if (!r->effort || !r->effort->warn) {
         return;
@@ -644,8 +659,30 @@ static void warn_proportion(recorded *r, int probe, int target)
     }
 }
 
+static void warn_uncertified(const recorded *r, int task)
+{
+    const pf_plan_task *t = &r->plan.tasks[task];
+    int missing = without_curve(r, task);
+    if (probe_of_task(r, task) < 0) {
+        warn(r,
+             "%s: task '%s' was not recorded, so it has no error curve and is never go; record its "
+             "command as a probe: at least %d healthy runs, and %d with each of its mechanisms at "
+             "each of two gains such as 0.35 and 0.8",
+             r->rec->file, t->name, PF_LEAST_EPISODES, PF_LEAST_EPISODES);
+    } else if (missing > 0) {
+        warn(r,
+             "%s: task '%s' was never recorded with mechanism '%s' weakened, so it has no error "
+             "curve there and is never go; record at least %d runs of it at each of two gains such "
+             "as 0.35 and 0.8",
+             r->rec->file, t->name, r->plan.mechanisms[missing].name, PF_LEAST_EPISODES);
+    }
+}
+
 static void warn_odd(recorded *r)
 {
+    for (int task = 0; task < r->plan.n_tasks; task++) {
+        warn_uncertified(r, task);
+    }
     warn_clocks(r);
     warn_offsets(r);
     for (int q = 0; q < r->plan.n_probes; q++) {
