@@ -36,6 +36,7 @@ classic() { # classic SUITE: run, table beside the paper's numbers, figure
 
 box2d() { # box2d SUITE: its axes on plants that cost nothing
     local other=(--set 'environments=[dc_servo, wind_pitch]' --set sensor_noise=1)
+    [ "$1" != cross-physics ] || other+=(--set 'learned_on=[dc_servo, wind_pitch]')
     quick run "$1" "${other[@]}" && quick table "$1" "${other[@]}" &&
         quick figure "$1" -o figures "${other[@]}"
 }
@@ -55,7 +56,8 @@ for suite in cross-physics unseen-severity budget-curves coordinate; do
     check "$suite" box2d "$suite"
 done
 check "gate-ablation shows them" quick table gate-ablation
-part=(cross-physics --set 'environments=[dc_servo, "gym:Nothing-v0"]')
+part=(cross-physics --set 'environments=[dc_servo, "gym:Nothing-v0"]'
+    --set 'learned_on=[dc_servo, "gym:Nothing-v0"]')
 check "the rest runs without a backend" refuses 'left out: gym:Nothing-v0' quick run "${part[@]}"
 check "its table has the rest" grep -q 'Servo' <(quick table "${part[@]}" 2>&1)
 
@@ -98,7 +100,7 @@ check "verify" "$program" bench verify mujoco-readiness --profile quick --db all
 
 # another model than that of the trials in the database
 another_model() {
-    mkdir -p others && "$program" train swimmer --profile quick --seed 9 \
+    mkdir -p others && "$program" train swimmer --profile quick --kind recursive --seed 9 \
         -o others/swimmer-quick.model >/dev/null 2>&1 || return 1
     ! "$program" bench run mujoco-readiness --profile quick --db all.db --models others \
         --only environment=swimmer >refused 2>&1 && grep -q 'made with another model' refused

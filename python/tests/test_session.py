@@ -511,7 +511,7 @@ class SessionTest(Case):
         ask = pf.Session(kit).ask()
         self.assertEqual(ask.policy, "balance_right")
         with self.assertRaisesRegex(AttributeError, "steady is the policy balance_right"):
-            ask.command
+            _ = ask.command
         ready = kit.check(fault={"right": .35}, seed=3).data
         self.assertGreater(ready["mechanisms"][0]["p_changed"], .9)
 

@@ -1018,8 +1018,9 @@ pf_status pf__store_settings(pf_store *s, const char *hash, pf_text *out, pf_err
 static void add_difference(pf_text *out, const char *key, const char *value)
 {
     enum { SHOWN = 60 };
-    if (!value && strcmp(key, "processor") == 0) {
-        return; // goes with the predictor
+    if (!value && (strcmp(key, "processor") == 0 || strcmp(key, "certificate") == 0 ||
+                   strcmp(key, "reference") == 0)) {
+        return; // goes with a learned predictor
     }
     if (!value && strcmp(key, "predictor") == 0) {
         value = "twin";

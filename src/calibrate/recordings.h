@@ -82,8 +82,8 @@ pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan
                               pf_error *error);
 
 // Windows of a log or of recorded probes as the transitions that a model learns from, into a file.
-// plant (Nullable) gives names, kinds and limits. Sets the window where it is not given, the history
-// that there is room for, and the size of the data.
+// plant (Nullable) gives names, kinds and limits. Sets the window where it is not given, the
+// history that there is room for, and the size of the data.
 struct pf_train_settings;
 pf_status pf__transitions_record(struct pf_train_settings *settings, const pf_plant_info *plant,
                                  const char *file, const char *text, size_t n, const char *path,

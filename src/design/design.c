@@ -628,10 +628,11 @@ static pf_status check_call(const pf_design_config *config, const pf_plan *plan,
     }
     for (int q = 0; q < plan->n_probes; q++) {
         if (plan->probes[q].policy) {
-            return pf_fail(error, PF_ERR_UNSUPPORTED,
-                           "probe '%s' is a closed loop, and a design starts from commands; leave it "
-                           "out",
-                           plan->probes[q].name);
+            return pf_fail(
+                error, PF_ERR_UNSUPPORTED,
+                "probe '%s' is a closed loop, and a design starts from commands; leave it "
+                "out",
+                plan->probes[q].name);
         }
     }
     return model ? pf__model_fits(model, info, error) : PF_OK;

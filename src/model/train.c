@@ -288,6 +288,10 @@ pf_status pf__train_made(const pf_train_settings *settings, const pf_model *mode
     }
     pf_status status = PF_OK;
     const char *wanted = text.data;
+    if (settings->kind == PF_TRAIN_RECURSIVE && pf_model_get_info(model)->window > 1) {
+        status = pf_fail(error, PF_ERR_MISMATCH,
+                         "it is a trajectory model, not a recursive one (train --kind recursive)");
+    }
     while (made[0] && strncmp(wanted, "seed ", 5) != 0 && status == PF_OK) {
         size_t n = strcspn(made, ","), m = strcspn(wanted, ",");
         if (n != m || memcmp(made, wanted, n) != 0) {

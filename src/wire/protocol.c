@@ -276,6 +276,15 @@ static bool read_runs(pf_protocol *d, json_t *from, const pf_ask *ask, refusal *
 
 // --- tell
 
+// What a `state` is: that of a twin, or one or several readings of the channels.
+static const char *start_of(const pf_kit_info *k)
+{
+    return !k->starts_from_channels  ? "the saved start state"
+           : k->n_state == k->n_chan ? "the channels before the first command"
+                                     : "the last readings of all channels before the first "
+                                       "command, one after the other, the oldest first";
+}
+
 // Decides what predicts: the caller's numbers, twin or model from `state`, or the kit itself.
 static bool choose_predictor(pf_protocol *d, json_t *request, json_t *predictions,
                              const pf_ask *ask, refusal *r)
@@ -300,8 +309,11 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
     }
     if (!state && !own) {
         return refuse(r, "missing-prediction", "state: give %s, or nominal and fault predictions",
-                      k.starts_from_channels ? "the channels before the first command"
-                                             : "the saved start state");
+                      start_of(&k));
+    }
+    if (json_is_array(state) && json_array_size(state) != (size_t)k.n_state) {
+        return refuse(r, "wrong-shape", "state: has %zu numbers, expected %d: %s",
+                      json_array_size(state), k.n_state, start_of(&k));
     }
     if (state && !read_numbers(state, "state", 1, &k.n_state, d->state, r)) {
         return false;
