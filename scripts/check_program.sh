@@ -78,6 +78,10 @@ if [ -f "$root/examples/exec_plant.py" ]; then
     "$program" check own.kit --fault 2:0.35 >own.txt; [ $? -le 1 ] && grep -q 'ALARM' own.txt
     ok $? "check of a Python program finds the fault"
 fi
+for seed in "$root"/tests/fuzz/corpus/kit/*; do
+    "$program" kit show "$seed" >/dev/null
+    ok $? "fuzzing starts from a kit that can be read: ${seed##*/} (else scripts/fuzz_seeds.sh)"
+done
 # the programs of `make perf`
 cd "$root" || exit 1
 scripts/build.sh release bench_programs
