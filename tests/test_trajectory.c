@@ -323,6 +323,25 @@ static void check_assess(void)
     pf_plant_destroy(plant);
 }
 
+// A model that is nearly exact in some channels must not put all weight on them: sensors are noisy.
+static void check_assess_noise(void)
+{
+    PF_CASE("assess: an exact channel with a noisy sensor has the weight of its noise");
+    pf_plant *plant = NULL;
+    CHECK(pf_plant_create(&plant, "reaction_wheel", NULL) == PF_OK);
+    pf_train_settings s = settings_of(plant);
+    pf_model *m = learn(plant, &s, "wheel", 1);
+    pf_assessment a[3];
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = 1};
+    bool good = m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK);
+    for (int j = 0; good && j < 3; j++) {
+        CHECK(a[j].gain_sd < .1 && a[j].bound_lost > .9);
+    }
+    pf_model_destroy(m);
+    pf_plant_destroy(plant);
+}
+
 // --- recordings
 
 // A log of the cart whose sensor reads the place: episodes of random commands, with noise.
@@ -438,6 +457,7 @@ static void check_recorded(void)
 void test_trajectory(void)
 {
     check_assess();
+    check_assess_noise();
     check_recorded();
     check_linear();
     check_history();

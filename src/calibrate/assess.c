@@ -221,7 +221,8 @@ static double energy(const assess *a, int probe, pf_assess_scale scale, int rows
 }
 
 // How far g_cal lies from nominal in the coordinate of the matched filter, in dispersions of model
-// error alone. sd: of the gain that this tells, with the sensors' noise.
+// error alone. sd (Nullable): of the gain that this tells with the sensors' noise, which a kit's
+// scale of residuals contains as well.
 static double separation(const assess *a, int probe, pf_assess_scale scale, double *sd)
 {
     double b[2][STARTS], buffer[STARTS], noise = 0;
@@ -231,8 +232,9 @@ static double separation(const assess *a, int probe, pf_assess_scale scale, doub
         const double *fault = at(a, s, probe, MODEL_FAULT);
         double hh = 0, shaken = 0, rh[2] = {0, 0};
         for (int i = 0; i < rows * a->info->n_chan; i++) {
-            double weight = 1 / scale_at(a, scale, i), h = (fault[i] - nominal[i]) * weight;
-            double sensor = h * weight * a->info->channels[i % a->info->n_chan].noise_sd;
+            double noise_sd = a->info->channels[i % a->info->n_chan].noise_sd;
+            double weight = 1 / hypot(scale_at(a, scale, i), sd ? noise_sd : 0);
+            double h = (fault[i] - nominal[i]) * weight, sensor = h * weight * noise_sd;
             hh += h * h;
             shaken += sensor * sensor;
             rh[0] += h * (at(a, s, probe, PLANT_NOMINAL)[i] - nominal[i]) * weight;
@@ -244,7 +246,9 @@ static double separation(const assess *a, int probe, pf_assess_scale scale, doub
     }
     double apart = pf__fit_median(STARTS, b[1], buffer) - pf__fit_median(STARTS, b[0], buffer);
     double dispersion = pf__fit_dispersion(STARTS, b[0], buffer);
-    *sd = (1 - a->g_cal) * sqrt(dispersion * dispersion + noise) / fabs(apart);
+    if (sd) {
+        *sd = (1 - a->g_cal) * sqrt(dispersion * dispersion + noise) / fabs(apart);
+    }
     return apart / dispersion;
 }
 
@@ -280,8 +284,9 @@ static void measure(const assess *a, int probe, pf_assessment *out)
             energy(a, probe, PF_ASSESS_PULSE, rows, LINEAR_NOMINAL, PLANT_NOMINAL) / signature);
     }
     for (int s = 0; s < PF_ASSESS_SCALES; s++) {
-        out->separation[s] = separation(a, probe, (pf_assess_scale)s, &out->gain_sd);
+        out->separation[s] = separation(a, probe, (pf_assess_scale)s, NULL);
     }
+    separation(a, probe, PF_ASSESS_RESIDUAL, &out->gain_sd);
     out->spread = spread(a, probe);
 }
 
