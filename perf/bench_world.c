@@ -33,7 +33,8 @@ typedef struct shape {
 } shape;
 
 typedef struct problem {
-    pf_model *model;
+    pf_model *model, *direct,
+        *linear; // step after step; all steps at once, with and without networks
     pf_train_settings settings;
     pf_dataset set;
     pf_member member[2];
@@ -61,8 +62,9 @@ static void must(pf_status status, const pf_error *error)
     }
 }
 
-static void make_model(problem *p, shape s)
+static pf_model *make_model(shape s, int window, int members, int layers)
 {
+    pf_model *model = NULL;
     pf_error error = {PF_OK, ""};
     const char **channels = take((size_t)s.n_chan, sizeof *channels);
     pf_channel_kind *kinds = take((size_t)s.n_chan, sizeof *kinds);
@@ -80,25 +82,28 @@ static void make_model(problem *p, shape s)
                           .channels = channels,
                           .kinds = kinds,
                           .mechanisms = mechanisms,
-                          .n_members = MEMBERS,
-                          .n_layers = LAYERS,
+                          .window = window,
+                          .history = 1,
+                          .n_members = members,
+                          .n_layers = layers,
                           .width = WIDTH,
                           .data = "",
                           .processor = ""};
-    must(pf__model_create(&p->model, &info, &error), &error);
+    must(pf__model_create(&model, &info, &error), &error);
     pf_rng rng;
     pf_rng_init(&rng, 1);
-    size_t n = pf__net_parameters(&p->model->net);
-    for (int e = 0; e < MEMBERS; e++) {
-        pf__net_init(&p->model->net, &rng, p->model->theta + (size_t)e * n);
+    size_t n = pf__net_parameters(&model->net);
+    for (int e = 0; e < members && layers > 0; e++) {
+        pf__net_init(&model->net, &rng, model->theta + (size_t)e * n);
     }
-    pf__model_pack(p->model);
-    for (int i = 0; i < p->model->net.n_in; i++) {
-        p->model->input_scale[i] = 1;
+    pf__model_pack(model);
+    for (int i = 0; i < model->net.n_in; i++) {
+        model->input_scale[i] = 1;
     }
-    for (int c = 0; c < s.n_chan; c++) {
-        p->model->change_scale[c] = .01f;
+    for (int c = 0; c < model->net.n_out; c++) {
+        model->change_scale[c] = .01f;
     }
+    return model;
 }
 
 static void make_data(problem *p)
@@ -176,12 +181,29 @@ static pf_status one_bare(void *self, int worker, size_t item, pf_error *error)
     return PF_OK;
 }
 
+static pf_status roll(problem *p, const pf_model *model, int worker, size_t item, pf_error *error)
+{
+    pf_model_request request = {p->start, p->command, STEPS, HYPOTHESES, p->gains, NULL};
+    return pf__model_roll(model, (int)item, &request, p->scratch[worker], p->response[worker],
+                          error);
+}
+
 static pf_status one_roll(void *self, int worker, size_t item, pf_error *error)
 {
     problem *p = self;
-    pf_model_request request = {p->start, p->command, STEPS, HYPOTHESES, p->gains};
-    return pf__model_roll(p->model, (int)item, &request, p->scratch[worker], p->response[worker],
-                          error);
+    return roll(p, p->model, worker, item, error);
+}
+
+static pf_status one_direct(void *self, int worker, size_t item, pf_error *error)
+{
+    problem *p = self;
+    return roll(p, p->direct, worker, item, error);
+}
+
+static pf_status one_linear(void *self, int worker, size_t item, pf_error *error)
+{
+    problem *p = self;
+    return roll(p, p->linear, worker, item, error);
 }
 
 // Best time of a piece of work over a few repetitions, each at least as long as `shortest`, after
@@ -219,11 +241,16 @@ static const kind kinds[] = {
     {"train_", "_products", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_AUTO},
     {"train_", "_sgemm", 2, one_bare, 2.0 * (ROWS / BATCH) * BATCH, "samples/s", PF_ENGINE_LIBRARY},
     {"roll_", "", MEMBERS, one_roll, (double)HYPOTHESES *MEMBERS *STEPS, "steps/s", PF_ENGINE_AUTO},
+    {"roll_", "_trajectory", MEMBERS, one_direct, (double)HYPOTHESES *MEMBERS *STEPS, "steps/s",
+     PF_ENGINE_AUTO},
+    {"roll_", "_linear", 1, one_linear, (double)HYPOTHESES *STEPS, "steps/s", PF_ENGINE_AUTO},
 };
 
 static void make_problem(problem *p, shape s)
 {
-    make_model(p, s);
+    p->model = make_model(s, 1, MEMBERS, LAYERS);
+    p->direct = make_model(s, STEPS, MEMBERS, LAYERS);
+    p->linear = make_model(s, STEPS, 1, 0);
     make_data(p);
     p->start = take((size_t)s.n_chan, sizeof(double));
     p->command = take((size_t)STEPS * (size_t)s.n_mech, sizeof(double));
@@ -237,7 +264,9 @@ static void make_problem(problem *p, shape s)
         p->gains[i] = pf_rng_uniform(&rng);
     }
     for (int w = 0; w < 2; w++) {
-        p->scratch[w] = take(pf__model_scratch(p->model, HYPOTHESES), sizeof(double));
+        size_t one = pf__model_scratch(p->model, HYPOTHESES);
+        size_t other = pf__model_scratch(p->direct, HYPOTHESES);
+        p->scratch[w] = take(one > other ? one : other, sizeof(double));
         p->response[w] = take((size_t)HYPOTHESES * STEPS * (size_t)s.n_chan, sizeof(double));
     }
 }

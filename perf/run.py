@@ -226,6 +226,10 @@ def table_world(value, rows):
         if f"train_{shape}_sgemm" in rows:
             sgemm = ours / value(f"train_{shape}_sgemm")
             yield "  of the bare products, OpenBLAS", f"{sgemm:.2f}", "above .85"
+        step = value(f"roll_{shape}")
+        for kind in ("trajectory", "linear"):
+            yield (f"  rolls, {kind} model / recursive", f"{value(f'roll_{shape}_{kind}') / step:.1f} x",
+                   "aim 5")
         for what, aim in (("train", "1.15"), ("roll", "1.5")):
             for against in ("best", "plain"):
                 name = f"turns_{what}_{shape}_{against}"
