@@ -313,19 +313,21 @@ class SessionTest(Case):
         served.close()
 
     def test_a_learned_model(self):
-        """A kit that predicts with a model: the program's bytes and verdict."""
-        model, path = self.folder / "m", self.folder / "m.kit"
-        preflight("train", "attitude", "-o", model, "--profile", "quick")
-        preflight("calibrate", "attitude", "--predictor", f"ensemble:{model}", "-o", path,
-                  "--set", "episodes=40", "--set", "alarm_trials=100")
-        kit = pf.Kit.calibrate("attitude", model=model, episodes=40, alarm_trials=100)
-        self.assertEqual(bytes(kit), path.read_bytes())
-        want = json.loads(preflight("check", path, "--model", model, "--fault", "2:0.3", "--json",
-                                    status=None))
-        got = kit.check(fault={2: .3}, model=model).data
-        self.assertEqual(got, {k: want[k] for k in got})
-        with self.assertRaisesRegex(pf.PreflightError, "model"):
-            kit.check()
+        """A kit that predicts with a model, step by step or from two readings: the program's bytes and verdict."""
+        for plant, kind, readings in (("attitude", "recursive", 1), ("building", "trajectory", 2)):
+            model, path = self.folder / plant, self.folder / f"{plant}.kit"
+            preflight("train", plant, "-o", model, "--profile", "quick", "--kind", kind)
+            preflight("calibrate", plant, "--predictor", f"ensemble:{model}", "-o", path,
+                      "--set", "episodes=40", "--set", "alarm_trials=100")
+            kit = pf.Kit.calibrate(plant, model=model, episodes=40, alarm_trials=100)
+            self.assertEqual(bytes(kit), path.read_bytes())
+            self.assertEqual(kit.state_size, readings * len(kit.channels))
+            want = json.loads(preflight("check", path, "--model", model, "--fault", "2:0.3",
+                                        "--json", status=None))
+            got = kit.check(fault={2: .3}, model=model).data
+            self.assertEqual(got, {k: want[k] for k in got})
+            with self.assertRaisesRegex(pf.PreflightError, "model"):
+                kit.check()
 
     def test_ctrl_c_stops_a_calibration(self):
         """In C threads and in a plant in Python."""
