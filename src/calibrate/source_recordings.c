@@ -276,86 +276,11 @@ static int severity_scores(void *self, int probe, int target, double severity, d
 
 // --- returns
 
-// The return table of a machine without a simulator: what a probe that moves the mechanism was seen
-// to do at each recorded gain, and the error that every nominal run was seen to have.
-
-// The probe whose runs show the error of a mechanism: its own alone if there is one; -1: none.
-static int probe_of(const pf_plan *plan, int mechanism)
-{
-    int found = -1;
-    for (int q = 0; q < plan->n_probes; q++) {
-        for (int t = 0; t < plan->probes[q].n_targets; t++) {
-            bool better =
-                found < 0 || (plan->probes[found].n_targets > 1 && plan->probes[q].n_targets == 1);
-            if (plan->probes[q].targets[t] == mechanism && better) {
-                found = q;
-            }
-        }
-    }
-    return found;
-}
-
-// e_k: error energy of the nominal odd-rank episode `member` relative to that of the mean response.
-static pf_status error_share(const pf_recordings *rec, const pf_kit *k, int probe, int member,
-                             double *share, pf_error *error)
-{
-    const pf_group *group = pf__recordings_find(rec, probe, 0, 1);
-    const double *response = pf__recordings_response(rec, group, 2 * member + 1);
-    size_t n_chan = (size_t)k->n_chan, n = (size_t)pf_kit_probe_rows(k, probe) * n_chan;
-    const double *mean = k->response + (size_t)k->probe_row[probe] * n_chan;
-    double missed = 0, energy = 0;
-    for (size_t i = 0; i < n; i++) {
-        double scale = k->return_scale[i % n_chan];
-        double part = (response[i] - mean[i]) / scale, whole = mean[i] / scale;
-        missed += part * part;
-        energy += whole * whole;
-    }
-    *share = missed / energy;
-    if (!(energy > 0) || !isfinite(*share)) {
-        return pf_fail(error, PF_ERR_DEGENERATE,
-                       "%s: probe '%s': its mean nominal response is zero, so an error has no "
-                       "measure; use a stronger probe",
-                       rec->file, pf_kit_probe_name(k, probe));
-    }
-    return PF_OK;
-}
-
-// What of the mean nominal response is missed when a mechanism delivers a share of its command:
-// from the responses recorded at the gains on either side, mixed in a straight line. Beyond the
-// recorded gains it is at least what a response in proportion to the command would miss. A response
-// that is in proportion misses (1 - e)^2.
-static void fill_missed(recorded *r, int probe, int mechanism, double *missed)
-{
-    const pf_kit *k = &r->build.kit;
-    const double *nominal = k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
-    int n = find_points(r->rec, probe, mechanism, 1, r->points);
-    double lowest = r->points[0]->gain, highest = fmax(1, r->points[n - 2]->gain);
-    double energy = 0;
-    for (size_t i = 0; i < window(r->rec, probe); i++) {
-        double whole = nominal[i] / k->return_scale[i % (size_t)k->n_chan];
-        energy += whole * whole;
-    }
-    for (int s = 0; s < k->n_shares; s++) {
-        double share = k->shares[s], law = (1 - share) * (1 - share);
-        double at = fmin(highest, fmax(lowest, share));
-        response_at(r, probe, mechanism, at, r->to);
-        missed[s] = pf__tracking_distance(pf_kit_probe_rows(k, probe), k->n_chan, k->return_scale,
-                                          r->to, nominal) /
-                    energy;
-        missed[s] = share < lowest || share > highest ? fmax(missed[s], law) : missed[s];
-    }
-}
+// The return table of a machine without a simulator: error curves of the tasks that were recorded
+// themselves, at several shares of their command. What was not recorded has no return.
 
 // Shares that a task was recorded at, at most.
 enum { PF_CURVE_POINTS = 64 };
-
-// --- error curves of a task that was recorded itself, at several shares of its command
-
-static int curve_by_gain(const void *a, const void *b)
-{
-    const pf_group *x = *(const pf_group *const *)a, *y = *(const pf_group *const *)b;
-    return (x->gain > y->gain) - (x->gain < y->gain);
-}
 
 // What one odd-rank run missed of the mean nominal response beyond what a response in proportion to
 // its command misses: the part of the tracking error that the law does not explain.
@@ -387,17 +312,28 @@ static double excess_at(int n, const pf_group *const *points, const double *exce
 
 // Each member of a use is an error curve: what one run at each recorded share missed. Entries of a
 // task's mechanisms are added in use, so each carries an equal part of what the healthy run missed.
-static void fill_curves(recorded *r, int probe, int mechanism, int candidates, double *row)
+static pf_status fill_curves(recorded *r, int probe, int mechanism, int candidates, double *row,
+                             pf_error *error)
 {
     const pf_kit *k = &r->build.kit;
     const double *nominal = k->response + (size_t)k->probe_row[probe] * (size_t)k->n_chan;
     int n = find_points(r->rec, probe, mechanism, 2, r->points);
     double energy = 0, excess[PF_CURVE_POINTS];
-    n = n < PF_CURVE_POINTS ? n : PF_CURVE_POINTS;
-    qsort(r->points, (size_t)n, sizeof *r->points, curve_by_gain);
+    if (n > PF_CURVE_POINTS) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: probe '%s', mechanism '%s': recorded at %d gains, at most %d are read",
+                       r->rec->file, pf_kit_probe_name(k, probe),
+                       r->plan.mechanisms[mechanism].name, n, PF_CURVE_POINTS);
+    }
     for (size_t i = 0; i < window(r->rec, probe); i++) {
         double whole = nominal[i] / k->return_scale[i % (size_t)k->n_chan];
         energy += whole * whole;
+    }
+    if (!(energy > 0) || !isfinite(energy)) {
+        return pf_fail(error, PF_ERR_DEGENERATE,
+                       "%s: probe '%s': its mean nominal response is zero, so an error has no "
+                       "measure; use a stronger probe",
+                       r->rec->file, pf_kit_probe_name(k, probe));
     }
     for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
         for (int p = 0; p < n; p++) {
@@ -407,36 +343,24 @@ static void fill_curves(recorded *r, int probe, int mechanism, int candidates, d
         for (int s = 0; s < k->n_shares; s++) {
             double share = k->shares[s], law = (1 - share) * (1 - share);
             double missed = law + excess_at(n, r->points, excess, share) - others;
-            row[s] = fmin(1e6, fmax(0, missed));
-        }
-    }
-}
-
-// NTE = what is missed + e_k. Entries of a task's mechanisms are added in use, so each carries an
-// equal part of e_k: a run has its error once. The current mechanism carries none, and nothing is
-// known of what it misses but the law of proportion.
-static pf_status fill_use(recorded *r, int use, int candidates, double *row, pf_error *error)
-{
-    const pf_kit *k = &r->build.kit;
-    int mechanism = k->use_mech[use], probe = mechanism > 0 ? probe_of(&r->plan, mechanism) : -1;
-    double missed[PF_RETURN_SHARES];
-    for (int s = 0; s < k->n_shares; s++) {
-        missed[s] = (1 - k->shares[s]) * (1 - k->shares[s]);
-    }
-    if (probe >= 0) {
-        fill_missed(r, probe, mechanism, missed);
-    }
-    for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
-        double share = 0;
-        pf_status status = probe >= 0 ? error_share(r->rec, k, probe, e, &share, error) : PF_OK;
-        if (status != PF_OK) {
-            return status;
-        }
-        for (int s = 0; s < k->n_shares; s++) {
-            row[s] = missed[s] + share / (candidates > 0 ? candidates : 1);
+            row[s] = isfinite(missed) ? fmin(PF_TRACKING_ERROR_MAX, fmax(0, missed))
+                                      : PF_TRACKING_ERROR_MAX;
         }
     }
     return PF_OK;
+}
+
+// The current mechanism follows the law of proportion: nothing else is known of it. A candidate
+// without a curve returns nothing at any share, so that no rule calls its task go.
+static void fill_unknown(const recorded *r, int mechanism, double *row)
+{
+    const pf_kit *k = &r->build.kit;
+    for (int e = 0; e < k->n_members; e++, row += k->n_shares) {
+        for (int s = 0; s < k->n_shares; s++) {
+            double law = (1 - k->shares[s]) * (1 - k->shares[s]);
+            row[s] = mechanism == 0 ? law : PF_TRACKING_ERROR_MAX;
+        }
+    }
 }
 
 static int probe_of_task(const recorded *r, int task);
@@ -465,10 +389,11 @@ static pf_status fill_returns(void *self, pf_error *error)
         for (int u = k->task_use[task]; u < k->task_use[task + 1] && status == PF_OK; u++) {
             size_t at = (size_t)u * (size_t)k->n_members * (size_t)k->n_shares;
             int probe = probe_of_task(r, task);
+            double *row = r->build.tracking_error + at;
             if (is_target(&r->plan, probe, k->use_mech[u])) {
-                fill_curves(r, probe, k->use_mech[u], candidates, r->build.tracking_error + at);
+                status = fill_curves(r, probe, k->use_mech[u], candidates, row, error);
             } else {
-                status = fill_use(r, u, candidates, r->build.tracking_error + at, error);
+                fill_unknown(r, k->use_mech[u], row);
             }
         }
     }
