@@ -506,8 +506,8 @@ static void test_certificate(void)
     const double two[2] = {.1, .9}, returns[2] = {0, 1};
     CHECK_NEAR(pf__predict_return(1, 2, two, returns, .1).lower, 0, 1e-15);
     PF_CASE("the worst bound: a quantile within each hypothesis, unlikely ones left out");
-    // 99 members 1..99 under the first hypothesis, 101..199 under the second, shuffled; within
-    // .08 (1 + 1/99) - 1/99 of 99 lies the 7th
+    // 99 members 1..99 under the first hypothesis, 101..199 under the second, shuffled; one more
+    // falls below the 8th of them with probability 8/100, four fifths of the risk
     double many[99 * 3];
     for (int e = 0; e < 99; e++) {
         many[e * 3] = 1 + e * 37 % 99;
@@ -517,15 +517,19 @@ static void test_certificate(void)
     double copy[99 * 3];
     static const struct {
         double p[3], bound;
-    } cases[] = {{{.5, .5, 0}, 7},     // the smaller one
-                 {{.03, .97, 0}, 7},   // that holds more than a fifth of the risk
-                 {{.01, .99, 0}, 107}, // or not
-                 {{.5, .49, .01}, 7},  // nor does the third
+    } cases[] = {{{.5, .5, 0}, 8},     // the smaller one
+                 {{.03, .97, 0}, 8},   // that holds more than a fifth of the risk
+                 {{.01, .99, 0}, 108}, // or not
+                 {{.5, .49, .01}, 8},  // nor does the third
                  {{.49, .49, .02001}, -1000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memcpy(copy, many, sizeof copy);
         CHECK_NEAR(pf__worst_bound(99, 3, cases[i].p, copy, .1), cases[i].bound, 0);
     }
+    // 12 members can promise a thirteenth, 11 cannot promise a twelfth
+    double few[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    CHECK_NEAR(pf__worst_bound(12, 1, (const double[]){1}, few, .1), 1, 0);
+    CHECK(isnan(pf__worst_bound(11, 1, (const double[]){1}, few, .1)));
     double broken[] = {NAN, 1, .5, .5};
     CHECK(!(pf__worst_bound(2, 2, (const double[]){.5, .5}, broken, .1) >= 0));
 

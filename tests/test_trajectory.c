@@ -3,6 +3,7 @@
 #include "test.h"
 #include "calibrate/plan.h"
 #include "calibrate/recordings.h"
+#include "preflight/design.h"
 #include "core/kit_layout.h"
 #include "model/model_impl.h"
 #include "model/rollout.h"
@@ -432,6 +433,26 @@ static void check_recorded(void)
         CHECK(r.gain_sd[1] > .02 && r.gain_sd[1] < .3 && r.gain_sd[2] > r.gain_sd[1]);
         CHECK(r.half >= .9 * r.linear);
     }
+    pf_model_destroy(m);
+    pf_transitions_close(data);
+    m = NULL;
+    data = NULL;
+    PF_CASE(
+        "probes are designed on a model that starts from more numbers than the plant has states");
+    pf_plan *plan = NULL;
+    good = CHECK(record(&c.info, csv.data, csv.size, 12, &s, &error) == PF_OK) &&
+           CHECK(pf_transitions_open(&data, path, &error) == PF_OK) &&
+           CHECK(pf_train(&s, data, model, 100, NULL, NULL, &error) == PF_OK) &&
+           CHECK(pf_model_load(&m, model, &error) == PF_OK) &&
+           CHECK(pf_model_get_info(m)->history * c.info.n_chan > c.info.n_state) &&
+           CHECK(pf_plan_create(&plan, &c.info, NULL, NULL, 0, NULL, 0, &error) == PF_OK);
+    if (good) {
+        pf_effort effort = {.threads = 1};
+        CHECK(pf_plan_choose_probes(plan, "designed", plant, m, &effort, &error) == PF_OK);
+        CHECK(plan->n_probes > 0);
+    }
+    CHECK_STR(error.text, "");
+    pf_plan_destroy(plan);
     pf_model_destroy(m);
     pf_transitions_close(data);
     pf__text_free(&csv);

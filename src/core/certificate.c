@@ -155,8 +155,11 @@ double pf__worst_bound(int n_members, int n, const double *p, double *returns, d
 {
     // a part of the risk for the gain, the rest for what happens at that gain
     double left_out = PF_WORST_SHARE * alpha, within = alpha - left_out;
-    double rank = (within * (1 + 1.0 / n_members) - 1.0 / n_members) * n_members;
-    int k = rank > 1 ? (int)rank : 1;
+    // a new run falls below the k-th smallest of n with probability k / (n + 1)
+    int k = (int)(within * (n_members + 1) + 1e-9);
+    if (k < 1) {
+        return NAN; // too few members to promise it
+    }
     for (int i = 0; i < n; i++) {
         double value = p[i] > 0 ? smallest(n_members, n, returns + i, k) : INFINITY;
         returns[i] = isnan(value) ? -INFINITY : value;

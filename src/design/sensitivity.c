@@ -154,9 +154,6 @@ static pf_status take_memory(impulses *x, pf_error *error)
     x->signature = pf__arena_take(arena, starts * n * (size_t)x->window, d);
     x->projection = pf__arena_take(arena, starts * n * (size_t)x->job->n_residuals, d);
     x->free = pf__arena_take(arena, starts * (size_t)x->window, d);
-    const pf_plan *plan = x->job->plan;
-    size_t state = (size_t)(plan->n_state > plan->n_chan ? plan->n_state : plan->n_chan);
-    x->starts = pf__arena_take(arena, starts * state + 1, d);
     return arena->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for %d sensitivities", s->n_columns)
                : PF_OK;
@@ -167,6 +164,12 @@ static pf_status find(impulses *x, pf_error *error)
     const pf_effort *effort = x->job->effort;
     int workers = x->study.c.n_workers;
     size_t starts = (size_t)x->s->n_starts, all = starts * (size_t)x->s->n_columns;
+    // what a prediction starts from: a state of the plant, or several readings
+    size_t state = (size_t)x->study.c.build.kit.n_state;
+    x->starts = pf__arena_take(&x->s->arena, starts * state + 1, sizeof *x->starts);
+    if (!x->starts) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the starts");
+    }
     pf_status status = pf__parallel(effort, workers, starts, run_free, x, "sensitivities", error);
     status = status ? status
                     : pf__parallel(effort, workers, all, run_impulse, x, "sensitivities", error);

@@ -48,8 +48,15 @@ static void fill(maker *m, const double *x, const float *u, int t)
         feature[j] = (double)command[j];
     }
     for (int s = 0; s < i->window; s++) {
-        pf__features_change(i->n_chan, i->kinds, now, now + (size_t)(s + 1) * chan,
-                            m->change + (size_t)s * chan);
+        double *change = m->change + (size_t)s * chan;
+        const double *next = now + (size_t)(s + 1) * chan;
+        pf__features_change(i->n_chan, i->kinds, now, next, change);
+        for (int c = 0; s > 0 && c < i->n_chan; c++) { // an angle may go round more than once
+            if (i->kinds[c] == PF_CHANNEL_ANGLE) {
+                double before = change[c - i->n_chan], step = next[c] - next[c - i->n_chan];
+                change[c] = before + pf__features_wrapped(step);
+            }
+        }
     }
 }
 

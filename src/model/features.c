@@ -101,6 +101,11 @@ void pf__features_history(int n_chan, const pf_channel_kind *kinds, int history,
     }
 }
 
+double pf__features_wrapped(double angle)
+{
+    return angle - 2 * pi * round(angle / (2 * pi));
+}
+
 void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
                          const double *next, double *change)
 {
@@ -120,7 +125,7 @@ void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double 
         }
         change[c] = next[c] - x[c];
         if (kinds[c] == PF_CHANNEL_ANGLE) {
-            change[c] -= 2 * pi * round(change[c] / (2 * pi));
+            change[c] = pf__features_wrapped(change[c]);
         }
         c++;
     }

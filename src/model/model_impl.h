@@ -28,6 +28,8 @@ void pf__features_of(int n_chan, const pf_channel_kind *kinds, const double *x, 
 void pf__features_history(int n_chan, const pf_channel_kind *kinds, int history, const double *x,
                           double *features);
 
+// An angle brought to within half a turn of zero.
+double pf__features_wrapped(double angle);
 // What is to be predicted of the step from x to next.
 void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double *x,
                          const double *next, double *change);

@@ -99,6 +99,13 @@ static pf_status expect(windows *w, const double *now, int weak, double gain, pf
     return pf__model_mean(w->model, &request, w->scratch, w->response, error);
 }
 
+// From one number to another of the same channel; an angle the short way.
+static double difference(const windows *w, size_t k, const double *from, const double *to)
+{
+    bool angle = w->info->kinds[k % (size_t)w->info->n_chan] == PF_CHANNEL_ANGLE;
+    return angle ? pf__features_wrapped(to[k] - from[k]) : to[k] - from[k];
+}
+
 // Squares of what the model misses, by step, and of what moves.
 static pf_status add_up(windows *w, int *n, pf_error *error)
 {
@@ -109,7 +116,8 @@ static pf_status add_up(windows *w, int *n, pf_error *error)
     for (const double *now; status == PF_OK && (now = next_window(w, &episode)); (*n)++) {
         status = expect(w, now, -1, 1, error);
         for (size_t k = 0; k < size_of(w) && status == PF_OK; k++) {
-            double missed = now[chan + k] - w->response[k], moved = now[chan + k] - now[k % chan];
+            double missed = difference(w, k, w->response, now + chan);
+            double moved = difference(w, k % chan, now, now + chan + (k - k % chan));
             w->missed[k] += missed * missed;
             w->energy[k % chan] += moved * moved;
         }
@@ -176,7 +184,8 @@ static pf_status gain_of(windows *w, int mechanism, double gain, double *sd, pf_
         status = expect(w, now, mechanism, gain, error);
         for (size_t k = 0; k < size && status == PF_OK; k++) {
             double h = w->scale[k] > 0 ? (w->response[size + k] - w->response[k]) / w->scale[k] : 0;
-            rh += h > 0 || h < 0 ? h * (now[chan + k] - w->response[k]) / w->scale[k] : 0;
+            double missed = difference(w, k, w->response, now + chan);
+            rh += h > 0 || h < 0 ? h * missed / w->scale[k] : 0;
             hh += h * h;
         }
         n += hh > 0;
