@@ -142,6 +142,34 @@ static double largest(pf_plant *plant, const pf_model *model, int steps)
     return worst;
 }
 
+// A wheel that turns more than once in a window, read as an angle.
+static void spin(const double *knob, double *x, const double *v, const double *w)
+{
+    (void)knob, (void)w;
+    x[0] += x[1];
+    x[1] += .06 * v[1] + .04 * v[2] + .02 * v[0];
+}
+
+static void check_spin(void)
+{
+    PF_CASE("an angle that goes round more than once in a window");
+    static const pf_channel_kind kinds[2] = {PF_CHANNEL_ANGLE, PF_CHANNEL_PLAIN};
+    pf_plant_class c = cart(true);
+    c.info.name = "wheel";
+    c.info.kinds = kinds;
+    c.advance = spin;
+    pf_plant *plant = NULL;
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    pf_train_settings s = settings_of(plant);
+    pf_model *m = learn(plant, &s, "wheel_angle", 1);
+    if (m) {
+        CHECK(largest(plant, m, WINDOW) < 1e-3);
+        CHECK(pf_model_get_info(m)->window_error < 1e-6);
+    }
+    pf_model_destroy(m);
+    pf_plant_destroy(plant);
+}
+
 static void check_linear(void)
 {
     pf_plant *plant = NULL;
@@ -480,6 +508,7 @@ void test_trajectory(void)
     check_assess();
     check_assess_noise();
     check_recorded();
+    check_spin();
     check_linear();
     check_history();
     check_best();
