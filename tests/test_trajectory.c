@@ -371,6 +371,35 @@ static void check_assess_noise(void)
     pf_plant_destroy(plant);
 }
 
+// The cart with one mechanism the wrong way round.
+static void advance_reversed(const double *knob, double *x, const double *v, const double *w)
+{
+    const double other[MECH] = {v[0], -v[1], v[2]};
+    advance(knob, x, other, w);
+}
+
+static void check_assess_wrong(void)
+{
+    PF_CASE("assess: a model that has a mechanism the wrong way round tells nothing of it");
+    pf_plant *plant = NULL, *wrong = NULL;
+    pf_plant_class c = cart(true), d = cart(true);
+    d.advance = advance_reversed;
+    CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
+    CHECK(pf_plant_from_class(&wrong, &d, NULL) == PF_OK);
+    pf_train_settings s = settings_of(plant);
+    pf_model *m = learn(wrong, &s, "wrong", 1);
+    pf_assessment a[MECH - 1];
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = 1};
+    if (m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK)) {
+        CHECK(a[0].gain_sd > 1 && !(a[0].bound_healthy > .5));
+        CHECK(a[1].gain_sd < .1 && a[1].bound_lost > .9);
+    }
+    pf_model_destroy(m);
+    pf_plant_destroy(plant);
+    pf_plant_destroy(wrong);
+}
+
 // --- recordings
 
 // A log of the cart whose sensor reads the place: episodes of random commands, with noise.
@@ -403,7 +432,7 @@ static pf_status record(const pf_plant_info *plant, const char *text, size_t n, 
     s->kind = PF_TRAIN_TRAJECTORY;
     s->history = 4;
     s->window = window;
-    return pf__transitions_record(s, plant, "log.csv", text, n, path, error);
+    return pf__transitions_record(s, plant, "log.csv", text, n, path, NULL, error);
 }
 
 static void refuse(const char *text, const pf_plant_info *plant, int window, const char *why)
@@ -440,7 +469,7 @@ static void check_recorded(void)
         CHECK(s.window == 12 && pf_model_get_info(m)->history == 2);
         CHECK_STR(pf_model_get_info(m)->plant, "blind_cart");
         CHECK(largest(plant, m, WINDOW) > 1e-2); // u0 never moved, so nothing is known of it
-        CHECK(r.windows == 60 * (200 / 15) && isnan(r.gain_sd[0]));
+        CHECK(r.windows == 60 * ((200 - 4) / 12) && isnan(r.gain_sd[0]));
         CHECK(r.left < 1e-8 && r.gain_sd[1] < 1e-3 && r.gain_sd[2] < 1e-3);
     }
     pf_model_destroy(m);
@@ -500,6 +529,16 @@ static void check_recorded(void)
     refuse("episode,step,place,u0\n0,0,1,0\n0,1,2,1\n0,2,3,2\n", &c.info, 0, "1 u columns");
     refuse("episode,step,spot,u0,u1,u2\n0,0,1,0,0,0\n0,1,2,1,0,0\n0,2,3,2,0,0\n", &c.info, 0,
            "of blind_cart it is 'place'");
+    refuse("episode,step,place,u0\n", NULL, 0, "no rows");
+    refuse("episode,step,place,u0,u1,u2\n0,0,1,0,0,0\n0,1,2,0,1,-.5\n0,2,3,1,2,-1\n", NULL, 0,
+           "u1 moves only together");
+    csv = (pf_text){0};
+    record_cart(&csv, 60, 200, 0);
+    pf_mechanism narrow[MECH] = {mechanisms[0], {"push", -.1, .1}, mechanisms[2]};
+    pf_plant_info limited = c.info;
+    limited.mechanisms = narrow;
+    refuse(csv.data, &limited, 0, "beyond its limits -0.1 and 0.1");
+    pf__text_free(&csv);
     pf_plant_destroy(plant);
 }
 
@@ -507,6 +546,7 @@ void test_trajectory(void)
 {
     check_assess();
     check_assess_noise();
+    check_assess_wrong();
     check_recorded();
     check_spin();
     check_linear();

@@ -188,6 +188,8 @@ static const call calls[] = {
     {"train --recordings @/log.csv -o @/log.csv", 2, "the same file"},
     {"train dc_servo --recordings @/log.csv -o @/x", 3, "2 channels and 4 mechanisms"},
     {"train --recordings @/log.csv -o @/x --set window=500", 3, "too few for a window of 500"},
+    {"train dc_servo -o @/x --set window=5", 3, "probes and tasks of dc_servo take 12"},
+    {"train dc_servo -o @/x --profile fast", 3, "no profile is called 'fast'"},
     {"train dc_servo -o @/x --set width=4096 --set layers=8 --set members=64", 3, "GB of memory"},
 };
 

@@ -246,8 +246,11 @@ static double separation(const assess *a, int probe, pf_assess_scale scale, doub
     }
     double apart = pf__fit_median(STARTS, b[1], buffer) - pf__fit_median(STARTS, b[0], buffer);
     double dispersion = pf__fit_dispersion(STARTS, b[0], buffer);
+    // what a loss does to the machine is 1 in the coordinate of a model that knows it; a model that
+    // is wrong about it is off by as much
     if (sd) {
-        *sd = (1 - a->g_cal) * sqrt(dispersion * dispersion + noise) / fabs(apart);
+        *sd = (1 - a->g_cal) *
+              hypot(sqrt(dispersion * dispersion + noise) / fabs(apart), 1 - 1 / fmax(apart, 1e-3));
     }
     return apart / dispersion;
 }

@@ -83,11 +83,11 @@ pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan
 
 // Windows of a log or of recorded probes as the transitions that a model learns from, into a file.
 // plant (Nullable) gives names, kinds and limits. Sets the window where it is not given, the
-// history that there is room for, and the size of the data.
+// history that there is room for, and the size of the data. Warns of episodes that are too short.
 struct pf_train_settings;
 pf_status pf__transitions_record(struct pf_train_settings *settings, const pf_plant_info *plant,
                                  const char *file, const char *text, size_t n, const char *path,
-                                 pf_error *error);
+                                 const pf_effort *effort, pf_error *error);
 
 // pf_calibrate_recordings with another number of alarm trials (0: the plan's); for the fuzzer.
 pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const char *csv, size_t n,

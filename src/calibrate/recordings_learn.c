@@ -230,50 +230,70 @@ static pf_status describe(record *r, const pf_plant_info *plant, pf_transitions_
     return r->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", r->file) : PF_OK;
 }
 
-// Pieces of so many steps, one after the other, that the stretches hold.
-static size_t count_pieces(const record *r, int steps)
+// A record is cut into windows that do not overlap, each with the readings before it that a history
+// needs.
+typedef struct cutting {
+    int lead, window;
+} cutting;
+
+static size_t windows_of(const stretch *s, cutting c)
 {
-    size_t n = 0;
-    for (int i = 0; i < r->n; i++) {
-        n += (size_t)((r->stretches[i].rows - 1) / steps);
-    }
-    return n;
+    return s->rows - 1 >= c.lead + c.window ? (size_t)((s->rows - 1 - c.lead) / c.window) : 0;
 }
 
-// Where each piece goes: shuffled, since the last ones are held out and a file is rarely in any
-// order.
-static void shuffle(size_t n, size_t *order)
+// The order of the stretches: shuffled, since the last ones are held out and a file is rarely in
+// any order. A stretch stays in one piece, so that held-out windows share no run with the others.
+static void shuffle(int n, int *order)
 {
     pf_rng rng;
     pf_rng_init(&rng, pf_key_root(0));
-    for (size_t i = 0; i < n; i++) {
-        size_t k = pf_rng_below(&rng, (uint32_t)i + 1);
+    for (int i = 0; i < n; i++) {
+        int k = (int)pf_rng_below(&rng, (uint32_t)i + 1);
         order[i] = order[k];
         order[k] = i;
     }
 }
 
-// Cuts the stretches into pieces of the info's steps.
+static pf_status check_command(const record *r, const pf_mechanism *m, double u, pf_error *error)
+{
+    double slack = 1e-6 * fmax(1, fabs(u));
+    return u >= m->lo - slack && u <= m->hi + slack
+               ? PF_OK
+               : pf_fail(error, PF_ERR_FORMAT,
+                         "%s: a command of '%s' is %g, beyond its limits %g and %g; write what was "
+                         "delivered, or name no plant",
+                         r->file, m->name, u, m->lo, m->hi);
+}
+
+// Cuts the stretches into episodes of lead and window.
 static pf_status cut(record *r, const pf_transitions_info *info, double **x, float **u,
                      pf_error *error)
 {
     size_t n = (size_t)info->n_episodes, steps = (size_t)info->steps, at = 0;
     size_t chan = (size_t)r->n_chan, mech = (size_t)r->n_mech;
-    size_t *order = pf__arena_take(&r->arena, n, sizeof *order);
+    cutting c = {info->lead, info->steps - info->lead};
+    int *order = pf__arena_take(&r->arena, (size_t)r->n, sizeof *order);
     *x = pf__arena_take(&r->arena, n * (steps + 1) * chan, sizeof **x);
     *u = pf__arena_take(&r->arena, n * steps * mech, sizeof **u);
     if (r->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", r->file);
     }
-    shuffle(n, order);
+    shuffle(r->n, order);
     for (int i = 0; i < r->n; i++) {
-        const stretch *t = &r->stretches[i];
-        for (size_t from = 0; from + steps < (size_t)t->rows; from += steps, at++) {
-            memcpy(*x + order[at] * (steps + 1) * chan, r->channels + (t->first + from) * chan,
+        const stretch *t = &r->stretches[order[i]];
+        size_t windows = windows_of(t, c);
+        for (size_t k = 0; k < windows; k++, at++) {
+            size_t from = k * (size_t)c.window;
+            memcpy(*x + at * (steps + 1) * chan, r->channels + (t->first + from) * chan,
                    (steps + 1) * chan * sizeof **x);
-            for (size_t k = 0; k < steps * mech; k++) {
-                (*u)[order[at] * steps * mech + k] = pf__transitions_command(
-                    &info->mechanisms[k % mech], r->commands[(t->command + from) * mech + k]);
+            for (size_t j = 0; j < steps * mech; j++) {
+                const pf_mechanism *m = &info->mechanisms[j % mech];
+                double sent = r->commands[(t->command + from) * mech + j];
+                pf_status status = check_command(r, m, sent, error);
+                if (status != PF_OK) {
+                    return status;
+                }
+                (*u)[at * steps * mech + j] = pf__transitions_command(m, sent);
             }
         }
     }
@@ -281,10 +301,10 @@ static pf_status cut(record *r, const pf_transitions_info *info, double **x, flo
 }
 
 // How the record is cut: the window, and the history that there is room for.
-static pf_status plan_pieces(const record *r, pf_train_settings *s, pf_transitions_info *info,
-                             pf_error *error)
+static pf_status plan_windows(const record *r, pf_train_settings *s, pf_transitions_info *info,
+                              const pf_effort *effort, pf_error *error)
 {
-    int longest = 0;
+    int longest = 0, short_ones = 0;
     for (int i = 0; i < r->n; i++) {
         longest = r->stretches[i].rows - 1 > longest ? r->stretches[i].rows - 1 : longest;
     }
@@ -297,9 +317,15 @@ static pf_status plan_pieces(const record *r, pf_train_settings *s, pf_transitio
                        longest, s->window);
     }
     s->history = s->history < room ? s->history : room;
-    info->lead = s->history - 1;
-    info->steps = s->episode_steps = info->lead + s->window;
-    size_t n = count_pieces(r, info->steps);
+    cutting c = {s->history - 1, s->window};
+    size_t n = 0;
+    for (int i = 0; i < r->n; i++) {
+        size_t windows = windows_of(&r->stretches[i], c);
+        n += windows;
+        short_ones += windows == 0;
+    }
+    info->lead = c.lead;
+    info->steps = s->episode_steps = c.lead + c.window;
     if (n < LEAST || n * (size_t)info->steps > 100000000) {
         return pf_fail(
             error, PF_ERR_ARGUMENT,
@@ -307,8 +333,64 @@ static pf_status plan_pieces(const record *r, pf_train_settings *s, pf_transitio
             "(here %d): record some hundreds",
             r->file, n, s->window, r->n_chan + s->window * r->n_mech);
     }
+    if (short_ones > 0 && effort && effort->warn) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "%d of %d episodes are shorter than %d steps and left out; --set window=N or "
+                 "history=N takes shorter ones",
+                 short_ones, r->n, info->steps);
+        effort->warn(effort->self, text);
+    }
     info->n_episodes = (int)n;
     info->transitions = s->transitions = (int)n * info->steps;
+    return PF_OK;
+}
+
+// The share of a mechanism's command that the others' commands do not give away; gram is n x n and
+// is used up.
+static double own_share(int n, int mechanism, double *gram)
+{
+    double whole = gram[mechanism * n + mechanism];
+    for (int p = 0; p < n; p++) {
+        double pivot = gram[p * n + p];
+        if (p == mechanism || !(pivot > 1e-9 * whole)) {
+            continue;
+        }
+        for (int i = 0; i < n; i++) {
+            double part = gram[i * n + p] / pivot;
+            for (int k = 0; k < n && i != p; k++) {
+                gram[i * n + k] -= part * gram[p * n + k];
+            }
+        }
+    }
+    return gram[mechanism * n + mechanism] / whole;
+}
+
+// Mechanisms that always move together cannot be told apart.
+static pf_status check_apart(record *r, pf_error *error)
+{
+    size_t n = (size_t)r->n_mech;
+    double *gram = pf__arena_take(&r->arena, n * n, sizeof *gram);
+    double *work = pf__arena_take(&r->arena, n * n, sizeof *work);
+    if (r->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", r->file);
+    }
+    for (size_t row = 0; row < r->n_commands; row++) {
+        const double *v = r->commands + row * n;
+        for (size_t i = 0; i < n * n; i++) {
+            gram[i] += v[i / n] * v[i % n];
+        }
+    }
+    const double least = .01;
+    for (int j = 0; j < r->n_mech; j++) {
+        memcpy(work, gram, n * n * sizeof *gram);
+        if (gram[(size_t)j * n + (size_t)j] > 0 && own_share(r->n_mech, j, work) < least) {
+            return pf_fail(error, PF_ERR_DEGENERATE,
+                           "%s: u%d moves only together with other commands, so nothing tells them "
+                           "apart; record runs in which it moves alone",
+                           r->file, j);
+        }
+    }
     return PF_OK;
 }
 
@@ -316,6 +398,9 @@ static pf_status plan_pieces(const record *r, pf_train_settings *s, pf_transitio
 static pf_status check_motion(const record *r, pf_error *error)
 {
     bool moved = false, driven = false;
+    if (r->n_readings == 0) {
+        return pf_fail(error, PF_ERR_FORMAT, "%s: has a header and no rows", r->file);
+    }
     size_t chan = (size_t)r->n_chan, mech = (size_t)r->n_mech;
     for (size_t i = chan; i < r->n_readings * chan && !moved; i++) {
         moved = r->channels[i] != r->channels[i - chan];
@@ -331,7 +416,8 @@ static pf_status check_motion(const record *r, pf_error *error)
 }
 
 pf_status pf__transitions_record(pf_train_settings *s, const pf_plant_info *plant, const char *file,
-                                 const char *text, size_t n, const char *path, pf_error *error)
+                                 const char *text, size_t n, const char *path,
+                                 const pf_effort *effort, pf_error *error)
 {
     record r = {.file = file};
     pf_transitions_info info = {.correlation = 0};
@@ -339,8 +425,9 @@ pf_status pf__transitions_record(pf_train_settings *s, const pf_plant_info *plan
     float *u = NULL;
     pf_status status = read_record(&r, text, n, error);
     status = status ? status : check_motion(&r, error);
+    status = status ? status : check_apart(&r, error);
     status = status ? status : describe(&r, plant, &info, error);
-    status = status ? status : plan_pieces(&r, s, &info, error);
+    status = status ? status : plan_windows(&r, s, &info, effort, error);
     status = status ? status : cut(&r, &info, &x, &u, error);
     status = status ? status : pf__transitions_write(&info, x, u, path, error);
     pf__arena_free(&r.arena);

@@ -281,7 +281,20 @@ static int assess(const char *path, const pf_model_info *m, const char *name, bo
     pf_plant *plant = NULL;
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
-    pf_status status = pf_plant_create(&plant, name ? name : m->plant, &error);
+    bool recorded = !name && strcmp(m->plant, "recordings") == 0;
+    pf_status status =
+        recorded
+            ? pf_fail(&error, PF_ERR_ARGUMENT,
+                      "%s was learned from recordings of a machine without a name; `train` has "
+                      "reported on it. Train it with PLANT beside --recordings to assess it "
+                      "there",
+                      path)
+            : pf_plant_create(&plant, name ? name : m->plant, &error);
+    if (status != PF_OK && !name && !recorded) {
+        char text[sizeof error.text];
+        snprintf(text, sizeof text, "%s", error.text);
+        status = pf_fail(&error, status, "%.200s; name the machine with --plant", text);
+    }
     if (status == PF_OK) {
         status = cli_model_report(path, plant, 1, json, &effort, &error);
     }

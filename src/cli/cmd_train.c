@@ -194,23 +194,30 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
 {
     void *text = NULL;
     size_t n = 0;
+    char kind[64];
+    const char *set[1 + sizeof c->set.item / sizeof c->set.item[0]];
+    int n_set = 0;
     pf_status status = pf_train_profile(s, c->profile ? c->profile : "standard", error);
+    if (status != PF_OK) {
+        return status;
+    }
     // a profile is the paper's; for use the better kind counts, and commands like those in use
     enum { LEAST = 20000 }; // enough windows for a linear map
     s->kind = PF_TRAIN_BEST;
     s->commands = PF_TRAIN_COMMANDS_USE;
     s->transitions = s->transitions > LEAST ? s->transitions : LEAST;
-    if (status == PF_OK && c->kind) {
-        char kind[64];
-        const char *set[] = {kind};
+    if (c->kind) {
         snprintf(kind, sizeof kind, "kind=%.40s", c->kind);
-        status = pf_train_configure(s, NULL, NULL, 0, set, 1, error);
+        set[n_set++] = kind;
     }
-    if (status == PF_OK && c->config) {
+    for (int i = 0; i < c->set.n; i++) {
+        set[n_set++] = c->set.item[i];
+    }
+    if (c->config) {
         status = pf__file_read(c->config, (size_t)16 << 20, &text, &n, error);
     }
     if (status == PF_OK) {
-        status = pf_train_configure(s, c->config, text, n, c->set.item, c->set.n, error);
+        status = pf_train_configure(s, c->config, text, n, set, n_set, error);
     }
     free(text);
     return status;
@@ -272,6 +279,11 @@ static void print_windows(const call *c, const pf_train_settings *s, const pf_mo
         }
     }
     print_more(r);
+    if (c->plant.n == 0) {
+        printf("for a kit with this model train it with its PLANT: preflight train exec:COMMAND "
+               "--recordings %s -o MODEL\n",
+               c->recordings);
+    }
 }
 
 // What there is to say of a model without a plant to compare it with.
@@ -316,9 +328,10 @@ static pf_status open_data(const call *c, pf_train_settings *s, pf_plant *plant,
         return pf__transitions_ready(data, s, !c->data, plant, c->data_path.data, effort, error);
     }
     pf_status status = pf__file_read(c->recordings, PF_CSV_BYTES, &text, &n, error);
-    status = status ? status
-                    : pf__transitions_record(s, plant ? pf_plant_get_info(plant) : NULL,
-                                             c->recordings, text, n, c->data_path.data, error);
+    status = status
+                 ? status
+                 : pf__transitions_record(s, plant ? pf_plant_get_info(plant) : NULL, c->recordings,
+                                          text, n, c->data_path.data, effort, error);
     free(text);
     return status ? status : pf_transitions_open(data, c->data_path.data, error);
 }
@@ -359,6 +372,22 @@ static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
     return status;
 }
 
+// A trajectory model must answer for as many steps as the probes and tasks of the plant have.
+static pf_status check_window(const pf_train_settings *s, const pf_plant_info *info,
+                              pf_error *error)
+{
+    pf_train_settings needed = *s;
+    needed.window = 0;
+    pf_train_complete(&needed, info);
+    return s->kind == PF_TRAIN_RECURSIVE || s->window >= needed.window
+               ? PF_OK
+               : pf_fail(
+                     error, PF_ERR_ARGUMENT,
+                     "window: %d steps, but probes and tasks of %s take %d; leave it out or set "
+                     "more",
+                     s->window, info->name, needed.window);
+}
+
 // Everything that can be refused is refused before the first transition is made.
 static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, pf_error *error)
 {
@@ -369,6 +398,7 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
     if (status == PF_OK && !c->recordings) {
         pf_train_complete(s, pf_plant_get_info(*plant));
         status = pf_train_check(s, pf_plant_get_info(*plant), error);
+        status = status ? status : check_window(s, pf_plant_get_info(*plant), error);
     }
     const char *const paths[] = {c->output, c->log, c->plot};
     for (int i = 0; i < 3 && status == PF_OK; i++) {

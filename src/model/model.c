@@ -721,7 +721,11 @@ static pf_status read_shape(reader *r, pf_model_info *info)
     const pf_tensor *first = pf__safetensors_find(r->file, "members.0.0.weight");
     if (info->n_members == 0 && info->window > 1) {
         info->n_members = 1; // its linear part is all there is
-        return PF_OK;
+        return pf__safetensors_find(r->file, "change.linear")
+                   ? PF_OK
+                   : pf_fail(r->error, PF_ERR_SHAPE,
+                             "%s: has neither networks nor the tensor 'change.linear'",
+                             r->file->path);
     }
     if (!first || first->n_dims != 2 || first->dims[0] > PF_MODEL_WIDTH) {
         return pf_fail(r->error, PF_ERR_SHAPE,

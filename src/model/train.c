@@ -690,6 +690,17 @@ static pf_status train_one(const pf_train_settings *settings, const pf_transitio
 // A trajectory model that leaves less of held-out windows needs no rival: .3 % of the change.
 static const double good_enough = 1e-5;
 
+// Whether a model was made with these very settings, seed included, by the same numeric library.
+static bool made_alike(const pf_train_settings *s, const pf_model *model)
+{
+    pf_text text = {0};
+    settings_text(s, &text);
+    bool alike = !text.failed && strcmp(text.data, model->info.settings) == 0 &&
+                 strcmp(model->info.processor, pf__numeric_library()) == 0;
+    pf__text_free(&text);
+    return alike;
+}
+
 // One of the two rivals: that of an earlier run with the same settings and data, or trained now.
 static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
                              const pf_transitions *data, const char *path, double checkpoint_s,
@@ -702,7 +713,7 @@ static pf_status train_rival(const pf_train_settings *settings, pf_train_kind ki
     s.kind = kind;
     bool there = pf_model_load(&model, path, &why) == PF_OK &&
                  strcmp(model->info.data, pf_transitions_get_info(data)->sha256) == 0 &&
-                 pf__train_made(&s, model, &why) == PF_OK;
+                 made_alike(&s, model);
     pf_status status = PF_OK;
     if (!there) {
         pf_model_destroy(model);

@@ -196,20 +196,24 @@ static pf_status gain_of(windows *w, int mechanism, double gain, double *sd, pf_
     return status;
 }
 
-// What the linear part leaves of the held-out rows when fitted to a share of the others.
+// What a linear part leaves of the held-out windows when fitted to a share of the others; infinite:
+// these are too few for its inputs.
 static pf_status linear_error(const pf_model *model, const pf_transitions *data, double held_out,
-                              double share, pf_dataset *sizes, double *left, pf_error *error)
+                              double share, int window, int *inputs, double *left, pf_error *error)
 {
     pf_model *own = NULL;
     pf_dataset set = {0};
     pf_error why;
+    *left = INFINITY;
     pf_status status = pf__model_create(&own, &model->info, error);
-    if (status == PF_OK && pf__dataset_make_part(&set, data, held_out, share, own, &why) == PF_OK) {
-        *left = set.error;
-        *sizes = set;
-        sizes->memory = NULL;
-    } else {
-        *left = INFINITY; // too few
+    pf_status fitted =
+        status ? status : pf__dataset_make_part(&set, data, held_out, share, own, &why);
+    if (status == PF_OK && fitted == PF_OK) {
+        *inputs = set.n_in;
+        status = pf__window_error(own, data, held_out, window, left, error);
+    } else if (status == PF_OK && fitted != PF_ERR_DEGENERATE) {
+        *error = why;
+        status = fitted;
     }
     pf__dataset_free(&set);
     pf_model_destroy(own);
@@ -221,19 +225,19 @@ pf_status pf__windows_report(const pf_model *model, const pf_transitions *data, 
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
     int window = model->info.window > 1 ? model->info.window : info->steps - info->lead;
-    pf_dataset sizes = {0}, unused = {0};
     windows w;
     int n = 0;
     *r = (pf_windows_report){.left = NAN};
     pf_status status = open_windows(&w, model, data, held_out, window, error);
-    status = status ? status : linear_error(model, data, held_out, 1, &sizes, &r->linear, error);
-    status = status ? status : linear_error(model, data, held_out, .5, &unused, &r->half, error);
+    status = status ? status
+                    : linear_error(model, data, held_out, 1, window, &r->inputs, &r->linear, error);
+    status = status ? status
+                    : linear_error(model, data, held_out, .5, window, &r->inputs, &r->half, error);
     status = status ? status : add_up(&w, &n, error);
     if (status == PF_OK) {
         find_scales(&w, n);
-        r->windows = sizes.n_train + sizes.n_valid;
-        r->held_out = sizes.n_valid;
-        r->inputs = sizes.n_in;
+        r->windows = info->n_episodes;
+        r->held_out = n;
         r->left = left_over(&w);
     }
     for (int j = 0; j < info->n_mech && status == PF_OK; j++) {
