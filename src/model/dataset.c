@@ -335,7 +335,7 @@ static pf_status check_data(const maker *m, pf_error *error)
     if (set->n_train < 2 * (set->n_in + 1) || set->n_valid < 1) {
         return pf_fail(error, PF_ERR_DEGENERATE,
                        "%d %s to learn from and %d held out are too few for %d inputs; set more "
-                       "transitions",
+                       "transitions, or record more",
                        set->n_train, i->window > 1 ? "windows" : "transitions", set->n_valid,
                        set->n_in);
     }

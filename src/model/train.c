@@ -576,21 +576,27 @@ static pf_status make_set(training *t, const pf_transitions *data, pf_error *err
     most = most < info->lead + 1 ? most : info->lead + 1;
     most = most * info->n_chan <= PF_STATE_MAX ? most : PF_STATE_MAX / info->n_chan;
     double least = INFINITY;
-    for (int h = 1; h <= most + 1; h++) {
-        bool last = h == most + 1;
-        pf_status status = make_model(t, info, last ? best : h, error);
+    bool search = most > 1;
+    for (int h = 1; search && h <= most; h++) {
+        pf_status status = make_model(t, info, h, error);
         status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
-        if (status != PF_OK || last) {
+        if (status == PF_ERR_DEGENERATE && h > 1) { // too few windows for so many inputs
+            if (error) {
+                *error = (pf_error){PF_OK, ""};
+            }
+            search = false;
+        } else if (status != PF_OK) {
             return status;
         }
-        bool better = least > exact && t->set.error < .95 * least;
+        bool better = search && least > exact && t->set.error < .95 * least;
         best = better ? h : best;
         least = better ? t->set.error : least;
         pf__dataset_free(&t->set);
         pf_model_destroy(t->model);
         t->model = NULL;
     }
-    return PF_OK;
+    pf_status status = make_model(t, info, best, error);
+    return status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
 }
 
 // Two trainings on one file would write over each other. The lock goes with the process.
