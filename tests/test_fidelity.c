@@ -126,7 +126,7 @@ static void check_readings(void)
     int n = 0, marked = 0;
     for (; pf__settings_reading(n, reading, sizeof reading, &common); n++) {
         marked += common;
-        CHECK(strcmp(reading, "edges=pooled") != 0 || common);
+        CHECK(strcmp(reading, "edges=nominal") != 0 || common);
         CHECK(strncmp(reading, "stop=", 5) != 0 || !common);
     }
     CHECK(n == 17 && marked == 7); // eight readings, of which one has three values

@@ -112,14 +112,14 @@ static void test_axes(void)
     PF_CASE(
         "settings: a reading is part of the experiment where it acts; an unknown one lists them");
     static const char *const readings[] = {
-        "pulse: doublet\n",    "reference: member\n",  "edges: nominal\n", "grid_one: with_one\n",
+        "pulse: doublet\n",    "reference: member\n",  "edges: pooled\n", "grid_one: with_one\n",
         "threshold: shared\n", "reveal: mitigation\n", "stop: latch\n"};
     for (int i = 0; i < 7; i++) {
         if (CHECK(open_suite(readings[i], &suite, &e, &error))) {
             bool acts = i > 1; // no MuJoCo system, nothing learned
             CHECK((strcmp(first, e.hash) != 0) == acts);
             CHECK((strstr(e.settings, "\"pulse\"") != NULL) == false);
-            CHECK_CONTAINS(e.settings, i == 2 ? "\"edges\":\"nominal\"" : "\"edges\":\"pooled\"");
+            CHECK_CONTAINS(e.settings, i == 2 ? "\"edges\":\"pooled\"" : "\"edges\":\"nominal\"");
             pf__experiment_free(&e);
             pf__suite_free(&suite);
         }
