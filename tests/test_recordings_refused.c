@@ -149,7 +149,8 @@ static void test_uncertified(void)
         const char *text = said.data ? said.data : "";
         CHECK((strstr(text, "was not recorded, so it has no error curve") != NULL) == (way == 1));
         CHECK((strstr(text, "with mechanism 'starboard' weakened") != NULL) == (way == 2));
-        // the last use of the first task: a candidate without a curve returns nothing, healthy or not
+        // the last use of the first task: a candidate without a curve returns nothing, healthy or
+        // not
         int use = kit.task_use[1] - 1;
         const double *nte =
             kit.tracking_error + (size_t)use * (size_t)kit.n_members * (size_t)kit.n_shares;
