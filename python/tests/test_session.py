@@ -313,7 +313,7 @@ class SessionTest(Case):
         served.close()
 
     def test_a_learned_model(self):
-        """A kit that predicts with a model, of one or two readings: the program's bytes and verdict."""
+        """A kit that predicts with a model: the program's bytes and verdict."""
         for plant, kind, readings in (("attitude", "recursive", 1), ("building", "trajectory", 2)):
             model, path = self.folder / plant, self.folder / f"{plant}.kit"
             preflight("train", plant, "-o", model, "--profile", "quick", "--kind", kind)
