@@ -156,6 +156,7 @@ typedef struct pf_assessment {
     // Standard deviation of the gain that one probe tells: model error (residual scale) and the
     // sensors' noise.
     double gain_sd;
+    double gain_bias; // the part of it that is always wrong in the same way
     // Bound of the return of the mechanism's default task, with the anchored certificate: the gain
     // known exactly; a healthy machine after two probes; one at g_cal, corrected, after four. NaN:
     // the plant has no such task.

@@ -221,9 +221,10 @@ static double energy(const assess *a, int probe, pf_assess_scale scale, int rows
 }
 
 // How far g_cal lies from nominal in the coordinate of the matched filter, in dispersions of model
-// error alone. sd (Nullable): of the gain that this tells with the sensors' noise, which a kit's
-// scale of residuals contains as well.
-static double separation(const assess *a, int probe, pf_assess_scale scale, double *sd)
+// error alone. sd and bias (Nullable): of the gain that this tells with the sensors' noise, which a
+// kit's scale of residuals contains as well; and what is always wrong in it.
+static double separation(const assess *a, int probe, pf_assess_scale scale, double *sd,
+                         double *bias)
 {
     double b[2][STARTS], buffer[STARTS], noise = 0;
     int rows = a->plan->probes[probe].rows;
@@ -249,8 +250,8 @@ static double separation(const assess *a, int probe, pf_assess_scale scale, doub
     // what a loss does to the machine is 1 in the coordinate of a model that knows it; a model that
     // is wrong about it is off by as much
     if (sd) {
-        *sd = (1 - a->g_cal) *
-              hypot(sqrt(dispersion * dispersion + noise) / fabs(apart), 1 - 1 / fmax(apart, 1e-3));
+        *bias = (1 - a->g_cal) * fabs(1 - 1 / fmax(apart, 1e-3));
+        *sd = hypot((1 - a->g_cal) * sqrt(dispersion * dispersion + noise) / apart, *bias);
     }
     return apart / dispersion;
 }
@@ -287,9 +288,9 @@ static void measure(const assess *a, int probe, pf_assessment *out)
             energy(a, probe, PF_ASSESS_PULSE, rows, LINEAR_NOMINAL, PLANT_NOMINAL) / signature);
     }
     for (int s = 0; s < PF_ASSESS_SCALES; s++) {
-        out->separation[s] = separation(a, probe, (pf_assess_scale)s, NULL);
+        out->separation[s] = separation(a, probe, (pf_assess_scale)s, NULL, NULL);
     }
-    separation(a, probe, PF_ASSESS_RESIDUAL, &out->gain_sd);
+    separation(a, probe, PF_ASSESS_RESIDUAL, &out->gain_sd, &out->gain_bias);
     out->spread = spread(a, probe);
 }
 

@@ -25,6 +25,7 @@ typedef struct bench_call {
     const char *command; // "bench run", for messages
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
+    bool quiet;          // says nothing of trials that are missing
     cli_list methods;    // python:FILE:CLASS, then the ids
     pf_own_methods *own; // of them
     const pf_profile *profile;
@@ -1036,7 +1037,7 @@ static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
                        l->hash,
                        counts.failed > 0 ? "; `preflight bench status` says why they failed" : "");
     }
-    if (counts.done < counts.total) {
+    if (counts.done < counts.total && !c->quiet) {
         fprintf(stderr,
                 "preflight %s: %lld of %lld trials are done, %lld failed; the rest is not in "
                 "here\n",
@@ -1328,6 +1329,7 @@ static pf_status sum_readings(const bench_call *c, pf_fidelity_reading *out, int
     *n = 0;
     for (int i = -1; i < 0 || pf__settings_reading(i, reading, sizeof reading, &common); i++) {
         bench_call one = *c;
+        one.quiet = true; // its row says how many numbers there are
         if (*n == most || status != PF_OK || (i >= 0 && has_reading(c, reading, common))) {
             continue;
         }

@@ -52,7 +52,8 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
     for (int t = 0; t < k.n_tasks && k.rules.field; t++) {
         int runs = pf_kit_task_rehearsals(kit, t);
         if (runs == 0) {
-            printf("task %s cannot be rehearsed here: it can be go-if at most\n",
+            printf(k.recorded ? "task %s was not recorded as a go needs it: it is no-go\n"
+                              : "task %s cannot be rehearsed here: it can be go-if at most\n",
                    pf_kit_task_name(kit, t));
         } else if (runs > k.rules.rehearsals) {
             printf("task %s is rehearsed %d times: the noise is as large as what it may miss\n",

@@ -158,7 +158,7 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
 static int show_json(const pf_transitions_info *info, const summary *s)
 {
     pf_text out = {0};
-    pf__text_add(&out, "{\"format\":\"preflight-data\",\"version\":1");
+    pf__text_addf(&out, "{\"format\":\"preflight-data\",\"version\":%d", PF_TRANSITIONS_VERSION);
     string(&out, "sha256", info->sha256);
     number(&out, "bytes", s->bytes);
     string(&out, "plant", info->plant);

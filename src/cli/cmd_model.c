@@ -28,7 +28,7 @@ static const double j_min = .85;
 // Whether the model's error blurs the gain more than the sensors do.
 static bool model_blurs(const pf_assessment *r)
 {
-    double model = (1 - g_cal) / fabs(r->separation[PF_ASSESS_RESIDUAL]);
+    double model = hypot((1 - g_cal) / r->separation[PF_ASSESS_RESIDUAL], r->gain_bias);
     return !(model < .7 * r->gain_sd);
 }
 
@@ -38,13 +38,13 @@ static const char *can_certify(const pf_assessment *r)
     if (isnan(r->bound_exact)) {
         return "no task of its own";
     }
-    if (r->bound_exact < j_min) {
+    if (!(r->bound_exact >= j_min)) {
         return "no: the task does not follow its command well enough";
     }
-    if (r->bound_healthy < j_min) {
+    if (!(r->bound_healthy >= j_min)) {
         return model_blurs(r) ? "no: the model blurs the gain" : "no: sensor noise blurs the gain";
     }
-    if (r->bound_lost < j_min) {
+    if (!(r->bound_lost >= j_min)) {
         return model_blurs(r) ? "if healthy; the model blurs the gain for more"
                               : "if healthy; sensor noise blurs the gain for more";
     }
@@ -118,7 +118,9 @@ static void print_report(const pf_plant_info *info, const pf_model_info *model,
         printf("%s\n", fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
     }
     print_tasks(info, rows);
-    if (!isnan(model->valid_error)) {
+    if (!isnan(model->window_error)) {
+        printf("\nLeaves %.3g of the energy of held-out windows.\n", model->window_error);
+    } else if (!isnan(model->valid_error)) {
         printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
     }
 }
