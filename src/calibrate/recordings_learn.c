@@ -395,15 +395,26 @@ static pf_status check_apart(record *r, pf_error *error)
 }
 
 // A record in which nothing happens teaches nothing.
-static pf_status check_motion(const record *r, pf_error *error)
+static pf_status check_motion(const record *r, const pf_effort *effort, pf_error *error)
 {
     bool moved = false, driven = false;
     if (r->n_readings == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "%s: has a header and no rows", r->file);
     }
     size_t chan = (size_t)r->n_chan, mech = (size_t)r->n_mech;
-    for (size_t i = chan; i < r->n_readings * chan && !moved; i++) {
-        moved = r->channels[i] != r->channels[i - chan];
+    for (size_t c = 0; c < chan; c++) {
+        bool alive = false;
+        for (size_t i = chan + c; i < r->n_readings * chan && !alive; i += chan) {
+            alive = r->channels[i] != r->channels[i - chan];
+        }
+        moved = moved || alive;
+        if (!alive && effort && effort->warn) {
+            char text[200];
+            snprintf(text, sizeof text,
+                     "%.60s: channel '%.60s' never changes; is its sensor alive?", r->file,
+                     r->names[c]);
+            effort->warn(effort->self, text);
+        }
     }
     for (size_t i = mech; i < r->n_commands * mech && !driven; i++) {
         driven = r->commands[i] != r->commands[i - mech];
@@ -424,7 +435,7 @@ pf_status pf__transitions_record(pf_train_settings *s, const pf_plant_info *plan
     double *x = NULL;
     float *u = NULL;
     pf_status status = read_record(&r, text, n, error);
-    status = status ? status : check_motion(&r, error);
+    status = status ? status : check_motion(&r, effort, error);
     status = status ? status : check_apart(&r, error);
     status = status ? status : describe(&r, plant, &info, error);
     status = status ? status : plan_windows(&r, s, &info, effort, error);
