@@ -321,18 +321,26 @@ static double pulse_energy(int j, int rows)
     return sum;
 }
 
+// A model of one plant, assessed on another or the same.
+static bool assessed(pf_plant *learned, pf_plant *plant, const char *name, pf_assessment *a)
+{
+    pf_train_settings s = settings_of(plant);
+    pf_model *m = learn(learned, &s, name, 1);
+    pf_error error = {PF_OK, ""};
+    pf_effort effort = {.threads = 1};
+    bool good = m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK);
+    pf_model_destroy(m);
+    return good;
+}
+
 static void check_assess(void)
 {
     PF_CASE("assess: noise alone blurs the gain of an exact model, and tasks are on the line");
     pf_plant *plant = NULL;
     pf_plant_class c = cart(true);
     CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
-    pf_train_settings s = settings_of(plant);
-    pf_model *m = learn(plant, &s, "cart3", 1);
     pf_assessment a[MECH - 1];
-    pf_error error = {PF_OK, ""};
-    pf_effort effort = {.threads = 1};
-    bool good = m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK);
+    bool good = assessed(plant, plant, "cart3", a);
     for (int j = 1; good && j < MECH; j++) {
         const pf_assessment *r = &a[j - 1];
         // both channels have the same noise, scale and weight
@@ -348,7 +356,6 @@ static void check_assess(void)
             CHECK(bound[i] < 1 && bound[i] > .9);
         }
     }
-    pf_model_destroy(m);
     pf_plant_destroy(plant);
 }
 
@@ -358,16 +365,11 @@ static void check_assess_noise(void)
     PF_CASE("assess: an exact channel with a noisy sensor has the weight of its noise");
     pf_plant *plant = NULL;
     CHECK(pf_plant_create(&plant, "reaction_wheel", NULL) == PF_OK);
-    pf_train_settings s = settings_of(plant);
-    pf_model *m = learn(plant, &s, "wheel", 1);
     pf_assessment a[3];
-    pf_error error = {PF_OK, ""};
-    pf_effort effort = {.threads = 1};
-    bool good = m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK);
+    bool good = assessed(plant, plant, "wheel", a);
     for (int j = 0; good && j < 3; j++) {
         CHECK(a[j].gain_sd < .1 && a[j].bound_lost > .9);
     }
-    pf_model_destroy(m);
     pf_plant_destroy(plant);
 }
 
@@ -386,16 +388,11 @@ static void check_assess_wrong(void)
     d.advance = advance_reversed;
     CHECK(pf_plant_from_class(&plant, &c, NULL) == PF_OK);
     CHECK(pf_plant_from_class(&wrong, &d, NULL) == PF_OK);
-    pf_train_settings s = settings_of(plant);
-    pf_model *m = learn(wrong, &s, "wrong", 1);
     pf_assessment a[MECH - 1];
-    pf_error error = {PF_OK, ""};
-    pf_effort effort = {.threads = 1};
-    if (m && CHECK(pf_assess(m, plant, .35, 5, &effort, a, &error) == PF_OK)) {
+    if (assessed(wrong, plant, "wrong", a)) {
         CHECK(a[0].gain_sd > 1 && !(a[0].bound_healthy > .5));
         CHECK(a[1].gain_sd < .1 && a[1].bound_lost > .9);
     }
-    pf_model_destroy(m);
     pf_plant_destroy(plant);
     pf_plant_destroy(wrong);
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "core/constants.h"
 #include "host/arena.h"
 #include "rollout.h"
 #include "plant/plant_impl.h"
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(PF_MODEL_HISTORY == PF_HISTORY_MAX, "a kit holds the readings of every model");
 
 // Coefficients of a linear part; more are a mistake.
 #define MOST_LINEAR 2e8

@@ -128,9 +128,10 @@ static pf_status run_model(void *self, const pf_run *run, const double *start, i
 {
     source *e = self;
     if (n_start != e->info.n_state || !start || !run->command) {
-        return pf_fail(error, PF_ERR_PREDICTION,
-                       "state: the model needs %d readings before the first command, and a command",
-                       e->info.n_state);
+        return pf_fail(
+            error, PF_ERR_PREDICTION,
+            "state: the model needs %d numbers, read before the first command, and a command",
+            e->info.n_state);
     }
     for (int j = 0; j < e->info.n_mech; j++) {
         e->gains[j] = run->gains ? run->gains[j] : 1;
