@@ -50,6 +50,10 @@ typedef struct pf_train_settings {
 // "quick", "standard" or "paper".
 PF_API pf_status pf_train_profile(pf_train_settings *settings, const char *name, pf_error *error);
 
+// Changes a profile, which is the paper's, into one for a kit in use: the better kind counts, and
+// commands are like those in use.
+PF_API void pf_train_for_use(pf_train_settings *settings);
+
 // The window that is not given, and episodes that are long enough for it.
 PF_API void pf_train_complete(pf_train_settings *settings, const pf_plant_info *info);
 

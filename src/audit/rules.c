@@ -27,7 +27,7 @@ typedef struct bench {
     pf_predictor predictor;
     pf__evidence evidence;
     pf_match *matches;
-    double *nominal, *idle, *still; // longest run
+    double *nominal, *idle, *still, *work; // longest run
     uint64_t seed;
     const char *environment;
     pf_arena arena;
@@ -59,6 +59,7 @@ static pf_status open_bench(bench *b, const pf_rule_trial *t, pf_error *error)
     b->matches = pf__arena_take(&b->arena, targets, sizeof *b->matches);
     b->nominal = pf__arena_take(&b->arena, window, d);
     b->idle = pf__arena_take(&b->arena, window, d);
+    b->work = pf__arena_take(&b->arena, window, d);
     b->still = pf__arena_take(&b->arena, (size_t)rows * (size_t)k->n_mech, d);
     if (b->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a rule");
@@ -225,13 +226,12 @@ static pf_status rehearse_only(bench *b, pf_rule_verdict *out, pf_error *error)
         status = status ? status : run(b, command, rows, b->nominal, error);
         status = status ? status : run(b, b->still, rows, b->idle, error);
         if (status == PF_OK) {
-            const double *scale = k->return_scale;
-            pf__rehearsal_rule rule = pf__rehearsal_rule_of(
-                k, k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS,
-                pf__tracking_distance(rows, k->n_chan, scale, b->nominal, b->idle),
-                rows * k->n_chan);
-            out->go[t] = pf__rehearsal_passes(
-                &rule, pf__tracking_distance(rows, k->n_chan, scale, b->rig.response, b->nominal));
+            double energy = pf__rehearsal_distance(k, t, b->nominal, b->idle, b->work);
+            double d = pf__rehearsal_distance(k, t, b->rig.response, b->nominal, b->work);
+            pf__rehearsal_rule rule =
+                pf__rehearsal_rule_of(k, k->rehearsal + (size_t)t * PF_REHEARSAL_NUMBERS, energy,
+                                      pf__rehearsal_numbers(k, t));
+            out->go[t] = pf__rehearsal_passes(&rule, d);
         }
         out->runs++;
     }

@@ -1038,7 +1038,9 @@ static pf_status check_shape(const pf_model *m, const pf_plant_info *plant,
     if (pf__model_fits(m, plant, &why) != PF_OK) {
         return pf_fail(error, PF_ERR_MISMATCH, "%s: %s", path, why.text);
     }
-    if (info->n_members != s->members || info->n_layers != s->layers || info->width != s->width) {
+    bool networks = s->kind == PF_TRAIN_RECURSIVE || info->n_layers > 0;
+    if (networks &&
+        (info->n_members != s->members || info->n_layers != s->layers || info->width != s->width)) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s: %d members of %d x %d, this profile has %d of %d x %d; remove it or "
                        "name another folder",
@@ -1092,7 +1094,8 @@ static pf_status model_path(const pf_experiment *e, int i, const char *folder, c
     for (char *slash = file; (slash = strchr(slash, '/'));) {
         *slash = '_';
     }
-    int n = snprintf(path, PATH_BYTES, "%s/%s-%s.model", folder, file, e->profile->name);
+    int n = snprintf(path, PATH_BYTES, "%s/%s-%s%s.model", folder, file, e->profile->name,
+                     e->suite->settings.verdict == PF_VERDICT_FIELD ? "-use" : "");
     return n < PATH_BYTES ? PF_OK
                           : pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
 }
@@ -1109,6 +1112,10 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
         return status;
     }
     status = pf_plant_create(&plant, pf__suite_learned_on(e->suite, i), error);
+    if (status == PF_OK && e->suite->settings.verdict == PF_VERDICT_FIELD) {
+        pf_train_for_use(&s); // the paper's suites have the paper's ensemble
+        pf_train_complete(&s, pf_plant_get_info(plant));
+    }
     status = status ? status : check_source(e, i, plant, error);
     while (status == PF_OK && access(path, F_OK) != 0) {
         status = train_model(plant, &s, path, effort, error);

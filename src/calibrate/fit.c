@@ -157,6 +157,14 @@ double pf__fit_mean(int n, const double *values, double *scratch)
     return n > 0 ? sum / n : NAN;
 }
 
+double pf__fit_rank(int n, double *values, double share)
+{
+    sort(n, values);
+    int rank = (int)ceil(share * (n + 1) - 1e-9);
+    rank = rank < 1 ? 1 : rank > n ? n : rank;
+    return values[rank - 1];
+}
+
 double pf__fit_dispersion(int n, const double *values, double *scratch)
 {
     double centre = pf__fit_median(n, values, scratch);

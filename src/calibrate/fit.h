@@ -39,6 +39,9 @@ double pf__fit_spread(int n, const double *values, double centre);
 // the first two), and the weight of the upper one: 0 for a gain within `same` of the lower.
 double pf__fit_between(int n, const double *gains, double gain, double same, int *lower);
 
+// The value of rank ceil(share (n + 1)), at least the first and at most the last. Sorts values.
+double pf__fit_rank(int n, double *values, double share);
+
 // Smallest value that at most `rate` of the running maxima exceed. Sorts maxima.
 double pf__fit_threshold(int n, double *maxima, double rate);
 

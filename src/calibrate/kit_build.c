@@ -276,6 +276,21 @@ pf_status pf__kit_build_groups(pf_kit_build *b, int n, const int32_t *first, con
     return PF_OK;
 }
 
+pf_status pf__kit_build_blind(pf_kit_build *b, int n_first, const int32_t *first,
+                              const double *blind, pf_error *error)
+{
+    size_t n = (size_t)first[n_first - 1];
+    b->kit.n_blind = (int32_t)n;
+    b->kit.blind_first = b->blind_first = pf__arena_take(&b->arena, (size_t)n_first, sizeof *first);
+    b->kit.blind = b->blind = pf__arena_take(&b->arena, n, sizeof *blind);
+    if (b->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for blind directions");
+    }
+    memcpy(b->blind_first, first, sizeof *first * (size_t)n_first);
+    memcpy(b->blind, blind, sizeof *blind * n);
+    return PF_OK;
+}
+
 pf_status pf__kit_build_save(const pf_kit_build *b, void **bytes, size_t *n_bytes, pf_error *error)
 {
     *bytes = NULL;

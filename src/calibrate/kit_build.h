@@ -47,6 +47,10 @@ pf_status pf__kit_build_cross(pf_kit_build *build, int n, const double *cross, p
 pf_status pf__kit_build_groups(pf_kit_build *build, int n, const int32_t *first,
                                const int32_t *tasks, pf_error *error);
 
+// Replaces the blind directions of rehearsals: n_first entries, the last one says how many doubles.
+pf_status pf__kit_build_blind(pf_kit_build *build, int n_first, const int32_t *first,
+                              const double *blind, pf_error *error);
+
 // The file image; free with free().
 pf_status pf__kit_build_save(const pf_kit_build *build, void **bytes, size_t *n_bytes,
                              pf_error *error);

@@ -89,6 +89,11 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 enum { PF_LOOK_KNOTS = 9 };
 extern const double pf__look_knots[PF_LOOK_KNOTS];
 
+// Notes how long the channels stand still at the end of a response: the most of each into still
+// (n_chan). Then the kit keeps the most of all workers.
+void pf__still_note(const pf_kit *kit, int rows, const double *response, int *still);
+void pf__still_keep(pf_kit_build *build, const int *still);
+
 pf_status pf__calibrate_looks(pf_source *source, pf_error *error);
 pf_status pf__calibrate_misfit(pf_source *source, pf_error *error); // after the alarm
 pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error);

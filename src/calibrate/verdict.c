@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
-#include "limits.h"
 #include "source.h"
 
 #include "core/certificate.h"
@@ -13,14 +12,14 @@
 #include <string.h>
 
 // What the field's verdict needs beyond channels, returns and alarm: where the coordinates of a
-// look lie at each gain (the joint posterior), how badly a machine of the model may fit (misfit),
-// and what a healthy rehearsal looks like.
+// look lie at each gain (the joint posterior), and how badly a machine of the model may fit
+// (misfit). Rehearsals are in rehearsals.c.
 
 const double pf__look_knots[PF_LOOK_KNOTS] = {0, .2, .35, .5, .65, .8, .9, 1.25, 1.5};
 
 // How many of each, from the episodes per class E and the alarm trials A of the plan. With the
 // defaults (60 and 2000): 120 nominal looks per probe, 20 per knot and target, 300 residuals, 200
-// misfits of healthy and as many of weakened machines, 400 sessions of each kind, 300 rehearsals.
+// misfits of healthy and as many of weakened machines, 400 sessions of each kind.
 enum { LEAST_LOOKS = 8 };
 static int nominal_looks(const pf_plan *plan)
 {
@@ -49,7 +48,7 @@ enum { SESSION_CLASSES = 3 };
 static const double class_gains[SESSION_CLASSES][2] = {{1, 1}, {0, .3}, {.3, 1.2}};
 
 // Streams of PF_PURPOSE_MISFIT. Trials of a class are this far apart, so that none is shared.
-enum { STREAM_LOOKS = 0, STREAM_RESIDUALS = 64, STREAM_MISFITS = 65, STREAM_REHEARSALS = 66 };
+enum { STREAM_LOOKS = 0, STREAM_RESIDUALS = 64, STREAM_MISFITS = 65 };
 static const uint64_t class_trials = UINT64_C(1) << 32;
 
 // Memory of a worker.
@@ -57,7 +56,7 @@ typedef struct desk {
     pf__evidence evidence;
     pf_match *matches;
     pf__look look;
-    double *z, *others, *runs[2];
+    double *z, *others;
     int *still; // n_chan: most equal readings at the end of any run of this worker
     void *session_memory;
     pf_session *session;
@@ -76,10 +75,6 @@ typedef struct verdict {
     size_t stride;  // numbers per episode
     double *column, *scratch;
     size_t session_bytes;
-    // rehearsals
-    pf_ask ask;
-    double *idle;            // a command of zeros
-    pf_design_config limits; // of the design
 } verdict;
 
 static pf_status no_memory(pf_error *error)
@@ -92,7 +87,6 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
     const pf_kit *k = &source->build->kit;
     size_t window = (size_t)pf__kit_most_rows(k) * (size_t)k->n_chan, d = sizeof(double);
     size_t targets = (size_t)pf__kit_most_targets(k);
-    size_t run = (size_t)pf__plan_most_rows(source->plan) * (size_t)k->n_chan;
     *v = (verdict){.source = source, .plan = source->plan, .build = source->build};
     v->desks = pf__arena_take(&v->arena, (size_t)source->n_workers, sizeof *v->desks);
     for (int i = 0; v->desks && i < source->n_workers; i++) {
@@ -113,8 +107,6 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
                              .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
         w->others = pf__arena_take(&v->arena, (size_t)k->n_mech, d);
         w->still = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *w->still);
-        w->runs[0] = pf__arena_take(&v->arena, run, d);
-        w->runs[1] = pf__arena_take(&v->arena, run, d);
     }
     return v->arena.failed ? no_memory(error) : PF_OK;
 }
@@ -152,46 +144,25 @@ static int gather_column(const verdict *v, int first, int n, size_t at)
     return count;
 }
 
-static double mean_of(int n, const double *values)
+void pf__still_note(const pf_kit *k, int rows, const double *response, int *still)
 {
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-        sum += values[i];
+    for (int c = 0; c < k->n_chan; c++) {
+        int now = pf__misfit_still(rows, k->n_chan, response, c);
+        still[c] = now > still[c] ? now : still[c];
     }
-    return n > 0 ? sum / n : 0;
 }
 
-static int by_size(const void *a, const void *b)
+void pf__still_keep(pf_kit_build *build, const int *still)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The value of rank ceil(share (n + 1)), at least the first and at most the last. Sorts.
-static double rank_point(int n, double *values, double share)
-{
-    qsort(values, (size_t)n, sizeof *values, by_size);
-    int rank = (int)ceil(share * (n + 1) - 1e-9);
-    rank = rank < 1 ? 1 : rank > n ? n : rank;
-    return values[rank - 1];
-}
-
-// Notes how long the channels stand still at the end of a response.
-static void note_still(const verdict *v, int worker, int rows, const double *response)
-{
-    desk *w = &v->desks[worker];
-    for (int c = 0; c < v->build->kit.n_chan; c++) {
-        int still = pf__misfit_still(rows, v->build->kit.n_chan, response, c);
-        w->still[c] = still > w->still[c] ? still : w->still[c];
+    for (int c = 0; build->kit.n_misfit > 0 && c < build->kit.n_chan; c++) {
+        build->still[c] = fmax(build->still[c], still[c]);
     }
 }
 
 static void keep_still(verdict *v)
 {
     for (int i = 0; i < v->source->n_workers; i++) {
-        for (int c = 0; v->build->kit.n_misfit > 0 && c < v->build->kit.n_chan; c++) {
-            v->build->still[c] = fmax(v->build->still[c], v->desks[i].still[c]);
-        }
+        pf__still_keep(v->build, v->desks[i].still);
     }
 }
 
@@ -217,7 +188,7 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     e->start = answer.start;
     e->n_start = answer.n_start;
     *response = answer.response;
-    note_still(v, worker, pf_kit_probe_rows(k, probe), answer.response);
+    pf__still_note(k, pf_kit_probe_rows(k, probe), answer.response, v->desks[worker].still);
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
@@ -374,7 +345,7 @@ static void fit_misfits(verdict *v)
     const pf_kit *k = &v->build->kit;
     for (size_t c = 0; c < v->stride; c++) {
         int n = gather_column(v, 0, v->n_episodes, c);
-        double mean = mean_of(n, v->column);
+        double mean = n > 0 ? pf__fit_mean(n, v->column, NULL) : 0;
         size_t at = (size_t)v->probe * (size_t)k->n_chan + c;
         double sd = fmax(pf__fit_spread(n, v->column, mean), PF_MISFIT_MIN + 1e-9 * mean);
         v->build->misfit_mean[at] = fmin(mean, PF_MISFIT_ROOT_MOST);
@@ -423,7 +394,7 @@ static double worst_class(verdict *v, size_t at, double least)
     double worst = least;
     for (int class = 0; class < SESSION_CLASSES; class ++) {
         int n = gather_column(v, class * v->n_episodes, v->n_episodes, at);
-        worst = n > 0 ? fmax(worst, rank_point(n, v->column, .99)) : worst;
+        worst = n > 0 ? fmax(worst, pf__fit_rank(n, v->column, .99)) : worst;
     }
     return worst;
 }
@@ -495,285 +466,6 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
     return status == PF_OK ? calibrate_levels(v, error) : status;
 }
 
-// --- rehearsals
-
-// Mean over members of the tracking error of a use at a share, and its spread.
-static double error_at(const pf_kit *k, int use, double share, double *sd)
-{
-    double mean = 0, square = 0;
-    for (int e = 0; e < k->n_members; e++) {
-        size_t row = (size_t)use * (size_t)k->n_members + (size_t)e;
-        double nte = pf__tracking_error_at(k->n_shares, k->shares,
-                                           k->tracking_error + row * (size_t)k->n_shares, share);
-        mean += nte / k->n_members;
-        square += nte * nte / k->n_members;
-    }
-    *sd = sqrt(fmax(0, square - mean * mean));
-    return mean;
-}
-
-// The share nearest to 1 on one side at which a use alone returns j_min.
-static double edge_of(const pf_kit *k, int use, bool above, double theta)
-{
-    double sd, inside = 1, last = above ? k->shares[k->n_shares - 1] : k->shares[0];
-    int step = above ? 1 : -1, i = above ? 0 : k->n_shares - 1;
-    for (; i >= 0 && i < k->n_shares; i += step) {
-        double share = k->shares[i];
-        if (above ? share <= 1 : share >= 1) {
-            continue;
-        }
-        double here = error_at(k, use, share, &sd), before = error_at(k, use, inside, &sd);
-        if (here >= theta) {
-            double part = here > before ? (theta - before) / (here - before) : 1;
-            return inside + fmin(1, fmax(0, part)) * (share - inside);
-        }
-        inside = share;
-    }
-    return last;
-}
-
-static void fit_edges(pf_kit_build *b, int task)
-{
-    const pf_kit *k = &b->kit;
-    double theta = pf__error_of(k->j_min), worst = 0;
-    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
-        for (int side = 0; side < 2; side++) {
-            double edge = edge_of(k, u, side == 1, theta), sd;
-            double mean = error_at(k, u, edge, &sd);
-            b->use_edge[2 * u + side] = edge;
-            worst = mean > 0 ? fmax(worst, sd / mean) : worst;
-        }
-    }
-    b->rehearsal[(size_t)task * PF_REHEARSAL_NUMBERS + PF_REHEARSAL_CV] = worst;
-}
-
-// A healthy rehearsal, uncorrected: D, and what the task moves.
-static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *error)
-{
-    verdict *v = self;
-    const pf_kit *k = &v->build->kit;
-    desk *w = &v->desks[worker];
-    const pf_predictor *predictor = NULL;
-    pf_answer answer = {0};
-    pf_machine machine = v->source->machine(v->source->self, worker, 0, 1, &predictor);
-    pf_key key = pf_key_stream(v->plan->settings.seed, v->plan->environment, item,
-                               PF_PURPOSE_MISFIT, STREAM_REHEARSALS);
-    pf_status status = machine.rehearse(machine.self, &v->ask, key, &answer, error);
-    pf_predictor recorded = pf__recorded_predictor(k);
-    predictor = predictor ? predictor : &recorded;
-    for (int i = 0; i < 2 && status == PF_OK; i++) {
-        pf_run run = {.task = v->ask.tasks[0],
-                      .command = i == 0 ? v->ask.command : v->idle,
-                      .rows = v->ask.rows,
-                      .idle = i == 1};
-        status =
-            predictor->run(predictor->self, &run, answer.start, answer.n_start, w->runs[i], error);
-    }
-    if (status != PF_OK) {
-        return status;
-    }
-    note_still(v, worker, v->ask.rows, answer.response);
-    double *out = v->values + item * v->stride;
-    out[2] = 0;
-    for (int i = 0; i < v->ask.rows * k->n_chan; i++) {
-        double most = v->limits.most[i % k->n_chan];
-        out[2] = fmax(out[2], fabs(w->runs[0][i] - w->runs[1][i]) / most);
-    }
-    out[0] =
-        pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, answer.response, w->runs[0]);
-    out[1] = pf__tracking_distance(v->ask.rows, k->n_chan, k->return_scale, w->runs[0], w->runs[1]);
-    return isfinite(out[0]) && isfinite(out[1])
-               ? PF_OK
-               : pf_fail(error, PF_ERR_NONFINITE, "task '%s': its response is not finite",
-                         pf_kit_task_name(k, v->ask.tasks[0]));
-}
-
-// Runs the rehearsal in v->ask on healthy machines and fills its numbers.
-static pf_status rehearse(verdict *v, double *numbers, pf_error *error)
-{
-    int n = residual_looks(v->plan);
-    pf_status status = make_room(v, n, 3, error);
-    if (status == PF_OK) {
-        status = pf__parallel(v->source->effort, v->source->n_workers, (size_t)n, run_rehearsal, v,
-                              "rehearsals", error);
-    }
-    if (status != PF_OK) {
-        return status;
-    }
-    gather_column(v, 0, n, 0);
-    double mean = mean_of(n, v->column);
-    numbers[PF_REHEARSAL_MEAN] = mean;
-    // a machine without noise has no spread of its own, but the return scale's rounding
-    numbers[PF_REHEARSAL_SD] = fmax(pf__fit_spread(n, v->column, mean), PF_MISFIT_MIN);
-    numbers[PF_REHEARSAL_CLEAN] = rank_point(n, v->column, .99);
-    gather_column(v, 0, n, 1);
-    numbers[PF_REHEARSAL_ENERGY] = rank_point(n, v->column, .05);
-    return PF_OK;
-}
-
-static pf_status rehearse_task(verdict *v, int task, pf_error *error)
-{
-    pf_kit_build *b = v->build;
-    const pf_plan_task *t = &v->plan->tasks[task];
-    int32_t tasks[1] = {task};
-    double ones[PF_MECH_MAX], *numbers = b->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS;
-    for (int j = 0; j < v->plan->n_mech; j++) {
-        ones[j] = 1;
-    }
-    v->ask = (pf_ask){.kind = PF_ASK_REHEARSAL,
-                      .probe = -1,
-                      .rows = t->rows,
-                      .n_tasks = 1,
-                      .tasks = tasks,
-                      .command = t->command,
-                      .correction = ones};
-    b->rehearsal_rows[task] = t->rows;
-    fit_edges(b, task);
-    pf_status status = rehearse(v, numbers, error);
-    if (status == PF_OK && !(numbers[PF_REHEARSAL_ENERGY] > 0)) {
-        b->rehearsal_rows[task] = 0; // some starts leave nothing to compare with
-    }
-    // how far the task moves an output, over what is allowed; each use counts as if it did it all
-    for (int u = b->task_use[task]; u < b->task_use[task + 1] && b->kit.n_bounded > 0; u++) {
-        int n = status == PF_OK ? gather_column(v, 0, v->n_episodes, 2) : 0;
-        b->excursion[u] = n > 0 ? rank_point(n, v->column, 1) : 0;
-    }
-    return status;
-}
-
-// Whether a task can join a group: an open loop that can be rehearsed, moves nothing that the group
-// moves already, and may act together with it.
-static bool joins(const verdict *v, int task, const bool *moved)
-{
-    const pf_plan_task *t = &v->plan->tasks[task];
-    int n_mech = v->plan->n_mech, acting = 0;
-    bool fits = t->command && v->build->rehearsal_rows[task] > 0;
-    for (int j = 0; j < n_mech; j++) {
-        acting += moved[j] && j > 0;
-        for (int u = 0; u < t->n_uses && moved[j]; u++) {
-            fits = fits && t->uses[u] != j && !v->limits.apart[t->uses[u] * n_mech + j];
-        }
-    }
-    for (int u = 0; u < t->n_uses; u++) {
-        acting += t->uses[u] > 0;
-    }
-    // it may command the current mechanism without listing it
-    for (int a = 0; fits && a < t->rows * n_mech; a++) {
-        fits = t->command[a] == 0 || !moved[a % n_mech];
-    }
-    return fits && acting <= v->limits.at_once;
-}
-
-// Marks what a task moves, the current mechanism too where it is not listed.
-static void mark_moved(const verdict *v, int task, bool *moved)
-{
-    const pf_plan_task *t = &v->plan->tasks[task];
-    for (int u = 0; u < t->n_uses; u++) {
-        moved[t->uses[u]] = true;
-    }
-    for (int a = 0; a < t->rows * v->plan->n_mech; a++) {
-        moved[a % v->plan->n_mech] = moved[a % v->plan->n_mech] || t->command[a] != 0;
-    }
-}
-
-// Divides the tasks into groups, first come first served; groups of one are left out. No group has
-// more than half of the tasks: every mechanism must rest while others run, or one that is stuck
-// where its task wants it would not show. first has n_tasks + 1 entries, tasks n_tasks. Gives how
-// many.
-static int plan_groups(const verdict *v, int32_t *first, int32_t *tasks)
-{
-    bool taken[4096] = {false};
-    int n = 0, used = 0, can = 0;
-    first[0] = 0;
-    for (int t = 0; t < v->plan->n_tasks; t++) {
-        can += v->plan->tasks[t].command && v->build->rehearsal_rows[t] > 0;
-    }
-    for (int start = 0; start < v->plan->n_tasks && start < 4096; start++) {
-        bool moved[PF_MECH_MAX] = {false};
-        int from = used;
-        for (int t = start; t < v->plan->n_tasks && t < 4096; t++) {
-            if (taken[t] || used - from >= (can + 1) / 2 || !joins(v, t, moved)) {
-                continue;
-            }
-            taken[t] = true;
-            tasks[used++] = t;
-            mark_moved(v, t, moved);
-        }
-        if (used - from >= 2) {
-            first[++n] = used;
-        } else {
-            used = from;
-        }
-    }
-    return n;
-}
-
-static pf_status rehearse_group(verdict *v, int group, double *command, pf_error *error)
-{
-    pf_kit_build *b = v->build;
-    int n_mech = v->plan->n_mech, rows = 0;
-    const int32_t *tasks = b->group_task + b->group_first[group];
-    int n = b->group_first[group + 1] - b->group_first[group];
-    memset(command, 0, sizeof(double) * (size_t)pf__plan_most_rows(v->plan) * (size_t)n_mech);
-    for (int i = 0; i < n; i++) {
-        const pf_plan_task *t = &v->plan->tasks[tasks[i]];
-        rows = t->rows > rows ? t->rows : rows;
-        for (int a = 0; a < t->rows * n_mech; a++) {
-            command[a] += t->command[a];
-        }
-    }
-    v->ask = (pf_ask){.kind = PF_ASK_REHEARSAL,
-                      .probe = -1,
-                      .rows = rows,
-                      .n_tasks = n,
-                      .tasks = tasks,
-                      .command = command};
-    return rehearse(v, b->group_rehearsal + (size_t)group * PF_REHEARSAL_NUMBERS, error);
-}
-
-static pf_status rehearse_groups(verdict *v, double *command, pf_error *error)
-{
-    size_t n_tasks = (size_t)v->plan->n_tasks;
-    int32_t *first = pf__arena_take(&v->arena, n_tasks + 1, sizeof *first);
-    int32_t *tasks = pf__arena_take(&v->arena, n_tasks, sizeof *tasks);
-    if (v->arena.failed) {
-        return no_memory(error);
-    }
-    int n = v->source->groups ? plan_groups(v, first, tasks) : 0;
-    pf_status status = pf__kit_build_groups(v->build, n, first, tasks, error);
-    for (int g = 0; g < n && status == PF_OK; g++) {
-        status = rehearse_group(v, g, command, error);
-    }
-    return status;
-}
-
-static pf_status calibrate_rehearsals(verdict *v, pf_error *error)
-{
-    const pf_plan *plan = v->plan;
-    pf_kit_build *b = v->build;
-    size_t commands = (size_t)pf__plan_most_rows(plan) * (size_t)plan->n_mech;
-    double *command = pf__arena_take(&v->arena, commands, sizeof *command);
-    v->idle = pf__arena_take(&v->arena, commands, sizeof *v->idle);
-    if (v->arena.failed) {
-        return no_memory(error);
-    }
-    pf_status status = pf__limits_read(&v->limits, plan, error);
-    for (int j = 0; j < plan->n_mech && status == PF_OK; j++) {
-        b->slew[j] = j > 0 ? v->limits.bounds[j].rate : INFINITY;
-    }
-    for (int t = 0; t < plan->n_tasks && status == PF_OK; t++) {
-        if (v->source->can_rehearse(v->source->self, t)) {
-            status = rehearse_task(v, t, error);
-        }
-    }
-    status = status == PF_OK ? rehearse_groups(v, command, error) : status;
-    if (status == PF_OK && plan->settings.budget3 < 0) {
-        b->kit.budget3 = pf__rehearsal_budget(&b->kit);
-    }
-    pf__limits_free(&v->limits);
-    return status;
-}
-
 // --- in the order of pf__calibrate
 
 typedef pf_status (*part)(verdict *v, pf_error *error);
@@ -798,10 +490,4 @@ pf_status pf__calibrate_looks(pf_source *source, pf_error *error)
 pf_status pf__calibrate_misfit(pf_source *source, pf_error *error)
 {
     return source->build->kit.n_misfit > 0 ? run_part(source, calibrate_misfit, error) : PF_OK;
-}
-
-pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error)
-{
-    return source->build->kit.n_rehearse > 0 ? run_part(source, calibrate_rehearsals, error)
-                                             : PF_OK;
 }

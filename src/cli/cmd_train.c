@@ -201,11 +201,7 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
     if (status != PF_OK) {
         return status;
     }
-    // a profile is the paper's; for use the better kind counts, and commands like those in use
-    enum { LEAST = 20000 }; // enough windows for a linear map
-    s->kind = PF_TRAIN_BEST;
-    s->commands = PF_TRAIN_COMMANDS_USE;
-    s->transitions = s->transitions > LEAST ? s->transitions : LEAST;
+    pf_train_for_use(s);
     if (c->kind) {
         snprintf(kind, sizeof kind, "kind=%.40s", c->kind);
         set[n_set++] = kind;

@@ -79,6 +79,10 @@
 #define PF_REHEARSALS_AFTER_GROUP 2
 // Hypotheses above this probability must keep a rehearsal within the limits of the design.
 #define PF_REHEARSAL_WEIGHT .01
+// A rehearsal with a learned model leaves out the directions in which the model errs, until noise
+// is this share of what must be seen, or this share of it is left to see.
+#define PF_BLIND_NOISE .125
+#define PF_BLIND_LEAST .1
 // Charge of one row of a rehearsal: that of a row of a default probe.
 #define PF_REHEARSAL_CHARGE .01
 

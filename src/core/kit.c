@@ -232,6 +232,30 @@ int pf__kit_rehearsal_rows(const pf_kit *kit)
     return most;
 }
 
+int pf__kit_run_rows(const pf_kit *k, int which)
+{
+    if (which < k->n_tasks) {
+        return k->rehearsal_rows[which];
+    }
+    int group = which - k->n_tasks, most = 0;
+    for (int i = k->group_first[group]; i < k->group_first[group + 1]; i++) {
+        int rows = k->rehearsal_rows[k->group_task[i]];
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+const double *pf__kit_blind(const pf_kit *k, int which, int *n)
+{
+    if (k->n_blind == 0) {
+        *n = 0;
+        return NULL;
+    }
+    int numbers = pf__kit_run_rows(k, which) * k->n_chan, first = k->blind_first[which];
+    *n = numbers > 0 ? (k->blind_first[which + 1] - first) / numbers : 0;
+    return k->blind + first;
+}
+
 const double *pf__kit_whiten(const pf_kit *kit, int probe)
 {
     int64_t at = 0;
@@ -482,6 +506,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"group_rehearsal", k->group_rehearsal, (size_t)k->n_groups * PF_REHEARSAL_NUMBERS, 0,
          1e300},
         {"slew", k->slew, k->n_rehearse ? (size_t)k->n_mech : 0, 0, INFINITY},
+        {"blind", k->blind, (size_t)k->n_blind, -1, 1},
         {"excursion", k->excursion, (size_t)k->n_bounded, 0, 1e300},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -751,6 +776,34 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
     return s;
 }
 
+// Blind directions have length 1, and leave a rehearsal more than half of what it measures.
+static pf_status blind_check(const pf_kit *k, pf_error *error)
+{
+    int n_runs = k->n_rehearse + k->n_groups;
+    pf_status s = k->n_rehearse == 0
+                      ? pf_fail(error, PF_ERR_FORMAT, "kit: blind directions of no rehearsal")
+                      : partition("blind_first", k->blind_first, n_runs, 0, k->n_blind, error);
+    for (int i = 0; i < n_runs && s == PF_OK; i++) {
+        int n = 0, numbers = pf__kit_run_rows(k, i) * k->n_chan;
+        const double *blind = pf__kit_blind(k, i, &n);
+        bool good = n * numbers == k->blind_first[i + 1] - k->blind_first[i] && 2 * n <= numbers;
+        for (int b = 0; b < n && good; b++) {
+            double square = 0;
+            for (int j = 0; j < numbers; j++) {
+                square += blind[b * numbers + j] * blind[b * numbers + j];
+            }
+            good = fabs(square - 1) < PF_SUM_SLACK;
+        }
+        if (!good) {
+            s = pf_fail(error, PF_ERR_FORMAT,
+                        "kit: the blind directions of rehearsal %d make no "
+                        "sense",
+                        i);
+        }
+    }
+    return s;
+}
+
 static bool rehearsal_makes_sense(const double *numbers)
 {
     return numbers[PF_REHEARSAL_SD] > 0 &&
@@ -774,7 +827,8 @@ static pf_status rehearsals_check(const pf_kit *k, pf_error *error)
                            g);
         }
     }
-    return k->n_groups > 0 ? groups_check(k, error) : PF_OK;
+    pf_status s = k->n_groups > 0 ? groups_check(k, error) : PF_OK;
+    return s == PF_OK && k->n_blind > 0 ? blind_check(k, error) : s;
 }
 
 // What the field's verdict needs: looks of the right size, levels above nothing, sound groups.

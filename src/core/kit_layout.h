@@ -71,7 +71,8 @@ enum {
     X(n_rehearse)  /* n_tasks where tasks can be rehearsed, else 0 */                              \
     X(n_groups)    /* rehearsals of several tasks in one run */                                    \
     X(n_grouped)   /* tasks of all groups together */                                              \
-    X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */
+    X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */          \
+    X(n_blind)     /* doubles of all blind directions; 0: every rehearsal sees everything */
 
 #define PF_KIT_SCALARS(X)                                                                          \
     X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */   \
@@ -142,7 +143,11 @@ enum {
     X(69, double, excursion, k->n_bounded)        /* of a use, at share 1, over what is allowed */ \
     X(70, int32_t, rehearsal_rows, k->n_rehearse) /* 0: this task cannot be rehearsed */           \
     X(71, double, still, k->n_misfit ? k->n_chan : 0) /* most equal readings at the end of a look  \
-                                                       */
+                                                       */                                          \
+    /* of each task, then of each group: unit vectors of rows x channels numbers, in which the     \
+       predictor errs and a rehearsal does not look */                                             \
+    X(72, double, blind, k->n_blind)                                                               \
+    X(73, int32_t, blind_first, k->n_blind ? k->n_rehearse + k->n_groups + 1 : 0) /* in blind */
 
 // What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of
 // one row of `rehearsal` and `group_rehearsal`.
@@ -216,6 +221,12 @@ size_t pf__kit_look(const pf_kit *kit, int probe);
 
 // Rows of the longest rehearsal of commands, 0: none.
 int pf__kit_rehearsal_rows(const pf_kit *kit);
+
+// Rows of rehearsal `which`: a task, or n_tasks + a group.
+int pf__kit_run_rows(const pf_kit *kit, int which);
+
+// Blind directions of a rehearsal and how many there are.
+const double *pf__kit_blind(const pf_kit *kit, int which, int *n);
 
 // Whitening factor of a probe for windows of n = rows x channels, n (n + 1)/2 doubles, row by row:
 // the inverse of the lower Cholesky factor of the shrunk covariance of nominal residuals. NULL

@@ -7,6 +7,47 @@
 #include <math.h>
 #include <string.h>
 
+// --- the distance
+
+void pf__blind_remove(int n, const double *unit, double *difference)
+{
+    double along = 0;
+    for (int i = 0; i < n; i++) {
+        along += unit[i] * difference[i];
+    }
+    for (int i = 0; i < n; i++) {
+        difference[i] -= along * unit[i];
+    }
+}
+
+int pf__rehearsal_numbers(const pf_kit *k, int which)
+{
+    int n_blind = 0;
+    pf__kit_blind(k, which, &n_blind);
+    return pf__kit_run_rows(k, which) * k->n_chan - n_blind;
+}
+
+double pf__rehearsal_distance(const pf_kit *k, int which, const double *a, const double *b,
+                              double *work)
+{
+    int n_blind = 0, rows = pf__kit_run_rows(k, which), n = rows * k->n_chan;
+    const double *blind = pf__kit_blind(k, which, &n_blind);
+    if (n_blind == 0) {
+        return pf__tracking_distance(rows, k->n_chan, k->return_scale, a, b);
+    }
+    for (int i = 0; i < n; i++) {
+        work[i] = (a[i] - b[i]) / k->return_scale[i % k->n_chan];
+    }
+    for (int i = 0; i < n_blind; i++) {
+        pf__blind_remove(n, blind + (size_t)i * (size_t)n, work);
+    }
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += work[i] * work[i];
+    }
+    return sum;
+}
+
 // --- the rule
 
 pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *k, const double *numbers, double energy,
@@ -48,7 +89,7 @@ int pf__rehearsal_runs(const pf_kit *k, const double *numbers, int n)
 static int noise_runs(const pf_kit *k, int task)
 {
     return pf__rehearsal_runs(k, k->rehearsal + (size_t)task * PF_REHEARSAL_NUMBERS,
-                              k->rehearsal_rows[task] * k->n_chan);
+                              pf__rehearsal_numbers(k, task));
 }
 
 int pf_kit_task_rehearsals(const pf_kit *k, int task)
@@ -363,7 +404,8 @@ static pf_status predict(const judge *j, const double *command, const double *ga
 
 static double distance(const pf_session *s, const double *a, const double *b)
 {
-    return pf__tracking_distance(s->ask.rows, s->kit->n_chan, s->kit->return_scale, a, b);
+    int which = s->group >= 0 ? s->kit->n_tasks + s->group : s->rehearsing[0];
+    return pf__rehearsal_distance(s->kit, which, a, b, s->rehearsal_work);
 }
 
 // The uncorrected commands of all tasks that run, added.
@@ -421,7 +463,8 @@ static pf_status rule_of_group(const judge *j, const double *asked, pf__rehearsa
         numbers[PF_REHEARSAL_ENERGY] = i == 0 ? energy : fmin(numbers[PF_REHEARSAL_ENERGY], energy);
         numbers[PF_REHEARSAL_CV] = i == 0 ? cv : fmax(numbers[PF_REHEARSAL_CV], cv);
     }
-    *rule = pf__rehearsal_rule_of(k, numbers, INFINITY, s->ask.rows * k->n_chan);
+    *rule = pf__rehearsal_rule_of(k, numbers, INFINITY,
+                                  pf__rehearsal_numbers(k, k->n_tasks + s->group));
     pf_status status = least_visible(j, asked, &visible);
     // what just fails must show in the whole, and what shows of it is measured by that
     double theta = rule->limit / rule->energy;
@@ -439,7 +482,7 @@ static pf_status rule_of_task(const judge *j, pf__rehearsal_rule *rule)
         double energy = distance(s, s->rehearsal_nominal, s->rehearsal_other);
         *rule =
             pf__rehearsal_rule_of(k, k->rehearsal + (size_t)s->rehearsing[0] * PF_REHEARSAL_NUMBERS,
-                                  energy, s->ask.rows * k->n_chan);
+                                  energy, pf__rehearsal_numbers(k, s->rehearsing[0]));
     }
     return status;
 }

@@ -16,11 +16,23 @@ typedef struct pf__rehearsal_rule {
     double energy;          // what the task moves, the least of its starts and this one
     double limit;           // largest excess of D that still returns j_min
     double cv;              // how differently members miss there
-    int n;                  // rows x channels
+    int n;                  // numbers that D is the sum of
     int runs;               // that D is the mean of
 } pf__rehearsal_rule;
 
-// The rule of a kit's rehearsal numbers (PF_REHEARSAL_NUMBERS of them).
+// Distance D of two runs of rehearsal `which` (a task, or n_tasks + a group) as far as it looks:
+// without what lies in its blind directions. work: rows x channels.
+double pf__rehearsal_distance(const pf_kit *kit, int which, const double *a, const double *b,
+                              double *work);
+
+// Takes one unit vector out of a difference of n numbers. One after the other for several: then no
+// set of vectors, orthogonal or not, can make it longer.
+void pf__blind_remove(int n, const double *unit, double *difference);
+
+// Numbers that D is the sum of.
+int pf__rehearsal_numbers(const pf_kit *kit, int which);
+
+// The rule of a kit's rehearsal numbers (PF_REHEARSAL_NUMBERS of them) for D of n numbers.
 pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *kit, const double *numbers, double energy,
                                          int n);
 

@@ -50,6 +50,7 @@ static void lay_out_field(pf_session *s, layout *l, const pf_kit *k, size_t gain
     s->rehearsal_correction = take(l, mech, d);
     s->rehearsal_nominal = take(l, rows * chan, d);
     s->rehearsal_other = take(l, rows * chan, d);
+    s->rehearsal_work = take(l, k->n_blind ? rows * chan : 0, d);
     if (gains == 0) {
         return;
     }

@@ -66,6 +66,7 @@ struct pf_session {
     double *rehearsal_command, *asked_command, *idle_command; // longest rehearsal x n_mech
     double *rehearsal_correction;                             // n_mech
     double *rehearsal_nominal, *rehearsal_other;              // longest rehearsal x n_chan
+    double *rehearsal_work;                                   // the same, with blind directions
     double rehearsed_distance;                                // of the last one
     bool rehearsed_passed;
 

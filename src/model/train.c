@@ -88,6 +88,14 @@ pf_status pf_train_profile(pf_train_settings *s, const char *name, pf_error *err
                    name);
 }
 
+void pf_train_for_use(pf_train_settings *s)
+{
+    enum { LEAST = 20000 }; // enough windows for a linear map
+    s->kind = PF_TRAIN_BEST;
+    s->commands = PF_TRAIN_COMMANDS_USE;
+    s->transitions = s->transitions > LEAST ? s->transitions : LEAST;
+}
+
 // (field, kind, least, most, shape, help): what a configuration may say and what is checked.
 #define SETTINGS(X)                                                                                \
     X(kind, WORD, PF_TRAIN_RECURSIVE, PF_TRAIN_BEST, PF_WORDS("recursive", "trajectory", "best"),  \
@@ -279,16 +287,21 @@ static void settings_text(const pf_train_settings *s, pf_text *out)
 
 pf_status pf__train_made(const pf_train_settings *settings, const pf_model *model, pf_error *error)
 {
-    const char *made = pf_model_get_info(model)->settings;
+    const pf_model_info *info = pf_model_get_info(model);
+    const char *made = info->settings;
     pf_text text = {0};
-    settings_text(settings, &text);
+    pf_train_settings as_kept = *settings;
+    if (settings->kind == PF_TRAIN_BEST) { // either kind may have won
+        as_kept.kind = info->window > 1 ? PF_TRAIN_TRAJECTORY : PF_TRAIN_RECURSIVE;
+    }
+    settings_text(&as_kept, &text);
     if (text.failed) {
         pf__text_free(&text);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings");
     }
     pf_status status = PF_OK;
     const char *wanted = text.data;
-    if (settings->kind == PF_TRAIN_RECURSIVE && pf_model_get_info(model)->window > 1) {
+    if (settings->kind == PF_TRAIN_RECURSIVE && info->window > 1) {
         status = pf_fail(error, PF_ERR_MISMATCH,
                          "it is a trajectory model, not a recursive one (train --kind recursive)");
     }
