@@ -115,6 +115,8 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
         k->n_groups = c->m > 1;
         k->n_grouped = c->m > 1 ? c->m : 0;
         k->n_bounded = c->bounded ? k->n_uses : 0;
+        // open loops and their group have 5 rows, the policy 4
+        k->n_blind = c->blind ? ((c->m + k->n_groups) * 5 + 4) * k->n_chan : 0;
     }
     k->stop = (int32_t)c->stop;
     k->field = c->field;
@@ -429,6 +431,13 @@ static void fill_rehearsals(pf_fixture *f, pf_rng *rng)
     }
     if (k->n_groups > 0) {
         fill_numbers(f, 5, 1, f->at.group_rehearsal);
+    }
+    for (int i = 0, at = 0; k->n_blind > 0 && i < k->n_rehearse + k->n_groups; i++) {
+        int n = pf__kit_run_rows(k, i) * k->n_chan;
+        for (int j = 0; j < n; j++) {
+            f->at.blind[at++] = 1 / sqrt(n);
+        }
+        f->at.blind_first[i + 1] = at;
     }
 }
 

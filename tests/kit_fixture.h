@@ -28,6 +28,7 @@ typedef struct pf_fixture_config {
     bool misfit;          // and how badly a machine may fit
     pf_rehearse rehearse; // none: the kit has no room for rehearsals
     bool bounded;         // rehearsals have limits: far away, to be edited
+    bool blind;           // a rehearsal does not see what adds the same to all its numbers
     double noise;         // of the machine, in units of the scale
     pf_faults faults;
     pf_stop stop;

@@ -485,6 +485,77 @@ static void check_hostile(void)
     close_stand(&a);
 }
 
+// --- blind directions
+
+// What adds the same to every number of a run, as the model of such a kit does, is not seen. The
+// rest is.
+static void check_blind(void)
+{
+    pf_fixture_config c = usual();
+    stand a;
+    PF_CASE("an error in a blind direction passes, and only there");
+    for (int blind = 0; blind < 2; blind++) {
+        c.blind = blind;
+        open_stand(&a, &c);
+        a.off = 3;
+        start(&a);
+        probe(&a);
+        while (rehearse(&a).kind == PF_ASK_REHEARSAL) {
+        }
+        verdict(&a, 0, blind ? PF_GO : PF_NO_GO, blind ? PF_WHY_CERTIFIED : PF_WHY_REHEARSAL,
+                blind ? PF_REHEARSED_GROUP : PF_REHEARSED_APART);
+        close_stand(&a);
+    }
+    PF_CASE("a loss that only the run shows is seen beside a blind direction");
+    open_stand(&a, &c);
+    a.run[1] = .2;
+    start(&a);
+    probe(&a);
+    while (rehearse(&a).kind == PF_ASK_REHEARSAL) {
+    }
+    verdict(&a, 0, PF_NO_GO, PF_WHY_REHEARSAL, PF_REHEARSED_APART);
+    PF_CASE("the distance is what Pythagoras leaves of it");
+    const pf_kit *k = &a.f->kit;
+    for (int which = 0; which < k->n_tasks + k->n_groups; which++) {
+        int n = pf__kit_run_rows(k, which) * CHAN;
+        double x[16], y[16], work[16], sum = 0, along = 0;
+        for (int i = 0; i < n; i++) {
+            x[i] = pf_rng_normal(&a.rng);
+            y[i] = pf_rng_normal(&a.rng);
+            double d = (x[i] - y[i]) / k->return_scale[i % CHAN];
+            sum += d * d;
+            along += d / sqrt(n);
+        }
+        CHECK_NEAR(pf__rehearsal_distance(k, which, x, y, work), sum - along * along, 1e-12 * sum);
+        CHECK(pf__rehearsal_numbers(k, which) == n - 1);
+    }
+    PF_CASE("blind directions of a file that make no sense are refused");
+    static const struct {
+        int entry;
+        double value;
+    } bad[] = {{0, .9}, {0, 0}, {3, NAN}, {9, -1.5}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        double was = a.f->at.blind[bad[i].entry];
+        a.f->at.blind[bad[i].entry] = bad[i].value;
+        pf_error error = {PF_OK, ""};
+        CHECK(pf_kit_check(k, &error) == PF_ERR_FORMAT);
+        CHECK_CONTAINS(error.text, "blind");
+        a.f->at.blind[bad[i].entry] = was;
+    }
+    for (int i = 0; i <= k->n_rehearse + k->n_groups; i++) {
+        int32_t was = a.f->at.blind_first[i];
+        for (int step = -1; step < 2; step += 2) {
+            pf_error error = {PF_OK, ""};
+            a.f->at.blind_first[i] = was + step;
+            CHECK(pf_kit_check(k, &error) == PF_ERR_FORMAT);
+            CHECK_CONTAINS(error.text, "blind");
+        }
+        a.f->at.blind_first[i] = was;
+    }
+    CHECK(pf_kit_check(k, NULL) == PF_OK);
+    close_stand(&a);
+}
+
 static void check_skip(void)
 {
     pf_fixture_config c = usual();
@@ -813,6 +884,7 @@ static void check_memory(void)
         c.rows = 2 + i; // shorter and longer than the tasks
         c.faults = i % 2 ? PF_FAULTS_MANY : PF_FAULTS_ONE;
         c.misfit = i % 3 != 0;
+        c.blind = i % 2 == 0;
         pf_fixture *f = pf_fixture_create(&c);
         size_t size = pf_session_size(&f->kit);
         // nothing after the end: the sanitizers see one byte too far
@@ -854,6 +926,7 @@ void test_rehearsal(void)
     check_confirmed();
     PF_CASE("numbers that let everything pass let nothing go");
     check_hostile();
+    check_blind();
     PF_CASE("a group that is skipped is asked for one by one, a task that is skipped is not");
     check_skip();
     check_failed();

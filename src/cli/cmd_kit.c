@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
+#include "core/kit_layout.h"
 #include "core/method.h"
+#include "core/rehearsal.h"
 #include "core/sha256.h"
 
 #include "wire/reply.h"
@@ -71,7 +73,13 @@ static void show(const pf_kit *kit)
         if (k.rules.field && runs == 0) {
             printf(", cannot be rehearsed");
         } else if (k.rules.field) {
+            int n_blind = 0;
+            pf__kit_blind(kit, t, &n_blind);
             printf(", rehearsed %d time%s", runs, runs == 1 ? "" : "s");
+            if (n_blind > 0) {
+                printf(", blind in %d of %d directions", n_blind,
+                       n_blind + pf__rehearsal_numbers(kit, t));
+            }
         }
         const char *fallback = pf_kit_task_fallback(kit, t);
         printf("%s%s\n", fallback[0] ? ", fallback " : "", fallback);
