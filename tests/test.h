@@ -76,6 +76,7 @@ const char *pf_scratch_dir(void);
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \
     X(network, true)                                                                               \
+    X(rollouts, true)                                                                              \
     X(model, true)                                                                                 \
     X(train, false)                                                                                \
     X(trajectory, false)                                                                           \

@@ -140,16 +140,20 @@ static void test_threads(const char *plant)
     pf_model_destroy(model);
 }
 
-static void test_resume(void)
+static void test_resume(bool rollouts)
 {
     char file[256], whole[256], parts[256];
     pf_train_settings s = train_settings(40);
     pf_error error;
     s.transitions = 2000;
-    PF_CASE("train: stopped again and again, with 1 and 2 threads, it has the same bytes");
+    s.rollouts = rollouts;
+    s.window = rollouts ? 12 : 0;
+    PF_CASE(rollouts
+                ? "train: the same with rollouts"
+                : "train: stopped again and again, with 1 and 2 threads, it has the same bytes");
     train_path(file, "resume.data");
     train_path(whole, "whole.model");
-    train_path(parts, "parts.model");
+    train_path(parts, rollouts ? "rolled.model" : "parts.model");
     pf_transitions *data = train_data("dc_servo", &s, file);
     stopper all = {.after = 0};
     CHECK(train(&s, data, whole, 2, &all, &error) == PF_OK);
@@ -406,14 +410,14 @@ static void test_steps(void)
     pf_dataset set = {.n_in = 2, .n_out = 1, .n_train = 10, .n_valid = 2, .x = x, .y = y};
     pf_member member = {
         .theta = theta, .first = first, .second = second, .kept = kept, .history = history};
-    pf_epoch_space space = {order, bx, by, gradient, work};
+    pf_epoch_space space = {order, bx, by, gradient, work, NULL};
     CHECK(pf__net_parameters(&net) == N && pf__net_gradient_work(&net, BATCH) <= 100);
     pf__member_init(&member, &s, &net);
     memcpy(expected, theta, sizeof theta);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         double rate = s.learning_rate * (1 + cos(acos(-1.) * epoch / EPOCHS)) / 2;
         const pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, .1f};
-        CHECK(pf__member_epoch(&member, &s, &net, &set, &space, NULL, &error) == PF_OK);
+        CHECK(pf__member_epoch(&member, &s, &net, &set, NULL, &space, NULL, &error) == PF_OK);
         for (int b = 1; b <= 2; b++) {
             pf__net_gradient(&net, expected, BATCH, x, y, work, gradient);
             pf__adam_step(&adam, 2 * epoch + b, N, gradient, m, v, expected);
@@ -430,7 +434,8 @@ void test_train(void)
     test_steps();
     test_threads("dc_servo");
     test_threads("attitude");
-    test_resume();
+    test_resume(false);
+    test_resume(true);
     test_killed();
     test_program_killed();
     test_checkpoints();

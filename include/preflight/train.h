@@ -28,7 +28,8 @@ typedef enum pf_train_commands {
 // How a model is learned: the data, the networks, the descent.
 typedef struct pf_train_settings {
     pf_train_kind kind;
-    int window;  // steps of a trajectory model; 0: the longest of 12, probe and task
+    int window;  // steps of a trajectory model and of rollouts; 0: the longest of 12, probe and
+                 // task
     int history; // readings that it may start from at most; held-out windows choose
     pf_train_commands commands;
     int transitions;    // in all; the last episode may be shorter
@@ -43,6 +44,8 @@ typedef struct pf_train_settings {
     int epochs, batch, patience;
     double learning_rate, weight_decay;
     bool cosine;     // the rate falls to zero along a cosine over all epochs
+    bool rollouts;   // the last quarter of the epochs of a recursive model learns whole windows,
+                     // and held-out windows choose the epoch
     double held_out; // share of episodes that no member trains on
     uint64_t seed;
 } pf_train_settings;
@@ -105,9 +108,11 @@ PF_API pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_s
 // One finished epoch of one member.
 typedef struct pf_epoch {
     int member, epoch;    // from 0 and from 1
-    double train, valid;  // mean squared error of the standardised change
+    double train, valid;  // mean squared error of the standardised change; of rollouts: what is
+                          // missed of windows, over what moves
     double best;          // smallest valid so far
     double samples_per_s; // of this member
+    bool rollouts;        // it learned whole windows
     bool finished;        // the member is done
     bool restored;        // from a checkpoint, not run now
 } pf_epoch;

@@ -154,3 +154,63 @@ void pf__features_apply(int n_chan, const pf_channel_kind *kinds, const double *
         c += 4;
     }
 }
+
+// --- backwards
+
+// out = (I - u u') d / length, with u = q / length: what moves a vector's direction. In place too.
+static void direction_back(const double *q, const double *d, double sign, double *out)
+{
+    double square = q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3], along = 0;
+    for (int i = 0; i < 4 && square > 0; i++) {
+        along += q[i] * d[i] / square;
+    }
+    for (int i = 0; i < 4; i++) {
+        out[i] = square > 0 ? sign * (d[i] - along * q[i]) / sqrt(square) : 0;
+    }
+}
+
+void pf__features_of_back(int n_chan, const pf_channel_kind *kinds, const double *x,
+                          const double *dfeatures, double *dx)
+{
+    const double *d = dfeatures;
+    for (int c = 0; c < n_chan;) {
+        double q[4], back[4];
+        switch (kinds[c]) {
+        case PF_CHANNEL_ANGLE:
+            dx[c] += cos(x[c]) * d[0] - sin(x[c]) * d[1];
+            d += 2;
+            c++;
+            break;
+        case PF_CHANNEL_QUATERNION:
+            direction_back(x + c, d, canonical(x + c, q), back);
+            for (int i = 0; i < 4; i++) {
+                dx[c + i] += back[i];
+            }
+            d += 4;
+            c += 4;
+            break;
+        default:
+            dx[c] += *d++;
+            c++;
+        }
+    }
+}
+
+void pf__features_apply_back(int n_chan, const pf_channel_kind *kinds, const double *change,
+                             const double *x, const double *dnext, double *dx, double *dchange)
+{
+    for (int c = 0; c < n_chan;) {
+        if (kinds[c] != PF_CHANNEL_QUATERNION) {
+            dchange[c] = dx[c] = dnext[c];
+            c++;
+            continue;
+        }
+        double q[4], sign = canonical(x + c, q);
+        for (int i = 0; i < 4; i++) {
+            q[i] += change[c + i];
+        }
+        direction_back(q, dnext + c, sign, dchange + c);
+        direction_back(x + c, dchange + c, sign, dx + c);
+        c += 4;
+    }
+}

@@ -6,6 +6,7 @@
 
 #include "host/parallel.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ void pf__member_init(pf_member *m, const pf_train_settings *s, const pf_net *net
     memset(m->first, 0, bytes);
     memset(m->second, 0, bytes);
     memcpy(m->kept, m->theta, bytes);
-    m->epoch = m->best_epoch = 0;
+    m->epoch = m->best_epoch = m->turn = 0;
     m->best = INFINITY;
     m->finished = false;
 }
@@ -81,15 +82,27 @@ static double validate(const pf_member *m, const pf_train_settings *s, const pf_
     return total / ((double)set->n_valid * set->n_out);
 }
 
-static double rate_of(const pf_train_settings *s, int epoch)
+// The last quarter of the epochs learns from rollouts, if any does.
+static int rolled_epochs(const pf_train_settings *s)
+{
+    return s->rollouts ? (s->epochs + 3) / 4 : 0;
+}
+
+static double rate_of(const pf_train_settings *s, int epoch, int epochs)
 {
     const double pi = 3.14159265358979323846;
-    return s->cosine ? s->learning_rate * .5 * (1 + cos(pi * epoch / s->epochs)) : s->learning_rate;
+    return s->cosine ? s->learning_rate * .5 * (1 + cos(pi * epoch / epochs)) : s->learning_rate;
+}
+
+// Whether single steps have been learned.
+static bool has_stepped(const pf_member *m, const pf_train_settings *s)
+{
+    return m->epoch >= s->epochs - rolled_epochs(s) || m->epoch - m->best_epoch >= s->patience;
 }
 
 static bool is_finished(const pf_member *m, const pf_train_settings *s)
 {
-    return m->epoch >= s->epochs || m->epoch - m->best_epoch >= s->patience;
+    return s->rollouts ? m->turn > 0 && m->epoch - m->turn >= rolled_epochs(s) : has_stepped(m, s);
 }
 
 // Takes note of a finished epoch: history, best parameters, whether to go on.
@@ -109,34 +122,147 @@ static void note_epoch(pf_member *m, const pf_train_settings *s, const pf_net *n
     m->finished = is_finished(m, s);
 }
 
-pf_status pf__member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
-                           const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
-                           pf_error *error)
+// --- rollouts
+
+// A step along the gradient is never longer than this: a rollout that runs away has a huge one.
+static const float longest_gradient = 1;
+// Rollouts learn at this share of the rate.
+static const double rolled_rate = .3;
+
+int pf__rollouts_batch(const pf_train_settings *s)
 {
-    double begin = pf__seconds(), total = 0;
+    int rows = s->batch / 4; // each has several steps
+    return rows < 16 ? 16 : rows;
+}
+
+// Rollouts get longer with the epochs: a sixth, a third, two thirds of the window, all of it.
+static int rolled_steps(const pf_member *m, const pf_train_settings *s, int window)
+{
+    static const double shares[] = {1. / 6, 1. / 3, 2. / 3, 1};
+    int quarter = 4 * (m->epoch - m->turn) / rolled_epochs(s);
+    int steps = (int)ceil(shares[quarter] * window);
+    return steps < 2 && window >= 2 ? 2 : steps;
+}
+
+// What the present parameters miss of held-out windows.
+static double validate_rolled(const pf_member *m, const pf_train_settings *s, const pf_rolled *r,
+                              pf_epoch_space *space)
+{
+    int batch = pf__rollouts_batch(s);
+    double total = 0;
+    for (int at = 0; at < r->windows.n_held; at += batch) {
+        int rows = r->windows.n_held - at < batch ? r->windows.n_held - at : batch;
+        for (int i = 0; i < rows; i++) {
+            space->order[i] = r->windows.n_train + at + i;
+        }
+        total += rows * pf__rollouts_loss(&r->windows, r->model, m->theta, r->windows.steps, rows,
+                                          space->order, space->rolled, NULL);
+    }
+    return isfinite(total) ? total / r->windows.n_held : DBL_MAX;
+}
+
+// From single steps to rollouts: from the best parameters on, with what these miss as the best.
+static void turn(pf_member *m, const pf_train_settings *s, const pf_rolled *r,
+                 pf_epoch_space *space)
+{
+    size_t bytes = pf__net_parameters(&r->model->net) * sizeof(float);
+    memcpy(m->theta, m->kept, bytes);
+    memset(m->first, 0, bytes);
+    memset(m->second, 0, bytes);
+    m->turn = m->best_epoch = m->epoch;
+    m->best = validate_rolled(m, s, r, space);
+}
+
+static void shorten(size_t n, float *gradient)
+{
+    double square = 0;
+    for (size_t i = 0; i < n; i++) {
+        square += (double)gradient[i] * (double)gradient[i];
+    }
+    // what is not finite is no direction at all
+    float share = isfinite(square) ? fminf(1, longest_gradient / (float)sqrt(square)) : 0;
+    for (size_t i = 0; i < n && share < 1; i++) {
+        gradient[i] = share > 0 ? share * gradient[i] : 0;
+    }
+}
+
+static double learn_rolled(pf_member *m, const pf_train_settings *s, const pf_rolled *r,
+                           pf_epoch_space *space, const volatile int *stop, int *rows)
+{
+    int batch = pf__rollouts_batch(s), steps = rolled_steps(m, s, r->windows.steps);
+    batch = batch < r->windows.n_train ? batch : r->windows.n_train;
+    int batches = r->windows.n_train / batch;
+    size_t n = pf__net_parameters(&r->model->net);
+    double total = 0, rate = rolled_rate * rate_of(s, m->epoch - m->turn, rolled_epochs(s));
+    pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, (float)s->weight_decay};
+    draw_order(m, s, r->windows.n_train, space->order);
+    *rows = batches * batch * steps;
+    for (int b = 0; b < batches && !pf__stopped(stop); b++) {
+        double loss = pf__rollouts_loss(&r->windows, r->model, m->theta, steps, batch,
+                                        space->order + (size_t)b * (size_t)batch, space->rolled,
+                                        space->gradient);
+        shorten(n, space->gradient);
+        pf__adam_step(&adam, (int64_t)(m->epoch - m->turn) * batches + b + 1, n, space->gradient,
+                      m->first, m->second, m->theta);
+        total += isfinite(loss) ? fmin(loss, 1) : 1; // what runs away misses everything
+    }
+    return total / batches;
+}
+
+// --- an epoch
+
+static double learn_steps(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                          const pf_dataset *set, pf_epoch_space *space, const volatile int *stop,
+                          int *rows)
+{
     int batch = s->batch < set->n_train ? s->batch : set->n_train, batches = set->n_train / batch;
     size_t n = pf__net_parameters(net);
-    pf_adam adam = {(float)rate_of(s, m->epoch), .9f, .999f, 1e-8f, (float)s->weight_decay};
+    double total = 0, rate = rate_of(s, m->epoch, s->epochs - rolled_epochs(s));
+    pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, (float)s->weight_decay};
     draw_order(m, s, set->n_train, space->order);
-    for (int b = 0; b < batches; b++) {
-        if (pf__stopped(stop)) {
-            return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
-        }
+    *rows = batches * batch;
+    for (int b = 0; b < batches && !pf__stopped(stop); b++) {
         gather(set, batch, space->order + (size_t)b * (size_t)batch, space->x, space->y);
-        double loss = pf__net_gradient(net, m->theta, batch, space->x, space->y, space->work,
-                                       space->gradient);
+        total += pf__net_gradient(net, m->theta, batch, space->x, space->y, space->work,
+                                  space->gradient);
         pf__adam_step(&adam, (int64_t)m->epoch * batches + b + 1, n, space->gradient, m->first,
                       m->second, m->theta);
-        total += loss;
     }
-    double train = total / batches, valid = validate(m, s, net, set, space);
+    return total / batches;
+}
+
+pf_status pf__member_epoch(pf_member *m, const pf_train_settings *s, const pf_net *net,
+                           const pf_dataset *set, const pf_rolled *rolled, pf_epoch_space *space,
+                           const volatile int *stop, pf_error *error)
+{
+    double begin = pf__seconds();
+    bool turned = m->turn > 0;
+    int rows = 0;
+    double train = turned ? learn_rolled(m, s, rolled, space, stop, &rows)
+                          : learn_steps(m, s, net, set, space, stop, &rows);
+    if (pf__stopped(stop)) {
+        return pf_fail(error, PF_ERR_INTERRUPTED, "stopped");
+    }
+    double valid = turned ? validate_rolled(m, s, rolled, space) : validate(m, s, net, set, space);
     if (!isfinite(train) || !isfinite(valid)) {
         return pf_fail(error, PF_ERR_NONFINITE,
                        "member %d diverged in epoch %d; set a smaller learning_rate", m->index,
                        m->epoch + 1);
     }
-    note_epoch(m, s, net, train, valid, (double)batches * batch / (pf__seconds() - begin));
+    note_epoch(m, s, net, train, valid, rows / (pf__seconds() - begin));
+    if (s->rollouts && !turned && has_stepped(m, s)) {
+        turn(m, s, rolled, space);
+    }
     return PF_OK;
+}
+
+double pf__member_stepped(const pf_member *m)
+{
+    double best = m->turn > 0 ? INFINITY : m->best;
+    for (int e = 0; e < m->turn; e++) {
+        best = fmin(best, (double)m->history[(size_t)e * PF_HISTORY + 1]);
+    }
+    return best;
 }
 
 // --- checkpoints
@@ -158,15 +284,17 @@ pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const
                            const char *path, const char *fingerprint, pf_error *error)
 {
     pf_tensor tensors[N_TENSORS];
-    char epoch[16], best_epoch[16], best[40], digest[65] = "";
+    char epoch[16], best_epoch[16], turn_epoch[16], best[40], digest[65] = "";
     list_tensors(m, s, net, tensors);
     snprintf(epoch, sizeof epoch, "%d", m->epoch);
     snprintf(best_epoch, sizeof best_epoch, "%d", m->best_epoch);
+    snprintf(turn_epoch, sizeof turn_epoch, "%d", m->turn);
     snprintf(best, sizeof best, "%a", m->best);
     const pf_meta meta[] = {{"format", "preflight-checkpoint"},
                             {"training", fingerprint},
                             {"epoch", epoch},
                             {"best_epoch", best_epoch},
+                            {"turn", turn_epoch},
                             {"best", best},
                             {"finished", m->finished ? "1" : "0"},
                             {PF_CONTENTS, digest}};
@@ -193,6 +321,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
     const char *training = pf__safetensors_meta(file, "training");
     const char *epoch = pf__safetensors_meta(file, "epoch");
     const char *best_epoch = pf__safetensors_meta(file, "best_epoch");
+    const char *turn_epoch = pf__safetensors_meta(file, "turn");
     const char *best = pf__safetensors_meta(file, "best");
     const char *finished = pf__safetensors_meta(file, "finished");
     const char *digest = pf__safetensors_meta(file, PF_CONTENTS);
@@ -202,9 +331,9 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
                        "library; remove it to start anew",
                        file->path);
     }
-    bool whole = epoch && best_epoch && best && finished && take(file, "theta", n, m->theta) &&
-                 take(file, "first", n, m->first) && take(file, "second", n, m->second) &&
-                 take(file, "kept", n, m->kept) &&
+    bool whole = epoch && best_epoch && turn_epoch && best && finished &&
+                 take(file, "theta", n, m->theta) && take(file, "first", n, m->first) &&
+                 take(file, "second", n, m->second) && take(file, "kept", n, m->kept) &&
                  take(file, "history", (size_t)s->epochs * PF_HISTORY, m->history);
     if (whole && digest) {
         pf_tensor tensors[N_TENSORS];
@@ -217,10 +346,14 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
     if (whole) {
         m->epoch = atoi(epoch);
         m->best_epoch = atoi(best_epoch);
+        m->turn = atoi(turn_epoch);
         m->best = strtod(best, NULL);
         m->finished = strcmp(finished, "1") == 0;
         whole = m->epoch >= 1 && m->epoch <= s->epochs && m->best_epoch >= 1 &&
-                m->best_epoch <= m->epoch && isfinite(m->best) && m->finished == is_finished(m, s);
+                m->best_epoch <= m->epoch && m->turn >= 0 && m->turn <= m->best_epoch &&
+                (s->rollouts || m->turn == 0) && m->epoch - m->turn <= s->epochs &&
+                (m->turn == 0 || m->epoch - m->turn <= rolled_epochs(s)) && isfinite(m->best) &&
+                m->finished == is_finished(m, s);
     }
     return whole ? PF_OK
                  : pf_fail(error, PF_ERR_FORMAT,

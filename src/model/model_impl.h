@@ -37,6 +37,13 @@ void pf__features_change(int n_chan, const pf_channel_kind *kinds, const double 
 // x after the change, in place.
 void pf__features_apply(int n_chan, const pf_channel_kind *kinds, const double *change, double *x);
 
+// Gradients of both. From that by the features, that by x, added to dx. From that by what follows
+// x (dnext), that by x and by the change; dx may be dnext.
+void pf__features_of_back(int n_chan, const pf_channel_kind *kinds, const double *x,
+                          const double *dfeatures, double *dx);
+void pf__features_apply_back(int n_chan, const pf_channel_kind *kinds, const double *change,
+                             const double *x, const double *dnext, double *dx, double *dchange);
+
 // --- network.c
 
 // A multilayer perceptron in float32. All parameters lie in one block, layer by layer: weight
@@ -75,6 +82,14 @@ void pf__net_forward(const pf_net *net, const float *theta, const float *packed,
 // Mean over rows and outputs of (y - target)^2, and its gradient by the parameters.
 double pf__net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
                         const float *target, float *work, float *gradient);
+
+// The same in two halves, for losses of one's own: the output, which lies in the work space; then
+// from its gradient dy (rows x n_out) that by the parameters, and with dx (Nullable) that by x. The
+// work space must not change in between.
+const float *pf__net_ahead(const pf_net *net, const float *theta, int rows, const float *x,
+                           float *work);
+void pf__net_back(const pf_net *net, const float *theta, int rows, const float *x, const float *dy,
+                  float *work, float *gradient, float *dx);
 
 // One step of Adam (decoupled weight decay) over n parameters; step counts from 1.
 typedef struct pf_adam {

@@ -184,38 +184,95 @@ static void hidden_back(const pf_net *net, int l, const float *theta, int rows, 
     pf__matmul_run(&p);
 }
 
-double pf__net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
-                        const float *target, float *work, float *gradient)
+// Where the parts of the gradient's work space lie.
+typedef struct passes {
+    float *act, *slope; // of every hidden layer
+    float *back[2];     // gradients of a hidden layer
+    float *y;           // the output
+} passes;
+
+static passes passes_in(const pf_net *net, int rows, float *work)
+{
+    size_t size = hidden_size(net, rows), all = (size_t)net->n_layers * size;
+    passes p = {.act = work, .slope = work + all};
+    p.back[0] = p.slope + all;
+    p.back[1] = p.back[0] + size;
+    p.y = p.back[1] + size;
+    return p;
+}
+
+// Activations and slopes, and the output without its bias.
+static void pass_forward(const pf_net *net, const float *theta, int rows, const float *x, passes *p)
 {
     size_t size = hidden_size(net, rows);
     int last = net->n_layers;
-    float *act = work, *slope = act + (size_t)last * size, *g[2];
-    g[0] = slope + (size_t)last * size;
-    g[1] = g[0] + size;
-    float *y = g[1] + size;
     const float *in = x;
     for (int l = 0; l < last; l++) {
-        float *out = act + (size_t)l * size;
-        hidden_layer(net, l, theta, NULL, rows, in, out, slope + (size_t)l * size);
+        float *out = p->act + (size_t)l * size;
+        hidden_layer(net, l, theta, NULL, rows, in, out, p->slope + (size_t)l * size);
         in = out;
     }
-    pf_product output = layer_product(net, last, theta, NULL, rows, in, y);
+    pf_product output = layer_product(net, last, theta, NULL, rows, in, p->y);
     pf__matmul_run(&output);
-    double total = pf__loop_error(rows, net->n_out, theta + pf__net_bias(net, last), target, y,
-                                  gradient + pf__net_bias(net, last));
-    const float *from = y;
-    for (int l = last; l >= 0; l--) {
-        const float *below = l > 0 ? act + (size_t)(l - 1) * size : x;
+}
+
+// From the gradient by the output, which is in p->y: that by all parameters but the last bias, and
+// with dx (Nullable) that by the input.
+static void pass_backward(const pf_net *net, const float *theta, int rows, const float *x,
+                          const passes *p, float *gradient, float *dx)
+{
+    size_t size = hidden_size(net, rows);
+    const float *from = p->y;
+    for (int l = net->n_layers; l >= 0; l--) {
+        const float *below = l > 0 ? p->act + (size_t)(l - 1) * size : x;
         pf__matmul(true, false, pf__net_outputs(net, l), pf__net_inputs(net, l), rows, from, below,
                    gradient + pf__net_weight(net, l));
         if (l > 0) {
-            float *to = g[l % 2];
-            hidden_back(net, l, theta, rows, from, slope + (size_t)(l - 1) * size, to,
+            float *to = p->back[l % 2];
+            hidden_back(net, l, theta, rows, from, p->slope + (size_t)(l - 1) * size, to,
                         gradient + pf__net_bias(net, l - 1));
             from = to;
+        } else if (dx) {
+            pf__matmul(false, false, rows, net->n_in, pf__net_outputs(net, 0), from,
+                       theta + pf__net_weight(net, 0), dx);
         }
     }
+}
+
+double pf__net_gradient(const pf_net *net, const float *theta, int rows, const float *x,
+                        const float *target, float *work, float *gradient)
+{
+    passes p = passes_in(net, rows, work);
+    pass_forward(net, theta, rows, x, &p);
+    size_t bias = pf__net_bias(net, net->n_layers);
+    double total = pf__loop_error(rows, net->n_out, theta + bias, target, p.y, gradient + bias);
+    pass_backward(net, theta, rows, x, &p, gradient, NULL);
     return total / ((double)rows * net->n_out);
+}
+
+const float *pf__net_ahead(const pf_net *net, const float *theta, int rows, const float *x,
+                           float *work)
+{
+    passes p = passes_in(net, rows, work);
+    pass_forward(net, theta, rows, x, &p);
+    pf__loop_bias(rows, net->n_out, (size_t)net->n_out, theta + pf__net_bias(net, net->n_layers),
+                  p.y);
+    return p.y;
+}
+
+void pf__net_back(const pf_net *net, const float *theta, int rows, const float *x, const float *dy,
+                  float *work, float *gradient, float *dx)
+{
+    passes p = passes_in(net, rows, work);
+    float *bias = gradient + pf__net_bias(net, net->n_layers);
+    memset(bias, 0, (size_t)net->n_out * sizeof *bias);
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < net->n_out; c++) {
+            p.y[r * net->n_out + c] = dy[r * net->n_out + c];
+            bias[c] += dy[r * net->n_out + c];
+        }
+    }
+    pass_backward(net, theta, rows, x, &p, gradient, dx);
 }
 
 void pf__adam_step(const pf_adam *adam, int64_t step, size_t n, const float *gradient, float *first,

@@ -93,6 +93,7 @@ void pf_train_for_use(pf_train_settings *s)
     enum { LEAST = 20000 }; // enough windows for a linear map
     s->kind = PF_TRAIN_BEST;
     s->commands = PF_TRAIN_COMMANDS_USE;
+    s->rollouts = true;
     s->transitions = s->transitions > LEAST ? s->transitions : LEAST;
 }
 
@@ -121,6 +122,7 @@ void pf_train_for_use(pf_train_settings *s)
     X(learning_rate, NUMBER, 1e-8, 1, NULL, "of Adam")                                             \
     X(weight_decay, NUMBER, 0, 1, NULL, "decoupled")                                               \
     X(cosine, FLAG, 0, 1, NULL, "the rate falls along a cosine")                                   \
+    X(rollouts, FLAG, 0, 1, NULL, "a recursive model learns windows at the end")                   \
     X(held_out, NUMBER, .001, .9, NULL, "share of the episodes")                                   \
     X(seed, WHOLE, 0, PF_WHOLE_MAX, NULL, "of data and members")
 
@@ -153,7 +155,7 @@ void pf_train_complete(pf_train_settings *s, const pf_plant_info *info)
     enum { LEAST = 12 };
     int probe = info->probe ? info->probe->rows : 0, task = info->task ? info->task->rows : 0;
     int longest = probe > task ? probe : task;
-    if (s->kind == PF_TRAIN_RECURSIVE) {
+    if (s->kind == PF_TRAIN_RECURSIVE && !s->rollouts) {
         return;
     }
     s->window = s->window > 0 ? s->window : longest > LEAST ? longest : LEAST;
@@ -173,10 +175,15 @@ static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
     double parameters = (double)pf__net_parameters(&net);
     double data = s->transitions * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
     double set = rows * (net.n_in + net.n_out) * 4;
+    double rolled =
+        s->rollouts && s->window > 0
+            ? 8.0 * (double)pf__rollouts_work(&net, n_chan, s->window, pf__rollouts_batch(s))
+            : 0;
     double threads = pf__processors() < s->members ? pf__processors() : s->members;
     double worker = 4.0 * (rows + (double)pf__net_gradient_work(&net, s->batch) + parameters +
                            (double)s->batch * (net.n_in + net.n_out));
-    return 2 * data + set + 20.0 * s->members * parameters + threads * (worker + 16 * parameters);
+    return 2 * data + set + 20.0 * s->members * parameters +
+           threads * (worker + rolled + 16 * parameters);
 }
 
 pf_status pf__train_size(const pf_train_settings *s, int n_chan, int n_mech, pf_error *error)
@@ -252,6 +259,7 @@ typedef struct training {
     double checkpoint_s;
     pf_model *model;
     pf_dataset set;
+    pf_rolled rolled;
     pf_arena arena;
     pf_member *members;
     bool *taken;
@@ -274,6 +282,8 @@ static void settings_text(const pf_train_settings *s, pf_text *out)
 {
     if (s->kind != PF_TRAIN_RECURSIVE) {
         pf__text_addf(out, "kind trajectory, window %d, history %d, ", s->window, s->history);
+    } else if (s->rollouts && s->window > 0) {
+        pf__text_addf(out, "rollouts %d, ", s->window);
     }
     pf__text_addf(out,
                   "members %d, layers %d, width %d, activation %s, epochs %d, batch %d, patience "
@@ -345,9 +355,10 @@ static void tell(const training *t, const pf_member *m, int epoch, bool restored
                   .valid = (double)h[1],
                   .best = (double)h[1],
                   .samples_per_s = (double)h[2],
+                  .rollouts = m->turn > 0 && epoch > m->turn,
                   .finished = m->finished && epoch == m->epoch,
                   .restored = restored};
-    for (int i = 0; i < epoch; i++) {
+    for (int i = e.rollouts ? m->turn : 0; i < epoch; i++) {
         e.best = fmin(e.best, (double)m->history[(size_t)i * PF_HISTORY + 1]);
     }
     t->watch->epoch(t->watch->self, &e);
@@ -385,11 +396,18 @@ static bool take_space(const training *t, pf_epoch_space *space, pf_arena *arena
 {
     const pf_net *net = &t->model->net;
     size_t f = sizeof(float), batch = (size_t)t->s->batch;
-    space->order = pf__arena_take(arena, (size_t)t->set.n_train, sizeof(int));
+    int most =
+        t->set.n_train > pf__rollouts_batch(t->s) ? t->set.n_train : pf__rollouts_batch(t->s);
+    space->order = pf__arena_take(arena, (size_t)most, sizeof(int));
     space->x = pf__arena_take(arena, batch * (size_t)net->n_in, f);
     space->y = pf__arena_take(arena, batch * (size_t)net->n_out, f);
     space->gradient = pf__arena_take(arena, pf__net_parameters(net), f);
     space->work = pf__arena_take(arena, pf__net_gradient_work(net, t->s->batch), f);
+    if (t->rolled.windows.n_train > 0) {
+        int chan = t->model->info.n_chan, windows = pf__rollouts_batch(t->s);
+        space->rolled = pf__arena_take(
+            arena, pf__rollouts_work(net, chan, t->rolled.windows.steps, windows), sizeof(double));
+    }
     return !arena->failed;
 }
 
@@ -431,7 +449,7 @@ static void *work(void *self)
         t->taken[m->index] = true;
         pthread_mutex_unlock(&t->lock);
         pf_error error = {PF_OK, ""};
-        pf_status status = pf__member_epoch(m, t->s, &t->model->net, &t->set, &space,
+        pf_status status = pf__member_epoch(m, t->s, &t->model->net, &t->set, &t->rolled, &space,
                                             t->effort ? t->effort->stop : NULL, &error);
         status = status ? status : save_member(t, m, &error);
         pthread_mutex_lock(&t->lock);
@@ -525,7 +543,7 @@ static void take_best(training *t)
     double total = 0;
     for (int e = 0; t->members && e < t->s->members; e++) {
         memcpy(model->theta + (size_t)e * n, t->members[e].kept, n * sizeof(float));
-        total += t->members[e].best / t->s->members;
+        total += pf__member_stepped(&t->members[e]) / t->s->members;
     }
     model->info.valid_error = total;
     if (model->info.window > 1 && (is_exact(t) || !(total < worth * t->set.left))) {
@@ -661,6 +679,10 @@ static pf_status run(training *t, const pf_transitions *data, const char *settin
     if (status == PF_OK && is_exact(t)) {
         return finish(t, data, settings, error);
     }
+    if (status == PF_OK && t->s->rollouts) {
+        t->rolled.model = t->model;
+        status = pf__windows_open(&t->rolled.windows, data, t->s->held_out, t->s->window, error);
+    }
     status = status ? status : take_members(t, error);
     if (status == PF_OK) {
         pthread_mutex_init(&t->lock, NULL);
@@ -689,17 +711,17 @@ static pf_status train_one(const pf_train_settings *settings, const pf_transitio
     if (lock < 0) {
         return PF_ERR_FILE;
     }
-    training t = {.s = settings,
-                  .effort = effort,
-                  .watch = watch,
-                  .path = path,
-                  .checkpoint_s = checkpoint_s};
+    pf_train_settings own = *settings;
+    own.rollouts = own.rollouts && own.kind == PF_TRAIN_RECURSIVE && own.window > 0;
+    training t = {
+        .s = &own, .effort = effort, .watch = watch, .path = path, .checkpoint_s = checkpoint_s};
     pf_text text = {0};
     settings_text(settings, &text);
     status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the settings")
                          : run(&t, data, text.data, error);
     pf__text_free(&text);
     pf__dataset_free(&t.set);
+    pf__windows_close(&t.rolled.windows);
     pf__arena_free(&t.arena);
     pf_model_destroy(t.model);
     drop_lock(path, lock);
@@ -720,10 +742,21 @@ static bool made_alike(const pf_train_settings *s, const pf_model *model)
     return alike;
 }
 
+// How good a rival is: what it leaves of held-out windows, and what these tell of a gain.
+typedef struct rival {
+    double left, gain;
+} rival;
+
+static bool is_better(const rival *a, const rival *b)
+{
+    bool gains = !isnan(a->gain) && !isnan(b->gain);
+    return gains ? a->gain < b->gain : a->left < b->left;
+}
+
 // One of the two rivals: that of an earlier run with the same settings and data, or trained now.
 static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
                              const pf_transitions *data, const char *path, double checkpoint_s,
-                             const pf_effort *effort, const pf_train_watch *watch, double *left,
+                             const pf_effort *effort, const pf_train_watch *watch, rival *out,
                              pf_error *error)
 {
     pf_train_settings s = *settings;
@@ -740,7 +773,10 @@ static pf_status train_rival(const pf_train_settings *settings, pf_train_kind ki
         status = train_one(&s, data, path, checkpoint_s, effort, watch, error);
         status = status ? status : pf_model_load(&model, path, error);
     }
-    *left = status == PF_OK ? model->info.window_error : NAN;
+    out->left = status == PF_OK ? model->info.window_error : NAN;
+    if (status == PF_OK) {
+        status = pf__window_gain(model, data, s.held_out, s.window, &out->gain, error);
+    }
     pf_model_destroy(model);
     return status;
 }
@@ -750,7 +786,7 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
                    pf_error *error)
 {
     char rivals[2][PATH_BYTES];
-    double left[2] = {NAN, NAN};
+    rival found[2] = {{NAN, NAN}, {NAN, NAN}};
     if (strlen(path) + 32 > PATH_BYTES) {
         return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
     }
@@ -760,16 +796,16 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     snprintf(rivals[0], PATH_BYTES, "%s.trajectory", path);
     snprintf(rivals[1], PATH_BYTES, "%s.recursive", path);
     pf_status status = train_rival(settings, PF_TRAIN_TRAJECTORY, data, rivals[0], checkpoint_s,
-                                   effort, watch, &left[0], error);
+                                   effort, watch, &found[0], error);
     if (status == PF_ERR_DEGENERATE) { // too few windows; steps may be enough
         status = PF_OK;
-        left[0] = INFINITY;
+        found[0].left = found[0].gain = INFINITY;
     }
-    if (status == PF_OK && !(left[0] <= good_enough)) {
+    if (status == PF_OK && !(found[0].left <= good_enough)) {
         status = train_rival(settings, PF_TRAIN_RECURSIVE, data, rivals[1], checkpoint_s, effort,
-                             watch, &left[1], error);
+                             watch, &found[1], error);
     }
-    int best = left[1] < left[0] || isinf(left[0]); // false for NaN
+    int best = is_better(&found[1], &found[0]) || isinf(found[0].left);
     if (status == PF_OK && rename(rivals[best], path) != 0) {
         status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
     }
