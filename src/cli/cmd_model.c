@@ -119,7 +119,7 @@ static void print_report(const pf_plant_info *info, const pf_model_info *model,
     }
     print_tasks(info, rows);
     if (!isnan(model->window_error)) {
-        printf("\nLeaves %.3g of the energy of held-out windows.\n", model->window_error);
+        printf("\nLeaves %.3g of what moves in held-out windows.\n", model->window_error);
     } else if (!isnan(model->valid_error)) {
         printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
     }
@@ -231,7 +231,7 @@ static void show(const char *path, const pf_model_info *m)
     cli_model_kind(m);
     printf("; %d channels, %d mechanisms\n", m->n_chan, m->n_mech);
     if (!isnan(m->window_error)) {
-        printf("leaves %.3g of the energy of held-out windows\n", m->window_error);
+        printf("leaves %.3g of what moves in held-out windows\n", m->window_error);
     }
     if (!isnan(m->valid_error)) {
         printf("held-out error of the standardised change %.4g\n", m->valid_error);

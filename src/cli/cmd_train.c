@@ -27,7 +27,8 @@ typedef struct train_view {
     int run;                    // epochs of this run
     int done[PF_MODEL_MEMBERS]; // epochs behind each member, early stopping counted in full
     double train[PF_MODEL_MEMBERS], valid[PF_MODEL_MEMBERS];
-    pf_text log; // CSV, one row per epoch
+    bool rolled[PF_MODEL_MEMBERS]; // learns rollouts, whose errors are others
+    pf_text log;                   // CSV, one row per epoch
 } train_view;
 
 // log_path (Nullable): a file that follows the training.
@@ -36,7 +37,7 @@ static void train_view_init(train_view *v, const pf_train_settings *settings, co
     *v = (train_view){
         .settings = settings, .terminal = isatty(2), .began = pf__seconds(), .log_path = log_path};
     v->printed = v->began;
-    pf__text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s\n");
+    pf__text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s,rollouts\n");
 }
 
 static void train_view_free(train_view *v)
@@ -58,17 +59,19 @@ static void print_line(train_view *v, const pf_epoch *e)
     double train = 0, valid = 0, elapsed = pf__seconds() - v->began;
     for (int i = 0; i < s->members; i++) {
         done += v->done[i];
-        seen += v->done[i] > 0;
-        train += v->train[i];
-        valid += v->valid[i];
+        bool alike = v->done[i] > 0 && v->rolled[i] == e->rollouts;
+        seen += alike;
+        train += alike ? v->train[i] : 0;
+        valid += alike ? v->valid[i] : 0;
     }
     double samples = (double)v->run * s->transitions * (1 - s->held_out) / elapsed;
     double left = elapsed / v->run * ((double)s->members * s->epochs - done);
     fprintf(stderr,
-            "%sepoch %d/%d, member %d/%d: training %.5f, held out %.5f, %.0f samples/s, at most "
+            "%sepoch %d/%d, member %d/%d%s: training %.5f, held out %.5f, %.0f samples/s, at most "
             "%.0f s left%s",
-            v->terminal ? "\r" : "", e->epoch, s->epochs, e->member + 1, s->members, train / seen,
-            valid / seen, samples, left, v->terminal ? "\033[K" : "\n");
+            v->terminal ? "\r" : "", e->epoch, s->epochs, e->member + 1, s->members,
+            e->rollouts ? ", rollouts" : "", train / seen, valid / seen, samples, left,
+            v->terminal ? "\033[K" : "\n");
     v->shown = true;
 }
 
@@ -78,9 +81,10 @@ static void train_view_epoch(void *self, const pf_epoch *e)
     v->done[e->member] = e->finished ? v->settings->epochs : e->epoch;
     v->train[e->member] = e->train;
     v->valid[e->member] = e->valid;
+    v->rolled[e->member] = e->rollouts;
     v->run += !e->restored;
-    pf__text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f\n", e->member, e->epoch, e->train, e->valid,
-                  e->best, e->samples_per_s);
+    pf__text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f,%d\n", e->member, e->epoch, e->train,
+                  e->valid, e->best, e->samples_per_s, e->rollouts);
     double now = pf__seconds();
     if (v->log_path && !v->log.failed && now - v->logged > 5) {
         v->logged = now; // what cannot be written now is reported at the end
@@ -124,11 +128,13 @@ static void fill_script(const train_view *v, const char *title, const char *path
     pf__gnuplot_string(script, title);
     pf__text_add(script, "\nset key top right\nplot \\\n");
     for (int e = 0; e < v->settings->members; e++) {
-        pf__text_addf(script,
-                      "  $member%d using 2:3 with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
-                      "  $member%d using 2:4 with lines lw 2 lc %d title 'member %d, held out'%s\n",
-                      e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
-                      e + 1 < v->settings->members ? ", \\" : "");
+        pf__text_addf(
+            script,
+            "  $member%d using 2:($7 > 0 ? NaN : $3) with lines lw 1 lc rgb '#b0b0b0' %s, \\\n"
+            "  $member%d using 2:($7 > 0 ? NaN : $4) with lines lw 2 lc %d title 'member %d, held "
+            "out'%s\n",
+            e, e == 0 ? "title 'training'" : "notitle", e, e + 1, e,
+            e + 1 < v->settings->members ? ", \\" : "");
     }
 }
 
@@ -262,7 +268,7 @@ static void print_windows(const call *c, const pf_train_settings *s, const pf_mo
     cli_model_kind(info);
     printf("\nlearned from %d windows of %d steps, %d of them held out; it has %d inputs\n",
            r->windows, s->window, r->held_out, r->inputs);
-    printf("leaves %.3g of the energy of held-out windows: %.2g %% of a response\n", r->left,
+    printf("leaves %.3g of what moves in held-out windows: %.2g %% of a response\n", r->left,
            100 * sqrt(r->left));
     printf("what one window tells of a gain, and whether that is enough:\n");
     for (int j = 0; j < info->n_mech; j++) {

@@ -73,7 +73,7 @@ pf_status pf__transitions_write(const pf_transitions_info *info, const double *c
 // How good a model is on the held-out windows of its data, where there is no plant to ask.
 typedef struct pf_windows_report {
     int windows, held_out, inputs;
-    double left;   // of the energy of held-out windows
+    double left;   // of what moves in held-out windows
     double linear; // what its linear part leaves of them by itself
     double half;   // and what it leaves when fitted to half of the data
     // Standard deviation of the gain of each mechanism that one window tells, from the size of a
