@@ -341,7 +341,8 @@ static pf_status keep_blind(rehearsals *r, int which, int n_units, const double 
 // Of a learned model: where a rehearsal does not look.
 static pf_status find_blind(rehearsals *r, double **units, int *n_units, pf_error *error)
 {
-    int most = r->n / 2 < healthy_runs(r->plan) / 2 ? r->n / 2 : healthy_runs(r->plan) / 2;
+    int most = (int)(PF_BLIND_MOST * r->n), runs = healthy_runs(r->plan) / 2;
+    most = most < runs ? most : runs;
     *units = malloc(sizeof **units * (size_t)most * (size_t)r->n);
     pf_status status = *units ? run_all(r, 1, STREAM_BLIND, error) : no_memory(error);
     *n_units = status == PF_OK ? find_directions(r, most, *units) : 0;

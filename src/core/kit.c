@@ -776,7 +776,7 @@ static pf_status groups_check(const pf_kit *k, pf_error *error)
     return s;
 }
 
-// Blind directions have length 1, and leave a rehearsal more than half of what it measures.
+// Blind directions have length 1, and leave a rehearsal most of what it measures.
 static pf_status blind_check(const pf_kit *k, pf_error *error)
 {
     int n_runs = k->n_rehearse + k->n_groups;
@@ -786,7 +786,8 @@ static pf_status blind_check(const pf_kit *k, pf_error *error)
     for (int i = 0; i < n_runs && s == PF_OK; i++) {
         int n = 0, numbers = pf__kit_run_rows(k, i) * k->n_chan;
         const double *blind = pf__kit_blind(k, i, &n);
-        bool good = n * numbers == k->blind_first[i + 1] - k->blind_first[i] && 2 * n <= numbers;
+        bool good = n * numbers == k->blind_first[i + 1] - k->blind_first[i] &&
+                    n <= PF_BLIND_MOST * numbers;
         for (int b = 0; b < n && good; b++) {
             double square = 0;
             for (int j = 0; j < numbers; j++) {

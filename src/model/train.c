@@ -598,17 +598,33 @@ static pf_status make_model(training *t, const pf_transitions_info *info, int hi
     return pf__model_create(&t->model, &about, error);
 }
 
-// The data set of a model. Of a trajectory model with as many readings as the held-out windows ask
-// for: one more counts if it takes a twentieth off what the linear part leaves of them.
-static pf_status make_set(training *t, const pf_transitions *data, pf_error *error)
+// What the linear part of the present set is worth: what a held-out window tells of a gain, or
+// where no window can tell what it leaves of them.
+static pf_status linear_worth(training *t, const pf_transitions *data, double *worth_of,
+                              pf_error *error)
+{
+    t->model->theta = NULL; // the arena's
+    t->model->info.n_members = 1;
+    pf_status status =
+        pf__window_gain(t->model, data, t->s->held_out, t->s->window, worth_of, error);
+    *worth_of = isnan(*worth_of) ? sqrt(t->set.error) : *worth_of;
+    return status;
+}
+
+// Readings that a trajectory model starts from. One more counts only if it takes a third off: each
+// shows the model more of what is wrong with a machine that moves by itself, and it follows.
+static pf_status choose_history(training *t, const pf_transitions *data, int *history,
+                                pf_error *error)
 {
     const pf_transitions_info *info = pf_transitions_get_info(data);
-    int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1, best = 1;
+    int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1;
     most = most < info->lead + 1 ? most : info->lead + 1;
     most = most * info->n_chan <= PF_STATE_MAX ? most : PF_STATE_MAX / info->n_chan;
     double least = INFINITY;
     bool search = most > 1;
+    *history = 1;
     for (int h = 1; search && h <= most; h++) {
+        double now = INFINITY;
         pf_status status = make_model(t, info, h, error);
         status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
         if (status == PF_ERR_DEGENERATE && h > 1) { // too few windows for so many inputs
@@ -616,17 +632,29 @@ static pf_status make_set(training *t, const pf_transitions *data, pf_error *err
                 *error = (pf_error){PF_OK, ""};
             }
             search = false;
-        } else if (status != PF_OK) {
-            return status;
+        } else {
+            bool there = status == PF_OK;
+            search = there && t->set.error > exact;
+            status = there ? linear_worth(t, data, &now, error) : status;
         }
-        bool better = search && least > exact && t->set.error < .95 * least;
-        best = better ? h : best;
-        least = better ? t->set.error : least;
+        bool better = h == 1 || now < 2. / 3 * least;
+        *history = better ? h : *history;
+        least = better ? now : least;
         pf__dataset_free(&t->set);
         pf_model_destroy(t->model);
         t->model = NULL;
+        if (status != PF_OK && (status != PF_ERR_DEGENERATE || h == 1)) {
+            return status;
+        }
     }
-    pf_status status = make_model(t, info, best, error);
+    return PF_OK;
+}
+
+static pf_status make_set(training *t, const pf_transitions *data, pf_error *error)
+{
+    int history = 1;
+    pf_status status = choose_history(t, data, &history, error);
+    status = status ? status : make_model(t, pf_transitions_get_info(data), history, error);
     return status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
 }
 
