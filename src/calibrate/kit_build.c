@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "core/constants.h"
 #include "kit_build.h"
 #include "core/kit_layout.h"
 
@@ -43,6 +44,8 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_look += kind->n_knots > 0 ? n * (1 + n * kind->n_knots) : 0;
     }
     k->n_misfit = kind->n_knots > 0 ? k->n_rows : 0;
+    bool readings = strcmp(kind->predictor, "ensemble") == 0 && kind->n_state > plan->n_chan;
+    k->n_before = k->n_misfit > 0 && readings ? plan->n_chan : 0;
     k->n_rehearse = kind->rehearse ? k->n_tasks : 0;
     k->n_bounded =
         kind->rehearse && plan->config && plan->config->design.n_outputs > 0 ? k->n_uses : 0;
@@ -185,6 +188,9 @@ static void fill_verdict(pf_kit_build *b)
     }
     for (int c = 0; k->n_misfit > 0 && c < k->n_chan; c++) {
         b->still[c] = 1;
+    }
+    for (int c = 0; c < k->n_before; c++) {
+        b->before[c] = PF_UNBOUNDED;
     }
     if (k->n_misfit > 0) {
         b->kit.misfit_chan = b->kit.misfit_shape = b->kit.misfit_level = 1;

@@ -19,7 +19,7 @@
 typedef struct desk {
     double *nominal, *other; // longest task x n_chan: predictions
     double *gains;           // n_mech
-    int *still;              // n_chan: most equal readings at the end of any run of this worker
+    pf_rest *rest;           // n_chan: of any run of this worker
 } desk;
 
 typedef struct rehearsals {
@@ -207,7 +207,7 @@ static pf_status run_healthy(rehearsals *r, int worker, pf_key key, double *out,
     if (status != PF_OK) {
         return status;
     }
-    pf__still_note(k, r->ask.rows, answer.response, w->still);
+    pf__rest_note(k, r->ask.rows, &answer, w->rest);
     subtract(r, answer.response, w->nominal, out);
     return isfinite(square_of(2 * r->n, out))
                ? PF_OK
@@ -558,11 +558,11 @@ static pf_status open_rehearsals(rehearsals *r, pf_source *source, pf_error *err
     *r = (rehearsals){.source = source, .plan = source->plan, .build = source->build};
     r->desks = pf__arena_take(&r->arena, (size_t)source->n_workers, sizeof *r->desks);
     for (int i = 0; r->desks && i < source->n_workers; i++) {
-        r->desks[i] = (desk){
-            .nominal = pf__arena_take(&r->arena, run, d),
-            .other = pf__arena_take(&r->arena, run, d),
-            .gains = pf__arena_take(&r->arena, (size_t)k->n_mech, d),
-            .still = pf__arena_take(&r->arena, (size_t)k->n_chan, sizeof *r->desks[i].still)};
+        r->desks[i] =
+            (desk){.nominal = pf__arena_take(&r->arena, run, d),
+                   .other = pf__arena_take(&r->arena, run, d),
+                   .gains = pf__arena_take(&r->arena, (size_t)k->n_mech, d),
+                   .rest = pf__arena_take(&r->arena, (size_t)k->n_chan, sizeof *r->desks[i].rest)};
     }
     // a group has two tasks at least
     r->blind_first = pf__arena_take(&r->arena, 2 * (size_t)k->n_tasks + 1, sizeof *r->blind_first);
@@ -578,7 +578,7 @@ pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error)
     pf_status status = open_rehearsals(&r, source, error);
     status = status == PF_OK ? rehearse_all(&r, error) : status;
     for (int i = 0; r.desks && i < source->n_workers && status == PF_OK; i++) {
-        pf__still_keep(source->build, r.desks[i].still);
+        pf__rest_keep(source->build, r.desks[i].rest);
     }
     free(r.values);
     free(r.column);

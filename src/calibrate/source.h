@@ -89,10 +89,16 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 enum { PF_LOOK_KNOTS = 9 };
 extern const double pf__look_knots[PF_LOOK_KNOTS];
 
-// Notes how long the channels stand still at the end of a response: the most of each into still
-// (n_chan). Then the kit keeps the most of all workers.
-void pf__still_note(const pf_kit *kit, int rows, const double *response, int *still);
-void pf__still_keep(pf_kit_build *build, const int *still);
+// How a channel of a healthy machine rests: the most equal readings at the end of a response, and
+// the most that it moves between the readings of a start.
+typedef struct pf_rest {
+    int still;
+    double before;
+} pf_rest;
+
+// Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all workers.
+void pf__rest_note(const pf_kit *kit, int rows, const pf_answer *answer, pf_rest *rest);
+void pf__rest_keep(pf_kit_build *build, const pf_rest *rest);
 
 pf_status pf__calibrate_looks(pf_source *source, pf_error *error);
 pf_status pf__calibrate_misfit(pf_source *source, pf_error *error); // after the alarm

@@ -57,7 +57,7 @@ typedef struct desk {
     pf_match *matches;
     pf__look look;
     double *z, *others;
-    int *still; // n_chan: most equal readings at the end of any run of this worker
+    pf_rest *rest; // n_chan: of any run of this worker
     void *session_memory;
     pf_session *session;
 } desk;
@@ -106,7 +106,7 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
                              .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
                              .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
         w->others = pf__arena_take(&v->arena, (size_t)k->n_mech, d);
-        w->still = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *w->still);
+        w->rest = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *w->rest);
     }
     return v->arena.failed ? no_memory(error) : PF_OK;
 }
@@ -144,25 +144,33 @@ static int gather_column(const verdict *v, int first, int n, size_t at)
     return count;
 }
 
-void pf__still_note(const pf_kit *k, int rows, const double *response, int *still)
+void pf__rest_note(const pf_kit *k, int rows, const pf_answer *answer, pf_rest *rest)
 {
     for (int c = 0; c < k->n_chan; c++) {
-        int now = pf__misfit_still(rows, k->n_chan, response, c);
-        still[c] = now > still[c] ? now : still[c];
+        int now = pf__misfit_still(rows, k->n_chan, answer->response, c);
+        rest[c].still = now > rest[c].still ? now : rest[c].still;
+        if (k->n_before > 0) {
+            double moved = pf__misfit_moved(answer->n_start, k->n_chan, answer->start, c);
+            rest[c].before = fmax(rest[c].before, moved);
+        }
     }
 }
 
-void pf__still_keep(pf_kit_build *build, const int *still)
+void pf__rest_keep(pf_kit_build *build, const pf_rest *rest)
 {
     for (int c = 0; build->kit.n_misfit > 0 && c < build->kit.n_chan; c++) {
-        build->still[c] = fmax(build->still[c], still[c]);
+        build->still[c] = fmax(build->still[c], rest[c].still);
+    }
+    for (int c = 0; c < build->kit.n_before; c++) {
+        double known = build->before[c] < PF_UNBOUNDED ? build->before[c] : 0;
+        build->before[c] = fmax(known, rest[c].before);
     }
 }
 
-static void keep_still(verdict *v)
+static void keep_rest(verdict *v)
 {
     for (int i = 0; i < v->source->n_workers; i++) {
-        pf__still_keep(v->build, v->desks[i].still);
+        pf__rest_keep(v->build, v->desks[i].rest);
     }
 }
 
@@ -188,7 +196,7 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     e->start = answer.start;
     e->n_start = answer.n_start;
     *response = answer.response;
-    pf__still_note(k, pf_kit_probe_rows(k, probe), answer.response, v->desks[worker].still);
+    pf__rest_note(k, pf_kit_probe_rows(k, probe), &answer, v->desks[worker].rest);
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
@@ -462,7 +470,7 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
             fit_misfits(v);
         }
     }
-    keep_still(v); // the levels' sessions know it
+    keep_rest(v); // the levels' sessions know it
     return status == PF_OK ? calibrate_levels(v, error) : status;
 }
 
@@ -476,7 +484,7 @@ static pf_status run_part(pf_source *source, part run, pf_error *error)
     pf_status status = open_verdict(&v, source, error);
     if (status == PF_OK) {
         status = run(&v, error);
-        keep_still(&v);
+        keep_rest(&v);
     }
     close_verdict(&v);
     return status;

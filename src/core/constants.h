@@ -61,7 +61,12 @@
 // The largest mean and spread of a root that misfits are made of: a channel whose healthy residual
 // is a thousand times its own rms was not calibrated.
 #define PF_MISFIT_ROOT_MOST 1e3
-// What a channel that stands still adds to its misfit: above every level.
+// A channel that moves before the first command by this many times the most of healthy starts is
+// restless.
+#define PF_RESTLESS 1.5
+// As the most of healthy starts it says that none is known yet.
+#define PF_UNBOUNDED 1e300
+// What a channel that stands still, or is restless, adds to its misfit: above every level.
 #define PF_MISFIT_STILL 1e6
 
 // --- rehearsal (field kits)

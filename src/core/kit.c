@@ -355,7 +355,8 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
         int value, whole;
     } parts[] = {{"n_misfit", k->n_misfit, k->n_rows},
                  {"n_rehearse", k->n_rehearse, k->n_tasks},
-                 {"n_bounded", k->n_bounded, k->n_uses}};
+                 {"n_bounded", k->n_bounded, k->n_uses},
+                 {"n_before", k->n_before, k->n_chan}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].value != 0 && parts[i].value != parts[i].whole) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: %s is %d, must be 0 or %d", parts[i].name,
@@ -508,6 +509,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"slew", k->slew, k->n_rehearse ? (size_t)k->n_mech : 0, 0, INFINITY},
         {"blind", k->blind, (size_t)k->n_blind, -1, 1},
         {"excursion", k->excursion, (size_t)k->n_bounded, 0, 1e300},
+        {"before", k->before, (size_t)k->n_before, 0, 1e300},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (size_t j = 0; j < rules[i].n; j++) {
@@ -731,6 +733,11 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
                        "kit: an ensemble starts from readings of the %d channels, not from %d "
                        "numbers",
                        (int)k->n_chan, (int)k->n_state);
+    }
+    if (k->n_misfit > 0 && (k->n_before > 0) != (pf__kit_starts_from_channels(k) && readings > 1)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: what moves before a run is known if predictions start from several "
+                       "readings, and only then");
     }
     bool twin = strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") == 0;
     for (int q = 0; q < k->n_probes; q++) {

@@ -72,7 +72,8 @@ enum {
     X(n_groups)    /* rehearsals of several tasks in one run */                                    \
     X(n_grouped)   /* tasks of all groups together */                                              \
     X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */          \
-    X(n_blind)     /* doubles of all blind directions; 0: every rehearsal sees everything */
+    X(n_blind)     /* doubles of all blind directions; 0: every rehearsal sees everything */       \
+    X(n_before)    /* n_chan where predictions start from several readings, else 0 */
 
 #define PF_KIT_SCALARS(X)                                                                          \
     X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */   \
@@ -147,7 +148,9 @@ enum {
     /* of each task, then of each group: unit vectors of rows x channels numbers, in which the     \
        predictor errs and a rehearsal does not look */                                             \
     X(72, double, blind, k->n_blind)                                                               \
-    X(73, int32_t, blind_first, k->n_blind ? k->n_rehearse + k->n_groups + 1 : 0) /* in blind */
+    X(73, int32_t, blind_first, k->n_blind ? k->n_rehearse + k->n_groups + 1 : 0) /* in blind */   \
+    X(74, double, before, k->n_before) /* most that a channel moves between the readings of a      \
+                                          start */
 
 // What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of
 // one row of `rehearsal` and `group_rehearsal`.

@@ -132,6 +132,10 @@ pf_status pf__session_tell_look(pf_session *s, const pf_tell *tell, const pf_pre
         }
         if (status == PF_OK && predicted) {
             pf__misfit_channels(s->kit, tell->probe, tell->response, predicted, s->u);
+            for (int c = 0; c < s->kit->n_chan; c++) {
+                bool restless = pf__misfit_restless(s->kit, tell->start, tell->n_start, c);
+                s->u[c] = restless ? PF_MISFIT_STILL : s->u[c];
+            }
         }
     }
     if (status != PF_OK) {

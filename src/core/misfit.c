@@ -93,6 +93,22 @@ bool pf__misfit_stuck(const pf_kit *k, int rows, const double *response, int cha
            pf__misfit_still(rows, k->n_chan, response, channel) > 2 * k->still[channel] + 1;
 }
 
+double pf__misfit_moved(int n_start, int n_chan, const double *start, int channel)
+{
+    double most = 0;
+    for (int i = n_chan + channel; i < n_start; i += n_chan) {
+        most = fmax(most, fabs(start[i] - start[i - n_chan]));
+    }
+    return most;
+}
+
+bool pf__misfit_restless(const pf_kit *k, const double *start, int n_start, int channel)
+{
+    return k->n_before > 0 && start &&
+           !(pf__misfit_moved(n_start, k->n_chan, start, channel) <=
+             PF_RESTLESS * k->before[channel]);
+}
+
 double pf__misfit_shape(double q, int n)
 {
     double spread = 2.0 / (9.0 * n);
