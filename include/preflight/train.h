@@ -44,8 +44,8 @@ typedef struct pf_train_settings {
     int epochs, batch, patience;
     double learning_rate, weight_decay;
     bool cosine;     // the rate falls to zero along a cosine over all epochs
-    bool rollouts;   // the last quarter of the epochs of a recursive model learns whole windows,
-                     // and held-out windows choose the epoch
+    bool rollouts;   // a recursive model learns whole windows in a quarter more epochs, and
+                     // held-out windows choose the epoch
     double held_out; // share of episodes that no member trains on
     uint64_t seed;
 } pf_train_settings;
@@ -108,6 +108,7 @@ PF_API pf_status pf_transitions_fit(const pf_transitions *data, const pf_train_s
 // One finished epoch of one member.
 typedef struct pf_epoch {
     int member, epoch;    // from 0 and from 1
+    int epochs;           // of a member at most
     double train, valid;  // mean squared error of the standardised change; of rollouts: what is
                           // missed of windows, over what moves
     double best;          // smallest valid so far

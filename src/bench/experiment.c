@@ -1000,7 +1000,7 @@ typedef struct watcher {
 static void on_epoch(void *self, const pf_epoch *epoch)
 {
     watcher *w = self;
-    size_t all = (size_t)w->settings->epochs, done = 0;
+    size_t all = (size_t)epoch->epochs, done = 0;
     w->done[epoch->member] = epoch->finished ? all : (size_t)epoch->epoch;
     for (int e = 0; e < w->settings->members; e++) {
         done += w->done[e];

@@ -28,6 +28,7 @@ typedef struct fitter {
     double *gains, *z;  // there
     double *row;        // n_bins
     double *cross;      // full rows
+    double *apart;      // per target of all probes: centres, in dispersions
     pf_error *error;
 } fitter;
 
@@ -163,20 +164,13 @@ static pf_status fit_centres(const fitter *f, int probe, int target, int *n0)
     double apart = fabs(b->centre_changed[at] - b->centre_nominal[at]);
     double dispersion = pf__fit_dispersion(n1, f->coefficient[1], f->scratch);
     double worst = fmax(dispersion, pf__fit_dispersion(*n0, f->coefficient[0], f->scratch));
-    char why[200] = "";
     if (!(apart > PF_APART_MIN)) {
+        char why[200];
         snprintf(why, sizeof why, "the responses at gain 1 and g_cal coincide; use %s",
                  f->source->stronger);
-    } else if ((f->source->apart || f->plan->settings.field) &&
-               apart < PF_APART_DISPERSIONS * worst) {
-        snprintf(why, sizeof why,
-                 "nominal and weakened responses lie %.3g dispersions apart, at least 3 are "
-                 "needed; use %s",
-                 apart / worst, f->source->stronger);
-    }
-    if (why[0]) {
         return refuse(f, probe, target, why);
     }
+    f->apart[at] = apart / worst;
     double fixed = f->plan->settings.sigma;
     b->sigma[at] = fixed > 0 ? fixed : fmax(dispersion / apart, PF_SIGMA_MIN);
     return PF_OK;
@@ -355,6 +349,32 @@ static double fit_cross(const fitter *f, int probe, double *cross)
 
 // --- all of it
 
+// Every mechanism needs one probe that tells healthy from weakened. What others show of it less
+// clearly is worth what its rows say.
+static pf_status check_apart(const fitter *f)
+{
+    const pf_kit_build *b = f->build;
+    double best[PF_MECH_MAX] = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int q = 0; q < f->plan->n_probes; q++) {
+            const pf_plan_probe *p = &f->plan->probes[q];
+            for (int t = 0; t < p->n_targets; t++) {
+                double *most = &best[p->targets[t]], apart = f->apart[b->probe_target[q] + t];
+                *most = fmax(*most, apart);
+                if (pass == 1 && *most < PF_APART_DISPERSIONS) {
+                    char why[200];
+                    snprintf(why, sizeof why,
+                             "nominal and weakened responses lie %.3g dispersions apart, at least "
+                             "3 are needed; use %s",
+                             apart, f->source->stronger);
+                    return refuse(f, q, t, why);
+                }
+            }
+        }
+    }
+    return PF_OK;
+}
+
 // All of one probe; full rows go to f->cross, *used doubles of it so far.
 static pf_status fit_probe(const fitter *f, int probe, int *used)
 {
@@ -409,6 +429,7 @@ static void make_room(fitter *f, pf_arena *arena)
     f->row = pf__arena_take(arena, (size_t)f->plan->settings.bins, d);
     f->z = pf__arena_take(arena, (size_t)f->source->most_points, d);
     f->cross = pf__arena_take(arena, cross, d);
+    f->apart = pf__arena_take(arena, (size_t)f->build->kit.n_targets, d);
 }
 
 pf_status pf__calibrate_channels(pf_source *source, pf_error *error)
@@ -432,6 +453,9 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error)
     }
     for (int q = 0; q < f.plan->n_probes && status == PF_OK; q++) {
         status = fit_probe(&f, q, &used);
+    }
+    if (status == PF_OK && (source->apart || f.plan->settings.field)) {
+        status = check_apart(&f);
     }
     if (status == PF_OK && used > 0) {
         status = pf__kit_build_cross(f.build, used, f.cross, error);

@@ -65,11 +65,11 @@ static void print_line(train_view *v, const pf_epoch *e)
         valid += alike ? v->valid[i] : 0;
     }
     double samples = (double)v->run * s->transitions * (1 - s->held_out) / elapsed;
-    double left = elapsed / v->run * ((double)s->members * s->epochs - done);
+    double left = elapsed / v->run * ((double)s->members * e->epochs - done);
     fprintf(stderr,
             "%sepoch %d/%d, member %d/%d%s: training %.5f, held out %.5f, %.0f samples/s, at most "
             "%.0f s left%s",
-            v->terminal ? "\r" : "", e->epoch, s->epochs, e->member + 1, s->members,
+            v->terminal ? "\r" : "", e->epoch, e->epochs, e->member + 1, s->members,
             e->rollouts ? ", rollouts" : "", train / seen, valid / seen, samples, left,
             v->terminal ? "\033[K" : "\n");
     v->shown = true;
@@ -78,7 +78,7 @@ static void print_line(train_view *v, const pf_epoch *e)
 static void train_view_epoch(void *self, const pf_epoch *e)
 {
     train_view *v = self;
-    v->done[e->member] = e->finished ? v->settings->epochs : e->epoch;
+    v->done[e->member] = e->finished ? e->epochs : e->epoch;
     v->train[e->member] = e->train;
     v->valid[e->member] = e->valid;
     v->rolled[e->member] = e->rollouts;

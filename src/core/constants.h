@@ -87,7 +87,7 @@
 // A rehearsal with a learned model leaves out the directions in which the model errs, until noise
 // is this share of what must be seen, or this share of it is left to see.
 #define PF_BLIND_NOISE .125
-#define PF_BLIND_LEAST .25
+#define PF_BLIND_LEAST .1
 // Share of all directions that may be left out. With half of them, quick models of slow plants let
 // 1 of 40 sick machines pass; MuJoCo systems need 1 to 18 %.
 #define PF_BLIND_MOST .25

@@ -82,10 +82,15 @@ static double validate(const pf_member *m, const pf_train_settings *s, const pf_
     return total / ((double)set->n_valid * set->n_out);
 }
 
-// The last quarter of the epochs learns from rollouts, if any does.
+// Epochs of rollouts after those of single steps.
 static int rolled_epochs(const pf_train_settings *s)
 {
     return s->rollouts ? (s->epochs + 3) / 4 : 0;
+}
+
+int pf__member_epochs(const pf_train_settings *s)
+{
+    return s->epochs + rolled_epochs(s);
 }
 
 static double rate_of(const pf_train_settings *s, int epoch, int epochs)
@@ -97,7 +102,7 @@ static double rate_of(const pf_train_settings *s, int epoch, int epochs)
 // Whether single steps have been learned.
 static bool has_stepped(const pf_member *m, const pf_train_settings *s)
 {
-    return m->epoch >= s->epochs - rolled_epochs(s) || m->epoch - m->best_epoch >= s->patience;
+    return m->epoch >= s->epochs || m->epoch - m->best_epoch >= s->patience;
 }
 
 static bool is_finished(const pf_member *m, const pf_train_settings *s)
@@ -217,7 +222,7 @@ static double learn_steps(pf_member *m, const pf_train_settings *s, const pf_net
 {
     int batch = s->batch < set->n_train ? s->batch : set->n_train, batches = set->n_train / batch;
     size_t n = pf__net_parameters(net);
-    double total = 0, rate = rate_of(s, m->epoch, s->epochs - rolled_epochs(s));
+    double total = 0, rate = rate_of(s, m->epoch, s->epochs);
     pf_adam adam = {(float)rate, .9f, .999f, 1e-8f, (float)s->weight_decay};
     draw_order(m, s, set->n_train, space->order);
     *rows = batches * batch;
@@ -277,7 +282,7 @@ static void list_tensors(const pf_member *m, const pf_train_settings *s, const p
     out[1] = (pf_tensor){"first", 1, {n, 0}, m->first};
     out[2] = (pf_tensor){"second", 1, {n, 0}, m->second};
     out[3] = (pf_tensor){"kept", 1, {n, 0}, m->kept};
-    out[4] = (pf_tensor){"history", 2, {(size_t)s->epochs, PF_HISTORY}, m->history};
+    out[4] = (pf_tensor){"history", 2, {(size_t)pf__member_epochs(s), PF_HISTORY}, m->history};
 }
 
 pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const pf_net *net,
@@ -334,7 +339,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
     bool whole = epoch && best_epoch && turn_epoch && best && finished &&
                  take(file, "theta", n, m->theta) && take(file, "first", n, m->first) &&
                  take(file, "second", n, m->second) && take(file, "kept", n, m->kept) &&
-                 take(file, "history", (size_t)s->epochs * PF_HISTORY, m->history);
+                 take(file, "history", (size_t)pf__member_epochs(s) * PF_HISTORY, m->history);
     if (whole && digest) {
         pf_tensor tensors[N_TENSORS];
         char actual[65];
@@ -349,9 +354,9 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         m->turn = atoi(turn_epoch);
         m->best = strtod(best, NULL);
         m->finished = strcmp(finished, "1") == 0;
-        whole = m->epoch >= 1 && m->epoch <= s->epochs && m->best_epoch >= 1 &&
+        whole = m->epoch >= 1 && m->epoch <= pf__member_epochs(s) && m->best_epoch >= 1 &&
                 m->best_epoch <= m->epoch && m->turn >= 0 && m->turn <= m->best_epoch &&
-                (s->rollouts || m->turn == 0) && m->epoch - m->turn <= s->epochs &&
+                (s->rollouts || m->turn == 0) && m->turn <= s->epochs &&
                 (m->turn == 0 || m->epoch - m->turn <= rolled_epochs(s)) && isfinite(m->best) &&
                 m->finished == is_finished(m, s);
     }

@@ -351,6 +351,7 @@ static void tell(const training *t, const pf_member *m, int epoch, bool restored
     const float *h = m->history + (size_t)(epoch - 1) * PF_HISTORY;
     pf_epoch e = {.member = m->index,
                   .epoch = epoch,
+                  .epochs = pf__member_epochs(t->s),
                   .train = (double)h[0],
                   .valid = (double)h[1],
                   .best = (double)h[1],
@@ -484,7 +485,7 @@ static pf_status take_members(training *t, pf_error *error)
         m->first = pf__arena_take(&t->arena, n, f);
         m->second = pf__arena_take(&t->arena, n, f);
         m->kept = pf__arena_take(&t->arena, n, f);
-        m->history = pf__arena_take(&t->arena, (size_t)s->epochs * PF_HISTORY, f);
+        m->history = pf__arena_take(&t->arena, (size_t)pf__member_epochs(s) * PF_HISTORY, f);
         t->saved[e] = pf__seconds();
     }
     if (t->arena.failed) {

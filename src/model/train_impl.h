@@ -81,12 +81,15 @@ typedef struct pf_member {
     double best;    // held-out error of best_epoch, after the turn that of rollouts
     bool finished;
     float *theta, *first, *second, *kept; // kept: the parameters of best_epoch
-    float *history;                       // epochs x PF_HISTORY
+    float *history;                       // pf__member_epochs x PF_HISTORY
 } pf_member;
 
 // Refuses settings that are out of range or would not fit in memory with so many channels and
 // mechanisms.
 pf_status pf__train_size(const pf_train_settings *s, int n_chan, int n_mech, pf_error *error);
+
+// Epochs of a member at most: of single steps, then of rollouts.
+int pf__member_epochs(const pf_train_settings *s);
 
 // Columns of the history: training error, held-out error, samples per second.
 enum { PF_HISTORY = 3 };
