@@ -5,6 +5,8 @@
 #include "core/kit_layout.h"
 #include "preflight/run.h"
 #include "calibrate/plan.h"
+#include "host/file.h"
+#include "program.h"
 #include "test.h"
 
 #include <math.h>
@@ -406,6 +408,28 @@ static void check_refusals(void)
     pf_plant_destroy(plant);
 }
 
+// A faint probe beside a strong one of the same mechanism is kept; alone it refuses the kit.
+static void check_faint(void)
+{
+    char folder[200], file[300], line[900], text[600];
+    CHECK(program_folder(folder, sizeof folder, "faint"));
+    for (int strong = 0; strong < 2; strong++) {
+        int n = snprintf(text, sizeof text,
+                         "probes:\n"
+                         "  - {name: a, pulse: {mechanism: 1, amplitude: %s, steps: 8}}\n"
+                         "  - {name: faint, pulse: {mechanism: 1, amplitude: .004, steps: 8}}\n"
+                         "  - {name: b, pulse: {mechanism: 2, amplitude: 1, steps: 8}}\n"
+                         "  - {name: c, pulse: {mechanism: 3, amplitude: 1, steps: 8}}\n",
+                         strong ? "1" : ".004");
+        snprintf(file, sizeof file, "%s/faint.yaml", folder);
+        CHECK(pf__file_write(file, text, (size_t)n, NULL) == PF_OK);
+        snprintf(line, sizeof line,
+                 "calibrate dc_servo --config %s --set alarm_trials=100 -o %s/faint.kit", file,
+                 folder);
+        CHECK(program(line, strong ? 0 : 3, strong ? "4 probes" : "at least 3 are needed"));
+    }
+}
+
 void test_calibrate(void)
 {
     PF_CASE("byte-identical for any number of threads");
@@ -426,4 +450,6 @@ void test_calibrate(void)
     check_threshold();
     PF_CASE("refusals");
     check_refusals();
+    PF_CASE("a mechanism needs one probe that separates, not all of them");
+    check_faint();
 }
