@@ -558,6 +558,26 @@ static void check_blind(lab *l)
     }
 }
 
+// A model that starts from two readings follows a wheel that is stuck and turns the machine before
+// the run. What that moves there is more than any healthy machine moves.
+static void check_restless(lab *l)
+{
+    PF_CASE("what moves before a run is a misfit where the model would follow it");
+    CHECK(run(l, "train reaction_wheel --profile quick -o @/wheels", 0, "2 readings"));
+    CHECK(run(l,
+              "calibrate reaction_wheel --probes single --set alarm_trials=400 --predictor "
+              "ensemble:@/wheels -o @/wheels.kit",
+              0, "3 tasks"));
+    for (int seed = 0; seed < 6; seed++) {
+        char line[200];
+        snprintf(line, sizeof line, "check @/wheels.kit --model @/wheels --seed %d", seed);
+        CHECK(run(l, line, 0, "all ready"));
+        snprintf(line, sizeof line,
+                 "check @/wheels.kit --model @/wheels --seed %d --fault 2:stuck=.8", seed);
+        CHECK(run(l, line, 1, "fit no machine of the model: channel rate"));
+    }
+}
+
 void test_ensemble(void)
 {
     lab l;
@@ -576,6 +596,7 @@ void test_ensemble(void)
         check_dialogue(&l, &requests);
         check_program(&l, &requests);
         check_blind(&l);
+        check_restless(&l);
     }
     pf__text_free(&requests);
     close_lab(&l);
