@@ -117,6 +117,7 @@ static void set_dims(pf_kit *k, const pf_fixture_config *c)
         k->n_bounded = c->bounded ? k->n_uses : 0;
         // open loops and their group have 5 rows, the policy 4
         k->n_blind = c->blind ? ((c->m + k->n_groups) * 5 + 4) * k->n_chan : 0;
+        k->n_state = c->blind ? k->n_chan : k->n_state;
     }
     k->stop = (int32_t)c->stop;
     k->field = c->field;
@@ -175,7 +176,10 @@ static void fill_names(pf_fixture *f)
     int n = 0;
     size_t used = 0;
     for (int i = 0; i < PF_KIT_STRINGS; i++) {
-        add_name(f, &n, &used, i == PF_KIT_PREDICTOR && k->n_response ? "recordings" : fixed[i],
+        add_name(f, &n, &used,
+                 i == PF_KIT_PREDICTOR && k->n_response ? "recordings"
+                 : i == PF_KIT_PREDICTOR && k->n_blind  ? "ensemble"
+                                                        : fixed[i],
                  -1);
     }
     const struct {

@@ -372,6 +372,54 @@ static void test_checkpoints(void)
     pf_transitions_close(second);
 }
 
+// Checkpoints with sound digests that no training writes.
+static void test_contradictory(void)
+{
+    enum { EPOCHS = 8, N = 2 * 3 + 3 + 3 + 1 };
+    const pf_net net = {2, 1, 1, 3, PF_ACTIVATION_SILU};
+    float theta[N] = {0}, first[N] = {0}, second[N] = {0}, kept[N] = {0};
+    float history[2 * EPOCHS * PF_HISTORY] = {0};
+    char path[256];
+    PF_CASE("train: checkpoints that contradict themselves, or are of another member, are refused");
+    train_path(path, "contradictory.member");
+    pf_train_settings s = train_settings(EPOCHS);
+    s.rollouts = true;
+    s.patience = EPOCHS;
+    static const struct {
+        int index, epoch, best_epoch, turn;
+        pf_status status;
+        const char *part;
+    } cases[] = {{0, 3, 2, 0, PF_OK, ""},
+                 {0, 9, 8, 8, PF_OK, ""},
+                 {1, 3, 2, 0, PF_ERR_MISMATCH, "another member"},
+                 {0, 10, 1, 0, PF_ERR_FORMAT, "no whole checkpoint"},
+                 {0, 8, 1, 0, PF_ERR_FORMAT, "no whole checkpoint"},
+                 {0, 9, 3, 5, PF_ERR_FORMAT, "no whole checkpoint"},
+                 {0, 9, 9, 9, PF_ERR_FORMAT, "no whole checkpoint"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pf_member m = {.index = cases[i].index,
+                       .epoch = cases[i].epoch,
+                       .best_epoch = cases[i].best_epoch,
+                       .turn = cases[i].turn,
+                       .best = .5,
+                       .theta = theta,
+                       .first = first,
+                       .second = second,
+                       .kept = kept,
+                       .history = history};
+        pf_error error = {PF_OK, ""};
+        bool found = false;
+        CHECK(pf__member_write(&m, &s, &net, path, "same", &error) == PF_OK);
+        m.index = 0;
+        if (!CHECK(pf__member_read(&m, &s, &net, path, "same", &found, &error) ==
+                   cases[i].status)) {
+            printf("    case %d: %s\n", (int)i, error.text);
+        }
+        CHECK(found);
+        CHECK_CONTAINS(error.text, cases[i].part);
+    }
+}
+
 static void test_too_few(void)
 {
     char file[256], path[256];
@@ -439,6 +487,7 @@ void test_train(void)
     test_killed();
     test_program_killed();
     test_checkpoints();
+    test_contradictory();
     test_too_few();
     // the attitude residual is a dead zone of 4 % of the duty: 4,000 transitions do not show it
     check_train_good("dc_servo", .2);

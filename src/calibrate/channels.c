@@ -366,7 +366,7 @@ static pf_status check_apart(const fitter *f)
                     snprintf(why, sizeof why,
                              "nominal and weakened responses lie %.3g dispersions apart, at least "
                              "3 are needed; use %s",
-                             apart, f->source->stronger);
+                             *most, f->source->stronger);
                     return refuse(f, q, t, why);
                 }
             }

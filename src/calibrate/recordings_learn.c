@@ -311,6 +311,9 @@ static pf_status plan_windows(const record *r, pf_train_settings *s, pf_transiti
     enum { USUAL = 12, LEAST = 20 };
     s->window = s->window > 0 ? s->window : longest < USUAL ? longest : USUAL;
     int room = longest - s->window + 1;
+    if (s->window == 1 && longest > 1) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "%s: a window has at least 2 steps", r->file);
+    }
     if (s->window < 2 || room < 1) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "%s: its longest episode has %d steps, too few for a window of %d", r->file,

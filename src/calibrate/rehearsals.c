@@ -33,7 +33,8 @@ typedef struct rehearsals {
     // the rehearsal at hand
     pf_ask ask;
     int n;       // numbers of a run: rows x channels
-    int n_moves; // per run: what the tasks move, and in a group what each shows that just fails
+    int n_moves; // per run: what the tasks move, and beside blind directions what each of their
+                 // mechanisms shows where the task just fails
     int n_runs;  // in values
     uint64_t stream;
     double *values; // per run: residual, moves (n numbers each, scaled), excursion
@@ -170,7 +171,7 @@ static pf_status predict_moves(const rehearsals *r, const desk *w, const pf_pred
     pf_status status =
         predictor->run(predictor->self, &run, answer->start, answer->n_start, w->other, error);
     subtract(r, w->nominal, w->other, out);
-    out[r->n_moves * r->n] = excursion_of(r, w->nominal, w->other);
+    out[(size_t)r->n_moves * (size_t)r->n] = excursion_of(r, w->nominal, w->other);
     run = (pf_run){
         .task = r->ask.tasks[0], .command = r->ask.command, .rows = r->ask.rows, .gains = w->gains};
     for (int i = 0, move = 1; i < r->ask.n_tasks && move < r->n_moves; i++) {
@@ -207,9 +208,9 @@ static pf_status run_healthy(rehearsals *r, int worker, pf_key key, double *out,
     if (status != PF_OK) {
         return status;
     }
-    pf__rest_note(k, r->ask.rows, &answer, w->rest);
+    pf__rest_note(k, r->ask.rows, &answer, true, w->rest);
     subtract(r, answer.response, w->nominal, out);
-    return isfinite(square_of(2 * r->n, out))
+    return isfinite(square_of((1 + r->n_moves) * r->n, out))
                ? PF_OK
                : pf_fail(error, PF_ERR_NONFINITE, "task '%s': its response is not finite",
                          pf_kit_task_name(k, r->ask.tasks[0]));
@@ -278,15 +279,26 @@ static int find_directions(rehearsals *r, int most, double *units)
     return most;
 }
 
-// Over runs: the 5 % point of the least that must be seen.
-static double least_limit(rehearsals *r)
+// Square of a move without what lies along a unit vector (Nullable).
+static double square_beside(int n, const double *move, const double *unit)
+{
+    double along = 0;
+    for (int i = 0; unit && i < n; i++) {
+        along += unit[i] * move[i];
+    }
+    return fmax(0, square_of(n, move) - along * along);
+}
+
+// Over runs: the 5 % point of the least that must be seen, without a direction (Nullable).
+static double least_limit(rehearsals *r, const double *unit)
 {
     double theta = pf__error_of(r->build->kit.j_min);
     for (int i = 0; i < r->n_runs; i++) {
         const double *moves = run_at(r, i) + r->n;
-        r->column[i] = theta * square_of(r->n, moves);
+        r->column[i] = theta * square_beside(r->n, moves, unit);
         for (int m = 1; m < r->n_moves; m++) {
-            r->column[i] = fmin(r->column[i], square_of(r->n, moves + (size_t)m * (size_t)r->n));
+            const double *move = moves + (size_t)m * (size_t)r->n;
+            r->column[i] = fmin(r->column[i], square_beside(r->n, move, unit));
         }
     }
     return pf__fit_rank(r->n_runs, r->column, .05);
@@ -304,16 +316,16 @@ static double noise_of(rehearsals *r)
 // be left to see. Gives how many.
 static int remove_directions(rehearsals *r, int n_units, const double *units)
 {
-    double all = least_limit(r);
+    double all = least_limit(r, NULL);
     for (int u = 0; u < n_units; u++) {
-        double limit = least_limit(r);
-        if (noise_of(r) <= PF_BLIND_NOISE * limit || limit < PF_BLIND_LEAST * all) {
+        const double *unit = units + (size_t)u * (size_t)r->n;
+        if (noise_of(r) <= PF_BLIND_NOISE * least_limit(r, NULL) ||
+            least_limit(r, unit) < PF_BLIND_LEAST * all) {
             return u;
         }
         for (int i = 0; i < r->n_runs; i++) {
             for (int part = 0; part < 1 + r->n_moves; part++) {
-                pf__blind_remove(r->n, units + (size_t)u * (size_t)r->n,
-                                 run_at(r, i) + (size_t)part * (size_t)r->n);
+                pf__blind_remove(r->n, unit, run_at(r, i) + (size_t)part * (size_t)r->n);
             }
         }
     }
@@ -325,6 +337,10 @@ static pf_status keep_blind(rehearsals *r, int which, int n_units, const double 
                             pf_error *error)
 {
     size_t n = (size_t)n_units * (size_t)r->n;
+    if (n > (size_t)(INT32_MAX - r->n_blind)) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "the tasks are too long for the blind directions of a learned model");
+    }
     double *grown = n > 0 ? realloc(r->blind, sizeof *grown * ((size_t)r->n_blind + n)) : NULL;
     if (n > 0 && !grown) {
         return no_memory(error);
@@ -343,6 +359,9 @@ static pf_status find_blind(rehearsals *r, double **units, int *n_units, pf_erro
 {
     int most = (int)(PF_BLIND_MOST * r->n), runs = healthy_runs(r->plan) / 2;
     most = most < runs ? most : runs;
+    if (most < 1) {
+        return PF_OK;
+    }
     *units = malloc(sizeof **units * (size_t)most * (size_t)r->n);
     pf_status status = *units ? run_all(r, 1, STREAM_BLIND, error) : no_memory(error);
     *n_units = status == PF_OK ? find_directions(r, most, *units) : 0;
@@ -360,7 +379,7 @@ static pf_status rehearse(rehearsals *r, int which, double *numbers, pf_error *e
     double *units = NULL;
     r->n = r->ask.rows * k->n_chan;
     pf_status status = learned ? find_blind(r, &units, &n_units, error) : PF_OK;
-    for (int i = 0; n_units > 0 && r->ask.n_tasks > 1 && i < r->ask.n_tasks; i++) {
+    for (int i = 0; n_units > 0 && i < r->ask.n_tasks; i++) {
         int task = r->ask.tasks[i];
         n_moves += 2 * (k->task_use[task + 1] - k->task_use[task]);
     }
@@ -375,6 +394,10 @@ static pf_status rehearse(rehearsals *r, int which, double *numbers, pf_error *e
         numbers[PF_REHEARSAL_CLEAN] = pf__fit_rank(r->n_runs, r->column, .99);
         gather(r, 1);
         numbers[PF_REHEARSAL_ENERGY] = pf__fit_rank(r->n_runs, r->column, .05);
+        if (n_units > 0) { // each mechanism of a task must be seen to fail, not the whole alone
+            double theta = pf__error_of(k->j_min), least = least_limit(r, NULL) / theta;
+            numbers[PF_REHEARSAL_ENERGY] = fmin(numbers[PF_REHEARSAL_ENERGY], least);
+        }
         bool seen = numbers[PF_REHEARSAL_ENERGY] > 0;
         status = keep_blind(r, which, seen ? n_units : 0, units, error);
     }

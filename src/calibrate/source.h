@@ -89,7 +89,7 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 enum { PF_LOOK_KNOTS = 9 };
 extern const double pf__look_knots[PF_LOOK_KNOTS];
 
-// How a channel of a healthy machine rests: the most equal readings at the end of a response, and
+// How a channel rests: the most equal readings at the end of a response, and of a healthy machine
 // the most that it moves between the readings of a start.
 typedef struct pf_rest {
     int still;
@@ -97,7 +97,8 @@ typedef struct pf_rest {
 } pf_rest;
 
 // Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all workers.
-void pf__rest_note(const pf_kit *kit, int rows, const pf_answer *answer, pf_rest *rest);
+void pf__rest_note(const pf_kit *kit, int rows, const pf_answer *answer, bool healthy,
+                   pf_rest *rest);
 void pf__rest_keep(pf_kit_build *build, const pf_rest *rest);
 
 pf_status pf__calibrate_looks(pf_source *source, pf_error *error);

@@ -144,12 +144,12 @@ static int gather_column(const verdict *v, int first, int n, size_t at)
     return count;
 }
 
-void pf__rest_note(const pf_kit *k, int rows, const pf_answer *answer, pf_rest *rest)
+void pf__rest_note(const pf_kit *k, int rows, const pf_answer *answer, bool healthy, pf_rest *rest)
 {
     for (int c = 0; c < k->n_chan; c++) {
         int now = pf__misfit_still(rows, k->n_chan, answer->response, c);
         rest[c].still = now > rest[c].still ? now : rest[c].still;
-        if (k->n_before > 0) {
+        if (k->n_before > 0 && healthy) {
             double moved = pf__misfit_moved(answer->n_start, k->n_chan, answer->start, c);
             rest[c].before = fmax(rest[c].before, moved);
         }
@@ -196,7 +196,7 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     e->start = answer.start;
     e->n_start = answer.n_start;
     *response = answer.response;
-    pf__rest_note(k, pf_kit_probe_rows(k, probe), &answer, v->desks[worker].rest);
+    pf__rest_note(k, pf_kit_probe_rows(k, probe), &answer, gain == 1, v->desks[worker].rest);
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];

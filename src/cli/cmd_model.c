@@ -119,7 +119,9 @@ static void print_report(const pf_plant_info *info, const pf_model_info *model,
     }
     print_tasks(info, rows);
     if (!isnan(model->window_error)) {
-        printf("\nLeaves %.3g of what moves in held-out windows.\n", model->window_error);
+        printf("\nLeaves %.3g of what moves in held-out windows.%s\n", model->window_error,
+               model->window_error > .5 ? " THAT IS MOST OF IT: do not make a kit with this model."
+                                        : "");
     } else if (!isnan(model->valid_error)) {
         printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
     }
@@ -295,7 +297,7 @@ static int assess(const char *path, const pf_model_info *m, const char *name, bo
     if (status != PF_OK && !name && !recorded) {
         char text[sizeof error.text];
         snprintf(text, sizeof text, "%s", error.text);
-        status = pf_fail(&error, status, "%.200s; name the machine with --plant", text);
+        status = pf_fail(&error, status, "%s; name the machine with --plant", text);
     }
     if (status == PF_OK) {
         status = cli_model_report(path, plant, 1, json, &effort, &error);

@@ -509,7 +509,7 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"slew", k->slew, k->n_rehearse ? (size_t)k->n_mech : 0, 0, INFINITY},
         {"blind", k->blind, (size_t)k->n_blind, -1, 1},
         {"excursion", k->excursion, (size_t)k->n_bounded, 0, 1e300},
-        {"before", k->before, (size_t)k->n_before, 0, 1e300},
+        {"before", k->before, (size_t)k->n_before, 0, .99 * PF_UNBOUNDED},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (size_t j = 0; j < rules[i].n; j++) {
@@ -734,10 +734,15 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
                        "numbers",
                        (int)k->n_chan, (int)k->n_state);
     }
-    if (k->n_misfit > 0 && (k->n_before > 0) != (pf__kit_starts_from_channels(k) && readings > 1)) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "kit: what moves before a run is known if predictions start from several "
-                       "readings, and only then");
+    bool several = pf__kit_starts_from_channels(k) && readings > 1;
+    if ((k->n_before > 0) != (k->n_misfit > 0 && several)) {
+        return pf_fail(error, PF_ERR_VERSION,
+                       "kit: how much a healthy machine moves before a run is %s; calibrate again",
+                       several ? "missing" : "of no use to it");
+    }
+    if (k->n_blind > 0 && !pf__kit_starts_from_channels(k)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: a %s has no blind directions",
+                       pf_kit_get_string(k, PF_KIT_PREDICTOR));
     }
     bool twin = strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") == 0;
     for (int q = 0; q < k->n_probes; q++) {

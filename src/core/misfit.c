@@ -97,16 +97,17 @@ double pf__misfit_moved(int n_start, int n_chan, const double *start, int channe
 {
     double most = 0;
     for (int i = n_chan + channel; i < n_start; i += n_chan) {
-        most = fmax(most, fabs(start[i] - start[i - n_chan]));
+        double moved = fabs(start[i] - start[i - n_chan]);
+        most = moved <= most ? most : moved; // what is no number stays
     }
     return most;
 }
 
 bool pf__misfit_restless(const pf_kit *k, const double *start, int n_start, int channel)
 {
-    return k->n_before > 0 && start &&
-           !(pf__misfit_moved(n_start, k->n_chan, start, channel) <=
-             PF_RESTLESS * k->before[channel]);
+    bool known = start && n_start == k->n_state;
+    return k->n_before > 0 && !(known && pf__misfit_moved(n_start, k->n_chan, start, channel) <=
+                                             PF_RESTLESS * k->before[channel]);
 }
 
 double pf__misfit_shape(double q, int n)

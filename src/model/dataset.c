@@ -325,7 +325,8 @@ static pf_status check_data(const maker *m, pf_error *error)
 {
     const pf_model_info *i = &m->model->info;
     const pf_dataset *set = m->set;
-    if (i->window > 1 && (m->info->lead + 1 < i->history || set->n_train + set->n_valid == 0)) {
+    bool steps = m->info->lead + i->window <= m->info->steps;
+    if (i->window > 1 && (m->info->lead + 1 < i->history || !steps)) {
         return pf_fail(
             error, PF_ERR_ARGUMENT,
             "the data have episodes of %d steps, %d of them at rest; a window of %d with "

@@ -163,7 +163,7 @@ static double validate_rolled(const pf_member *m, const pf_train_settings *s, co
         total += rows * pf__rollouts_loss(&r->windows, r->model, m->theta, r->windows.steps, rows,
                                           space->order, space->rolled, NULL);
     }
-    return isfinite(total) ? total / r->windows.n_held : DBL_MAX;
+    return total < (double)FLT_MAX ? total / r->windows.n_held : (double)FLT_MAX;
 }
 
 // From single steps to rollouts: from the best parameters on, with what these miss as the best.
@@ -289,14 +289,16 @@ pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const
                            const char *path, const char *fingerprint, pf_error *error)
 {
     pf_tensor tensors[N_TENSORS];
-    char epoch[16], best_epoch[16], turn_epoch[16], best[40], digest[65] = "";
+    char index[16], epoch[16], best_epoch[16], turn_epoch[16], best[40], digest[65] = "";
     list_tensors(m, s, net, tensors);
+    snprintf(index, sizeof index, "%d", m->index);
     snprintf(epoch, sizeof epoch, "%d", m->epoch);
     snprintf(best_epoch, sizeof best_epoch, "%d", m->best_epoch);
     snprintf(turn_epoch, sizeof turn_epoch, "%d", m->turn);
     snprintf(best, sizeof best, "%a", m->best);
     const pf_meta meta[] = {{"format", "preflight-checkpoint"},
                             {"training", fingerprint},
+                            {"member", index},
                             {"epoch", epoch},
                             {"best_epoch", best_epoch},
                             {"turn", turn_epoch},
@@ -324,6 +326,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
 {
     size_t n = pf__net_parameters(net);
     const char *training = pf__safetensors_meta(file, "training");
+    const char *index = pf__safetensors_meta(file, "member");
     const char *epoch = pf__safetensors_meta(file, "epoch");
     const char *best_epoch = pf__safetensors_meta(file, "best_epoch");
     const char *turn_epoch = pf__safetensors_meta(file, "turn");
@@ -334,6 +337,11 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s: is the checkpoint of a training with other settings, data or numeric "
                        "library; remove it to start anew",
+                       file->path);
+    }
+    if (!index || atoi(index) != m->index) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s: is the checkpoint of another member; remove it to start anew",
                        file->path);
     }
     bool whole = epoch && best_epoch && turn_epoch && best && finished &&
@@ -356,9 +364,9 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         m->finished = strcmp(finished, "1") == 0;
         whole = m->epoch >= 1 && m->epoch <= pf__member_epochs(s) && m->best_epoch >= 1 &&
                 m->best_epoch <= m->epoch && m->turn >= 0 && m->turn <= m->best_epoch &&
-                (s->rollouts || m->turn == 0) && m->turn <= s->epochs &&
-                (m->turn == 0 || m->epoch - m->turn <= rolled_epochs(s)) && isfinite(m->best) &&
-                m->finished == is_finished(m, s);
+                (s->rollouts ? m->turn > 0 || !has_stepped(m, s) : m->turn == 0) &&
+                m->turn <= s->epochs && (m->turn == 0 || m->epoch - m->turn <= rolled_epochs(s)) &&
+                isfinite(m->best) && m->finished == is_finished(m, s);
     }
     return whole ? PF_OK
                  : pf_fail(error, PF_ERR_FORMAT,

@@ -40,8 +40,8 @@ static pf_status check_shape(const pf_model_info *i, pf_error *error)
             MOST_LINEAR) {
         return pf_fail(error, PF_ERR_SHAPE,
                        "a model with a window of %d steps and %d readings is out of range (windows "
-                       "to %d, readings to %d, and in all to %.0f coefficients)",
-                       i->window, i->history, PF_MODEL_WINDOW, PF_MODEL_HISTORY, MOST_LINEAR);
+                       "to %d, readings to %d, and in all to %d coefficients)",
+                       i->window, i->history, PF_MODEL_WINDOW, PF_MODEL_HISTORY, (int)MOST_LINEAR);
     }
     return pf__features_check(i->n_chan, i->kinds, error);
 }

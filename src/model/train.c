@@ -175,9 +175,10 @@ static double bytes_of(const pf_train_settings *s, int n_chan, int n_mech)
     double parameters = (double)pf__net_parameters(&net);
     double data = s->transitions * (n_chan * 8 * (1 + 1.0 / s->episode_steps) + n_mech * 4);
     double set = rows * (net.n_in + net.n_out) * 4;
+    pf_net step = {2 * n_chan + n_mech, n_chan, s->layers, s->width, s->activation};
     double rolled =
-        s->rollouts && s->window > 0
-            ? 8.0 * (double)pf__rollouts_work(&net, n_chan, s->window, pf__rollouts_batch(s))
+        s->rollouts && s->window > 0 && s->kind != PF_TRAIN_TRAJECTORY
+            ? 8.0 * (double)pf__rollouts_work(&step, n_chan, s->window, pf__rollouts_batch(s))
             : 0;
     double threads = pf__processors() < s->members ? pf__processors() : s->members;
     double worker = 4.0 * (rows + (double)pf__net_gradient_work(&net, s->batch) + parameters +
@@ -599,21 +600,30 @@ static pf_status make_model(training *t, const pf_transitions_info *info, int hi
     return pf__model_create(&t->model, &about, error);
 }
 
-// What the linear part of the present set is worth: what a held-out window tells of a gain, or
-// where no window can tell what it leaves of them.
-static pf_status linear_worth(training *t, const pf_transitions *data, double *worth_of,
-                              pf_error *error)
+// How good a rival is: what it leaves of held-out windows, and what these tell of a gain.
+typedef struct rival {
+    double left, gain;
+} rival;
+
+// How good the linear part of the present set is: what a held-out window tells of a gain, in which
+// a reading more must take a third off. Each reading shows the model more of what is wrong with a
+// machine that moves by itself, and it follows. Where no window can tell: what it leaves of them,
+// in which a twentieth is enough.
+static pf_status linear_rival(training *t, const pf_transitions *data, rival *out, pf_error *error)
 {
     t->model->theta = NULL; // the arena's
     t->model->info.n_members = 1;
-    pf_status status =
-        pf__window_gain(t->model, data, t->s->held_out, t->s->window, worth_of, error);
-    *worth_of = isnan(*worth_of) ? sqrt(t->set.error) : *worth_of;
-    return status;
+    out->left = t->set.error;
+    return pf__window_gain(t->model, data, t->s->held_out, t->s->window, &out->gain, error);
 }
 
-// Readings that a trajectory model starts from. One more counts only if it takes a third off: each
-// shows the model more of what is wrong with a machine that moves by itself, and it follows.
+static bool is_worth_it(const rival *longer, const rival *best)
+{
+    bool gains = !isnan(longer->gain) && !isnan(best->gain);
+    return gains ? longer->gain < 2. / 3 * best->gain : longer->left < .95 * best->left;
+}
+
+// Readings that a trajectory model starts from.
 static pf_status choose_history(training *t, const pf_transitions *data, int *history,
                                 pf_error *error)
 {
@@ -621,31 +631,28 @@ static pf_status choose_history(training *t, const pf_transitions *data, int *hi
     int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1;
     most = most < info->lead + 1 ? most : info->lead + 1;
     most = most * info->n_chan <= PF_STATE_MAX ? most : PF_STATE_MAX / info->n_chan;
-    double least = INFINITY;
+    rival best = {NAN, NAN};
     bool search = most > 1;
     *history = 1;
     for (int h = 1; search && h <= most; h++) {
-        double now = INFINITY;
-        pf_status status = make_model(t, info, h, error);
-        status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, error);
-        if (status == PF_ERR_DEGENERATE && h > 1) { // too few windows for so many inputs
-            if (error) {
-                *error = (pf_error){PF_OK, ""};
-            }
-            search = false;
-        } else {
-            bool there = status == PF_OK;
-            search = there && t->set.error > exact;
-            status = there ? linear_worth(t, data, &now, error) : status;
-        }
-        bool better = h == 1 || now < 2. / 3 * least;
-        *history = better ? h : *history;
-        least = better ? now : least;
+        rival now = {INFINITY, NAN};
+        pf_error why = {PF_OK, ""};
+        pf_status status = make_model(t, info, h, &why);
+        status = status ? status : pf__dataset_make(&t->set, data, t->s->held_out, t->model, &why);
+        search = status == PF_OK && t->set.error > exact;
+        status = status ? status : linear_rival(t, data, &now, &why);
         pf__dataset_free(&t->set);
         pf_model_destroy(t->model);
         t->model = NULL;
         if (status != PF_OK && (status != PF_ERR_DEGENERATE || h == 1)) {
+            if (error) {
+                *error = why;
+            }
             return status;
+        } // too few windows for so many inputs end the search
+        if (status == PF_OK && (h == 1 || is_worth_it(&now, &best))) {
+            *history = h;
+            best = now;
         }
     }
     return PF_OK;
@@ -770,11 +777,6 @@ static bool made_alike(const pf_train_settings *s, const pf_model *model)
     pf__text_free(&text);
     return alike;
 }
-
-// How good a rival is: what it leaves of held-out windows, and what these tell of a gain.
-typedef struct rival {
-    double left, gain;
-} rival;
 
 static bool is_better(const rival *a, const rival *b)
 {

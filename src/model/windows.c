@@ -86,8 +86,8 @@ pf_status pf__windows_open(pf_windows *w, const pf_transitions *data, double hel
     if (w->n_train < 1 || w->n_held < 1) {
         pf__windows_close(w);
         return pf_fail(error, PF_ERR_DEGENERATE,
-                       "no episode has the %d steps of a window, or none is held out; set longer "
-                       "episodes, or record longer runs",
+                       "no episode has the %d steps of a window, or none is held out; set more or "
+                       "longer episodes, record longer runs, or set rollouts=false",
                        steps);
     }
     weigh(w, info->n_chan, energy);
@@ -178,8 +178,7 @@ static const double *take_window(windows *w, int i)
     return x;
 }
 
-// The mechanism that moves alone in held-out window i, -1: none or several do. One that does
-// nothing sends what it sends before the window.
+// The mechanism that moves alone in held-out window i, -1: none or several do. The others rest.
 static int mover(const windows *w, int i)
 {
     const float *u;
@@ -274,6 +273,8 @@ pf_status pf__window_error(const pf_model *model, const pf_transitions *data, do
 
 // Of the loss whose effect a window shows.
 static const double half_lost = .5;
+// Windows in which a mechanism moves alone that are enough to choose a model by.
+enum { least_lone = 8 };
 
 // Misses are measured in what is usual at their step.
 static void find_scales(windows *w)
@@ -291,7 +292,7 @@ static void find_scales(windows *w)
 // are weighed by <h,h>.
 static pf_status gain_of(windows *w, int mechanism, double gain, double *sd, pf_error *error)
 {
-    int n = 0;
+    int n = 0, lone = 0;
     size_t chan = (size_t)w->info->n_chan, size = size_of(w);
     double off = 0, energy = 0;
     pf_status status = PF_OK;
@@ -299,6 +300,7 @@ static pf_status gain_of(windows *w, int mechanism, double gain, double *sd, pf_
         if (w->alone && mover(w, i) != mechanism) {
             continue;
         }
+        lone++;
         const double *now = take_window(w, i);
         double rh = 0, hh = 0;
         status = expect(w, now, mechanism, gain, error);
@@ -313,6 +315,9 @@ static pf_status gain_of(windows *w, int mechanism, double gain, double *sd, pf_
         energy += hh;
     }
     *sd = n > 0 ? (1 - gain) * sqrt(off / energy) : NAN;
+    if (w->alone) { // too few windows say nothing, and those without an effect that there is none
+        *sd = lone < least_lone ? NAN : n > 0 ? *sd : INFINITY;
+    }
     return status;
 }
 
@@ -323,13 +328,14 @@ pf_status pf__window_gain(const pf_model *model, const pf_transitions *data, dou
     double left, one, sum = 0;
     int n = 0;
     *sd = NAN;
-    pf_status status = open_windows(&w, model, data, held_out, window, error);
+    pf_error why = {PF_OK, ""};
+    pf_status status = open_windows(&w, model, data, held_out, window, &why);
     w.alone = true;
-    status = status ? status : add_up(&w, &left, error);
+    status = status ? status : add_up(&w, &left, &why);
     if (status == PF_OK && w.n > 0) {
         find_scales(&w);
         for (int j = 0; j < w.info->n_mech && status == PF_OK; j++) {
-            status = gain_of(&w, j, half_lost, &one, error);
+            status = gain_of(&w, j, half_lost, &one, &why);
             n += one > 0;
             sum += one > 0 ? log(one) : 0; // false for NaN
         }
@@ -339,6 +345,9 @@ pf_status pf__window_gain(const pf_model *model, const pf_transitions *data, dou
     if (status == PF_ERR_NONFINITE) { // a model that runs away tells nothing
         *sd = INFINITY;
         return PF_OK;
+    }
+    if (status != PF_OK && status != PF_ERR_DEGENERATE && error) {
+        *error = why;
     }
     return status == PF_ERR_DEGENERATE ? PF_OK : status;
 }

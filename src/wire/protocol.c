@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol.h"
 
+#include "core/kit_layout.h"
 #include "host/arena.h"
 #include "preflight/run.h"
 #include "settings/schema.h"
@@ -33,6 +34,7 @@ struct pf_protocol {
     double *response, *state, *nearest;
     pf_given given;
     bool has_given; // its predictions are to be used
+    bool has_state; // it says where the run began
     int version;    // of the protocol that the client speaks
     bool weighty;   // of the last accepted request
     pf_arena arena; // of the session and a tell
@@ -295,7 +297,7 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
                json_object_get(request, "grid") || json_object_get(request, "healthy") ||
                json_object_get(request, "free") || json_object_get(request, "edges") ||
                json_object_get(request, "nearest");
-    d->has_given = false;
+    d->has_given = d->has_state = false;
     if (k.recorded) {
         if (state || own) {
             return refuse(r, "ambiguous",
@@ -304,7 +306,8 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
         }
         return true;
     }
-    if (state && own) {
+    // several readings are judged beside the predictions that begin there
+    if (state && own && d->kit->n_before == 0) {
         return refuse(r, "ambiguous", "state: give either the start state or predictions");
     }
     if (!state && !own) {
@@ -315,6 +318,7 @@ static bool choose_predictor(pf_protocol *d, json_t *request, json_t *prediction
         return refuse(r, "wrong-shape", "state: has %zu numbers, expected %d: %s",
                       json_array_size(state), k.n_state, start_of(&k));
     }
+    d->has_state = state != NULL;
     if (state && !read_numbers(state, "state", 1, &k.n_state, d->state, r)) {
         return false;
     }
@@ -393,8 +397,8 @@ static bool tell(pf_protocol *d, json_t *request, json_t *predictions, pf_text *
                     .response = d->response,
                     .rows = ask.rows,
                     .channels = d->info.n_chan,
-                    .start = d->state,
-                    .n_start = d->info.n_state,
+                    .start = d->has_state ? d->state : NULL,
+                    .n_start = d->has_state ? d->info.n_state : 0,
                     .n_tasks = ask.n_tasks,
                     .tasks = ask.tasks};
     pf_error error;
