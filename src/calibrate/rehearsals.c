@@ -33,8 +33,8 @@ typedef struct rehearsals {
     // the rehearsal at hand
     pf_ask ask;
     int n;       // numbers of a run: rows x channels
-    int n_moves; // per run: what the tasks move, and beside blind directions what each of their
-                 // mechanisms shows where the task just fails
+    int n_moves; // per run: what the tasks move, and beside blind directions what each of several
+                 // mechanisms shows where its task just fails
     int n_runs;  // in values
     uint64_t stream;
     double *values; // per run: residual, moves (n numbers each, scaled), excursion
@@ -375,14 +375,16 @@ static pf_status rehearse(rehearsals *r, int which, double *numbers, pf_error *e
 {
     const pf_kit *k = &r->build->kit;
     bool learned = pf__kit_starts_from_channels(k);
-    int n_units = 0, n_moves = 1;
+    int n_units = 0;
     double *units = NULL;
     r->n = r->ask.rows * k->n_chan;
     pf_status status = learned ? find_blind(r, &units, &n_units, error) : PF_OK;
-    for (int i = 0; n_units > 0 && i < r->ask.n_tasks; i++) {
-        int task = r->ask.tasks[i];
-        n_moves += 2 * (k->task_use[task + 1] - k->task_use[task]);
+    int uses = 0;
+    for (int i = 0; i < r->ask.n_tasks; i++) {
+        uses += k->task_use[r->ask.tasks[i] + 1] - k->task_use[r->ask.tasks[i]];
     }
+    // one mechanism alone shows of a failure what it shows of the task
+    int n_moves = n_units > 0 && uses > 1 ? 1 + 2 * uses : 1;
     status = status == PF_OK ? run_all(r, n_moves, STREAM_REHEARSALS, error) : status;
     if (status == PF_OK) {
         n_units = remove_directions(r, n_units, units);
