@@ -71,6 +71,7 @@ const char *pf_scratch_dir(void);
     X(verdict, false)                                                                              \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
+    X(sheet, true)                                                                                 \
     X(machine, true)                                                                               \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \

@@ -8,13 +8,14 @@
 #include "preflight/run.h"
 #include "wire/audit_file.h"
 #include "wire/journal.h"
+#include "wire/sheet.h"
 #include "wire/reply.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct call {
-    const char *plant, *model, *seed, *method, *journal, *certificate;
+    const char *plant, *model, *seed, *method, *journal, *certificate, *report;
     cli_list fault, kit, accept;
     cli_accepted accepted;
     bool json;
@@ -355,6 +356,20 @@ static void find_likeness(run *r)
     pf__catalogue_free(&catalogue);
 }
 
+static int write_sheet(const run *r, const char *path, const pf_text *verdict)
+{
+    pf_text html = {0};
+    pf_error error = {PF_OK, ""};
+    bool whole = r->journal.data && verdict->data && !r->journal.failed && !verdict->failed;
+    pf_status result =
+        whole ? pf__sheet(r->journal.data, r->journal.size, verdict->data, &html, &error)
+              : pf_fail(&error, PF_ERR_MEMORY, "out of memory for the sheet");
+    int status = result == PF_OK ? cli_write("check", path, &html)
+                                 : cli_fail_in("check", path, result, &error);
+    pf__text_free(&html);
+    return status;
+}
+
 static int report(run *r, const call *c)
 {
     find_likeness(r);
@@ -368,6 +383,9 @@ static int report(run *r, const call *c)
     }
     if (status == EXIT_YES && c->certificate) {
         status = cli_write("check", c->certificate, &verdict);
+    }
+    if (status == EXIT_YES && c->report) {
+        status = write_sheet(r, c->report, &verdict);
     }
     if (status == EXIT_YES && c->json) {
         fputs(verdict.data ? verdict.data : "", stdout);
@@ -458,9 +476,11 @@ static int give_up(run *r, const call *c, pf_status result, const pf_error *erro
 // Probes cost something: an output that cannot be written is found before the first.
 static int check_outputs(const call *c)
 {
-    const char *outputs[] = {c->journal, c->certificate};
+    enum { OUTPUTS = 3 };
+    const char *outputs[OUTPUTS] = {c->journal, c->certificate, c->report};
+    static const char *const names[OUTPUTS] = {"--journal", "--certificate", "--report"};
     pf_error error = {PF_OK, ""};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < OUTPUTS; i++) {
         pf_status status = outputs[i] ? pf__file_writable(outputs[i], &error) : PF_OK;
         if (status != PF_OK) {
             return cli_fail("check", status, &error);
@@ -472,8 +492,12 @@ static int check_outputs(const call *c)
             return cli_usage("check", "%s would overwrite the model", outputs[i]);
         }
     }
-    if (outputs[0] && outputs[1] && pf__file_same(outputs[0], outputs[1])) {
-        return cli_usage("check", "--journal and --certificate name the same file");
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int k = 0; k < i; k++) {
+            if (outputs[i] && outputs[k] && pf__file_same(outputs[i], outputs[k])) {
+                return cli_usage("check", "%s and %s name the same file", names[k], names[i]);
+            }
+        }
     }
     return EXIT_YES;
 }
@@ -520,7 +544,7 @@ int cmd_check(int argc, char **argv)
         {"--seed", .value = &c.seed},       {"--method", .value = &c.method},
         {"--journal", .value = &c.journal}, {"--certificate", .value = &c.certificate},
         {"--json", .flag = &c.json},        {"--model", .value = &c.model},
-        {"--accept", .list = &c.accept},
+        {"--accept", .list = &c.accept},    {"--report", .value = &c.report},
     };
     if (!cli_parse("check", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;

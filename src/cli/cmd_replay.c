@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include "wire/journal.h"
+#include "wire/sheet.h"
 #include "host/file.h"
 
 #include <stdlib.h>
@@ -79,11 +80,13 @@ int cmd_replay(int argc, char **argv)
 
 int cmd_explain(int argc, char **argv)
 {
+    const char *html = NULL;
+    const cli_option options[] = {{"--html", .value = &html}};
     cli_list files = {.n = 0};
     void *text = NULL;
     size_t n = 0;
     int status = EXIT_USAGE;
-    if (!cli_parse("explain", argc, argv, NULL, 0, &files) ||
+    if (!cli_parse("explain", argc, argv, options, 1, &files) ||
         !read_one("explain", &files, &text, &n, &status)) {
         return status;
     }
@@ -91,6 +94,11 @@ int cmd_explain(int argc, char **argv)
     pf_text words = {0};
     pf_replay replay = {0};
     bool journal = n > 10 && memcmp(text, "{\"journal\"", 10) == 0;
+    if (html && (!journal || pf__file_same(html, files.item[0]))) {
+        free(text);
+        return cli_usage("explain", journal ? "--html would overwrite the journal"
+                                            : "--html needs a journal, not a certificate");
+    }
     pf_status result = journal ? pf__replay_journal(text, n, true, &replay, &error)
                                : pf__explain_certificate(text, n, &words, &error);
     status = EXIT_YES;
@@ -101,6 +109,10 @@ int cmd_explain(int argc, char **argv)
                "finds in it, so there is no verdict to explain.\n",
                replay.where);
         status = EXIT_NO;
+    } else if (html) {
+        result = pf__sheet(text, n, NULL, &words, &error);
+        status = result == PF_OK ? cli_write("explain", html, &words)
+                                 : cli_fail_in("explain", files.item[0], result, &error);
     } else {
         const pf_text *out = journal ? &replay.explanation : &words;
         fputs(out->data ? out->data : "", stdout);

@@ -350,8 +350,7 @@ static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
         pf_train_watch watch = {&view, train_view_epoch};
         status = pf_train(s, data, c->output, checkpoint_s, effort, &watch, error);
         if (status == PF_ERR_INTERRUPTED) {
-            fprintf(stderr,
-                    "%spreflight train: the same command goes on from here\n",
+            fprintf(stderr, "%spreflight train: the same command goes on from here\n",
                     view.shown && view.terminal ? "\r\033[K" : "");
         }
     }

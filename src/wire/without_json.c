@@ -4,6 +4,7 @@
 #include "journal.h"
 #include "plant/plant_impl.h"
 #include "protocol.h"
+#include "sheet.h"
 
 #include <string.h>
 
@@ -40,6 +41,13 @@ pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
 {
     (void)text, (void)n, (void)out;
+    return missing(error);
+}
+
+pf_status pf__sheet(const char *journal, size_t n, const char *certificate, pf_text *html,
+                    pf_error *error)
+{
+    (void)journal, (void)n, (void)certificate, (void)html;
     return missing(error);
 }
 

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "test.h"
+#include "attitude_kit.h"
+#include "host/file.h"
+#include "program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The sheet that a check writes and `explain --html` writes again.
+
+static char folder[200];
+
+static bool run(const char *format, int status, const char *part)
+{
+    char line[1200];
+    size_t n = 0;
+    for (const char *a = format; *a && n + 250 < sizeof line; a++) { // @ stands for the folder
+        n += *a == '@' ? (size_t)snprintf(line + n, sizeof line - n, "%s", folder)
+                       : (size_t)snprintf(line + n, sizeof line - n, "%c", *a);
+    }
+    return program(line, status, part);
+}
+
+static char *read_text(const char *name)
+{
+    char path[300];
+    void *bytes = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!CHECK(pf__file_read(path, 1 << 24, &bytes, &n, NULL) == PF_OK)) {
+        return calloc(1, 1);
+    }
+    char *text = calloc(n + 1, 1);
+    memcpy(text, bytes, n);
+    free(bytes);
+    return text;
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, part)); p++) {
+        n++;
+    }
+    return n;
+}
+
+// Every element that opens closes, in order; those without an end are few.
+static bool is_nested(const char *text)
+{
+    char open[64][16];
+    int depth = 0;
+    for (const char *p = strchr(text, '<'); p; p = strchr(p + 1, '<')) {
+        char name[16] = "";
+        bool end = p[1] == '/';
+        const char *from = p + 1 + end;
+        size_t n = strcspn(from, " >/");
+        snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), from);
+        const char *close = strchr(p, '>');
+        bool empty = !close || close[-1] == '/' || name[0] == '!' || strcmp(name, "meta") == 0 ||
+                     strcmp(name, "br") == 0;
+        if (empty) {
+            continue;
+        }
+        if (end && (depth == 0 || strcmp(open[--depth], name) != 0)) {
+            return false;
+        }
+        if (!end && depth < 64) {
+            memcpy(open[depth++], name, sizeof name);
+        }
+    }
+    return depth == 0;
+}
+
+static void check_page(const char *name)
+{
+    char *text = read_text(name);
+    CHECK(strncmp(text, "<!doctype html>", 15) == 0 && is_nested(text));
+    // nothing from elsewhere, nothing that runs
+    CHECK(!strstr(text, "http") && !strstr(text, "<script") && !strstr(text, "src="));
+    int pictures = count(text, "<svg ");
+    CHECK(pictures > 0 && count(text, "<title>") == pictures + 1);
+    CHECK(count(text, "<desc>") == pictures && count(text, "role=\"img\"") == pictures);
+    CHECK(strstr(text, "Signature") && strstr(text, "@page{size:A4"));
+    CHECK(!strstr(text, "nan") && !strstr(text, "inf,"));
+    free(text);
+}
+
+static void holds(const char *name, const char *part, bool wanted)
+{
+    char *text = read_text(name);
+    if (!CHECK((strstr(text, part) != NULL) == wanted)) {
+        printf("    %s: '%s'\n", name, part);
+    }
+    free(text);
+}
+
+void test_sheet(void)
+{
+    size_t n = 0;
+    char path[300];
+    const void *bytes = attitude_kit_bytes(&n);
+    PF_CASE("a sheet of a healthy machine, of a loss and of a machine that is sick otherwise");
+    CHECK(program_folder(folder, sizeof folder, "sheet"));
+    snprintf(path, sizeof path, "%s/a.kit", folder);
+    CHECK(pf__file_write(path, bytes, n, NULL) == PF_OK);
+    CHECK(run("check @/a.kit --report @/go.html --seed 2", 0, "all ready"));
+    CHECK(run("check @/a.kit --report @/lost.html --journal @/lost.j --fault 3:0.35 --seed 7", 0,
+              "all ready"));
+    CHECK(run("check @/a.kit --report @/no.html --journal @/no.j --fault 3:saturation=.4", 1, ""));
+    check_page("go.html");
+    check_page("lost.html");
+    check_page("no.html");
+    holds("go.html", "<div class=\"verdict go\">GO</div>", true);
+    holds("lost.html", "<div class=\"verdict go\">GO</div>", true);
+    holds("lost.html", "90 % interval from 0.3", true);
+    holds("lost.html", "The certificate", true);
+    holds("no.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
+    holds("no.html", "What would make ", true);
+    PF_CASE("the same sheet from the journal, but for what only the check knows");
+    CHECK(run("explain @/no.j --html @/again.html", 0, ""));
+    check_page("again.html");
+    holds("again.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
+    holds("again.html", "not known from a journal alone", true);
+    PF_CASE("names cannot become elements of the page");
+    const char config[] = "tasks:\n  - {name: <b>x</b>&y, mechanisms: [1]}\n";
+    snprintf(path, sizeof path, "%s/names.yaml", folder);
+    CHECK(pf__file_write(path, config, sizeof config - 1, NULL) == PF_OK);
+    CHECK(run("calibrate dc_servo --probes single --config @/names.yaml --set alarm_trials=100 -o "
+              "@/names.kit",
+              0, "1 task"));
+    CHECK(run("check @/names.kit --report @/names.html", 0, ""));
+    check_page("names.html");
+    holds("names.html", "&lt;b&gt;x&lt;/b&gt;&amp;y", true);
+    holds("names.html", "<b>x</b>", false);
+    PF_CASE("sheets that cannot be written or made");
+    CHECK(run("check @/a.kit --report @/none/x.html", 3, "x.html"));
+    CHECK(run("check @/a.kit --report @/a.kit", 2, "overwrite the kit"));
+    CHECK(run("check @/a.kit --report @/x --journal @/x", 2, "name the same file"));
+    CHECK(run("explain @/no.j --html @/no.j", 2, "overwrite the journal"));
+    CHECK(run("check @/a.kit --certificate @/c.json", 0, ""));
+    CHECK(run("explain @/c.json --html @/c.html", 2, "needs a journal"));
+    char *text = read_text("no.j");
+    char *last = strstr(text, "{\"request\":{\"op\":\"readiness\"}");
+    snprintf(path, sizeof path, "%s/open.j", folder);
+    CHECK(last && pf__file_write(path, text, (size_t)(last - text), NULL) == PF_OK);
+    CHECK(run("explain @/open.j --html @/open.html", 3, "has no readiness"));
+    free(text);
+}
