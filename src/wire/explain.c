@@ -337,8 +337,7 @@ static void add_mechanism(json_t *mechanism, pf_text *out)
                   json_number_value(json_array_get(interval, 1)));
 }
 
-// The code of a name, -1: there is none.
-static int why_of(const char *name)
+int pf__explain_why(const char *name)
 {
     for (int why = 0; why <= PF_WHY_CERTIFIED; why++) {
         if (strcmp(pf_why_name((pf_why)why), name) == 0) {
@@ -370,7 +369,7 @@ static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
     bool reached = json_is_number(lower) && json_is_number(j_min) &&
                    json_number_value(lower) >= json_number_value(j_min);
     bool go = strcmp(decision, "go") == 0, go_if = strcmp(decision, "go-if") == 0;
-    int code = why_of(why);
+    int code = pf__explain_why(why);
     if ((!go && !go_if && strcmp(decision, "no-go") != 0) || code < 0) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "tasks[%z]: decision '%s' is none of go, go-if and no-go, or '%s' is no "

@@ -73,6 +73,9 @@ void pf__explain_done(pf_text *out, pf_session *session);
 // Why each task is go or no-go.
 void pf__explain_readiness(pf_text *out, pf_session *session);
 
+// The code of a reason by its name, -1: there is none.
+int pf__explain_why(const char *name);
+
 // The readiness of a certificate in words.
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error);
 

@@ -167,12 +167,19 @@ static const char *overall(const sheet *s)
 
 static const char *why_text(const char *name)
 {
-    for (int why = 0; why <= PF_WHY_CERTIFIED; why++) {
-        if (strcmp(pf_why_name((pf_why)why), name) == 0) {
-            return pf_why_text((pf_why)why);
-        }
-    }
-    return name;
+    int why = pf__explain_why(name);
+    return why < 0 ? name : pf_why_text((pf_why)why);
+}
+
+// A decision as the page shows it; what is neither go nor go-if is no-go.
+static const char *shouted(const char *decision)
+{
+    return strcmp(decision, "go") == 0 ? "GO" : strcmp(decision, "go-if") == 0 ? "GO-IF" : "NO-GO";
+}
+
+static const char *class_of(const char *decision)
+{
+    return strcmp(decision, "go") == 0 || strcmp(decision, "go-if") == 0 ? decision : "no-go";
 }
 
 // The first task that is not go, and how many more.
@@ -261,13 +268,8 @@ static void add_tasks(const sheet *s)
         add_number(s->out, number_of(task, "mean"), 3);
         add_number(s->out, number_of(task, "lower"), 3);
         add_cell(s->out, "td", text_of(task, "rehearsed"));
-        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>",
-                      strcmp(decision, "go") == 0      ? "go"
-                      : strcmp(decision, "go-if") == 0 ? "go-if"
-                                                       : "no-go",
-                      strcmp(decision, "go") == 0      ? "GO"
-                      : strcmp(decision, "go-if") == 0 ? "GO-IF"
-                                                       : "NO-GO");
+        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", class_of(decision),
+                      shouted(decision));
         add_cell(s->out, "td", why_text(text_of(task, "why")));
         add_cell(s->out, "td", text_of(task, "fallback"));
         pf__text_add(s->out, "</tr>\n");
@@ -627,10 +629,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     add_escaped(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
     pf__text_addf(s->out, "</title><style>%s</style></head><body>\n<h1>Readiness of ", style);
     add_escaped(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
-    pf__text_addf(s->out, "</h1>\n<div class=\"verdict %s\">%s</div>\n", verdict,
-                  strcmp(verdict, "go") == 0      ? "GO"
-                  : strcmp(verdict, "go-if") == 0 ? "GO-IF"
-                                                  : "NO-GO");
+    pf__text_addf(s->out, "</h1>\n<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
     add_reason(s, verdict);
     add_facts(s);
     add_tasks(s);
