@@ -137,13 +137,14 @@ static void add_head(pf_text *out, const char *caption, int n, const char *const
              (const char *[]){__VA_ARGS__})
 
 static const char style[] =
-    "@page{size:A4;margin:14mm}"
+    "@page{size:A4;margin:12mm}@media print{body{font-size:11px;margin:0}}"
     "body{font:13px/1.4 system-ui,sans-serif;max-width:182mm;margin:1em auto;color:#111}"
     "h1{font-size:20px;margin:0 0 .3em}h2{font-size:15px;margin:1.2em 0 .3em}"
     "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
     "font-weight:600}th,td{border:1px solid #bbb;padding:2px 5px;text-align:left;"
     "vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}"
-    ".verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px 14px;"
+    "td.w{white-space:nowrap}.verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px "
+    "14px;"
     "display:inline-block}.go{color:#0a6b2d}.go-if{color:#8a5a00}.no-go{color:#a11212}"
     ".sign td{height:2.4em}.next{break-before:page}figure{display:inline-block;margin:4px 8px 4px "
     "0;break-inside:avoid}figcaption{font-size:11px}pre{white-space:pre-wrap;word-break:break-all;"
@@ -251,7 +252,7 @@ static void add_tasks(const sheet *s)
 {
     json_t *tasks = json_object_get(s->verdict, "tasks");
     char required[40];
-    snprintf(required, sizeof required, "at least (needs %.3g)", s->kit.j_min);
+    snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
     HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict", "why",
          "fallback");
     for (size_t i = 0; i < json_array_size(tasks); i++) {
@@ -270,8 +271,10 @@ static void add_tasks(const sheet *s)
         add_cell(s->out, "td", text_of(task, "rehearsed"));
         pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", class_of(decision),
                       shouted(decision));
-        add_cell(s->out, "td", why_text(text_of(task, "why")));
-        add_cell(s->out, "td", text_of(task, "fallback"));
+        bool go =
+            strcmp(decision, "go") == 0; // then there is nothing to explain or to fall back to
+        add_cell(s->out, "td", go ? "-" : why_text(text_of(task, "why")));
+        add_cell(s->out, "td", go ? "-" : text_of(task, "fallback"));
         pf__text_add(s->out, "</tr>\n");
     }
     pf__text_add(s->out, "</tbody></table>\n");
@@ -284,17 +287,18 @@ static void add_interval(pf_text *out, double lo, double mean, double hi)
 {
     const double width = 150, top = 1.5;
     double from = width * fmin(fmax(lo, 0), top) / top, to = width * fmin(fmax(hi, 0), top) / top;
-    pf__text_addf(out,
-                  "<td><svg role=\"img\" width=\"%.0f\" height=\"16\" viewBox=\"0 0 %.0f 16\">"
-                  "<title>gain %.2f</title><desc>90 %% interval from %.2f to %.2f; the mark is 1"
-                  "</desc><line x1=\"0\" y1=\"8\" x2=\"%.0f\" y2=\"8\" stroke=\"#bbb\"/>"
-                  "<line x1=\"100\" y1=\"1\" x2=\"100\" y2=\"15\" stroke=\"#0a6b2d\"/>"
-                  "<rect x=\"%.1f\" y=\"4\" width=\"%.1f\" height=\"8\" fill=\"#6b8fc9\"/>"
-                  "<line x1=\"%.1f\" y1=\"2\" x2=\"%.1f\" y2=\"14\" stroke=\"#111\" "
-                  "stroke-width=\"2\"/></svg><br>%.2f (%.2f to %.2f)</td>",
-                  width, width, mean, lo, hi, width, from, fmax(to - from, 1),
-                  width * fmin(fmax(mean, 0), top) / top, width * fmin(fmax(mean, 0), top) / top,
-                  mean, lo, hi);
+    pf__text_addf(
+        out,
+        "<td class=\"w\"><svg role=\"img\" width=\"%.0f\" height=\"16\" viewBox=\"0 0 %.0f 16\">"
+        "<title>gain %.2f</title><desc>90 %% interval from %.2f to %.2f; the mark is 1"
+        "</desc><line x1=\"0\" y1=\"8\" x2=\"%.0f\" y2=\"8\" stroke=\"#bbb\"/>"
+        "<line x1=\"100\" y1=\"1\" x2=\"100\" y2=\"15\" stroke=\"#0a6b2d\"/>"
+        "<rect x=\"%.1f\" y=\"4\" width=\"%.1f\" height=\"8\" fill=\"#6b8fc9\"/>"
+        "<line x1=\"%.1f\" y1=\"2\" x2=\"%.1f\" y2=\"14\" stroke=\"#111\" "
+        "stroke-width=\"2\"/></svg> %.2f (%.2f to %.2f)</td>",
+        width, width, mean, lo, hi, width, from, fmax(to - from, 1),
+        width * fmin(fmax(mean, 0), top) / top, width * fmin(fmax(mean, 0), top) / top, mean, lo,
+        hi);
 }
 
 // The share of its limits that the corrected commands of all tasks leave a mechanism, NaN: it has
