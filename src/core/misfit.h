@@ -34,8 +34,9 @@ bool pf__misfit_stuck(const pf_kit *kit, int rows, const double *response, int c
 
 // The most that a channel moves between two readings of a start of n_start numbers.
 double pf__misfit_moved(int n_start, int n_chan, const double *start, int channel);
-// Whether it moves there, before any command, more than on a healthy machine, or nobody tells. A predictor that
-// starts from several readings takes such a motion for the machine's own and expects it to go on.
+// Whether it moves there, before any command, more than on a healthy machine, or nobody tells. A
+// predictor that starts from several readings takes such a motion for the machine's own and expects
+// it to go on.
 bool pf__misfit_restless(const pf_kit *kit, const double *start, int n_start, int channel);
 
 // The sum q of n squares of standard normal numbers as a normal deviate (Wilson and Hilferty).
