@@ -150,7 +150,7 @@ static pf_status one_epoch(void *self, int worker, size_t item, pf_error *error)
 {
     (void)worker;
     problem *p = self;
-    return pf__member_epoch(&p->member[item], &p->settings, &p->model->net, &p->set,
+    return pf__member_epoch(&p->member[item], &p->settings, &p->model->net, &p->set, NULL,
                             &p->space[item], NULL, error);
 }
 
