@@ -100,7 +100,7 @@ check "verify" "$program" bench verify mujoco-readiness --profile quick --db all
 
 # another model than that of the trials in the database
 another_model() {
-    mkdir -p others && "$program" train swimmer --profile quick --kind recursive --seed 9 \
+    mkdir -p others && "$program" train swimmer --profile quick --kind recursive --set rollouts=false --seed 9 \
         -o others/swimmer-quick.model >/dev/null 2>&1 || return 1
     ! "$program" bench run mujoco-readiness --profile quick --db all.db --models others \
         --only environment=swimmer >refused 2>&1 && grep -q 'made with another model' refused

@@ -153,7 +153,7 @@ static void test_resume(bool rollouts)
                 : "train: stopped again and again, with 1 and 2 threads, it has the same bytes");
     train_path(file, "resume.data");
     train_path(whole, "whole.model");
-    train_path(parts, rollouts ? "rolled.model" : "parts.model");
+    train_path(parts, rollouts ? "rolled-parts.model" : "parts.model");
     pf_transitions *data = train_data("dc_servo", &s, file);
     stopper all = {.after = 0};
     CHECK(train(&s, data, whole, 2, &all, &error) == PF_OK);

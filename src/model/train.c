@@ -314,7 +314,8 @@ pf_status pf__train_made(const pf_train_settings *settings, const pf_model *mode
     const char *wanted = text.data;
     if (settings->kind == PF_TRAIN_RECURSIVE && info->window > 1) {
         status = pf_fail(error, PF_ERR_MISMATCH,
-                         "it is a trajectory model, not a recursive one (train --kind recursive)");
+                         "it is a trajectory model, not a recursive one (train --kind recursive "
+                         "--set rollouts=false)");
     }
     while (made[0] && strncmp(wanted, "seed ", 5) != 0 && status == PF_OK) {
         size_t n = strcspn(made, ","), m = strcspn(wanted, ",");
