@@ -286,8 +286,27 @@ static void check_levels(void)
     field_close(&f);
 }
 
+// What moves before a run: the limit, and what nobody tells or can tell.
+static void check_restless(void)
+{
+    const double before[2] = {.1, 0};
+    const pf_kit k = {.n_before = 2, .n_chan = 2, .n_state = 6, .before = before};
+    const double calm[6] = {0, 3, .1, 3, 0, 3}, moved[6] = {0, 3, .1, 3, .26, 3.001};
+    const double wild[6] = {0, 3, NAN, 3, 0, 3};
+    const pf_kit without = {.n_chan = 2, .n_state = 6};
+    CHECK_NEAR(pf__misfit_moved(6, 2, moved, 0), .16, 1e-12);
+    CHECK(!pf__misfit_restless(&k, calm, 6, 0) && !pf__misfit_restless(&k, calm, 6, 1));
+    CHECK(pf__misfit_restless(&k, moved, 6, 0) && pf__misfit_restless(&k, moved, 6, 1));
+    CHECK(pf__misfit_restless(&k, wild, 6, 0) && !pf__misfit_restless(&k, wild, 6, 1));
+    CHECK(pf__misfit_restless(&k, NULL, 0, 0) && pf__misfit_restless(&k, calm, 4, 0));
+    CHECK(!pf__misfit_restless(&without, moved, 6, 0) &&
+          !pf__misfit_restless(&without, NULL, 0, 0));
+}
+
 void test_misfit(void)
 {
+    PF_CASE("a channel is restless beyond its limit, and where nobody tells");
+    check_restless();
     PF_CASE("a sum of squares as a normal deviate: published points, simulated tails");
     check_shape();
     PF_CASE("the root of a channel is that of its sum of squares");
