@@ -36,6 +36,18 @@ bool program(const char *arguments, int status, const char *part)
     return good;
 }
 
+bool program_in(const char *folder, const char *arguments, int status, const char *part)
+{
+    char text[1500];
+    size_t n = 0;
+    for (const char *a = arguments; *a && n + 250 < sizeof text; a++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, *a == '@' ? "%s" : "%.1s",
+                              *a == '@' ? folder : a);
+    }
+    text[n] = 0;
+    return program(text, status, part);
+}
+
 bool program_folder(char *path, size_t n, const char *name)
 {
     int used = snprintf(path, n, "%s/%s", pf_scratch_dir(), name);
@@ -52,17 +64,7 @@ typedef struct call {
 
 static bool run(const char *folder, const call *c)
 {
-    char arguments[1500];
-    size_t n = 0;
-    for (const char *a = c->arguments; *a && n + 200 < sizeof arguments; a++) {
-        if (*a == '@') {
-            n += (size_t)snprintf(arguments + n, sizeof arguments - n, "%s", folder);
-        } else {
-            arguments[n++] = *a;
-        }
-    }
-    arguments[n] = 0;
-    return program(arguments, c->status, c->part);
+    return program_in(folder, c->arguments, c->status, c->part);
 }
 
 static void run_all(const char *folder, const call *calls, size_t n)

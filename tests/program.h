@@ -11,6 +11,9 @@
 // printed.
 bool program(const char *arguments, int status, const char *part);
 
+// The same, where @ in the arguments stands for the folder.
+bool program_in(const char *folder, const char *arguments, int status, const char *part);
+
 // A fresh folder of that name in this run's scratch folder.
 bool program_folder(char *path, size_t n, const char *name);
 

@@ -13,15 +13,9 @@
 
 static char folder[200];
 
-static bool run(const char *format, int status, const char *part)
+static bool run(const char *arguments, int status, const char *part)
 {
-    char line[1200];
-    size_t n = 0;
-    for (const char *a = format; *a && n + 250 < sizeof line; a++) { // @ stands for the folder
-        n += *a == '@' ? (size_t)snprintf(line + n, sizeof line - n, "%s", folder)
-                       : (size_t)snprintf(line + n, sizeof line - n, "%c", *a);
-    }
-    return program(line, status, part);
+    return program_in(folder, arguments, status, part);
 }
 
 static char *read_text(const char *name)

@@ -149,17 +149,6 @@ typedef struct call {
     const char *part;
 } call;
 
-static bool run(const char *folder, const char *arguments, int status, const char *part)
-{
-    char text[1500];
-    size_t n = 0;
-    for (const char *a = arguments; *a && n + 200 < sizeof text; a++) {
-        n += (size_t)snprintf(text + n, sizeof text - n, *a == '@' ? "%s" : "%.1s",
-                              *a == '@' ? folder : a);
-    }
-    return program(text, status, part);
-}
-
 #define SMALL " --profile quick --set epochs=3 --set transitions=400"
 static const call calls[] = {
     {"train", 2, "name one plant"},
@@ -218,29 +207,30 @@ static void check_program(void)
     CHECK(program_folder(folder, sizeof folder, "train") && write_log(folder));
     snprintf(x, sizeof x, "%s/x", folder);
     for (size_t i = 0; i < COUNT(calls); i++) {
-        CHECK(run(folder, calls[i].arguments, calls[i].status, calls[i].part));
+        CHECK(program_in(folder, calls[i].arguments, calls[i].status, calls[i].part));
         CHECK(!train_exists(x));
     }
     PF_CASE("train program: data that were named are used as they are, of this plant alone");
-    CHECK(run(folder, "train dc_servo -o @/a --data @/d --log @/l" SMALL, 0, "sha256"));
-    CHECK(run(folder, "train dc_servo -o @/y --data @/d --seed 2" SMALL, 0, "sha256"));
-    CHECK(run(folder, "train dc_servo -o @/z" SMALL, 0, "sha256"));
-    CHECK(run(folder, "train dc_servo -o @/z --seed 2" SMALL, 3, "seed"));
-    CHECK(run(folder, "train attitude -o @/x --data @/d" SMALL, 3, "dc_servo"));
-    CHECK(run(folder, "train dc_servo -o @/z --set amplitude=.3" SMALL, 3, "amplitude"));
-    CHECK(run(folder, "train dc_servo -o @/x --data @/a" SMALL, 3, "not a preflight data file"));
+    CHECK(program_in(folder, "train dc_servo -o @/a --data @/d --log @/l" SMALL, 0, "sha256"));
+    CHECK(program_in(folder, "train dc_servo -o @/y --data @/d --seed 2" SMALL, 0, "sha256"));
+    CHECK(program_in(folder, "train dc_servo -o @/z" SMALL, 0, "sha256"));
+    CHECK(program_in(folder, "train dc_servo -o @/z --seed 2" SMALL, 3, "seed"));
+    CHECK(program_in(folder, "train attitude -o @/x --data @/d" SMALL, 3, "dc_servo"));
+    CHECK(program_in(folder, "train dc_servo -o @/z --set amplitude=.3" SMALL, 3, "amplitude"));
+    CHECK(program_in(folder, "train dc_servo -o @/x --data @/a" SMALL, 3,
+                     "not a preflight data file"));
     CHECK(!train_exists(x));
-    CHECK(run(folder, "train dc_servo -o @/b --data @/d --json" SMALL, 0, "{"));
+    CHECK(program_in(folder, "train dc_servo -o @/b --data @/d --json" SMALL, 0, "{"));
     char a[256], b[256];
     snprintf(a, sizeof a, "%s/a", folder);
     snprintf(b, sizeof b, "%s/b", folder);
     CHECK(train_same_bytes(a, b));
     PF_CASE("train program: a log of a machine alone gives a model, and the words for it");
-    CHECK(run(folder, "train --recordings @/log.csv -o @/r --profile quick", 0,
-              "good enough for probes and tasks"));
-    CHECK(run(folder, "train --recordings @/log.csv -o @/r --profile quick --json", 0,
-              "\"gain_sd\":["));
-    CHECK(run(folder, "model show @/r", 0, "recordings"));
+    CHECK(program_in(folder, "train --recordings @/log.csv -o @/r --profile quick", 0,
+                     "good enough for probes and tasks"));
+    CHECK(program_in(folder, "train --recordings @/log.csv -o @/r --profile quick --json", 0,
+                     "\"gain_sd\":["));
+    CHECK(program_in(folder, "model show @/r", 0, "recordings"));
 }
 
 void check_train_refused(void)

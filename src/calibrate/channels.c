@@ -353,22 +353,24 @@ static double fit_cross(const fitter *f, int probe, double *cross)
 // clearly is worth what its rows say.
 static pf_status check_apart(const fitter *f)
 {
-    const pf_kit_build *b = f->build;
+    const int32_t *first = f->build->probe_target;
     double best[PF_MECH_MAX] = {0};
-    for (int pass = 0; pass < 2; pass++) {
-        for (int q = 0; q < f->plan->n_probes; q++) {
-            const pf_plan_probe *p = &f->plan->probes[q];
-            for (int t = 0; t < p->n_targets; t++) {
-                double *most = &best[p->targets[t]], apart = f->apart[b->probe_target[q] + t];
-                *most = fmax(*most, apart);
-                if (pass == 1 && *most < PF_APART_DISPERSIONS) {
-                    char why[200];
-                    snprintf(why, sizeof why,
-                             "nominal and weakened responses lie %.3g dispersions apart, at least "
-                             "3 are needed; use %s",
-                             *most, f->source->stronger);
-                    return refuse(f, q, t, why);
-                }
+    for (int q = 0; q < f->plan->n_probes; q++) {
+        const pf_plan_probe *p = &f->plan->probes[q];
+        for (int t = 0; t < p->n_targets; t++) {
+            best[p->targets[t]] = fmax(best[p->targets[t]], f->apart[first[q] + t]);
+        }
+    }
+    for (int q = 0; q < f->plan->n_probes; q++) {
+        const pf_plan_probe *p = &f->plan->probes[q];
+        for (int t = 0; t < p->n_targets; t++) {
+            if (best[p->targets[t]] < PF_APART_DISPERSIONS) {
+                char why[200];
+                snprintf(why, sizeof why,
+                         "nominal and weakened responses lie %.3g dispersions apart, at least 3 "
+                         "are needed; use %s",
+                         best[p->targets[t]], f->source->stronger);
+                return refuse(f, q, t, why);
             }
         }
     }

@@ -564,7 +564,8 @@ pf_status pf__session_tell_rehearsal(pf_session *s, const pf_tell *tell,
     s->first_group = s->first_group == NO_RUN ? s->group : s->first_group;
     double d = distance(s, tell->response, s->rehearsal_nominal);
     s->rehearsed_distance = d;
-    for (int c = 0; c < tell->channels; c++) { // neither is a proof
+    for (int c = 0; c < tell->channels;
+         c++) { // a stuck sensor and a restless machine prove nothing
         bool stuck = pf__misfit_stuck(s->kit, tell->rows, tell->response, c);
         bool restless = pf__misfit_restless(s->kit, tell->start, tell->n_start, c);
         d = stuck || restless ? INFINITY : d;
