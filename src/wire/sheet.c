@@ -5,6 +5,7 @@
 
 #include "core/kit_layout.h"
 #include "core/sha256.h"
+#include "host/page.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -72,84 +73,6 @@ static pf_status read_kit(sheet *s, pf_error *error)
                         pf__base64_decode(json_string_value(kit), n, s->image, room), error);
 }
 
-// --- writing
-
-static void add_escaped(pf_text *out, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            pf__text_add(out, "&amp;");
-            break;
-        case '<':
-            pf__text_add(out, "&lt;");
-            break;
-        case '>':
-            pf__text_add(out, "&gt;");
-            break;
-        case '"':
-            pf__text_add(out, "&quot;");
-            break;
-        default:
-            pf__text_add_n(out, text, 1);
-        }
-    }
-}
-
-// <tag>text</tag>
-static void add_cell(pf_text *out, const char *tag, const char *text)
-{
-    pf__text_addf(out, "<%s>", tag);
-    add_escaped(out, text);
-    pf__text_addf(out, "</%.*s>", (int)strcspn(tag, " "), tag);
-}
-
-static void add_fact(pf_text *out, const char *name, const char *value)
-{
-    pf__text_add(out, "<tr>");
-    add_cell(out, "th scope=\"row\"", name);
-    add_cell(out, "td", value);
-    pf__text_add(out, "</tr>\n");
-}
-
-static void add_number(pf_text *out, double value, int digits)
-{
-    if (isnan(value)) {
-        pf__text_add(out, "<td>-</td>");
-    } else {
-        pf__text_addf(out, "<td class=\"n\">%.*f</td>", digits, value);
-    }
-}
-
-static void add_head(pf_text *out, const char *caption, int n, const char *const *names)
-{
-    pf__text_add(out, "<table>\n");
-    add_cell(out, "caption", caption);
-    pf__text_add(out, "<thead><tr>");
-    for (int i = 0; i < n; i++) {
-        add_cell(out, "th scope=\"col\"", names[i]);
-    }
-    pf__text_add(out, "</tr></thead>\n<tbody>\n");
-}
-
-#define HEAD(out, caption, ...)                                                                    \
-    add_head(out, caption, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),          \
-             (const char *[]){__VA_ARGS__})
-
-static const char style[] =
-    "@page{size:A4;margin:12mm}@media print{body{font-size:11px;margin:0}}"
-    "body{font:13px/1.4 system-ui,sans-serif;max-width:182mm;margin:1em auto;color:#111}"
-    "h1{font-size:20px;margin:0 0 .3em}h2{font-size:15px;margin:1.2em 0 .3em}"
-    "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
-    "font-weight:600}th,td{border:1px solid #bbb;padding:2px 5px;text-align:left;"
-    "vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}"
-    "td.w{white-space:nowrap}.verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px "
-    "14px;"
-    "display:inline-block}.go{color:#0a6b2d}.go-if{color:#8a5a00}.no-go{color:#a11212}"
-    ".sign td{height:2.4em}.next{break-before:page}figure{display:inline-block;margin:4px 8px 4px "
-    "0;break-inside:avoid}figcaption{font-size:11px}pre{white-space:pre-wrap;word-break:break-all;"
-    "font-size:9px}.small{font-size:11px}";
-
 // --- the verdict
 
 static const char *overall(const sheet *s)
@@ -200,9 +123,9 @@ static void add_reason(const sheet *s, const char *verdict)
         }
         if (++others == 0) {
             pf__text_add(s->out, "Task ");
-            add_escaped(s->out, text_of(task, "name"));
+            pf__page_name(s->out, text_of(task, "name"));
             pf__text_addf(s->out, " is %s: ", verdict);
-            add_escaped(s->out, why_text(text_of(task, "why")));
+            pf__page_text(s->out, why_text(text_of(task, "why")));
             pf__text_add(s->out, ".");
         }
     }
@@ -220,16 +143,16 @@ static void add_facts(const sheet *s)
     char sha[65], text[300];
     pf__sha256_text(info.sha256, sha);
     json_t *header = json_array_get(s->lines, 0), *audit = json_object_get(s->verdict, "audit");
-    pf__text_add(s->out, "<table>\n");
-    add_fact(s->out, "machine", pf_kit_get_string(k, PF_KIT_PLANT));
+    pf__page_head(s->out, "Machine, kit and check", 0, NULL);
+    pf__page_fact(s->out, "machine", pf_kit_get_string(k, PF_KIT_PLANT));
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
-    add_fact(s->out, "kit, sha256", text);
+    pf__page_fact(s->out, "kit, sha256", text);
     snprintf(text, sizeof text, "preflight %s, method %s, %g probes and %g rehearsals, charge %.3g",
              text_of(header, "preflight"), text_of(header, "method"),
              number_of(s->verdict, "probes"), number_of(s->verdict, "rehearsals"),
              number_of(s->verdict, "charge"));
-    add_fact(s->out, "check", text);
+    pf__page_fact(s->out, "check", text);
     if (json_is_object(audit)) {
         snprintf(text, sizeof text,
                  "%g of %g faults, %g sessions each: %g with a false go among the promised ones, "
@@ -242,10 +165,10 @@ static void add_facts(const sheet *s)
                  json_object_get(s->verdict, "kit") ? "this kit was not audited"
                                                     : "not known from a journal alone");
     }
-    add_fact(s->out, "audit", text);
+    pf__page_fact(s->out, "audit", text);
     snprintf(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
-    add_fact(s->out, "required of a go", text);
-    pf__text_add(s->out, "</table>\n");
+    pf__page_fact(s->out, "required of a go", text);
+    pf__page_table_end(s->out);
 }
 
 static void add_tasks(const sheet *s)
@@ -253,53 +176,33 @@ static void add_tasks(const sheet *s)
     json_t *tasks = json_object_get(s->verdict, "tasks");
     char required[40];
     snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
-    HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict", "why",
-         "fallback");
+    PF_PAGE_HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict",
+                 "why", "fallback");
     for (size_t i = 0; i < json_array_size(tasks); i++) {
         json_t *task = json_array_get(tasks, i), *factors = json_object_get(task, "correction");
         const char *decision = text_of(task, "decision");
-        pf__text_add(s->out, "<tr>");
-        add_cell(s->out, "th scope=\"row\"", text_of(task, "name"));
+        pf__page_row(s->out, text_of(task, "name"));
         pf__text_add(s->out, "<td class=\"n\">");
         for (size_t u = 0; u < json_array_size(factors); u++) {
             pf__text_addf(s->out, "%s%.3f", u ? ", " : "",
                           json_number_value(json_array_get(factors, u)));
         }
         pf__text_add(s->out, "</td>");
-        add_number(s->out, number_of(task, "mean"), 3);
-        add_number(s->out, number_of(task, "lower"), 3);
-        add_cell(s->out, "td", text_of(task, "rehearsed"));
+        pf__page_number(s->out, number_of(task, "mean"), 3);
+        pf__page_number(s->out, number_of(task, "lower"), 3);
+        pf__page_cell(s->out, "td", text_of(task, "rehearsed"));
         pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", class_of(decision),
                       shouted(decision));
         bool go =
             strcmp(decision, "go") == 0; // then there is nothing to explain or to fall back to
-        add_cell(s->out, "td", go ? "-" : why_text(text_of(task, "why")));
-        add_cell(s->out, "td", go ? "-" : text_of(task, "fallback"));
-        pf__text_add(s->out, "</tr>\n");
+        pf__page_cell(s->out, "td", go ? "-" : why_text(text_of(task, "why")));
+        pf__page_cell(s->out, "td", go ? "-" : text_of(task, "fallback"));
+        pf__page_row_end(s->out);
     }
-    pf__text_add(s->out, "</tbody></table>\n");
+    pf__page_table_end(s->out);
 }
 
 // --- mechanisms
-
-// The interval of a gain on a scale from 0 to 1.5, with a mark at 1.
-static void add_interval(pf_text *out, double lo, double mean, double hi)
-{
-    const double width = 150, top = 1.5;
-    double from = width * fmin(fmax(lo, 0), top) / top, to = width * fmin(fmax(hi, 0), top) / top;
-    pf__text_addf(
-        out,
-        "<td class=\"w\"><svg role=\"img\" width=\"%.0f\" height=\"16\" viewBox=\"0 0 %.0f 16\">"
-        "<title>gain %.2f</title><desc>90 %% interval from %.2f to %.2f; the mark is 1"
-        "</desc><line x1=\"0\" y1=\"8\" x2=\"%.0f\" y2=\"8\" stroke=\"#bbb\"/>"
-        "<line x1=\"100\" y1=\"1\" x2=\"100\" y2=\"15\" stroke=\"#0a6b2d\"/>"
-        "<rect x=\"%.1f\" y=\"4\" width=\"%.1f\" height=\"8\" fill=\"#6b8fc9\"/>"
-        "<line x1=\"%.1f\" y1=\"2\" x2=\"%.1f\" y2=\"14\" stroke=\"#111\" "
-        "stroke-width=\"2\"/></svg> %.2f (%.2f to %.2f)</td>",
-        width, width, mean, lo, hi, width, from, fmax(to - from, 1),
-        width * fmin(fmax(mean, 0), top) / top, width * fmin(fmax(mean, 0), top) / top, mean, lo,
-        hi);
-}
 
 // The share of its limits that the corrected commands of all tasks leave a mechanism, NaN: it has
 // none, or no open loop uses it.
@@ -337,18 +240,18 @@ static double correction_of(const sheet *s, int mechanism)
 static void add_mechanisms(const sheet *s)
 {
     json_t *list = json_object_get(s->verdict, "mechanisms");
-    HEAD(s->out, "Mechanisms", "mechanism", "probed", "P(changed)", "gain, if it changed",
-         "command left after correction");
+    PF_PAGE_HEAD(s->out, "Mechanisms", "mechanism", "probed", "P(changed)", "gain, if it changed",
+                 "command left after correction");
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *m = json_array_get(list, i), *interval = json_object_get(m, "interval");
         int mechanism = (int)json_integer_value(json_object_get(m, "mechanism"));
-        pf__text_add(s->out, "<tr>");
-        add_cell(s->out, "th scope=\"row\"", text_of(m, "name"));
-        add_cell(s->out, "td", json_is_true(json_object_get(m, "probed")) ? "yes" : "NO");
-        add_number(s->out, number_of(m, "p_changed"), 4);
+        pf__page_row(s->out, text_of(m, "name"));
+        pf__page_cell(s->out, "td", json_is_true(json_object_get(m, "probed")) ? "yes" : "NO");
+        pf__page_number(s->out, number_of(m, "p_changed"), 4);
         if (number_of(m, "p_changed") > .01) {
-            add_interval(s->out, json_number_value(json_array_get(interval, 0)),
-                         number_of(m, "mean_gain"), json_number_value(json_array_get(interval, 1)));
+            pf__page_interval(s->out, json_number_value(json_array_get(interval, 0)),
+                              number_of(m, "mean_gain"),
+                              json_number_value(json_array_get(interval, 1)), 1.5);
         } else {
             pf__text_add(s->out, "<td>-</td>");
         }
@@ -362,9 +265,9 @@ static void add_mechanisms(const sheet *s)
         } else {
             pf__text_addf(s->out, "<td>%.0f %%</td>", 100 * left);
         }
-        pf__text_add(s->out, "</tr>\n");
+        pf__page_row_end(s->out);
     }
-    pf__text_add(s->out, "</tbody></table>\n");
+    pf__page_table_end(s->out);
 }
 
 // --- what is open
@@ -393,31 +296,52 @@ static const char *remedy(const char *why)
     return "another check";
 }
 
+// The tasks that are not go, by their reason: each reason once, at its first task.
+static void add_remedies(const sheet *s)
+{
+    json_t *tasks = json_object_get(s->verdict, "tasks");
+    size_t n = json_array_size(tasks);
+    for (size_t i = 0; i < n; i++) {
+        const char *why = text_of(json_array_get(tasks, i), "why");
+        bool told = strcmp(text_of(json_array_get(tasks, i), "decision"), "go") == 0;
+        for (size_t j = 0; j < i && !told; j++) {
+            json_t *before = json_array_get(tasks, j);
+            told = strcmp(text_of(before, "decision"), "go") != 0 &&
+                   strcmp(text_of(before, "why"), why) == 0;
+        }
+        if (told) {
+            continue;
+        }
+        pf__text_add(s->out, "<li>What would make ");
+        for (size_t j = i; j < n; j++) {
+            json_t *task = json_array_get(tasks, j);
+            if (strcmp(text_of(task, "decision"), "go") != 0 &&
+                strcmp(text_of(task, "why"), why) == 0) {
+                pf__text_add(s->out, j > i ? ", " : "");
+                pf__page_name(s->out, text_of(task, "name"));
+            }
+        }
+        pf__text_addf(s->out, " go: %s.</li>\n", remedy(why));
+    }
+}
+
 static void add_open(const sheet *s)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks"),
-           *accepted = json_object_get(s->verdict, "accepted"),
+    json_t *accepted = json_object_get(s->verdict, "accepted"),
            *misfit = json_object_get(s->verdict, "misfit");
     const char *looks = text_of(s->verdict, "looks_like");
     pf__text_add(s->out, "<h2>What was not tested, and what is assumed</h2>\n<ul>\n");
-    for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i);
-        if (strcmp(text_of(task, "decision"), "go") != 0) {
-            pf__text_add(s->out, "<li>What would make ");
-            add_escaped(s->out, text_of(task, "name"));
-            pf__text_addf(s->out, " go: %s.</li>\n", remedy(text_of(task, "why")));
-        }
-    }
+    add_remedies(s);
     if (number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0) {
         pf__text_add(s->out, "<li>The responses fit no machine of the model, most in channel ");
-        add_escaped(s->out, text_of(misfit, "channel"));
+        pf__page_name(s->out, text_of(misfit, "channel"));
         pf__text_addf(s->out, "%s", looks[0] ? "; they look like " : "");
-        add_escaped(s->out, looks);
+        pf__page_text(s->out, looks);
         pf__text_add(s->out, ".</li>\n");
     }
     for (size_t i = 0; i < json_array_size(accepted); i++) {
         pf__text_add(s->out, "<li>The condition ");
-        add_escaped(s->out, json_string_value(json_array_get(accepted, i)));
+        pf__page_text(s->out, json_string_value(json_array_get(accepted, i)));
         pf__text_add(s->out, " was accepted by whoever ran the check.</li>\n");
     }
     if (!s->kit.field) {
@@ -425,7 +349,7 @@ static void add_open(const sheet *s)
                              "response counts as plausible.</li>\n");
     }
     pf__text_add(s->out, "<li>Mechanism 0, ");
-    add_escaped(s->out, pf_kit_mechanism_name(&s->kit, 0));
+    pf__page_name(s->out, pf_kit_mechanism_name(&s->kit, 0));
     pf__text_addf(s->out,
                   ", is never probed. %s A go is about the machine at its last rehearsal and about "
                   "starts like those of calibration. A fault that comes and goes may be absent "
@@ -438,24 +362,9 @@ static void add_open(const sheet *s)
 
 // --- the runs
 
-enum { PLOT_W = 150, PLOT_H = 70, MOST_PLOTS = 6, MOST_LINES = 8 };
-static const char *const inks[MOST_LINES] = {"#a11212", "#1f4e9e", "#0a6b2d", "#8a5a00",
-                                             "#6a1f9e", "#00707a", "#777777", "#b0508c"};
-
-static void add_polyline(pf_text *out, size_t n, const double *y, double lo, double hi,
-                         const char *ink, const char *dash)
-{
-    pf__text_addf(out,
-                  "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.4\" "
-                  "stroke-dasharray=\"%s\" points=\"",
-                  ink, dash);
-    for (size_t i = 0; i < n; i++) {
-        double x = n > 1 ? (double)PLOT_W * (double)i / (double)(n - 1) : PLOT_W / 2.0;
-        double v = hi > lo ? (y[i] - lo) / (hi - lo) : .5;
-        pf__text_addf(out, "%s%.1f,%.1f", i ? " " : "", x, PLOT_H - 3 - (PLOT_H - 6) * v);
-    }
-    pf__text_add(out, "\"/>");
-}
+// A page has at most about ALL_PLOTS of them, so that it stays small.
+enum { PLOT_W = 150, PLOT_H = 70, STRIP_H = 24, MOST_PLOTS = 6, ALL_PLOTS = 120 };
+enum { INK_MEASURED = 0, INK_HEALTHY = 1, INK_NEAREST = 2 };
 
 static void column_of(json_t *matrix, size_t rows, size_t column, double *y, double *lo, double *hi)
 {
@@ -476,7 +385,8 @@ static double apart(const sheet *s, json_t *response, json_t *expected, size_t c
     return most / s->kit.return_scale[channel];
 }
 
-// One channel of one run: measured, healthy, and the nearest hypothesis where there is one.
+// One channel of one run: measured, healthy, and the nearest hypothesis where there is one; below
+// it what is left of the measured one after the best prediction.
 static void add_plot(const sheet *s, json_t *response, json_t *nominal, json_t *nearest,
                      size_t channel, double *work)
 {
@@ -484,32 +394,40 @@ static void add_plot(const sheet *s, json_t *response, json_t *nominal, json_t *
     double lo = INFINITY, hi = -INFINITY, *y[3] = {work, work + rows, work + 2 * rows};
     column_of(response, rows, channel, y[0], &lo, &hi);
     column_of(nominal, rows, channel, y[1], &lo, &hi);
-    if (nearest) {
-        column_of(nearest, rows, channel, y[2], &lo, &hi);
-    }
+    column_of(nearest ? nearest : nominal, rows, channel, y[2], &lo, &hi);
     const char *name = pf_kit_channel_name(&s->kit, (int)channel);
-    pf__text_addf(s->out,
-                  "<figure><svg role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">"
-                  "<title>",
-                  PLOT_W, PLOT_H, PLOT_W, PLOT_H);
-    add_escaped(s->out, name);
-    pf__text_addf(s->out,
-                  "</title><desc>from %.3g to %.3g; at most %.2f scales from the healthy "
-                  "prediction</desc><rect width=\"%d\" height=\"%d\" fill=\"#f6f6f6\"/>",
-                  lo, hi, apart(s, response, nominal, channel), PLOT_W, PLOT_H);
-    add_polyline(s->out, rows, y[1], lo, hi, "#0a6b2d", "4 2");
+    double off = apart(s, response, nearest ? nearest : nominal, channel);
+    char text[160];
+    snprintf(text, sizeof text,
+             "from %.3g to %.3g; at most %.2f scales from the healthy prediction", lo, hi,
+             apart(s, response, nominal, channel));
+    pf_plot plot = {.lo = lo, .hi = hi, .width = PLOT_W, .height = PLOT_H};
+    pf__text_add(s->out, "<figure>");
+    pf__page_plot(s->out, &plot, name, text);
+    pf__page_line(s->out, &plot, rows, y[1], INK_HEALTHY, "4 2");
     if (nearest) {
-        add_polyline(s->out, rows, y[2], lo, hi, "#1f4e9e", "1 2");
+        pf__page_line(s->out, &plot, rows, y[2], INK_NEAREST, "1 2");
     }
-    add_polyline(s->out, rows, y[0], lo, hi, "#111", "none");
-    pf__text_add(s->out, "</svg><figcaption>");
-    add_escaped(s->out, name);
-    pf__text_addf(s->out, ", off by %.2f</figcaption></figure>\n",
-                  apart(s, response, nearest ? nearest : nominal, channel));
+    pf__page_line(s->out, &plot, rows, y[0], INK_MEASURED, "none");
+    pf__page_plot_end(s->out);
+    pf__text_add(s->out, "<br>");
+    for (size_t r = 0; r < rows; r++) {
+        y[2][r] = (y[0][r] - y[2][r]) / s->kit.return_scale[channel];
+    }
+    double most = fmax(off, 1);
+    pf_plot strip = {.lo = -most, .hi = most, .width = PLOT_W, .height = STRIP_H};
+    snprintf(text, sizeof text, "at most %.2f scales; drawn from -%.3g to %.3g", off, most, most);
+    pf__page_plot(s->out, &strip, "measured less predicted", text);
+    pf__page_level(s->out, &strip, 0);
+    pf__page_line(s->out, &strip, rows, y[2], INK_MEASURED, "none");
+    pf__page_plot_end(s->out);
+    pf__text_add(s->out, "<figcaption>");
+    pf__page_name(s->out, name);
+    pf__text_addf(s->out, ", off by %.2f</figcaption></figure>\n", off);
 }
 
 // The channels that differ most from a healthy machine.
-static void add_run(const sheet *s, json_t *entry, int number, double *work)
+static void add_run(const sheet *s, json_t *entry, int number, int plots, double *work)
 {
     json_t *request = json_object_get(entry, "request"), *reply = json_object_get(entry, "reply");
     json_t *predictions = json_object_get(entry, "predictions");
@@ -521,7 +439,7 @@ static void add_run(const sheet *s, json_t *entry, int number, double *work)
     for (size_t i = 0; i < json_array_size(tasks); i++) {
         int task = (int)json_integer_value(json_array_get(tasks, i));
         pf__text_add(s->out, i ? ", " : "rehearsal of ");
-        add_escaped(s->out, pf_kit_task_name(&s->kit, task));
+        pf__page_name(s->out, pf_kit_task_name(&s->kit, task));
     }
     if (tasks) {
         pf__text_addf(s->out, ": %s</h3>\n",
@@ -529,12 +447,12 @@ static void add_run(const sheet *s, json_t *entry, int number, double *work)
                                                                      : "NOT as predicted");
     } else {
         pf__text_add(s->out, "probe ");
-        add_escaped(s->out, pf_kit_probe_name(&s->kit, (int)number_of(request, "probe")));
+        pf__page_name(s->out, pf_kit_probe_name(&s->kit, (int)number_of(request, "probe")));
         pf__text_add(s->out, "</h3>\n");
     }
     bool shown[4096] = {false};
     size_t channels = (size_t)s->kit.n_chan < 4096 ? (size_t)s->kit.n_chan : 4096;
-    for (int plot = 0; nominal && plot < MOST_PLOTS && plot < (int)channels; plot++) {
+    for (int plot = 0; nominal && plot < plots && plot < (int)channels; plot++) {
         size_t next = channels;
         for (size_t c = 0; c < channels; c++) {
             bool more = next == channels ||
@@ -561,31 +479,35 @@ static void add_belief(const sheet *s, double *work)
     if (n == 0) {
         return;
     }
+    pf_plot plot = {.lo = 0, .hi = 1, .width = PLOT_W, .height = PLOT_H, .shown = 2};
+    pf__text_add(s->out, "<h2>The belief over the probes</h2>\n<figure>");
+    pf__page_plot(s->out, &plot, "P(changed) after each look of stage 1",
+                  "one line per mechanism, from 0 to 1");
+    for (size_t j = 1; j < mech; j++) {
+        pf__page_line(s->out, &plot, n, work + j * lines, (int)j, "none");
+    }
+    pf__page_plot_end(s->out);
     pf__text_addf(s->out,
-                  "<h2>The belief over the probes</h2>\n<figure><svg role=\"img\" width=\"%d\" "
-                  "height=\"%d\" viewBox=\"0 0 %d %d\"><title>P(changed) after each look of stage "
-                  "1</title><desc>one line per mechanism, from 0 to 1</desc><rect width=\"%d\" "
-                  "height=\"%d\" fill=\"#f6f6f6\"/>",
-                  2 * PLOT_W, 2 * PLOT_H, PLOT_W, PLOT_H, PLOT_W, PLOT_H);
+                  "<figcaption>P(changed) from 0 (bottom) to 1, look 1 to %d; the colours are "
+                  "those of the table</figcaption></figure>\n",
+                  (int)n);
+    PF_PAGE_HEAD(s->out, "P(changed) after each look", "mechanism", "first look", "last look");
     for (size_t j = 1; j < mech; j++) {
-        add_polyline(s->out, n, work + j * lines, 0, 1, inks[(j - 1) % MOST_LINES], "none");
-    }
-    pf__text_addf(
-        s->out,
-        "</svg><figcaption>P(changed) from 0 (bottom) to 1, look 1 to %d; the colours are "
-        "those of the table</figcaption></figure>\n",
-        (int)n);
-    HEAD(s->out, "P(changed) after each look", "mechanism", "first look", "last look");
-    for (size_t j = 1; j < mech; j++) {
-        pf__text_add(s->out, "<tr>");
-        pf__text_addf(s->out, "<th scope=\"row\" style=\"color:%s\">", inks[(j - 1) % MOST_LINES]);
-        add_escaped(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
+        pf__text_addf(s->out, "<tr><th scope=\"row\" class=\"k%d\">", (int)(j % PF_PAGE_INKS));
+        pf__page_text(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
         pf__text_add(s->out, "</th>");
-        add_number(s->out, work[j * lines], 4);
-        add_number(s->out, work[j * lines + n - 1], 4);
-        pf__text_add(s->out, "</tr>\n");
+        pf__page_number(s->out, work[j * lines], 4);
+        pf__page_number(s->out, work[j * lines + n - 1], 4);
+        pf__page_row_end(s->out);
     }
-    pf__text_add(s->out, "</tbody></table>\n");
+    pf__page_table_end(s->out);
+}
+
+// Whether a line of the journal is a response that was taken.
+static bool is_run(json_t *entry)
+{
+    return strcmp(text_of(json_object_get(entry, "request"), "op"), "tell") == 0 &&
+           json_is_true(json_object_get(json_object_get(entry, "reply"), "ok"));
 }
 
 static pf_status add_runs(const sheet *s, pf_error *error)
@@ -601,21 +523,25 @@ static pf_status add_runs(const sheet *s, pf_error *error)
     if (!work) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a sheet");
     }
-    pf__text_add(s->out, "<div class=\"next\"></div>\n");
     add_belief(s, work);
+    int n = 0;
+    for (size_t i = 1; i < lines; i++) {
+        n += is_run(json_array_get(s->lines, i));
+    }
+    int plots = n * MOST_PLOTS <= ALL_PLOTS ? MOST_PLOTS : n < ALL_PLOTS ? ALL_PLOTS / n : 1;
+    pf__text_add(s->out, "<p class=\"paper small\">The runs and the certificate are in the file "
+                         "that this sheet was printed from.</p>\n<div class=\"screen\">\n");
     pf__text_addf(
         s->out,
-        "<h2>The runs</h2>\n<p class=\"small\">Solid: measured. Dashed: a healthy "
-        "machine. Dotted: the nearest hypothesis. The %d channels that differ most from a "
-        "healthy machine; \"off by\" is the largest difference from the nearest "
-        "prediction, in scales of the channel.</p>\n",
-        MOST_PLOTS);
+        "<h2>The runs</h2>\n<p class=\"small\">Solid: measured. Dashed: a healthy machine. "
+        "Dotted: the nearest hypothesis. Below: measured less the best prediction, in scales of "
+        "the channel; \"off by\" is its largest value. Shown: the %d channel%s that differ most "
+        "from a healthy machine.</p>\n",
+        plots, plots == 1 ? "" : "s");
     int number = 0;
     for (size_t i = 1; i < lines; i++) {
-        json_t *entry = json_array_get(s->lines, i);
-        if (strcmp(text_of(json_object_get(entry, "request"), "op"), "tell") == 0 &&
-            json_is_true(json_object_get(json_object_get(entry, "reply"), "ok"))) {
-            add_run(s, entry, ++number, work);
+        if (is_run(json_array_get(s->lines, i))) {
+            add_run(s, json_array_get(s->lines, i), ++number, plots, work);
         }
     }
     free(work);
@@ -627,13 +553,8 @@ static pf_status add_runs(const sheet *s, pf_error *error)
 static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
 {
     const char *verdict = overall(s);
-    pf__text_add(s->out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                         "<meta name=\"viewport\" content=\"width=device-width\"><title>Readiness "
-                         "of ");
-    add_escaped(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
-    pf__text_addf(s->out, "</title><style>%s</style></head><body>\n<h1>Readiness of ", style);
-    add_escaped(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
-    pf__text_addf(s->out, "</h1>\n<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
+    pf__page_open(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
+    pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
     add_reason(s, verdict);
     add_facts(s);
     add_tasks(s);
@@ -642,10 +563,11 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     pf_status status = add_runs(s, error);
     if (certificate) {
         pf__text_add(s->out, "<h2>The certificate</h2>\n<pre>");
-        add_escaped(s->out, certificate);
+        pf__page_text(s->out, certificate);
         pf__text_add(s->out, "</pre>\n");
     }
-    pf__text_add(s->out, "</body></html>\n");
+    pf__text_add(s->out, "</div>\n");
+    pf__page_close(s->out);
     return status == PF_OK && s->out->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a sheet")
                : status;
