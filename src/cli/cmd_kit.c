@@ -6,8 +6,11 @@
 #include "core/rehearsal.h"
 #include "core/sha256.h"
 
+#include "wire/audit_file.h"
+#include "wire/kit_page.h"
 #include "wire/reply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void show(const pf_kit *kit)
@@ -86,23 +89,44 @@ static void show(const pf_kit *kit)
     }
 }
 
+static int report(const pf_kit *kit, const char *path, const char *output)
+{
+    pf_error error = {PF_OK, ""};
+    pf_text html = {0};
+    char *audit = pf__audit_path(path);
+    pf_status status = pf__kit_page(kit, audit, &html, &error);
+    int result =
+        status == PF_OK ? cli_write("kit", output, &html) : cli_fail("kit", status, &error);
+    free(audit);
+    pf__text_free(&html);
+    return result;
+}
+
 int cmd_kit(int argc, char **argv)
 {
     bool json = false;
+    const char *output = NULL;
     cli_list words = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}};
-    if (!cli_parse("kit", argc, argv, options, 1, &words)) {
+    const cli_option options[] = {{"--json", .flag = &json}, {"-o", .value = &output}};
+    if (!cli_parse("kit", argc, argv, options, 2, &words)) {
         return EXIT_USAGE;
     }
-    if (words.n != 2 || strcmp(words.item[0], "show") != 0) {
-        return cli_usage("kit", "say `kit show KIT`");
+    bool page = words.n == 2 && strcmp(words.item[0], "report") == 0;
+    if (words.n != 2 || (strcmp(words.item[0], "show") != 0 && !page)) {
+        return cli_usage("kit", "say `kit show KIT` or `kit report KIT -o FILE`");
+    }
+    if (page != (output != NULL) || (page && json)) {
+        return cli_usage("kit", page ? "report needs -o FILE, the page to write, and no --json"
+                                     : "-o belongs to `kit report`");
     }
     int status = EXIT_YES;
     cli_kit file;
     if (!cli_kit_open("kit", words.item[1], &file, &status)) {
         return status;
     }
-    if (json) {
+    if (page) {
+        status = report(file.kit, words.item[1], output);
+    } else if (json) {
         pf_text out = {0};
         pf__reply_kit(&out, file.kit);
         pf__text_add(&out, "\n");

@@ -4,6 +4,7 @@
 
 #include "core/sha256.h"
 #include "host/file.h"
+#include "host/page.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -318,4 +319,50 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
     }
     json_decref(json);
     return whole;
+}
+
+static void add_row(pf_text *html, const char *name, const pf_audit_result *r)
+{
+    pf__page_row(html, name);
+    if (!r->covered) {
+        pf__page_cell(html, "td colspan=\"6\"", r->why[0] ? r->why : "this plant cannot have it");
+    } else {
+        double upper = pf__audit_upper(r->with.false_go, r->sessions);
+        pf__page_cell(html, "td", r->promised ? "yes" : "no");
+        pf__page_number(html, r->sessions, 0);
+        pf__page_number(html, r->misfit, 0);
+        pf__text_addf(html, "<td class=\"n\">%d of %d</td>", r->with.go, r->sessions * r->tasks);
+        pf__text_addf(html, "<td class=\"n%s\">%d</td>", r->with.false_go ? " no-go" : "",
+                      r->with.false_go);
+        pf__text_addf(html, "<td class=\"n\">%.1f %%</td>", 100 * upper);
+    }
+    pf__page_row_end(html);
+}
+
+bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
+{
+    json_t *json = load(path), *entries = json_object_get(json, "entries");
+    const char *kit = json_string_value(json_object_get(json, "kit"));
+    bool same = kit && strcmp(kit, kit_sha256) == 0;
+    size_t n = same ? json_array_size(entries) : 0;
+    if (same) {
+        pf__text_addf(html, "<p>%zu of %d entries of the catalogue are done.</p>\n", n,
+                      get_int(json, "total"));
+        PF_PAGE_HEAD(html, "Machines that are sick in every way", "fault", "promised", "sessions",
+                     "misfit", "tasks go", "sessions with a false go", "at most (95 %)");
+    }
+    for (size_t i = 0; i < n; i++) {
+        pf_audit_result r = {0};
+        json_t *item = json_array_get(entries, i);
+        const char *name = json_string_value(json_object_get(item, "fault"));
+        get_entry(item, &r);
+        if (name && makes_sense(&r)) {
+            add_row(html, name, &r);
+        }
+    }
+    if (same) {
+        pf__page_table_end(html);
+    }
+    json_decref(json);
+    return same;
 }

@@ -27,4 +27,8 @@ pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size);
 
+// The audit of a kit as a table of an HTML page, entry by entry, unfinished ones too. False, and
+// nothing is added, where there is no audit of this kit.
+bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256);
+
 #endif

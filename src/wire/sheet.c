@@ -86,7 +86,7 @@ static const char *overall(const sheet *s)
             return "no-go";
         }
     }
-    return condition || json_array_size(tasks) == 0 ? "go-if" : "go";
+    return json_array_size(tasks) == 0 ? "no-go" : condition ? "go-if" : "go";
 }
 
 static const char *why_text(const char *name)
@@ -106,18 +106,44 @@ static const char *class_of(const char *decision)
     return strcmp(decision, "go") == 0 || strcmp(decision, "go-if") == 0 ? decision : "no-go";
 }
 
+// Whether the responses fit no machine of the model.
+static bool misfits(const sheet *s)
+{
+    json_t *misfit = json_object_get(s->verdict, "misfit");
+    return number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0;
+}
+
+// What the probes found: the mechanisms that changed more likely than not.
+static void add_found(const sheet *s)
+{
+    json_t *list = json_object_get(s->verdict, "mechanisms");
+    int found = 0;
+    pf__text_add(s->out, "<p>Found: ");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *m = json_array_get(list, i), *interval = json_object_get(m, "interval");
+        if (number_of(m, "p_changed") > .5) {
+            pf__text_add(s->out, found++ ? "; " : "");
+            pf__page_name(s->out, text_of(m, "name"));
+            pf__text_addf(s->out, " delivers %.2f of its command (90 %% interval %.2f to %.2f)",
+                          number_of(m, "mean_gain"), json_number_value(json_array_get(interval, 0)),
+                          json_number_value(json_array_get(interval, 1)));
+        }
+    }
+    pf__text_add(s->out, found ? "" : "no mechanism that lost strength");
+    pf__text_addf(s->out, "%s.</p>\n",
+                  misfits(s) ? ", but the responses fit no machine that the kit knows" : "");
+}
+
 // The first task that is not go, and how many more.
 static void add_reason(const sheet *s, const char *verdict)
 {
     json_t *tasks = json_object_get(s->verdict, "tasks");
     int others = -1;
+    bool rehearsed = true;
     pf__text_add(s->out, "<p>");
-    if (strcmp(verdict, "go") == 0) {
-        pf__text_add(s->out, "Every task ran with its corrected command, came out as predicted, "
-                             "and its bound reaches the required return.");
-    }
     for (size_t i = 0; i < json_array_size(tasks); i++) {
         json_t *task = json_array_get(tasks, i);
+        rehearsed = rehearsed && strcmp(text_of(task, "rehearsed"), "no") != 0;
         if (strcmp(text_of(task, "decision"), verdict) != 0 || strcmp(verdict, "go") == 0) {
             continue;
         }
@@ -128,6 +154,14 @@ static void add_reason(const sheet *s, const char *verdict)
             pf__page_text(s->out, why_text(text_of(task, "why")));
             pf__text_add(s->out, ".");
         }
+    }
+    if (strcmp(verdict, "go") == 0) {
+        pf__text_addf(s->out, "The bound of every task reaches the required return%s.",
+                      rehearsed ? ", and every task ran with its corrected command and came out as "
+                                  "predicted"
+                                : "");
+    } else if (others < 0) {
+        pf__text_add(s->out, "There is no task.");
     }
     if (others > 0) {
         pf__text_addf(s->out, " So %s %d other task%s.", others == 1 ? "is" : "are", others,
@@ -148,10 +182,11 @@ static void add_facts(const sheet *s)
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
-    snprintf(text, sizeof text, "preflight %s, method %s, %g probes and %g rehearsals, charge %.3g",
-             text_of(header, "preflight"), text_of(header, "method"),
-             number_of(s->verdict, "probes"), number_of(s->verdict, "rehearsals"),
-             number_of(s->verdict, "charge"));
+    double probes = number_of(s->verdict, "probes"), runs = number_of(s->verdict, "rehearsals");
+    snprintf(text, sizeof text,
+             "preflight %s, method %s, %g probe%s and %g rehearsal%s, charge %.3g",
+             text_of(header, "preflight"), text_of(header, "method"), probes,
+             probes == 1 ? "" : "s", runs, runs == 1 ? "" : "s", number_of(s->verdict, "charge"));
     pf__page_fact(s->out, "check", text);
     if (json_is_object(audit)) {
         snprintf(text, sizeof text,
@@ -332,7 +367,7 @@ static void add_open(const sheet *s)
     const char *looks = text_of(s->verdict, "looks_like");
     pf__text_add(s->out, "<h2>What was not tested, and what is assumed</h2>\n<ul>\n");
     add_remedies(s);
-    if (number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0) {
+    if (misfits(s)) {
         pf__text_add(s->out, "<li>The responses fit no machine of the model, most in channel ");
         pf__page_name(s->out, text_of(misfit, "channel"));
         pf__text_addf(s->out, "%s", looks[0] ? "; they look like " : "");
@@ -467,7 +502,10 @@ static void add_run(const sheet *s, json_t *entry, int number, int plots, double
 // P(changed) of every mechanism after each look of stage 1.
 static void add_belief(const sheet *s, double *work)
 {
-    size_t n = 0, mech = (size_t)s->kit.n_mech, lines = json_array_size(s->lines);
+    size_t n = 1, mech = (size_t)s->kit.n_mech, lines = json_array_size(s->lines);
+    for (size_t j = 0; j < mech; j++) {
+        work[j * lines] = s->kit.prior[j];
+    }
     for (size_t i = 1; i < lines; i++) {
         json_t *reply = json_object_get(json_array_get(s->lines, i), "reply");
         json_t *belief = json_object_get(reply, "belief");
@@ -476,7 +514,7 @@ static void add_belief(const sheet *s, double *work)
         }
         n += belief != NULL;
     }
-    if (n == 0) {
+    if (n == 1) {
         return;
     }
     pf_plot plot = {.lo = 0, .hi = 1, .width = PLOT_W, .height = PLOT_H, .shown = 2};
@@ -488,10 +526,11 @@ static void add_belief(const sheet *s, double *work)
     }
     pf__page_plot_end(s->out);
     pf__text_addf(s->out,
-                  "<figcaption>P(changed) from 0 (bottom) to 1, look 1 to %d; the colours are "
-                  "those of the table</figcaption></figure>\n",
-                  (int)n);
-    PF_PAGE_HEAD(s->out, "P(changed) after each look", "mechanism", "first look", "last look");
+                  "<figcaption>P(changed) from 0 (bottom) to 1, before the first look and after "
+                  "each of %d; the colours are those of the table</figcaption></figure>\n",
+                  (int)n - 1);
+    PF_PAGE_HEAD(s->out, "P(changed) before and after the looks of stage 1", "mechanism", "before",
+                 "after the last");
     for (size_t j = 1; j < mech; j++) {
         pf__text_addf(s->out, "<tr><th scope=\"row\" class=\"k%d\">", (int)(j % PF_PAGE_INKS));
         pf__page_text(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
@@ -556,6 +595,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     pf__page_open(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
     pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
     add_reason(s, verdict);
+    add_found(s);
     add_facts(s);
     add_tasks(s);
     add_mechanisms(s);

@@ -100,6 +100,14 @@ pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
     return missing(error);
 }
 
+bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
+{
+    (void)html;
+    (void)path;
+    (void)kit_sha256;
+    return false;
+}
+
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
