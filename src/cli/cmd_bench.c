@@ -1,14 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
-#include "cli.h"
+#include "bench.h"
 
-#include "bench/experiment.h"
 #include "bench/fidelity.h"
-#include "bench/own_method.h"
-#include "bench/report.h"
-#include "bench/store.h"
-#include "bench/suite.h"
 #include "host/parallel.h"
 #include "host/file.h"
 #include "settings/config.h"
@@ -18,32 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BENCH_PATH = 4096 };
-
-// Options that every subcommand has, added with bench_options.
-typedef struct bench_call {
-    const char *command; // "bench run", for messages
-    const char *profile_name, *db, *data, *config, *models;
-    cli_list set;
-    bool quiet;          // says nothing of trials that are missing
-    cli_list methods;    // python:FILE:CLASS, then the ids
-    pf_own_methods *own; // of them
-    const pf_profile *profile;
-    bool twin;               // suites with a learned model have a simulator in its place
-    bool exact;              // the configuration of --set, or without one the suite's own
-    char folder[BENCH_PATH]; // that holds suites/ and data/
-} bench_call;
-
-enum { BENCH_OPTIONS = 7 };
-
-// A suite, and the one whose units it shows (the same one unless it says `from`).
-typedef struct bench_suite {
-    pf_suite shown, other;
-    const pf_suite *run;
-} bench_suite;
-
-// --profile, --db, --data, --config, --set, --models, --twin into options[0..6].
-static void bench_options(bench_call *c, cli_option *options)
+void bench_options(bench_call *c, cli_option *options)
 {
     options[0] = (cli_option){"--profile", .value = &c->profile_name};
     options[1] = (cli_option){"--db", .value = &c->db};
@@ -114,7 +84,7 @@ static const char *grid_reading(const char *set)
 
 // Resolves profile, database and folder after cli_parse. False: printed, *status is the exit
 // status.
-static bool bench_resolve(bench_call *c, int *status)
+bool bench_resolve(bench_call *c, int *status)
 {
     c->db = c->db ? c->db : "preflight.db";
     for (int i = 0; i < c->set.n; i++) {
@@ -169,7 +139,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void bench_names_free(char **names, int n)
+void bench_names_free(char **names, int n)
 {
     for (int i = 0; i < n; i++) {
         free(names[i]);
@@ -178,7 +148,7 @@ static void bench_names_free(char **names, int n)
 }
 
 // Names of the suites in the folder, sorted; free each and the list.
-static pf_status bench_names(const bench_call *c, char ***names, int *n, pf_error *error)
+pf_status bench_names(const bench_call *c, char ***names, int *n, pf_error *error)
 {
     enum { SUITES_MAX = 256 };
     char path[BENCH_PATH + 16];
@@ -873,57 +843,62 @@ static int bench_cmd_status(int argc, char **argv)
 
 // --- bench verify
 
-static int verify(const bench_call *c, session *s, size_t sample, int threads)
+static pf_status recompute(const bench_call *c, session *s, size_t sample, int threads,
+                           pf_verify_report *report, char hash[65], pf_error *error)
 {
-    char hash[65];
-    pf_error error = {PF_OK, ""};
-    pf_verify_report report;
     cli_progress progress;
-    pf_status status = find_hash(c, s, hash, &error);
+    pf_status status = find_hash(c, s, hash, error);
     if (status == PF_OK && strcmp(hash, s->experiment.hash) != 0) {
-        status = pf_fail(&error, PF_ERR_MISMATCH,
+        status = pf_fail(error, PF_ERR_MISMATCH,
                          "config %s was run with other settings or another version; as called now "
                          "the suite is %s: repeat the --set of that run, or name a --config",
                          hash, s->experiment.hash);
     }
     if (status != PF_OK) {
-        return cli_fail(c->command, status, &error);
+        return status;
     }
     pf_effort effort = cli_effort(&progress, threads);
-    status = learn(c, &s->experiment, false, &effort, &error);
-    status = status ? status : pf__experiment_bound(&s->experiment, s->store, &error);
-    status =
-        status ? status
-               : pf__experiment_verify(&s->experiment, s->store, sample, &effort, &report, &error);
+    status = learn(c, &s->experiment, false, &effort, error);
+    status = status ? status : pf__experiment_bound(&s->experiment, s->store, error);
+    status = status
+                 ? status
+                 : pf__experiment_verify(&s->experiment, s->store, sample, &effort, report, error);
     cli_progress_end(&progress);
+    if (status == PF_OK && report->available == 0) {
+        status = pf_fail(error, PF_ERR_ARGUMENT, "no trial of %s is stored at profile %s",
+                         s->suite.run->id, c->profile->name);
+    }
+    return status;
+}
+
+pf_status bench_recompute(const bench_call *c, const char *name, size_t sample, int threads,
+                          pf_verify_report *report, char hash[65], pf_error *error)
+{
+    session s = {.store = NULL};
+    pf_status status = bench_suite_open(c, name, &s.suite, error);
+    status = status ? status : open_session(&s, c, PF_STORE_READ, error);
+    if (status == PF_OK) {
+        status = recompute(c, &s, sample, threads, report, hash, error);
+        close_session(&s);
+    }
+    return status;
+}
+
+static int verify_suite(bench_call *c, const char *name, size_t sample, int threads)
+{
+    char hash[65];
+    pf_verify_report report;
+    pf_error error = {PF_OK, ""};
+    pf_status status = bench_recompute(c, name, sample, threads, &report, hash, &error);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    if (report.available == 0) {
-        fprintf(stderr, "preflight %s: no trial of %s is stored at profile %s\n", c->command,
-                s->suite.run->id, c->profile->name);
-        return EXIT_BAD_INPUT;
-    }
-    printf("%s, %s, config %s: %zu of %zu stored trials recomputed, %zu differ\n", s->suite.run->id,
+    printf("%s, %s, config %s: %zu of %zu stored trials recomputed, %zu differ\n", name,
            c->profile->name, hash, report.checked, report.available, report.different);
     if (report.different > 0) {
         printf("first difference: %s\n", report.difference);
     }
     return report.different > 0 ? EXIT_NO : EXIT_YES;
-}
-
-static int verify_suite(bench_call *c, const char *name, size_t sample, int threads)
-{
-    session s = {.store = NULL};
-    pf_error error = {PF_OK, ""};
-    pf_status opened = bench_suite_open(c, name, &s.suite, &error);
-    opened = opened ? opened : open_session(&s, c, PF_STORE_READ, &error);
-    if (opened != PF_OK) {
-        return cli_fail(c->command, opened, &error);
-    }
-    int status = verify(c, &s, sample, threads);
-    close_session(&s);
-    return status;
 }
 
 static int bench_cmd_verify(int argc, char **argv)
@@ -957,21 +932,7 @@ static int bench_cmd_verify(int argc, char **argv)
 
 // --- bench table and figure
 
-// A suite's stored trials, aggregated, with the paper's numbers.
-typedef struct loaded {
-    bench_suite suite;
-    pf_store *store;
-    pf_paper paper;
-    pf_entries entries;
-    pf_report report;
-    pf_text settings; // other than the suite's
-    pf_store_counts counts;
-    double alpha, g_cal;
-    char hash[65];
-    bool not_run; // why it could not be loaded: there are no trials of this configuration
-} loaded;
-
-static void unload(loaded *l)
+void bench_unload(bench_loaded *l)
 {
     pf__text_free(&l->settings);
     pf__entries_free(&l->entries);
@@ -981,7 +942,7 @@ static void unload(loaded *l)
 }
 
 // The configuration meant; only --set needs the suite's own hash, for which plants are started.
-static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
+static pf_status find_stored(bench_loaded *l, const bench_call *c, pf_error *error)
 {
     const char *suite = l->suite.run->id;
     pf_experiment own = {0};
@@ -1003,7 +964,8 @@ static pf_status find_stored(loaded *l, const bench_call *c, pf_error *error)
 }
 
 // What the configuration has set otherwise than the suite, and what its table needs of it.
-static pf_status find_settings(loaded *l, const bench_call *c, const char *name, pf_error *error)
+static pf_status find_settings(bench_loaded *l, const bench_call *c, const char *name,
+                               pf_error *error)
 {
     l->alpha = l->suite.run->settings.alpha;
     l->g_cal = l->suite.run->settings.g_cal;
@@ -1024,7 +986,7 @@ static pf_status find_settings(loaded *l, const bench_call *c, const char *name,
     return status;
 }
 
-static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
+static pf_status check_rows(bench_loaded *l, const bench_call *c, pf_error *error)
 {
     pf_status status = pf__store_count(l->store, l->hash, &l->counts, error);
     const pf_store_counts counts = l->counts;
@@ -1047,7 +1009,7 @@ static pf_status check_rows(loaded *l, const bench_call *c, pf_error *error)
     return PF_OK;
 }
 
-static pf_status aggregate(loaded *l, pf_error *error)
+static pf_status aggregate(bench_loaded *l, pf_error *error)
 {
     const pf_suite *run = l->suite.run, *shown = &l->suite.shown;
     const char *names[64];
@@ -1078,7 +1040,7 @@ static pf_status aggregate(loaded *l, pf_error *error)
     return status;
 }
 
-static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error *error)
+pf_status bench_load(bench_loaded *l, const bench_call *c, const char *name, pf_error *error)
 {
     char folder[BENCH_PATH + 16];
     memset(l, 0, sizeof *l);
@@ -1115,10 +1077,10 @@ static pf_status load(loaded *l, const bench_call *c, const char *name, pf_error
 
 static int write_table(const bench_call *c, const char *name, const char *format)
 {
-    loaded l;
+    bench_loaded l;
     pf_error error = {PF_OK, ""};
     pf_text out = {0};
-    pf_status status = load(&l, c, name, &error);
+    pf_status status = bench_load(&l, c, name, &error);
     if (status == PF_OK && strcmp(format, "csv") == 0) {
         pf__table_csv(&l.report, &out);
     } else if (status == PF_OK) {
@@ -1127,7 +1089,7 @@ static int write_table(const bench_call *c, const char *name, const char *format
     int exit_status =
         status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
     pf__text_free(&out);
-    unload(&l);
+    bench_unload(&l);
     return exit_status;
 }
 
@@ -1152,23 +1114,27 @@ static int bench_cmd_table(int argc, char **argv)
     return bench_resolve(&call, &status) ? write_table(&call, words.item[0], format) : status;
 }
 
+pf_status bench_draw(const bench_loaded *l, const bench_call *c, const char *folder,
+                     pf_error *error)
+{
+    char templates[BENCH_PATH + 32];
+    snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
+    const char *figure = l->suite.shown.figure;
+    pf_figure drawn = {templates, figure ? figure : "bars"};
+    return pf__figure_write(&l->report, &drawn, folder, error);
+}
+
 static int write_figure(const bench_call *c, const char *name, const char *folder)
 {
-    loaded l;
+    bench_loaded l;
     pf_error error = {PF_OK, ""};
-    pf_status status = load(&l, c, name, &error);
-    if (status == PF_OK) {
-        char templates[BENCH_PATH + 32];
-        snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
-        const char *figure = l.suite.shown.figure;
-        pf_figure drawn = {templates, figure ? figure : "bars"};
-        status = pf__figure_write(&l.report, &drawn, folder, &error);
-    }
+    pf_status status = bench_load(&l, c, name, &error);
+    status = status ? status : bench_draw(&l, c, folder, &error);
     if (status == PF_OK) {
         printf("%s/%s.svg\n%s/%s.png\n", folder, l.report.suite, folder, l.report.suite);
     }
     int exit_status = status == PF_OK ? EXIT_YES : cli_fail(c->command, status, &error);
-    unload(&l);
+    bench_unload(&l);
     return exit_status;
 }
 
@@ -1194,8 +1160,8 @@ static int bench_cmd_figure(int argc, char **argv)
 // Our numbers of a suite, where it was run.
 static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *suite, pf_error *error)
 {
-    loaded l;
-    pf_status status = load(&l, c, suite, error);
+    bench_loaded l;
+    pf_status status = bench_load(&l, c, suite, error);
     if (l.not_run) {
         status = PF_OK;
     } else if (status == PF_OK) {
@@ -1206,7 +1172,7 @@ static pf_status take_suite(pf_fidelity *f, const bench_call *c, const char *sui
                                                   .done = l.counts.done,
                                                   .total = l.counts.total});
     }
-    unload(&l);
+    bench_unload(&l);
     return status;
 }
 
@@ -1263,27 +1229,37 @@ static pf_status nothing_run(const bench_call *c, pf_error *error)
                    c->db, c->profile->name);
 }
 
-static int write_fidelity(const bench_call *c, bool csv, const char *picture)
+pf_status bench_fidelity(const bench_call *c, bool csv, const char *picture, pf_text *out,
+                         int *produced, pf_error *error)
 {
     pf_paper paper = {0};
     pf_fidelity f = {0};
-    pf_error error = {PF_OK, ""};
-    pf_text out = {0}, settings = {0};
-    pf_status status = open_fidelity(&f, &paper, c, &error);
+    pf_text settings = {0};
+    pf_status status = open_fidelity(&f, &paper, c, error);
     f.settings = settings_text(c, &settings);
-    if (status == PF_OK && pf__fidelity_sum(&f, NULL).produced == 0) {
-        status = nothing_run(c, &error);
+    *produced = status == PF_OK ? pf__fidelity_sum(&f, NULL).produced : 0;
+    if (*produced > 0) {
+        (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, out);
+        status = picture ? pf__fidelity_draw(&f, picture, error) : PF_OK;
     }
-    if (status == PF_OK) {
-        (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, &out);
-        status = picture ? pf__fidelity_draw(&f, picture, &error) : PF_OK;
+    pf__text_free(&settings);
+    pf__fidelity_free(&f);
+    pf__paper_free(&paper);
+    return status;
+}
+
+static int write_fidelity(const bench_call *c, bool csv, const char *picture)
+{
+    pf_error error = {PF_OK, ""};
+    pf_text out = {0};
+    int produced = 0;
+    pf_status status = bench_fidelity(c, csv, picture, &out, &produced, &error);
+    if (status == PF_OK && produced == 0) {
+        status = nothing_run(c, &error);
     }
     int exit_status =
         status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
     pf__text_free(&out);
-    pf__text_free(&settings);
-    pf__fidelity_free(&f);
-    pf__paper_free(&paper);
     return exit_status;
 }
 
@@ -1408,10 +1384,10 @@ int cmd_bench(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } verbs[] = {{"list", bench_cmd_list},        {"run", bench_cmd_run},
-                 {"status", bench_cmd_status},    {"verify", bench_cmd_verify},
-                 {"table", bench_cmd_table},      {"figure", bench_cmd_figure},
-                 {"fidelity", bench_cmd_fidelity}};
+    } verbs[] = {{"list", bench_cmd_list},         {"run", bench_cmd_run},
+                 {"status", bench_cmd_status},     {"verify", bench_cmd_verify},
+                 {"table", bench_cmd_table},       {"figure", bench_cmd_figure},
+                 {"fidelity", bench_cmd_fidelity}, {"report", bench_cmd_report}};
     enum { VERBS = sizeof verbs / sizeof verbs[0] };
     const char *known[VERBS];
     for (int i = 0; i < VERBS; i++) {
@@ -1423,10 +1399,11 @@ int cmd_bench(int argc, char **argv)
     if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {
         return cli_usage("bench",
                          "unknown option %s; say list, run, status, table, figure, "
-                         "verify or fidelity first",
+                         "verify, fidelity or report first",
                          argv[0]);
     }
     const char *near = argc > 0 ? pf__nearest_word(argv[0], known, VERBS) : NULL;
-    return cli_usage("bench", "say list, run, status, table, figure, verify or fidelity%s%s%s",
+    return cli_usage("bench",
+                     "say list, run, status, table, figure, verify, fidelity or report%s%s%s",
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

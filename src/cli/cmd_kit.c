@@ -6,6 +6,7 @@
 #include "core/rehearsal.h"
 #include "core/sha256.h"
 
+#include "host/file.h"
 #include "wire/audit_file.h"
 #include "wire/kit_page.h"
 #include "wire/reply.h"
@@ -118,6 +119,9 @@ int cmd_kit(int argc, char **argv)
     if (page != (output != NULL) || (page && json)) {
         return cli_usage("kit", page ? "report needs -o FILE, the page to write, and no --json"
                                      : "-o belongs to `kit report`");
+    }
+    if (page && pf__file_same(words.item[1], output)) {
+        return cli_usage("kit", "%s would overwrite the kit", output);
     }
     int status = EXIT_YES;
     cli_kit file;

@@ -22,16 +22,18 @@ static const char style[] =
     "color:var(--ink);background:var(--paper)}"
     "h1{font-size:20px;margin:0 0 .3em}h2{font-size:15px;margin:1.2em 0 .3em}"
     "h3{font-size:13px;margin:1em 0 .2em}"
-    ".t{overflow-x:auto}@media print{.t{overflow:visible}}"
+    ".wide{max-width:330mm}.t{overflow-x:auto}@media print{.t{overflow:visible}}"
     "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
     "font-weight:600}th,td{border:1px solid var(--rule);padding:2px 5px;text-align:left;"
-    "vertical-align:top;unicode-bidi:isolate}tbody th,td{overflow-wrap:anywhere}"
+    "vertical-align:top;unicode-bidi:isolate}td{overflow-wrap:anywhere}tbody "
+    "th{overflow-wrap:break-word}@media print{tbody th{overflow-wrap:anywhere}}"
     "td.n{text-align:right;font-variant-numeric:tabular-nums}td.w,td.n{white-space:nowrap}"
     ".verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px 14px;"
     "display:inline-block}.go{color:var(--go)}.go-if{color:var(--if)}.no-go{color:var(--no)}"
     ".sign td{height:2.4em}figure{display:inline-block;"
     "margin:4px 8px 4px 0;break-inside:avoid}figcaption{font-size:11px}"
-    "figure svg{max-width:100%;height:auto}svg .p{fill:var(--panel)}"
+    "img{max-width:100%;background:#fff}figure svg{max-width:100%;height:auto}svg "
+    ".p{fill:var(--panel)}"
     "svg .l{fill:none;stroke-width:1.4}svg .a{stroke:var(--rule)}svg .g{stroke:var(--go)}"
     "svg .m{stroke:var(--ink);stroke-width:2}svg .b{fill:var(--bar)}"
     ".k0{stroke:var(--k0);color:var(--k0)}.k1{stroke:var(--k1);color:var(--k1)}"
@@ -98,18 +100,27 @@ void pf__page_number(pf_text *out, double value, int digits)
     }
 }
 
-void pf__page_open(pf_text *out, const char *title, const char *of)
+static void add_opening(pf_text *out, const char *title, const char *of, const char *body)
 {
     pf__text_add(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
                       "name=\"viewport\" content=\"width=device-width\"><title>");
     pf__page_text(out, title);
-    pf__page_text(out, of ? of : "");
-    pf__text_addf(out, "</title><style>%s</style></head><body><main>\n<h1>", style);
+    pf__page_text(out, of);
+    pf__text_addf(out, "</title><style>%s</style></head><%s><main>\n", style, body);
+}
+
+void pf__page_open(pf_text *out, const char *title, const char *of)
+{
+    add_opening(out, title, of, "body");
+    pf__text_add(out, "<h1>");
     pf__page_text(out, title);
-    if (of) {
-        pf__page_name(out, of);
-    }
+    pf__page_name(out, of);
     pf__text_add(out, "</h1>\n");
+}
+
+void pf__page_open_plain(pf_text *out, const char *title)
+{
+    add_opening(out, title, "", "body class=\"wide\"");
 }
 
 void pf__page_close(pf_text *out)

@@ -9,7 +9,10 @@
 // light and dark, readable on a phone and on A4. Texts come from files: they are escaped here, and
 // a name is kept apart from the words around it, so that right-to-left text stays in its place.
 
-void pf__page_open(pf_text *out, const char *title, const char *of); // of (Nullable): a name
+// "title name" is the page's title and its first heading; a plain page is wider and
+// brings its own heading.
+void pf__page_open(pf_text *out, const char *title, const char *name);
+void pf__page_open_plain(pf_text *out, const char *title);
 void pf__page_close(pf_text *out);
 
 void pf__page_text(pf_text *out, const char *text);
@@ -45,5 +48,8 @@ void pf__page_plot_end(pf_text *out);
 
 // A value and its 90 % interval on a scale from 0 to top, with a mark at 1, as a cell.
 void pf__page_interval(pf_text *out, double lo, double value, double hi, double top);
+
+// A text in Markdown, as far as our own reports use it. Links lead nearby or to https.
+void pf__page_markdown(pf_text *out, const char *text);
 
 #endif

@@ -525,10 +525,9 @@ static void add_belief(const sheet *s, double *work)
         pf__page_line(s->out, &plot, n, work + j * lines, (int)j, "none");
     }
     pf__page_plot_end(s->out);
-    pf__text_addf(s->out,
-                  "<figcaption>P(changed) from 0 (bottom) to 1, before the first look and after "
-                  "each of %d; the colours are those of the table</figcaption></figure>\n",
-                  (int)n - 1);
+    pf__text_add(s->out,
+                 "<figcaption>P(changed) from 0 (bottom) to 1, before the first look and after "
+                 "each; the colours are those of the table</figcaption></figure>\n");
     PF_PAGE_HEAD(s->out, "P(changed) before and after the looks of stage 1", "mechanism", "before",
                  "after the last");
     for (size_t j = 1; j < mech; j++) {

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_CLI_BENCH_H
+#define PF_CLI_BENCH_H
+
+#include "cli.h"
+
+#include "bench/experiment.h"
+#include "bench/own_method.h"
+#include "bench/report.h"
+#include "bench/store.h"
+#include "bench/suite.h"
+
+// What the subcommands of bench share.
+
+enum { BENCH_PATH = 4096 };
+
+// Options that every subcommand has, added with bench_options.
+typedef struct bench_call {
+    const char *command; // "bench run", for messages
+    const char *profile_name, *db, *data, *config, *models;
+    cli_list set;
+    bool quiet;          // says nothing of trials that are missing
+    cli_list methods;    // python:FILE:CLASS, then the ids
+    pf_own_methods *own; // of them
+    const pf_profile *profile;
+    bool twin;               // suites with a learned model have a simulator in its place
+    bool exact;              // the configuration of --set, or without one the suite's own
+    char folder[BENCH_PATH]; // that holds suites/ and data/
+} bench_call;
+
+enum { BENCH_OPTIONS = 7 };
+
+// --profile, --db, --data, --config, --set, --models, --twin into options[0..6].
+void bench_options(bench_call *call, cli_option *options);
+
+// Fills in what the options left open. False: a message was printed, *status is the exit status.
+bool bench_resolve(bench_call *call, int *status);
+
+// A suite, and the one whose units it shows (the same one unless it says `from`).
+typedef struct bench_suite {
+    pf_suite shown, other;
+    const pf_suite *run;
+} bench_suite;
+
+// Names of all suites, sorted.
+pf_status bench_names(const bench_call *call, char ***names, int *n, pf_error *error);
+void bench_names_free(char **names, int n);
+
+// A suite's stored trials, aggregated, with the paper's numbers.
+typedef struct bench_loaded {
+    bench_suite suite;
+    pf_store *store;
+    pf_paper paper;
+    pf_entries entries;
+    pf_report report;
+    pf_text settings; // other than the suite's
+    pf_store_counts counts;
+    double alpha, g_cal;
+    char hash[65];
+    bool not_run; // why it could not be loaded: there are no trials of this configuration
+} bench_loaded;
+
+// Unload follows whatever load returned.
+pf_status bench_load(bench_loaded *loaded, const bench_call *call, const char *name,
+                     pf_error *error);
+void bench_unload(bench_loaded *loaded);
+
+// Writes the suite's figure into a folder.
+pf_status bench_draw(const bench_loaded *loaded, const bench_call *call, const char *folder,
+                     pf_error *error);
+
+// Recomputes a sample of a suite's stored trials.
+pf_status bench_recompute(const bench_call *call, const char *name, size_t sample, int threads,
+                          pf_verify_report *report, char hash[65], pf_error *error);
+
+// The paper's numbers and claims beside ours as Markdown or CSV, and drawn if `picture` names a
+// file (Nullable). produced: how many of the numbers we have; with none nothing is written.
+pf_status bench_fidelity(const bench_call *call, bool csv, const char *picture, pf_text *out,
+                         int *produced, pf_error *error);
+
+// Subcommands in files of their own.
+int bench_cmd_report(int argc, char **argv);
+
+#endif
