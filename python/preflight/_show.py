@@ -55,7 +55,7 @@ class Table:
         head = "".join(f"<th{_side(c)}>{html.escape(c.head or '')}</th>" for c in columns)
         body = "".join("<tr>" + "".join(f"<td{_side(c)}>{_cell(c.kind, row[c.key])}</td>"
                                         for c in columns) + "</tr>" for row in self.rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<table style=\"margin:.5em 0\"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def frame(self) -> pandas.DataFrame:
         """All columns, those that are not shown too."""
@@ -117,7 +117,8 @@ def _text(kind: str, value: Any) -> str:
 
 
 def _side(column: Column) -> str:
-    return f' style="text-align:{"left" if column.kind in LEFT else "right"}"'
+    side = "left" if column.kind in LEFT else "right"
+    return f' style="text-align:{side};padding:.1em .6em"'
 
 
 def _cell(kind: str, value: Any) -> str:

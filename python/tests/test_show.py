@@ -155,7 +155,7 @@ class ShowTest(Case):
     def test_without_pandas(self):
         """Nothing needs it but a data frame, which says what to install."""
         with unittest.mock.patch.dict(sys.modules, pandas=None):
-            self.assertIn("<table>", self.kit._repr_html_())
+            self.assertIn("<table ", self.kit._repr_html_())
             with self.assertRaisesRegex(ImportError, r"pip install pandas"):
                 self.kit.to_pandas()
         done = subprocess.run([sys.executable, "-c", "import sys, preflight; preflight.Evaluation; "
