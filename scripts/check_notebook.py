@@ -11,7 +11,7 @@ import traitlets.config
 
 
 def wanted(source):
-    """What a cell has to show: "image/png" of plt.show(), "text/html" of another last expression."""
+    """What a cell shows: "image/png" of plt.show(), "text/html" of another last expression."""
     last = ast.parse(source).body[-1]
     if not isinstance(last, ast.Expr):
         return None

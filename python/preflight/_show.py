@@ -55,7 +55,8 @@ class Table:
         head = "".join(f"<th{_side(c)}>{html.escape(c.head or '')}</th>" for c in columns)
         body = "".join("<tr>" + "".join(f"<td{_side(c)}>{_cell(c.kind, row[c.key])}</td>"
                                         for c in columns) + "</tr>" for row in self.rows)
-        return f"<table style=\"margin:.5em 0\"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return (f'<table style="margin:.5em 0"><thead><tr>{head}</tr></thead>'
+                f"<tbody>{body}</tbody></table>")
 
     def frame(self) -> pandas.DataFrame:
         """All columns, those that are not shown too."""

@@ -110,8 +110,8 @@ class Evaluation(Shown):
                 "is compatible with, at 95 %.")
 
     def __repr__(self) -> str:
-        return (f"<Evaluation of kit {self.about['kit'][:12]}: {len(self.rows)} faults, "
-                f"{self._verdict()} trials with a false go>")
+        return (f"<Evaluation of kit {self.about['kit'][:12]}: faults {len(self.rows)}, "
+                f"trials with a false go {self._verdict()}>")
 
 
 class _Fault(NamedTuple):
@@ -158,22 +158,25 @@ class _Catalogue:
 
 def _listed(kit: Kit, machine: Machine, faults: Any) -> Iterator[_Fault]:
     """The caller's own faults, checked before anything is run."""
-    if isinstance(faults, Mapping):
-        named = [(name, fault) for name, fault in faults.items()]
-    else:
-        each = [faults] if isinstance(faults, str) else list(faults)
-        named = [(", ".join(fault_texts(machine, f)) or "healthy", f) for f in each]
-    for name, fault in named:
+    if isinstance(faults, str):
+        faults = [faults]
+    if not isinstance(faults, (Mapping, list, tuple)):
+        raise ValueError(f"faults: {faults!r} is no list of faults, nor a mapping from names to "
+                         "them")
+    named = isinstance(faults, Mapping)
+    for key, fault in faults.items() if named else enumerate(faults):
+        if not (fault is None or isinstance(fault, (str, Mapping, list, tuple))):
+            raise ValueError(f"faults: {key!r} is {fault!r}, which is no fault; give a list as "
+                             "[{\"valve\": 0.5}], or names as {\"worn\": {\"valve\": 0.5}}")
+        name = key if named else ", ".join(fault_texts(machine, fault)) or "healthy"
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"faults: {name!r} is no name")
-        if not (fault is None or isinstance(fault, (str, Mapping, list, tuple))):
-            raise ValueError(f"faults: {name!r} is {fault!r}; give a list, as "
-                             f"[{{{name!r}: {fault!r}}}], or {{\"a name\": {{{name!r}: "
-                             f"{fault!r}}}}}")
         try:
             held = Faults(machine, fault, kit._handle)
         except ValueError as problem:
-            raise ValueError(f"faults: {name!r}: {problem}") from None
+            where = named and name in machine.mechanisms + machine.channels
+            hint = "; the keys of faults are names of yours, a list needs none" if where else ""
+            raise ValueError(f"faults: {name!r}: {problem}{hint}") from None
         yield _Fault(name, True, Row(name.encode(), held.handle, None, 0), held)
 
 
