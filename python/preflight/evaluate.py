@@ -60,7 +60,7 @@ class Evaluation(Shown):
 
     def __init__(self, about: Mapping[str, Any], rows: List[Dict[str, Any]],
                  trials: List[Dict[str, Any]], tasks: List[Dict[str, Any]]):
-        self.about = dict(about)  # kit (sha256), plant, machine, trials, seed
+        self.about = dict(about)  # kit (sha256), plant, machine, faults, trials, seed
         self.rows, self.trials, self.tasks = rows, trials, tasks
 
     @classmethod
@@ -72,9 +72,9 @@ class Evaluation(Shown):
                 data = json.load(file)
                 if data["format"] != "preflight-audit":
                     raise ValueError("its format is not preflight-audit")
-                about = {"kit": data["kit"], "plant": data["plant"],
-                         "machine": data.get("machine", data["plant"]),
-                         "trials": data["sessions"], "seed": int(data["seed"])}
+                about = {"kit": str(data["kit"]), "plant": data["plant"],
+                         "machine": data["machine"], "faults": int(data["total"]),
+                         "trials": int(data["sessions"]), "seed": int(data["seed"])}
                 rows = [_audited(entry) for entry in data["entries"]]
             except (KeyError, TypeError, ValueError) as problem:
                 raise ValueError(f"{os.fspath(path)}: not the result of an audit "
@@ -98,16 +98,19 @@ class Evaluation(Shown):
 
     def _facts(self) -> Dict[str, Any]:
         return {"kit": self.about["kit"][:12], "machine": self.about["machine"],
-                "seed": self.about["seed"], "trials with a false go": self._verdict()}
+                "seed": self.about["seed"], "faults": f"{len(self.rows)} of {self.about['faults']}",
+                "trials with a false go": self._verdict()}
 
     def _verdict(self) -> str:
         promised = [row for row in self.rows if row["promised"] and row["trials"] > 0]
         return f"{self.false_go} of {sum(row['trials'] for row in promised)}"
 
     def __str__(self) -> str:
+        missing = self.about["faults"] - len(self.rows)
         return (f"{Table(FAULTS, self.rows).text()}\n\n{self._verdict()} trials with promised "
                 "faults have a false go. \"at most\" is the largest rate that the count before it "
-                "is compatible with, at 95 %.")
+                "is compatible with, at 95 %."
+                + (f" {missing} faults of this audit were not tried yet." if missing else ""))
 
     def __repr__(self) -> str:
         return (f"<Evaluation of kit {self.about['kit'][:12]}: faults {len(self.rows)}, "
@@ -252,8 +255,8 @@ def evaluate(kit: Kit, plant: Union[str, Plant, Machine, None], faults: Any, tri
         raise ValueError(f"faults: {twice[0]!r} is there twice; give a mapping with a name for "
                          "each" if twice else "faults: there are none")
     evaluator = _Evaluator(kit, machine, twin, model, threads)
-    about = {"kit": kit.sha256, "plant": kit.plant, "machine": machine.name, "trials": trials,
-             "seed": seed}
+    about = {"kit": kit.sha256, "plant": kit.plant, "machine": machine.name,
+             "faults": len(wanted), "trials": trials, "seed": seed}
     result = Evaluation(about, [], [], [])
     for fault in wanted:
         found = np.zeros(trials, TRIAL)

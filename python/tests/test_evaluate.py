@@ -227,6 +227,18 @@ class EvaluateTest(Case):
             with self.assertRaisesRegex(ValueError, "x.json: not the result of an audit"):
                 pf.Evaluation.load(path)
 
+    def test_an_audit_that_was_stopped(self):
+        """It is not taken for a whole one."""
+        path = self.folder / "a.json"
+        path.write_text('{"format":"preflight-audit","kit":"ab","plant":"p","machine":"p, 1",'
+                        '"sessions":2,"seed":0,"total":3,"entries":[{"fault":"slow","covered":false,'
+                        '"promised":true,"broke":true,"why":"it fell"}]}')
+        found = pf.Evaluation.load(path)
+        self.assertIn("2 faults of this audit were not tried yet", str(found))
+        self.assertIn("<bdi>1 of 3</bdi>", found._repr_html_())
+        self.assertEqual(found["slow"]["note"], "the machine failed: it fell")
+        self.assertEqual(len(found.to_pandas("trials")), 0)
+
     def test_ctrl_c_stops_it(self):
         def interrupt(*_):
             raise KeyboardInterrupt
