@@ -285,6 +285,48 @@ static void check_counts(void)
     close_bench(&b);
 }
 
+// What a session showed besides its counts, again by one check and its flights. A twin that is a
+// copy of the plant changes nothing; every task is flown, the refused ones too.
+static void check_detail(void)
+{
+    bench b;
+    pf_plant *twin = NULL;
+    int refused = 0;
+    open_bench(&b, "dc_servo", short_catalogue, 1, 1);
+    field *f = &b.f;
+    CHECK(pf_plant_clone(f->plant, &twin, NULL) == PF_OK);
+    for (int i = 0; i < 6; i++) {
+        int e = i < 3 ? 7 : 4; // two gains, a frozen channel
+        int32_t decision[8];
+        double lower[8], flown[8], sum = 0;
+        pf_audit_detail detail = {.decision = decision, .lower = lower, .flown = flown};
+        pf_audit_result with, without;
+        uint64_t seed = pf__audit_seed(3, b.catalogue.entries[e].name, i);
+        CHECK(pf__audit_session(&b.audit, f->plant, &b.catalogue.entries[e], i, &without, NULL) ==
+              PF_OK);
+        CHECK(pf__catalogue_faults(&b.catalogue.entries[e], f->kit, pf_plant_get_info(f->plant), 3,
+                                   i, f->faults, &f->n_faults, NULL) == PF_OK);
+        pf_audit_machine m = {f->plant, twin, seed, f->faults, f->n_faults};
+        CHECK(pf__audit_machine(&b.audit, &m, &with, &detail, NULL) == PF_OK);
+        with.name = without.name;
+        CHECK(memcmp(&with, &without, sizeof with) == 0);
+        pf_session *s = field_check(f, seed, NULL);
+        for (int j = 0; j < f->n_faults && e == 7; j++) {
+            sum += fabs(pf_session_mechanism(s, f->faults[j].at)->mean_gain - f->faults[j].value);
+        }
+        CHECK(e == 7 ? detail.gain_error == sum / 2 : isnan(detail.gain_error));
+        for (int t = 0; t < f->kit->n_tasks; t++) {
+            const pf_task_readiness *task = pf_session_task(s, t);
+            CHECK(decision[t] == (int)task->decision && lower[t] == task->lower);
+            CHECK(flown[t] == field_fly(f, t));
+            refused += task->decision != PF_GO;
+        }
+    }
+    CHECK(refused > 0);
+    pf_plant_destroy(twin);
+    close_bench(&b);
+}
+
 static void check_stop(void)
 {
     bench whole, cut;
@@ -579,6 +621,8 @@ void test_audit(void)
     check_catalogue();
     PF_CASE("every count is that of single checks and flights");
     check_counts();
+    PF_CASE("the detail of a session is that of its check and flights");
+    check_detail();
     PF_CASE("stopped and gone on with is the same file");
     check_stop();
     PF_CASE("one thread and two count the same");

@@ -160,6 +160,54 @@ PF_PY double pf_py_session_threshold(const pf_py_session *session);
 PF_PY int pf_py_session_run(pf_py_session *session, pf_py_plant *machine,
                             const pf_py_faults *faults, uint64_t seed, int index, char *why);
 
+// --- evaluation: whole checks of machines with faults, and the truth flown
+
+// What a machine may have, as `preflight audit` reads it; text NULL: what the program comes with.
+typedef struct pf_py_catalogue pf_py_catalogue;
+
+PF_PY int pf_py_catalogue_open(pf_py_catalogue **catalogue, const char *file, const char *text,
+                               size_t n, char *why);
+PF_PY void pf_py_catalogue_close(pf_py_catalogue *catalogue);
+// The name of an entry, and whether a false go of it counts; NULL: there are fewer.
+PF_PY const char *pf_py_catalogue_entry(const pf_py_catalogue *catalogue, int entry, int *promised);
+
+// A kit with machines and what predicts, one of each per thread. What it was made of must outlive
+// it. twin and model are Nullable; without both the machine predicts, or the kit itself.
+typedef struct pf_py_evaluator pf_py_evaluator;
+
+PF_PY int pf_py_evaluator_open(pf_py_evaluator **evaluator, const pf_py_kit *kit,
+                               pf_py_plant *machine, pf_py_plant *twin, const char *model,
+                               int threads, char *why);
+PF_PY void pf_py_evaluator_close(pf_py_evaluator *evaluator);
+
+// What is wrong with the machines of some trials: faults, or an entry of a catalogue.
+typedef struct pf_py_row {
+    const char *name; // the seeds of the trials come from it
+    const pf_py_faults *faults;
+    const pf_py_catalogue *catalogue; // Nullable: faults count
+    int32_t entry;
+} pf_py_row;
+
+// One check; counts as those of an audit.
+typedef struct pf_py_trial {
+    uint64_t seed; // of `preflight check`
+    double gain_error;
+    int32_t alarm, misfit, named, within, probes, rehearsals;
+    int32_t go, all_go, below_bound, below_j_min, false_go, unused;
+} pf_py_trial;
+
+// Every task of every trial, flown with its correction: arrays of trials x tasks.
+typedef struct pf_py_flights {
+    int32_t *decision; // pf_decision
+    double *lower, *flown;
+} pf_py_flights;
+
+PF_PY int pf_py_evaluate(const pf_py_evaluator *evaluator, const pf_py_row *row, int n,
+                         uint64_t seed, const volatile int *stop, pf_py_trial *trials,
+                         const pf_py_flights *flights, char *why);
+// The largest rate that k of n are still compatible with, at 95 %.
+PF_PY double pf_py_upper(int k, int n);
+
 // --- shared by the files of the binding
 
 struct pf_py_plant {

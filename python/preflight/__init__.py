@@ -7,9 +7,10 @@
     kit = preflight.Kit.calibrate("attitude")
     print(kit.check(fault={"thruster3": 0.35}))
 
-`Kit` is what calibration makes, `Session` one check in the shape of ask and tell, `Plant` and
-`GymPlant` machines of your own. `preflight.bench` reads results of experiments into pandas,
-`preflight.plot` draws. The C library is loaded when something needs it; a plant's worker does not.
+`Kit` is what calibration makes, `Session` one check in the shape of ask and tell, `Evaluation` what
+many checks of faulty machines were worth, `Plant` and `GymPlant` machines of your own.
+`preflight.bench` reads results of experiments into pandas, `preflight.plot` draws. The C library is
+loaded when something needs it; a plant's worker does not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from preflight._library import PreflightError
+    from preflight.evaluate import Evaluation
     from preflight.gym import GymPlant, gym_plant
     from preflight.kit import Kit, Probe
     from preflight.machine import Machine
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from preflight.worker import serve
 
 _HOME = {
-    "PreflightError": "_library", "GymPlant": "gym", "gym_plant": "gym", "Kit": "kit",
-    "Probe": "kit", "Machine": "machine", "Channel": "plant", "Mechanism": "plant",
+    "PreflightError": "_library", "Evaluation": "evaluate", "GymPlant": "gym", "gym_plant": "gym",
+    "Kit": "kit", "Probe": "kit", "Machine": "machine", "Channel": "plant", "Mechanism": "plant",
     "Plant": "plant", "Pulse": "plant", "Trace": "plant", "Ask": "session", "Reading": "session",
     "Readiness": "session", "Rehearsal": "session", "Session": "session", "Told": "session",
     "serve": "worker",
@@ -38,6 +40,7 @@ _MODULES = ("bench", "gym", "plot", "box2d")
 __all__ = [
     "Ask",
     "Channel",
+    "Evaluation",
     "GymPlant",
     "Kit",
     "Machine",

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import pathlib
+import threading
 from ctypes import (
     POINTER,
     Structure,
@@ -19,7 +20,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional
 
 import numpy as np
 
@@ -65,6 +66,21 @@ class Plan(Structure):
                 ("threads", c_int), ("stop", POINTER(c_int))]
 
 
+class Row(Structure):
+    _fields_ = [("name", c_char_p), ("faults", c_void_p), ("catalogue", c_void_p),
+                ("entry", c_int32)]
+
+
+class Flights(Structure):
+    _fields_ = [("decision", c_void_p), ("lower", c_void_p), ("flown", c_void_p)]
+
+
+# pf_py_trial
+TRIAL = np.dtype([("seed", np.uint64), ("gain_error", np.float64)] + [
+    (name, np.int32) for name in ("alarm", "misfit", "named", "within", "probes", "rehearsals",
+                                  "go", "all_go", "below_bound", "below_j_min", "false_go",
+                                  "unused")])
+
 ROLL = ctypes.CFUNCTYPE(c_int, c_uint64, c_void_p, c_int, c_void_p, c_void_p, c_int, c_int,
                         c_void_p, c_void_p, c_void_p, c_void_p)
 
@@ -106,6 +122,14 @@ FUNCTIONS = {
     "session_charge": (c_double, c_void_p),
     "session_threshold": (c_double, c_void_p),
     "session_run": (c_int, c_void_p, c_void_p, c_void_p, c_uint64, c_int, c_char_p),
+    "catalogue_open": (c_int, _HANDLE, c_char_p, c_char_p, c_size_t, c_char_p),
+    "catalogue_close": (None, c_void_p),
+    "catalogue_entry": (c_char_p, c_void_p, c_int, POINTER(c_int)),
+    "evaluator_open": (c_int, _HANDLE, c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_char_p),
+    "evaluator_close": (None, c_void_p),
+    "evaluate": (c_int, c_void_p, POINTER(Row), c_int, c_uint64, POINTER(c_int), c_void_p,
+                 POINTER(Flights), c_char_p),
+    "upper": (c_double, c_int, c_int),
 }
 
 
@@ -141,6 +165,32 @@ class Library:
         if code == "memory":
             raise MemoryError(text)
         raise PreflightError(code, text)
+
+
+def interruptible(call: Callable[[c_int], int]) -> int:
+    """Runs long work on a thread of its own, so that Ctrl-C stops it: the flag that `call` gets is
+    then set, and the interruption is raised once C is back."""
+    stop = c_int(0)
+    status: List[int] = []
+    over = threading.Event()  # a join that is interrupted takes the thread for ended (bpo-45274)
+
+    def work() -> None:
+        try:
+            status.append(call(stop))
+        finally:
+            over.set()
+    thread = threading.Thread(target=work)
+    thread.start()
+    interrupted = None
+    while not over.is_set():  # C writes to what is ours until then, however often we are called
+        try:
+            over.wait()
+        except BaseException as reason:
+            interrupted, stop.value = reason, 1
+    thread.join()
+    if interrupted is not None:
+        raise interrupted
+    return status[0]
 
 
 def array_at(address: Optional[int], *shape: int) -> np.ndarray:

@@ -17,21 +17,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
+from preflight._show import import_pandas
+
 if TYPE_CHECKING:
     import pandas
 
 Path = Union[str, "os.PathLike[str]"]
 WORKER = "PREFLIGHT_METHOD_WORKER"  # set in the process that reads a method's file
 NUMBERS = ("mean", "sd", "lo", "hi", "n", "paper_mean", "paper_sd")
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("pandas is missing: pip install pandas "
-                          "(or preflight-readiness[bench])") from None
-    return pandas
 
 
 def program(named: Optional[Path] = None) -> str:
@@ -80,7 +73,7 @@ def trials(db: Path = "preflight.db", *, suite: Any = None, profile: Any = None,
     profile, config_hash. Arguments pick one value or several. Of several experiments of a suite
     and profile the one run last, unless `config` names a hash (or "all").
     """
-    pandas = _pandas()
+    pandas = import_pandas()
     if not pathlib.Path(db).is_file():
         raise FileNotFoundError(f"{os.fspath(db)}: there is no such database; `preflight bench "
                                 "run` makes it")
@@ -149,7 +142,7 @@ def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",
     """The suite's table, as `preflight bench table --format csv` prints it, beside the paper's
     numbers: suite, environment, setting, metric, method, mean, sd, lo, hi, n, paper_mean,
     paper_sd."""
-    pandas = _pandas()
+    pandas = import_pandas()
     done = subprocess.run([program(preflight), "bench", "table", suite, "--format", "csv",
                            "--db", os.fspath(db), "--profile", profile],
                           capture_output=True, text=True)

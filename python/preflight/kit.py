@@ -7,16 +7,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import math
 import operator
 import os
-import threading
 import warnings
 from typing import (
     Any,
     Callable,
     Dict,
     Iterable,
-    List,
     Mapping,
     NamedTuple,
     Optional,
@@ -27,12 +26,24 @@ from typing import (
 
 import numpy as np
 
-from preflight._library import WHY, Plan, library
+from preflight._library import WHY, Plan, interruptible, library
+from preflight._show import Column, Shown, Table
 from preflight.machine import Fault, Machine
 from preflight.plant import Plant, whole
 
 Path = Union[str, "os.PathLike[str]"]
 Config = Union[None, Path, Mapping[str, Any]]
+
+# columns of the tables of a kit
+PROBES = (Column("probe", "name", "probe"), Column("mechanism", "name", "mechanism"),
+          Column("rows", "whole", "rows"), Column("charge", "number", "charge"),
+          Column("separation", "number", "separation, sd"))
+TASKS = (Column("task", "name", "task"), Column("mechanisms", "names", "uses"),
+         Column("reveal", "number", "reveal"), Column("importance", "number", "importance"),
+         Column("rehearsals", "whole", "rehearsals"), Column("fallback", "name"))
+MECHANISMS = (Column("mechanism", "name"), Column("candidate", "flag"), Column("lo", "number"),
+              Column("hi", "number"), Column("prior", "number"))
+CHANNELS = (Column("channel", "name"), Column("scale", "number"))
 
 
 class Probe(NamedTuple):
@@ -47,7 +58,7 @@ class Probe(NamedTuple):
     policy: Optional[str] = None
 
 
-class Kit:
+class Kit(Shown):
     """A calibrated kit, read-only; any number of sessions and threads may share one.
 
     >>> kit = Kit.calibrate("attitude", episodes=60)
@@ -213,6 +224,31 @@ class Kit:
         return (f"<Kit {self.plant}: {self.predictor}, {len(self.probes)} probes, "
                 f"{len(self.tasks)} tasks, {self.sha256[:12]}>")
 
+    # --- how it is shown
+
+    _hidden = ("mechanisms", "channels")
+
+    def _facts(self) -> Dict[str, Any]:
+        info = self.info
+        return {"plant": self.plant, "predictor": self.predictor,
+                "candidates": len(self.mechanisms) - 1, "channels": len(self.channels),
+                "alpha": info["alpha"], "j_min": info["j_min"], "sha256": self.sha256[:12]}
+
+    def _tables(self) -> Dict[str, Table]:
+        info, names = self.info, self.mechanisms
+        probes = [{**p, "probe": p["name"], "mechanism": names[t["mechanism"]],
+                   "separation": 1 / t["sigma"] if t["sigma"] > 0 else math.inf}
+                  for p in info["probes"] for t in p["targets"]]
+        tasks = [{**t, "task": t["name"], "mechanisms": tuple(names[j] for j in t["mechanisms"])}
+                 for t in info["tasks"]]
+        mechanisms = [{"mechanism": m["name"], "candidate": j > 0, "prior": info["prior"][j],
+                       "lo": -math.inf if m["lo"] is None else m["lo"],
+                       "hi": math.inf if m["hi"] is None else m["hi"]}
+                      for j, m in enumerate(info["mechanisms"])]
+        channels = [{"channel": c["name"], "scale": c["scale"]} for c in info["channels"]]
+        return {"probes": Table(PROBES, probes), "tasks": Table(TASKS, tasks),
+                "mechanisms": Table(MECHANISMS, mechanisms), "channels": Table(CHANNELS, channels)}
+
     # --- what it is for
 
     def session(self, **options: Any) -> Any:
@@ -233,6 +269,20 @@ class Kit:
         session = self.session(method=method, seed=seed, model=model)
         session.run(plant, fault=fault, seed=seed)
         return session.readiness(accepted)
+
+    def evaluate(self, plant: Union[str, Plant, Machine, None] = None, faults: Any = None,
+                 trials: int = 60, *, catalogue: Optional[Path] = None, seed: int = 0,
+                 model: Optional[Path] = None, threads: Optional[int] = None) -> Any:
+        """Checks simulated machines with faults, flies every task with its correction, and counts
+        what was found and which verdicts were true: an `Evaluation`.
+
+        plant: the machine, by default the kit's own plant. faults: a list of what `check` takes as
+        fault, or a mapping from a name to each; None is a healthy machine. Without faults: those of
+        `catalogue`, a YAML file, or of the catalogue of `preflight audit`. trials: checks per
+        fault. The same seed gives the same numbers on any number of threads."""
+        from preflight.evaluate import evaluate
+        return evaluate(self, plant, faults, trials, catalogue=catalogue, seed=seed, model=model,
+                        threads=threads)
 
 
 def _frozen(values: Sequence) -> np.ndarray:
@@ -269,34 +319,17 @@ def _plain(value: Any) -> Any:
 
 
 def _work(plan: Plan, call: Callable[..., int]) -> bytes:
-    """Runs a calibration on a thread of its own, so that Ctrl-C stops it."""
-    stop = ctypes.c_int(0)
-    plan.stop = ctypes.pointer(stop)
+    """Runs a calibration; Ctrl-C stops it."""
     why = ctypes.create_string_buffer(WHY)
     data, size = ctypes.c_void_p(), ctypes.c_size_t()
-    status: List[int] = []
-    over = threading.Event()  # a join that is interrupted takes the thread for ended (bpo-45274)
 
-    def work() -> None:
-        try:
-            status.append(call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why))
-        finally:
-            over.set()
-    thread = threading.Thread(target=work)
-    thread.start()
-    interrupted = None
-    while not over.is_set():  # C writes to what is ours until then, however often we are called
-        try:
-            over.wait()
-        except BaseException as reason:
-            interrupted, stop.value = reason, 1
-    thread.join()
-    if interrupted is not None:
-        library.free(data)
-        raise interrupted
-    if status[0]:
-        library.fail(status[0], why)
+    def work(stop: ctypes.c_int) -> int:
+        plan.stop = ctypes.pointer(stop)
+        return call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why)
     try:
+        status = interruptible(work)
+        if status:
+            library.fail(status, why)
         return ctypes.string_at(data.value, size.value)  # type: ignore[arg-type]
     finally:
         library.free(data)

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tu
 import numpy as np
 
 from preflight._library import WHY, Desk, PreflightError, array_at, library
+from preflight._show import Column, Shown, Table
 from preflight.kit import Kit, Path, Probe
 from preflight.machine import Fault, Faults, Machine
 from preflight.plant import Plant, real, vector, whole
@@ -25,6 +26,18 @@ _ask, _tell = library.session_ask, library.session_tell
 _PROBE, _DONE = 0, 1  # pf_ask_kind
 _NEAREST = 4  # PF_PY_NEAREST
 CONDITIONS = ("not-rehearsed", "unseen-loss")  # of a go-if
+
+# columns of the tables of a readiness
+TASKS = (Column("task", "name", "task"), Column("correction", "number", "correction"),
+         Column("mean", "number", "return"), Column("sd", "number"),
+         Column("lower", "number", "at least"), Column("rehearsed", "text", "rehearsed"),
+         Column("decision", "verdict", "verdict"), Column("go", "flag"), Column("why", "text"),
+         Column("reason", "text", "because"), Column("fallback", "name"))
+MECHANISMS = (Column("mechanism", "name", "mechanism"),
+              Column("p_changed", "number", "P(changed)"),
+              Column("mean_gain", "number", "gain if changed"),
+              Column("gain_lo", "number", "from"), Column("gain_hi", "number", "to"),
+              Column("correction", "number", "correction"), Column("probed", "flag", "probed"))
 
 
 def _bytes(address: int, size: int) -> ctypes.Array:
@@ -144,7 +157,7 @@ class Told(NamedTuple):
     distance: Optional[float] = None
 
 
-class Readiness:
+class Readiness(Shown):
     """The verdict: `tasks` and `mechanisms` as `preflight check --json` has them. accept: the
     conditions under which go-if counts as go ("not-rehearsed", "unseen-loss")."""
 
@@ -182,9 +195,28 @@ class Readiness:
             correction = " ".join(f"{c:.3f}" for c in t["correction"])
             numbers = " ".join("        -" if t[k] is None else f"{t[k]:9.3f}"
                                for k in ("mean", "lower"))
+            reason = f" ({self._reason(t)})" if self._reason(t) else ""
             lines.append(f"{t['name']:16} {correction:>10} {numbers} {t['rehearsed']:>9}  "
-                         f"{t['decision']}{self._reason(t)}")
+                         f"{t['decision']}{reason}")
         return "\n".join(lines)
+
+    def _facts(self) -> Dict[str, Any]:
+        ready = sum(self._goes(t) for t in self.tasks)
+        alarm = "no" if not self.alarm else "explained" if self.explained else "unexplained"
+        return {"tasks go": f"{ready} of {len(self.tasks)}", "alarm": alarm,
+                "misfit": f"{self.misfit['value']:.2f}", "probes": self.probes,
+                "rehearsals": self.rehearsals, "charge": f"{self.charge:g}"}
+
+    def _tables(self) -> Dict[str, Table]:
+        corrections = {j: c for t in self.tasks for j, c in zip(t["mechanisms"], t["correction"])}
+        # a task with several mechanisms: the correction that changes most
+        tasks = [{**t, "task": t["name"], "go": self._goes(t),
+                  "correction": max(t["correction"], key=lambda c: abs(c - 1), default=None),
+                  "reason": self._reason(t)} for t in self.tasks]
+        mechanisms = [{**m, "mechanism": m["name"], "gain_lo": m["interval"][0],
+                       "gain_hi": m["interval"][1], "correction": corrections.get(m["mechanism"])}
+                      for m in self.mechanisms]
+        return {"tasks": Table(TASKS, tasks), "mechanisms": Table(MECHANISMS, mechanisms)}
 
     def _reason(self, task: Dict[str, Any]) -> str:
         if task["decision"] == "go":
@@ -196,7 +228,7 @@ class Readiness:
             text += ", accepted"
         if task["decision"] == "no-go" and task["fallback"] != "uncorrected":
             text += f"; fallback: {task['fallback']}"
-        return f" ({text})"
+        return text
 
     def __repr__(self) -> str:
         ready = sum(self._goes(t) for t in self.tasks)

@@ -3,6 +3,7 @@
 """The worked examples of README and docs/python.md, kept working."""
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -67,6 +68,17 @@ class ExamplesTest(Case):
                 self.assertNotIn("no-go", printed.getvalue())
             finally:
                 os.chdir(here)
+
+    def test_the_notebook(self):
+        """Its cells as plain Python; `make check-all` runs it in Jupyter. It keeps no output."""
+        notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
+        space = {"__name__": "notebook"}
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                self.assertEqual((cell["outputs"], cell["execution_count"]), ([], None))
+                exec(compile("".join(cell["source"]), "notebook", "exec"), space)
+        self.assertTrue(space["ready"].go)
+        self.assertEqual(space["found"].false_go, 0)
 
     def test_names_are_exported(self):
         for name in pf.__all__:

@@ -75,6 +75,15 @@ class ManyTest(Case):
         gc.collect()
         self.assertLess(resident() - before, 2 << 20)
 
+    def test_no_leak_of_evaluations(self):
+        for n in (10, 100):
+            gc.collect()
+            before = resident()
+            for seed in range(n):
+                self.kit.evaluate("attitude", [None, {3: .35}], 1, seed=seed, threads=2)
+            gc.collect()
+        self.assertLess(resident() - before, 2 << 20)
+
     def test_threads_share_a_kit(self):
         """Sessions of two threads on one kit give what they give alone."""
         faults = [{"thruster3": .35}, {"thruster6": .5}]

@@ -311,6 +311,34 @@ class SessionTest(Case):
         self.assertEqual(served.request(op="ask")["ask"], "done")
         self.assertEqual(session.readiness().data, served.request(op="readiness"))
         served.close()
+        self.evaluate_recorded(kit)
+
+    def evaluate_recorded(self, kit):
+        """A kit that predicts by itself: the machine is named, and nothing else predicts."""
+        class Rig(pf.Plant):
+            name, calm = "rig", False
+            mechanisms = [pf.Mechanism(n) for n in kit.mechanisms]
+            channels = [pf.Channel(n) for n in kit.channels]
+
+            def reset(self, seed, noise):
+                self.rng, self.noise = np.random.default_rng(seed), .01 * noise
+                self.x = np.zeros(2)
+
+            def step(self, delivered):
+                self.x = self.x + .1 * np.array(delivered[1:]) @ [[.9, .1], [.2, 1.1]]
+
+            def observe(self):
+                return self.x + self.noise * self.rng.normal(size=2)
+
+        with self.assertRaisesRegex(ValueError, "recordings.*give plant"):
+            kit.evaluate(faults=[None], trials=1)
+        found = kit.evaluate(Rig(), [None, {2: .35}], trials=3)
+        for trial in found.trials:
+            ready = kit.check(Rig(), fault={2: .35} if "2:" in trial["fault"] else None,
+                              seed=trial["seed"])
+            self.assertEqual(trial["go"], sum(t["decision"] == "go" for t in ready.tasks))
+        self.assertEqual(found["2:0.35"]["named"], 3)
+        self.assertGreater(found["2:0.35"]["go"], 0)
 
     def test_a_learned_model(self):
         """A kit that predicts with a model: the program's bytes and verdict."""
@@ -326,8 +354,15 @@ class SessionTest(Case):
                                         "--json", status=None))
             got = kit.check(fault={2: .3}, model=model).data
             self.assertEqual(got, {k: want[k] for k in got})
+            found = kit.evaluate(faults=[{2: .3}], trials=2, model=model)
+            for trial in found.trials:
+                ready = kit.check(fault={2: .3}, model=model, seed=trial["seed"])
+                self.assertEqual([t["lower"] for t in found.tasks if t["trial"] == trial["trial"]],
+                                 [t["lower"] for t in ready.tasks])
             with self.assertRaisesRegex(pf.PreflightError, "model"):
                 kit.check()
+            with self.assertRaisesRegex(pf.PreflightError, "model"):
+                kit.evaluate(faults=[None], trials=1)
 
     def test_ctrl_c_stops_a_calibration(self):
         """In C threads and in a plant in Python."""

@@ -57,31 +57,29 @@ static void count_task(pf_audit_count *c, double flown, double lower, double j_m
 // One machine of a session, and room for what is flown.
 typedef struct machine {
     const pf_audit *audit;
-    pf_plant *plant;
-    uint64_t seed;
-    const pf_fault *faults;
-    int n_faults;
-    bool *wanted;    // n_tasks: to be flown
-    double *returns; // and what they returned
+    pf_audit_machine given;
+    pf_audit_detail *detail; // Nullable
+    bool *wanted;            // n_tasks: to be flown
+    double *returns;         // and what they returned
 } machine;
 
 // Flies the tasks that are wanted, all from one start, each with a disturbance of its own.
 static pf_status fly(const machine *m, const double *corrections, pf_error *error)
 {
     const pf_kit *kit = m->audit->kit;
-    const char *environment = pf_plant_environment(pf_plant_get_info(m->plant));
+    const char *environment = pf_plant_environment(pf_plant_get_info(m->given.plant));
     pf_flight *flight = NULL;
-    pf_status status = pf_flight_create(&flight, m->plant, kit, error);
-    pf_key start = pf_key_stream(m->seed, environment, 0, PF_PURPOSE_TASK, 0);
+    pf_status status = pf_flight_create(&flight, m->given.plant, kit, error);
+    pf_key start = pf_key_stream(m->given.seed, environment, 0, PF_PURPOSE_TASK, 0);
     status = status ? status : pf_flight_start(flight, start, error);
     for (int t = 0; t < pf_kit_get_info(kit).n_tasks && status == PF_OK; t++) {
         pf_flown flown;
         pf_attempt attempt = {
             .task = t,
-            .key = pf_key_stream(m->seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
+            .key = pf_key_stream(m->given.seed, environment, 0, PF_PURPOSE_TASK, (uint64_t)t + 1),
             .corrections = corrections,
-            .faults = m->faults,
-            .n_faults = m->n_faults};
+            .faults = m->given.faults,
+            .n_faults = m->given.n_faults};
         if (m->wanted[t]) {
             status = pf_flight_fly(flight, &attempt, &flown, error);
             m->returns[t] = flown.ret;
@@ -109,11 +107,16 @@ static pf_status fly_session(const machine *m, const pf_session *session, pf_aud
     }
     for (int t = 0; t < k.n_tasks; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
-        m->wanted[t] = task->decision == PF_GO || go_without(&state, task);
+        m->wanted[t] = m->detail || task->decision == PF_GO || go_without(&state, task);
     }
     pf_status status = fly(m, corrections, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
         const pf_task_readiness *task = pf_session_task(session, t);
+        if (m->detail) {
+            m->detail->decision[t] = (int32_t)task->decision;
+            m->detail->lower[t] = task->lower;
+            m->detail->flown[t] = m->returns[t];
+        }
         if (task->decision == PF_GO) {
             count_task(&out->with, m->returns[t], task->lower, k.j_min);
         }
@@ -132,8 +135,8 @@ static pf_status try_rule(const machine *m, int rule, pf_audit_result *out, pf_e
     pf_kit_info k = pf_kit_get_info(m->audit->kit);
     double correction[PF_MECH_MAX];
     pf_rule_verdict verdict = {.go = m->wanted, .correction = correction};
-    pf_rule_trial trial = {m->audit->kit, m->plant,  m->audit->model,
-                           m->seed,       m->faults, m->n_faults};
+    pf_rule_trial trial = {m->audit->kit, m->given.plant,  m->audit->model,
+                           m->given.seed, m->given.faults, m->given.n_faults};
     pf_status status = pf__rule_decide(rule, &trial, &verdict, error);
     status = status ? status : fly(m, correction, error);
     for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
@@ -164,30 +167,52 @@ static bool names(const pf_session *session, int n_mech, const pf_fault *faults,
     return true;
 }
 
+// How far the estimates are off the gains that were put in; NaN: there are none. Mechanism 0 has
+// no estimate.
+static double gain_error(const pf_session *session, const pf_fault *faults, int n_faults)
+{
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < n_faults; i++) {
+        if (faults[i].kind == PF_FAULT_GAIN && faults[i].at > 0) {
+            sum += fabs(pf_session_mechanism(session, faults[i].at)->mean_gain - faults[i].value);
+            n++;
+        }
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
 // What the session of a check says, before anything is flown.
 static void read_session(const machine *m, const pf_session *session, pf_audit_result *out)
 {
+    const pf_fault *faults = m->given.faults;
+    int n_faults = m->given.n_faults;
     pf_session_state state = pf_session_get_state(session);
     out->alarm = state.alarm;
     out->misfit = state.misfit > 1 || state.implausible > 0;
-    out->named = names(session, pf_kit_get_info(m->audit->kit).n_mech, m->faults, m->n_faults);
-    if (m->n_faults > 0 && m->faults[0].kind == PF_FAULT_GAIN) {
-        const double *interval = pf_session_mechanism(session, m->faults[0].at)->interval;
-        out->within = m->faults[0].value >= interval[0] && m->faults[0].value <= interval[1];
+    out->named = names(session, pf_kit_get_info(m->audit->kit).n_mech, faults, n_faults);
+    out->within = -1;
+    if (n_faults > 0 && faults[0].kind == PF_FAULT_GAIN && faults[0].at > 0) {
+        const double *interval = pf_session_mechanism(session, faults[0].at)->interval;
+        out->within = faults[0].value >= interval[0] && faults[0].value <= interval[1];
     }
     out->probes = state.told - state.rehearsals;
     out->rehearsals = state.rehearsals;
+    if (m->detail) {
+        m->detail->gain_error = gain_error(session, faults, n_faults);
+    }
 }
 
 static pf_status decide_and_fly(const machine *m, pf_audit_result *out, pf_error *error)
 {
     const pf_audit *a = m->audit;
     pf_check *check = NULL;
-    pf_check_config config = {.machine = m->plant,
+    pf_check_config config = {.machine = m->given.plant,
+                              .twin = m->given.twin,
                               .model = a->model,
-                              .seed = m->seed,
-                              .faults = m->faults,
-                              .n_faults = m->n_faults};
+                              .seed = m->given.seed,
+                              .faults = m->given.faults,
+                              .n_faults = m->given.n_faults};
     pf_status status = pf_check_create(&check, a->kit, &config, error);
     status = status ? status : pf_check_run(check, NULL, error);
     if (status == PF_OK) {
@@ -202,28 +227,44 @@ static pf_status decide_and_fly(const machine *m, pf_audit_result *out, pf_error
     return status;
 }
 
+uint64_t pf__audit_seed(uint64_t seed, const char *name, int session)
+{
+    return pf_key_stream(seed, name, (uint64_t)session, PF_PURPOSE_EVALUATION, 0) >> 12;
+}
+
+pf_status pf__audit_machine(const pf_audit *a, const pf_audit_machine *given, pf_audit_result *out,
+                            pf_audit_detail *detail, pf_error *error)
+{
+    int tasks = pf_kit_get_info(a->kit).n_tasks;
+    pf_arena arena = {0};
+    *out = (pf_audit_result){.promised = true, .sessions = 1, .tasks = tasks};
+    machine m = {.audit = a,
+                 .given = *given,
+                 .detail = detail,
+                 .wanted = pf__arena_take(&arena, (size_t)tasks, sizeof *m.wanted),
+                 .returns = pf__arena_take(&arena, (size_t)tasks, sizeof *m.returns)};
+    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
+                                    : decide_and_fly(&m, out, error);
+    out->covered = status == PF_OK;
+    pf__arena_free(&arena);
+    return status;
+}
+
 pf_status pf__audit_session(const pf_audit *a, pf_plant *plant, const pf_audit_entry *entry,
                             int session, pf_audit_result *out, pf_error *error)
 {
     pf_fault faults[2];
-    int n = 0, tasks = pf_kit_get_info(a->kit).n_tasks;
-    pf_arena arena = {0};
-    *out = (pf_audit_result){
-        .name = entry->name, .promised = entry->promised != 0, .sessions = 1, .tasks = tasks};
-    machine m = {.audit = a,
-                 .plant = plant,
-                 .wanted = pf__arena_take(&arena, (size_t)tasks, sizeof *m.wanted),
-                 .returns = pf__arena_take(&arena, (size_t)tasks, sizeof *m.returns)};
-    m.seed = pf_key_stream(a->seed, entry->name, (uint64_t)session, PF_PURPOSE_EVALUATION, 0) >> 12;
-    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
-                                    : pf__catalogue_faults(entry, a->kit, pf_plant_get_info(plant),
-                                                           a->seed, session, faults, &n, error);
-    m.faults = n > 0 ? faults : NULL;
-    m.n_faults = n;
-    status = status ? status : decide_and_fly(&m, out, error);
-    out->covered = status == PF_OK;
-    out->within = strcmp(entry->fault, "gain") == 0 ? out->within : -1;
-    pf__arena_free(&arena);
+    int n = 0;
+    *out = (pf_audit_result){0};
+    pf_status status = pf__catalogue_faults(entry, a->kit, pf_plant_get_info(plant), a->seed,
+                                            session, faults, &n, error);
+    pf_audit_machine m = {.plant = plant,
+                          .seed = pf__audit_seed(a->seed, entry->name, session),
+                          .faults = n > 0 ? faults : NULL,
+                          .n_faults = n};
+    status = status ? status : pf__audit_machine(a, &m, out, NULL, error);
+    out->name = entry->name;
+    out->promised = entry->promised != 0;
     return status;
 }
 

@@ -130,6 +130,31 @@ typedef struct pf_audit {
     void *self;
 } pf_audit;
 
+// One machine, whatever is wrong with it.
+typedef struct pf_audit_machine {
+    pf_plant *plant;
+    pf_plant *twin;         // what predicts. Nullable: the plant itself
+    uint64_t seed;          // of its check
+    const pf_fault *faults; // with their units. Nullable: none
+    int n_faults;
+} pf_audit_machine;
+
+// What a session showed besides its counts. Each array has n_tasks.
+typedef struct pf_audit_detail {
+    double gain_error; // mean of |estimate - gain| over the gains put in; NaN: there are none
+    int32_t *decision; // pf_decision
+    double *lower;     // bound on the return; NaN: none
+    double *flown;     // return on this machine, with the session's corrections
+} pf_audit_detail;
+
+// The seed of a session of what is called `name`.
+uint64_t pf__audit_seed(uint64_t seed, const char *name, int session);
+
+// The check of one machine and its tasks flown, counted as a result of one. detail (Nullable) has
+// every task flown, not those alone that count.
+pf_status pf__audit_machine(const pf_audit *audit, const pf_audit_machine *machine,
+                            pf_audit_result *result, pf_audit_detail *detail, pf_error *error);
+
 // One session of an entry on a plant of the caller's, counted as a result of one. What the plant
 // cannot have is PF_ERR_UNSUPPORTED.
 pf_status pf__audit_session(const pf_audit *audit, pf_plant *plant, const pf_audit_entry *entry,
