@@ -122,6 +122,7 @@ if [ "${1:-}" = all ]; then
     step "power grid, driving, supply chain" after scripts/check_domains.sh
     step "suites on Gymnasium's systems" after scripts/check_suites.sh all
     step "paper scale" paper_scale
+    step "pages in a browser" after scripts/check_browser.sh
     step "notebook" after scripts/check_notebook.sh
 else
     step "fuzz, 2 s each" scripts/fuzz.sh 2

@@ -16,11 +16,13 @@ static const char style[] =
     "--panel:#222;--go:#5fd38a;--if:#e3b04b;--no:#ff8a80;--bar:#6b8fc9;"
     "--k0:#eee;--k1:#5fd38a;--k2:#8ab4f8;--k3:#ff8a80;--k4:#e3b04b;--k5:#c792ea;--k6:#4dd0e1;"
     "--k7:#f48fb1}}"
-    "@page{size:A4;margin:12mm}@media print{body{font-size:11px;margin:0}.screen{display:none}}"
+    "@page{size:A4;margin:12mm}@media "
+    "print{body{font-size:11px;margin:0}.screen{display:none}}"
     "@media screen{.paper{display:none}}"
     "body{font:13px/1.4 system-ui,sans-serif;max-width:182mm;margin:1em auto;padding:0 6px;"
-    "color:var(--ink);background:var(--paper)}"
-    "h1{font-size:20px;margin:0 0 .3em}h2{font-size:15px;margin:1.2em 0 .3em}"
+    "color:var(--ink);background:var(--paper);overflow-wrap:anywhere}thead th{overflow-wrap:normal}"
+    "h1{font-size:20px;margin:0 0 .3em;overflow-wrap:anywhere}h2{font-size:15px;margin:1.2em 0 "
+    ".3em}"
     "h3{font-size:13px;margin:1em 0 .2em}"
     ".wide{max-width:330mm}.t{overflow-x:auto}@media print{.t{overflow:visible}}"
     "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
@@ -40,7 +42,8 @@ static const char style[] =
     ".k2{stroke:var(--k2);color:var(--k2)}.k3{stroke:var(--k3);color:var(--k3)}"
     ".k4{stroke:var(--k4);color:var(--k4)}.k5{stroke:var(--k5);color:var(--k5)}"
     ".k6{stroke:var(--k6);color:var(--k6)}.k7{stroke:var(--k7);color:var(--k7)}"
-    "pre{white-space:pre-wrap;word-break:break-all;font-size:9px}.small{font-size:11px}";
+    "pre{white-space:pre-wrap;word-break:break-all;font-size:9px}.small{font-size:11px}@media "
+    "print{th,td{padding:0 4px}}";
 
 void pf__page_text(pf_text *out, const char *text)
 {
@@ -186,7 +189,8 @@ void pf__page_line(pf_text *out, const pf_plot *plot, size_t n, const double *y,
 {
     pf__text_addf(out, "<polyline class=\"l k%d\" stroke-dasharray=\"%s\" points=\"",
                   ink % PF_PAGE_INKS, dash);
-    for (size_t i = 0; i < n; i++) {
+    size_t step = n / (size_t)plot->width + 1; // no more points than there is room for
+    for (size_t i = 0; i < n; i = i + step < n || i + 1 == n ? i + step : n - 1) {
         double x = n > 1 ? (double)plot->width * (double)i / (double)(n - 1) : plot->width / 2.0;
         pf__text_addf(out, "%s%.1f,%.1f", i ? " " : "", x, height_of(plot, y[i]));
     }

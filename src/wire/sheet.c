@@ -398,7 +398,7 @@ static void add_open(const sheet *s)
 // --- the runs
 
 // A page has at most about ALL_PLOTS of them, so that it stays small.
-enum { PLOT_W = 150, PLOT_H = 70, STRIP_H = 24, MOST_PLOTS = 6, ALL_PLOTS = 120 };
+enum { PLOT_W = 150, PLOT_H = 70, STRIP_H = 24, MOST_PLOTS = 6, ALL_PLOTS = 120, MOST_LINES = 16 };
 enum { INK_MEASURED = 0, INK_HEALTHY = 1, INK_NEAREST = 2 };
 
 static void column_of(json_t *matrix, size_t rows, size_t column, double *y, double *lo, double *hi)
@@ -520,9 +520,15 @@ static void add_belief(const sheet *s, double *work)
     pf_plot plot = {.lo = 0, .hi = 1, .width = PLOT_W, .height = PLOT_H, .shown = 2};
     pf__text_add(s->out, "<h2>The belief over the probes</h2>\n<figure>");
     pf__page_plot(s->out, &plot, "P(changed) after each look of stage 1",
-                  "one line per mechanism, from 0 to 1");
+                  "one line per mechanism, the likeliest ones of many, from 0 to 1");
     for (size_t j = 1; j < mech; j++) {
-        pf__page_line(s->out, &plot, n, work + j * lines, (int)j, "none");
+        int above = 0; // mechanisms that are likelier
+        for (size_t i = 1; i < mech; i++) {
+            above += work[i * lines + n - 1] > work[j * lines + n - 1];
+        }
+        if (above < MOST_LINES) {
+            pf__page_line(s->out, &plot, n, work + j * lines, (int)j, "none");
+        }
     }
     pf__page_plot_end(s->out);
     pf__text_add(s->out,
@@ -561,14 +567,15 @@ static pf_status add_runs(const sheet *s, pf_error *error)
     if (!work) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a sheet");
     }
-    add_belief(s, work);
     int n = 0;
     for (size_t i = 1; i < lines; i++) {
         n += is_run(json_array_get(s->lines, i));
     }
     int plots = n * MOST_PLOTS <= ALL_PLOTS ? MOST_PLOTS : n < ALL_PLOTS ? ALL_PLOTS / n : 1;
-    pf__text_add(s->out, "<p class=\"paper small\">The runs and the certificate are in the file "
-                         "that this sheet was printed from.</p>\n<div class=\"screen\">\n");
+    pf__text_add(s->out, "<p class=\"paper small\">The belief, the runs and the certificate are in "
+                         "the file that this sheet was printed from.</p>\n<div "
+                         "class=\"screen\">\n");
+    add_belief(s, work);
     pf__text_addf(
         s->out,
         "<h2>The runs</h2>\n<p class=\"small\">Solid: measured. Dashed: a healthy machine. "
@@ -576,8 +583,12 @@ static pf_status add_runs(const sheet *s, pf_error *error)
         "the channel; \"off by\" is its largest value. Shown: the %d channel%s that differ most "
         "from a healthy machine.</p>\n",
         plots, plots == 1 ? "" : "s");
+    if (n > ALL_PLOTS) {
+        pf__text_addf(s->out, "<p>The first %d of %d runs; the journal has all of them.</p>\n",
+                      ALL_PLOTS, n);
+    }
     int number = 0;
-    for (size_t i = 1; i < lines; i++) {
+    for (size_t i = 1; i < lines && number < ALL_PLOTS; i++) {
         if (is_run(json_array_get(s->lines, i))) {
             add_run(s, json_array_get(s->lines, i), ++number, plots, work);
         }

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""Opens pages in Chromium and looks at them: browser.py FOLDER CHROMIUM.
+
+FOLDER has what scripts/check_browser.sh made: pages, and beside NAME.html of a sheet NAME.json, its
+certificate. Last line: N passed, N failed.
+"""
+import json
+import pathlib
+import re
+import sys
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+folder, chromium = pathlib.Path(sys.argv[1]), sys.argv[2]
+counts = {True: 0, False: 0}
+
+
+def check(what, good, more=""):
+    counts[bool(good)] += 1
+    if not good:
+        print(f"FAILED {what} {more}")
+
+
+def violations(page):
+    found = Axe().run(page).response["violations"]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found]
+
+
+def rows_of(page, caption):
+    """The body of the table with this caption, as texts."""
+    return page.evaluate(
+        """caption => { const t = [...document.querySelectorAll('table')].find(t => t.caption?.textContent == caption);
+        return [...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent.trim())); }""", caption)
+
+
+def check_sheet(name, page, certificate):
+    """What the sheet shows is what the certificate says."""
+    tasks, mechanisms = certificate["tasks"], certificate["mechanisms"]
+    worst = {"go", *(t["decision"] for t in tasks)}
+    verdict = "NO-GO" if worst - {"go", "go-if"} else "GO-IF" if "go-if" in worst else "GO"
+    check(f"{name}: verdict", page.inner_text(".verdict") == verdict)
+    shown = rows_of(page, "Tasks")
+    check(f"{name}: every task", [r[0] for r in shown] == [t["name"] for t in tasks])
+    check(f"{name}: bounds", [r[3] for r in shown] == [f"{t['lower']:.3f}" for t in tasks])
+    check(f"{name}: decisions", [r[5].lower() for r in shown] == [t["decision"] for t in tasks])
+    shown = rows_of(page, "Mechanisms")
+    check(f"{name}: every mechanism", [r[0] for r in shown] == [m["name"] for m in mechanisms])
+    check(f"{name}: beliefs", [r[2] for r in shown] == [f"{m['p_changed']:.4f}" for m in mechanisms])
+    check(f"{name}: the certificate inside", json.loads(page.text_content("pre")) == certificate)
+    if len(mechanisms) <= 16:
+        pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True)))
+        check(f"{name}: two sheets of paper", 1 <= pages <= 2, f"{pages} pages")
+
+
+def check_page(browser, path):
+    name = path.relative_to(folder)
+    page = browser.new_page()
+    asked, said = [], []
+    page.on("request", lambda r: asked.append(r.url))
+    page.on("console", lambda m: said.append(m.text))
+    page.on("pageerror", lambda e: said.append(str(e)))
+    page.on("dialog", lambda d: (said.append("dialog"), d.dismiss()))
+    page.goto(path.as_uri())
+    nearby = path.parent.as_uri() + "/figures/"
+    check(f"{name}: nothing is fetched", all(u == path.as_uri() or u.startswith(nearby) for u in asked), asked)
+    check(f"{name}: no message", not said, said)
+    check(f"{name}: nothing runs",
+          page.evaluate("document.querySelectorAll('script,iframe,object,[onerror],[onclick]').length") == 0)
+    wide = path.name.startswith("wide")  # 256 mechanisms
+    check(f"{name}: small", path.stat().st_size < (1_000_000 if wide else 300_000), path.stat().st_size)
+    paper = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        paper.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        found = violations(page)
+        check(f"{name}: axe, {scheme}", not found, found)
+    check(f"{name}: light and dark", paper[0] != paper[1], paper)
+    page.set_viewport_size({"width": 360, "height": 740})
+    check(f"{name}: on a phone", page.evaluate("document.documentElement.scrollWidth") <= 360,
+          page.evaluate("document.documentElement.scrollWidth"))
+    page.set_viewport_size({"width": 1280, "height": 900})
+    certificate = path.with_suffix(".json")
+    if certificate.exists():
+        page.emulate_media(color_scheme="light")
+        check_sheet(name, page, json.loads(certificate.read_text()))
+    page.close()
+
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    for path in sorted(folder.rglob("*.html")):
+        check_page(browser, path)
+    browser.close()
+print(f"{counts[True]} passed, {counts[False]} failed")
+sys.exit(counts[False] > 0)
