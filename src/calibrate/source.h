@@ -96,7 +96,7 @@ typedef struct pf_rest {
     double before;
 } pf_rest;
 
-// Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all workers.
+// Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all runs.
 void pf__rest_note(const pf_kit *kit, int rows, const pf_answer *answer, bool healthy,
                    pf_rest *rest);
 void pf__rest_keep(pf_kit_build *build, const pf_rest *rest);
@@ -152,7 +152,8 @@ int pf__plan_most_rows(const pf_plan *plan); // of the longest probe or task
 // What must hold of a plant before anything is calibrated on it, checked on real trajectories:
 // passive data equal to the bit under every dormant fault, an effect of every fault on its own
 // probe, and every task in need of each mechanism it names. The error names the offender.
-pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error);
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
+                             pf_error *error);
 
 // Each worker thread has a plant (the first one the caller's) and buffers of its own; every result
 // goes to its own slot.

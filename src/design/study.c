@@ -222,6 +222,15 @@ static pf_status run_noise(void *self, int worker, size_t item, pf_error *error)
     return status;
 }
 
+static int noise_slots(void *self, size_t item, pf_slot *slots)
+{
+    noise_work *n = self;
+    size_t window = (size_t)n->job->rows * (size_t)n->job->plan->n_chan;
+    slots[0] =
+        (pf_slot){.data = n->job->residuals + item * window, .size = window * sizeof(double)};
+    return 1;
+}
+
 // Under `residual` the scale of a library with both kinds of probes is between theirs: the rms
 // over the single pulses and one group probe, as calibration would weigh them.
 static void blend_scales(pf_design_job *job)
@@ -346,8 +355,8 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     status = pf__study_open(&s, job, NOISE_COMMANDS, probes, false, false, error);
     if (status == PF_OK) {
         noise_work work = {job, &s};
-        status = pf__parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise,
-                              &work, "residuals", error);
+        status = pf__parallel_kept(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise,
+                                   noise_slots, &work, "residuals", error);
     }
     pf__study_close(&s);
     if (status == PF_OK && job->n_scale > 1) {
