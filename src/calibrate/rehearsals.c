@@ -45,12 +45,6 @@ typedef struct rehearsals {
     int n_blind;
 } rehearsals;
 
-// Healthy runs of each, with the default of 60 episodes per class: 300.
-static int healthy_runs(const pf_plan *plan)
-{
-    return 5 * plan->settings.episodes;
-}
-
 // Streams of PF_PURPOSE_MISFIT beside those of looks and misfits.
 enum { STREAM_REHEARSALS = 66, STREAM_BLIND = 67 };
 
@@ -242,7 +236,7 @@ static pf_status run_all(rehearsals *r, int n_moves, int stream, pf_error *error
     free(r->values);
     free(r->column);
     free(r->rests);
-    r->n_runs = healthy_runs(r->plan);
+    r->n_runs = pf__counts(r->plan).rehearsals;
     r->n_moves = n_moves;
     r->stream = (uint64_t)stream;
     r->values = calloc((size_t)r->n_runs * stride_of(r), sizeof(double));
@@ -375,7 +369,7 @@ static pf_status keep_blind(rehearsals *r, int which, int n_units, const double 
 // Of a learned model: where a rehearsal does not look.
 static pf_status find_blind(rehearsals *r, double **units, int *n_units, pf_error *error)
 {
-    int most = (int)(PF_BLIND_MOST * r->n), runs = healthy_runs(r->plan) / 2;
+    int most = (int)(PF_BLIND_MOST * r->n), runs = pf__counts(r->plan).rehearsals / 2;
     most = most < runs ? most : runs;
     if (most < 1) {
         return PF_OK;

@@ -89,6 +89,17 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 enum { PF_LOOK_KNOTS = 9 };
 extern const double pf__look_knots[PF_LOOK_KNOTS];
 
+// How many of each the verdict takes, from the episodes and the alarm trials of the plan.
+typedef struct pf_counts {
+    int nominal_looks, knot_looks; // per probe, and per target and knot
+    int residuals, misfits;        // per probe
+    int sessions;                  // of each class
+    int rehearsals;                // of each task and group
+} pf_counts;
+
+enum { PF_SESSION_CLASSES = 3 };
+pf_counts pf__counts(const pf_plan *plan);
+
 // How a channel rests: the most equal readings at the end of a response, and of a healthy machine
 // the most that it moves between the readings of a start.
 typedef struct pf_rest {
@@ -198,6 +209,12 @@ bool pf__plant_anchored(const pf_plant_source *c);
 
 // Whether residuals are divided by the predictor's own nominal residual.
 bool pf__plant_residual(const pf_plant_source *c);
+
+// Says how long the calibration takes (effort->estimate): `seconds` is what one row of a trajectory
+// was measured to take, all workers at once.
+void pf__plant_estimate(const pf_plant_source *c, double seconds);
+// Rows that one episode of a probe simulates and predicts.
+double pf__look_rows(const pf_plan *plan, int probe);
 
 // Lays out the kit and makes the workers; free follows whatever it returned.
 pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind *kind,

@@ -231,10 +231,17 @@ static void find_episode(const pf_plant_source *c, size_t item, int *probe, int 
     }
 }
 
+// The first episodes tell how long the whole calibration takes.
+typedef struct timing {
+    pf_plant_source *c;
+    double began, rows; // rows of the episodes that ended since
+    bool said;
+} timing;
+
 // One episode: the physical response, the predictions from its saved start, the matches.
 static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
 {
-    pf_plant_source *c = self;
+    pf_plant_source *c = ((timing *)self)->c;
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
     int probe, class, episode;
@@ -248,9 +255,26 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                            : status;
 }
 
+static void time_episode(void *self, const char *what, size_t done, size_t total)
+{
+    timing *t = self;
+    const pf_effort *effort = t->c->effort;
+    int probe, class, episode;
+    find_episode(t->c, done - 1, &probe, &class, &episode);
+    t->rows += pf__look_rows(t->c->plan, probe);
+    double elapsed = pf__seconds() - t->began;
+    if (!t->said && (elapsed > 1 || done == total)) {
+        t->said = true;
+        pf__plant_estimate(t->c, elapsed / t->rows);
+    }
+    if (effort->progress) {
+        effort->progress(effort->self, what, done, total);
+    }
+}
+
 static int episode_slots(void *self, size_t item, pf_slot *slots)
 {
-    pf_plant_source *c = self;
+    pf_plant_source *c = ((timing *)self)->c;
     int probe, class, episode;
     find_episode(c, item, &probe, &class, &episode);
     size_t at = slot(c, probe, class, episode), n = (size_t)c->plan->probes[probe].n_targets;
@@ -259,6 +283,18 @@ static int episode_slots(void *self, size_t item, pf_slot *slots)
         slots[1] = (pf_slot){.data = c->plain + at, .size = n * sizeof *c->plain};
     }
     return c->plain ? 2 : 1;
+}
+
+static pf_status run_timed(timing *t, size_t n, pf_error *error)
+{
+    pf_plant_source *c = t->c;
+    pf_effort effort = c->effort ? *c->effort : (pf_effort){0};
+    if (effort.estimate) {
+        effort.self = t;
+        effort.progress = time_episode;
+    }
+    return pf__parallel_kept(&effort, c->n_workers, n, run_episode, episode_slots, t, "episodes",
+                             error);
 }
 
 static pf_status run_episodes(pf_plant_source *c, pf_error *error)
@@ -279,8 +315,8 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
                        plan->settings.episodes);
     }
-    return pf__parallel_kept(c->effort, c->n_workers, units * (size_t)plan->settings.episodes,
-                             run_episode, episode_slots, c, "episodes", error);
+    timing t = {.c = c, .began = pf__seconds()};
+    return run_timed(&t, units * (size_t)plan->settings.episodes, error);
 }
 
 // --- the source

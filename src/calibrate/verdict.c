@@ -17,34 +17,29 @@
 
 const double pf__look_knots[PF_LOOK_KNOTS] = {0, .2, .35, .5, .65, .8, .9, 1.25, 1.5};
 
-// How many of each, from the episodes per class E and the alarm trials A of the plan. With the
-// defaults (60 and 2000): 120 nominal looks per probe, 20 per knot and target, 300 residuals, 200
-// misfits of healthy and as many of weakened machines, 400 sessions of each kind.
 enum { LEAST_LOOKS = 8 };
-static int nominal_looks(const pf_plan *plan)
+
+static int at_least(int n)
 {
-    return 2 * plan->settings.episodes;
-}
-static int knot_looks(const pf_plan *plan)
-{
-    int n = plan->settings.episodes / 3;
     return n > LEAST_LOOKS ? n : LEAST_LOOKS;
 }
-static int residual_looks(const pf_plan *plan)
+
+// With the defaults (60 episodes and 2000 alarm trials): 120 nominal looks per probe, 20 per knot
+// and target, 300 residuals, 400 misfits, half of them of healthy machines, 400 sessions of each
+// kind, 300 healthy rehearsals.
+pf_counts pf__counts(const pf_plan *plan)
 {
-    return 5 * plan->settings.episodes;
-}
-static int misfit_looks(const pf_plan *plan)
-{
-    return 10 * plan->settings.episodes / 3;
-}
-static int misfit_sessions(const pf_plan *plan)
-{
-    return plan->settings.alarm_trials / 5;
+    int e = plan->settings.episodes;
+    return (pf_counts){.nominal_looks = 2 * e,
+                       .knot_looks = at_least(e / 3),
+                       .residuals = 5 * e,
+                       .misfits = 2 * (10 * e / 3),
+                       .sessions = at_least(plan->settings.alarm_trials / 5),
+                       .rehearsals = 5 * e};
 }
 
 // The classes of misfit sessions: healthy, gains from 0 to .3, gains from .3 to 1.2.
-enum { SESSION_CLASSES = 3 };
+enum { SESSION_CLASSES = PF_SESSION_CLASSES };
 static const double class_gains[SESSION_CLASSES][2] = {{1, 1}, {0, .3}, {.3, 1.2}};
 
 // Streams of PF_PURPOSE_MISFIT. Trials of a class are this far apart, so that none is shared.
@@ -234,7 +229,8 @@ static pf_status run_look(void *self, int worker, size_t item, pf_error *error)
 {
     verdict *v = self;
     const pf_kit *k = &v->build->kit;
-    int first = nominal_looks(v->plan), per = knot_looks(v->plan), mechanism = 0, knot = -1;
+    int first = pf__counts(v->plan).nominal_looks, per = pf__counts(v->plan).knot_looks,
+        mechanism = 0, knot = -1;
     int episode = (int)item;
     if (episode >= first) {
         int class = (episode - first) / per;
@@ -269,7 +265,7 @@ static pf_status fit_looks(verdict *v, pf_error *error)
 {
     pf_kit_build *b = v->build;
     size_t at = pf__kit_look(&b->kit, v->probe), targets = v->stride;
-    int first = nominal_looks(v->plan), per = knot_looks(v->plan);
+    int first = pf__counts(v->plan).nominal_looks, per = pf__counts(v->plan).knot_looks;
     int classes = (int)targets * b->kit.n_knots;
     fit_look(v, 0, first, b->look_mean + at, b->look_variance + at);
     for (int class = 0; class < classes; class ++) {
@@ -292,7 +288,8 @@ static pf_status calibrate_looks(verdict *v, pf_error *error)
     pf_status status = PF_OK;
     for (v->probe = 0; v->probe < k->n_probes && status == PF_OK; v->probe++) {
         int targets = v->plan->probes[v->probe].n_targets;
-        int n = nominal_looks(v->plan) + targets * k->n_knots * knot_looks(v->plan);
+        int n = pf__counts(v->plan).nominal_looks +
+                targets * k->n_knots * pf__counts(v->plan).knot_looks;
         status = make_room(v, n, (size_t)targets, error);
         if (status == PF_OK) {
             status = run_episodes(v, (size_t)n, run_look, "looks", error);
@@ -432,8 +429,7 @@ static double worst_class(verdict *v, size_t at, double least)
 static pf_status calibrate_levels(verdict *v, pf_error *error)
 {
     pf_kit *k = &v->build->kit;
-    int n = misfit_sessions(v->plan);
-    n = n > LEAST_LOOKS ? n : LEAST_LOOKS;
+    int n = pf__counts(v->plan).sessions;
     pf_status status = make_room(v, SESSION_CLASSES * n, 3, error);
     v->n_episodes = n;
     v->session_bytes = pf_session_size(k);
@@ -472,7 +468,7 @@ static pf_status calibrate_misfit(verdict *v, pf_error *error)
     k->misfit_chan = k->misfit_shape = 1;
     k->misfit_level = PF_MISFIT_LEVEL_MOST; // no misfit until the levels are known
     for (v->probe = 0; v->probe < k->n_probes && status == PF_OK; v->probe++) {
-        int n = residual_looks(v->plan), m = 2 * misfit_looks(v->plan);
+        int n = pf__counts(v->plan).residuals, m = pf__counts(v->plan).misfits;
         size_t window = (size_t)pf_kit_probe_rows(k, v->probe) * (size_t)k->n_chan;
         status = make_room(v, n, window, error);
         if (status == PF_OK) {

@@ -273,6 +273,8 @@ pf_status cli_part_open(cli_part *part, const char *command, const char *output,
     effort->part = part->part;
     if (found == PF_PART_SAME) {
         fprintf(stderr, "preflight %s: goes on from %s\n", command, part->path);
+        // an estimate would count what is done already
+        ((cli_progress *)effort->self)->estimated = true;
     } else if (found == PF_PART_OTHER && status == PF_OK) {
         fprintf(stderr,
                 "preflight %s: %s was of another job (other settings, plant, model or version); "
