@@ -114,6 +114,7 @@ typedef struct pf_part pf_part;
 
 // How long a job takes, measured on its first trajectories, and what would save most of it.
 typedef struct pf_estimate {
+    const char *what; // "design", "calibration"
     double seconds;
     const char *setting; // "alarm_trials=200". Nullable: nothing saves much.
     double seconds_then; // with that setting
@@ -129,7 +130,7 @@ typedef struct pf_effort {
     const volatile int *stop;
     // What is odd but no error, one line. Nullable.
     void (*warn)(void *self, const char *text);
-    // Called once, before the long part of a job. Nullable.
+    // Called at the start of a design and of a calibration. Nullable.
     void (*estimate)(void *self, const pf_estimate *estimate);
     // What pf_calibrate and pf_plan_choose_probes have finished is kept here and not done again.
     // Nullable.

@@ -54,7 +54,7 @@ void pf__plant_estimate(const pf_plant_source *c, double seconds)
     const pf_kit *kit = &c->build.kit;
     pf_plan fewer[2] = {*c->plan, *c->plan};
     static const char *const names[2] = {"alarm_trials=200", "episodes=20"};
-    pf_estimate estimate = {.seconds = seconds * rows_of(c->plan, kit)};
+    pf_estimate estimate = {.what = "calibration", .seconds = seconds * rows_of(c->plan, kit)};
     double best = .8 * estimate.seconds; // what saves less is not worth a word
     if (fewer[0].settings.alarm_trials > FEW_TRIALS) {
         fewer[0].settings.alarm_trials = FEW_TRIALS;

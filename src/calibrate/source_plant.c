@@ -231,17 +231,10 @@ static void find_episode(const pf_plant_source *c, size_t item, int *probe, int 
     }
 }
 
-// The first episodes tell how long the whole calibration takes.
-typedef struct timing {
-    pf_plant_source *c;
-    double began, rows; // rows of the episodes that ended since
-    bool said;
-} timing;
-
 // One episode: the physical response, the predictions from its saved start, the matches.
 static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
 {
-    pf_plant_source *c = ((timing *)self)->c;
+    pf_plant_source *c = self;
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
     int probe, class, episode;
@@ -255,26 +248,9 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
                            : status;
 }
 
-static void time_episode(void *self, const char *what, size_t done, size_t total)
-{
-    timing *t = self;
-    const pf_effort *effort = t->c->effort;
-    int probe, class, episode;
-    find_episode(t->c, done - 1, &probe, &class, &episode);
-    t->rows += pf__look_rows(t->c->plan, probe);
-    double elapsed = pf__seconds() - t->began;
-    if (!t->said && (elapsed > 1 || done == total)) {
-        t->said = true;
-        pf__plant_estimate(t->c, elapsed / t->rows);
-    }
-    if (effort->progress) {
-        effort->progress(effort->self, what, done, total);
-    }
-}
-
 static int episode_slots(void *self, size_t item, pf_slot *slots)
 {
-    pf_plant_source *c = ((timing *)self)->c;
+    pf_plant_source *c = self;
     int probe, class, episode;
     find_episode(c, item, &probe, &class, &episode);
     size_t at = slot(c, probe, class, episode), n = (size_t)c->plan->probes[probe].n_targets;
@@ -285,16 +261,17 @@ static int episode_slots(void *self, size_t item, pf_slot *slots)
     return c->plain ? 2 : 1;
 }
 
-static pf_status run_timed(timing *t, size_t n, pf_error *error)
+// The first episodes tell how long the whole calibration takes.
+static void say_time(void *self, size_t first, size_t n, double seconds)
 {
-    pf_plant_source *c = t->c;
-    pf_effort effort = c->effort ? *c->effort : (pf_effort){0};
-    if (effort.estimate) {
-        effort.self = t;
-        effort.progress = time_episode;
+    const pf_plant_source *c = self;
+    double rows = 0;
+    for (size_t i = first; i < first + n; i++) {
+        int probe, class, episode;
+        find_episode(c, i, &probe, &class, &episode);
+        rows += pf__look_rows(c->plan, probe);
     }
-    return pf__parallel_kept(&effort, c->n_workers, n, run_episode, episode_slots, t, "episodes",
-                             error);
+    pf__plant_estimate(c, seconds / rows);
 }
 
 static pf_status run_episodes(pf_plant_source *c, pf_error *error)
@@ -315,8 +292,10 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
                        plan->settings.episodes);
     }
-    timing t = {.c = c, .began = pf__seconds()};
-    return run_timed(&t, units * (size_t)plan->settings.episodes, error);
+    pf_timing timing = {.effort = c->effort, .self = c, .say = say_time};
+    pf_effort effort = pf__timed(&timing);
+    return pf__parallel_kept(&effort, c->n_workers, units * (size_t)plan->settings.episodes,
+                             run_episode, episode_slots, c, "episodes", error);
 }
 
 // --- the source

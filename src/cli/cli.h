@@ -106,7 +106,7 @@ typedef struct cli_shorter {
 typedef struct cli_progress {
     cli_form form;
     bool shown;       // the line on the terminal
-    bool estimated;   // how long it takes has been said
+    bool estimated;   // nothing more is to be said of how long it takes
     const char *main; // the stage that is nearly all of the job: its rate gives the estimate.
                       // Nullable: the library gives one, or nobody does.
     cli_shorter shorter;

@@ -101,9 +101,7 @@ static void print_progress(cli_progress *p, size_t total, double rate, double le
 static void show_estimate(void *self, const pf_estimate *estimate)
 {
     cli_progress *p = self;
-    bool said = p->estimated;
-    p->estimated = true;
-    if (said || p->form == CLI_FORM_NONE || !(estimate->seconds > long_s)) {
+    if (p->estimated || p->form == CLI_FORM_NONE || !(estimate->seconds > long_s)) {
         return;
     }
     cli_progress_end(p);
@@ -111,6 +109,7 @@ static void show_estimate(void *self, const pf_estimate *estimate)
     if (p->form == CLI_FORM_JSON) {
         pf_text line = {0};
         pf__text_add(&line, "{");
+        pf__json_add_string(&line, "estimate", estimate->what);
         add_number(&line, "estimate_s", estimate->seconds);
         if (estimate->setting) {
             char option[96];
@@ -124,7 +123,7 @@ static void show_estimate(void *self, const pf_estimate *estimate)
     char time[32], then[32];
     say_time(estimate->seconds, time, sizeof time);
     say_time(estimate->seconds_then, then, sizeof then);
-    fprintf(stderr, "about %s", time);
+    fprintf(stderr, "%s: about %s", estimate->what, time);
     if (estimate->setting) {
         fprintf(stderr, "; %s%s takes %s", set, estimate->setting, then);
     }
@@ -139,10 +138,12 @@ static void estimate_stage(cli_progress *p, size_t total, double elapsed, double
         return;
     }
     bool shorter = p->shorter.option[0] && p->shorter.share < .8;
-    pf_estimate estimate = {.seconds = (double)(total - p->first) / rate,
+    pf_estimate estimate = {.what = p->main,
+                            .seconds = (double)(total - p->first) / rate,
                             .setting = shorter ? p->shorter.option : NULL,
                             .seconds_then = p->shorter.share * (double)total / rate};
     show_estimate(p, &estimate);
+    p->estimated = true;
 }
 
 static void show_progress(void *self, const char *what, size_t done, size_t total)

@@ -150,6 +150,31 @@ pf_status pf__step(const pf_effort *effort, const char *what, size_t done, size_
                : PF_OK;
 }
 
+static void time_item(void *self, const char *what, size_t done, size_t total)
+{
+    pf_timing *t = self;
+    double elapsed = pf__seconds() - t->began;
+    t->n++;
+    if (!t->said && (elapsed > 1 || done == total)) {
+        t->said = true;
+        t->say(t->self, done - t->n, t->n, elapsed);
+    }
+    if (t->effort->progress) {
+        t->effort->progress(t->effort->self, what, done, total);
+    }
+}
+
+pf_effort pf__timed(pf_timing *t)
+{
+    pf_effort effort = t->effort ? *t->effort : (pf_effort){0};
+    t->began = pf__seconds();
+    if (effort.estimate) {
+        effort.self = t;
+        effort.progress = time_item;
+    }
+    return effort;
+}
+
 int pf__processors(void)
 {
     cpu_set_t set;

@@ -23,6 +23,20 @@ pf_status pf__parallel_kept(const pf_effort *effort, int workers, size_t n, pf_i
 pf_status pf__step(const pf_effort *effort, const char *what, size_t done, size_t total,
                    pf_error *error);
 
+// Times the first items of a stage, to tell how long a job takes. Set the first three fields.
+typedef struct pf_timing {
+    const pf_effort *effort; // Nullable
+    void *self;
+    // Called once: the items first..first+n-1 took `seconds` together, on all threads.
+    void (*say)(void *self, size_t first, size_t n, double seconds);
+    double began;
+    size_t n;
+    bool said;
+} pf_timing;
+
+// The same effort, timed; only where somebody asks for an estimate. It begins now.
+pf_effort pf__timed(pf_timing *timing);
+
 // Threads that an effort (Nullable) means here and now.
 int pf__threads(const pf_effort *effort);
 
