@@ -27,9 +27,10 @@ from typing import (
 
 import numpy as np
 
-from preflight._library import WHY, Plan, library
+from preflight._library import PROGRESS, WHY, Plan, library
 from preflight.machine import Fault, Machine
 from preflight.plant import Plant, whole
+from preflight.progress import Progress, Report, finish, reporter
 
 Path = Union[str, "os.PathLike[str]"]
 Config = Union[None, Path, Mapping[str, Any]]
@@ -88,7 +89,7 @@ class Kit:
                   method: Optional[str] = None, seed: Optional[int] = None,
                   threads: Optional[int] = None, model: Optional[Path] = None,
                   probes: Union[Path, Sequence[Mapping[str, Any]], None] = None,
-                  **settings: Any) -> Kit:
+                  progress: Progress = None, **settings: Any) -> Kit:
         """Calibrates a kit, as `preflight calibrate` does and to the same bytes.
 
         plant: a name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`, which runs
@@ -97,14 +98,17 @@ class Kit:
         learned model that predicts in place of a copy of the plant. probes: "designed" (group
         probes, designed on what predicts), "single" (one pulse per candidate), a library file
         (`preflight design`) or a list as in a configuration; by default those that the
-        configuration lists, else designed ones where the method can read them.
+        configuration lists, else designed ones where the method can read them. progress: a
+        function of (what, done, total), or True for bars of tqdm (plain lines without it); what it
+        raises stops the calibration.
         """
+        report = reporter(progress)
         machine = Machine.of(plant)
         if probes is not None and not isinstance(probes, (str, os.PathLike)):
             settings["probes"], probes = probes, None
         plan, keep = _plan(config, settings, method, seed, model, probes)
         plan.threads = 1 if machine.in_process else threads or 0
-        kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle)))
+        kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle), report))
         del keep
         if machine.in_process:
             kit._machine = machine
@@ -114,9 +118,12 @@ class Kit:
     @classmethod
     def from_recordings(cls, recordings: Path, *, config: Config = None,
                         method: Optional[str] = None, seed: Optional[int] = None,
-                        threads: Optional[int] = None, **settings: Any) -> Kit:
+                        threads: Optional[int] = None, progress: Progress = None,
+                        **settings: Any) -> Kit:
         """A kit from logged responses of the machine itself, without any simulator
-        (`preflight calibrate --recordings`); the file's columns are in docs/formats.md."""
+        (`preflight calibrate --recordings`); the file's columns are in docs/formats.md.
+        progress: as `calibrate` takes it."""
+        report = reporter(progress)
         with open(recordings, "rb") as file:
             csv = file.read()
         plan, keep = _plan(config, settings, method, seed)
@@ -124,7 +131,7 @@ class Kit:
             raise ValueError("method and seed need config or settings with recordings")
         plan.threads = threads or 0
         name = os.fsencode(recordings)
-        kit = cls(_work(plan, functools.partial(library.recordings, name, csv, len(csv))))
+        kit = cls(_work(plan, functools.partial(library.recordings, name, csv, len(csv)), report))
         del keep
         return kit
 
@@ -268,10 +275,25 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a setting is {type(value).__name__}; give numbers, texts and lists")
 
 
-def _work(plan: Plan, call: Callable[..., int]) -> bytes:
+def _watch(plan: Plan, report: Optional[Report], stop: Any, raised: List[BaseException]) -> None:
+    """Has progress reported. C cannot raise: what the report raises stops the work instead."""
+    def progress(what: bytes, done: int, total: int) -> None:
+        try:
+            if report is not None and not raised:
+                report(what.decode("utf-8", "replace"), done, total)
+        except BaseException as reason:
+            raised.append(reason)
+            stop.value = 1
+    if report is not None:
+        plan.progress = PROGRESS(progress)
+
+
+def _work(plan: Plan, call: Callable[..., int], report: Optional[Report]) -> bytes:
     """Runs a calibration on a thread of its own, so that Ctrl-C stops it."""
     stop = ctypes.c_int(0)
     plan.stop = ctypes.pointer(stop)
+    raised: List[BaseException] = []
+    _watch(plan, report, stop, raised)
     why = ctypes.create_string_buffer(WHY)
     data, size = ctypes.c_void_p(), ctypes.c_size_t()
     status: List[int] = []
@@ -284,13 +306,15 @@ def _work(plan: Plan, call: Callable[..., int]) -> bytes:
             over.set()
     thread = threading.Thread(target=work)
     thread.start()
-    interrupted = None
+    interrupted: Optional[BaseException] = None
     while not over.is_set():  # C writes to what is ours until then, however often we are called
         try:
             over.wait()
         except BaseException as reason:
             interrupted, stop.value = reason, 1
     thread.join()
+    finish(report)
+    interrupted = interrupted or (raised[0] if raised else None)
     if interrupted is not None:
         library.free(data)
         raise interrupted

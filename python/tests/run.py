@@ -17,7 +17,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 MODULES = ("plant", "machine", "kit", "session", "gym")
 TESTS = ("test_plant", "test_box2d", "test_session", "test_bridge", "test_faults",
-         "test_results", "test_examples", "test_many", "test_methods")
+         "test_results", "test_examples", "test_many", "test_methods", "test_progress")
 
 
 class Result(unittest.TextTestResult):
