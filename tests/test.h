@@ -73,6 +73,8 @@ const char *pf_scratch_dir(void);
     X(journal, true)                                                                               \
     X(sheet, true)                                                                                 \
     X(machine, true)                                                                               \
+    X(part, true)                                                                                  \
+    X(progress, false)                                                                             \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \
