@@ -107,8 +107,10 @@ typedef struct cli_progress {
     cli_form form;
     bool shown;       // the line on the terminal
     bool estimated;   // nothing more is to be said of how long it takes
-    const char *main; // the stage that is nearly all of the job: its rate gives the estimate.
+    bool timed;       // the stage at hand has been
+    const char *main; // the stage that is nearly all of a job: its rate gives the estimate.
                       // Nullable: the library gives one, or nobody does.
+    const char *job;  // what that job is called
     cli_shorter shorter;
     double started;
     double last; // when something was shown

@@ -205,7 +205,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
     enum { FEW = 20 };
     effort = cli_effort(&r.progress, 0);
     r.progress.form = c->form;
-    r.progress.main = "audit";
+    r.progress.main = r.progress.job = "audit";
     r.progress.shorter.share = FEW / sessions;
     snprintf(r.progress.shorter.option, sizeof r.progress.shorter.option, "--sessions %d", FEW);
     status = r.path ? work(&r, catalogue) : EXIT_INTERNAL;

@@ -686,7 +686,7 @@ static int run_one(const bench_call *c, session *s, int threads, bool retry)
     int missing = report_missing(&s->experiment);
     pf_effort effort = cli_effort(&progress, threads);
     progress.form = c->form;
-    progress.main = "trials";
+    progress.main = progress.job = "trials";
     progress.shorter = quick_run(&s->experiment);
     status = learn(c, &s->experiment, true, &effort, &error);
     status = status ? status : pf__experiment_bind(&s->experiment, s->store, &error);
@@ -909,7 +909,7 @@ static int verify(const bench_call *c, session *s, size_t sample, int threads)
     }
     pf_effort effort = cli_effort(&progress, threads);
     progress.form = c->form;
-    progress.main = "verifying";
+    progress.main = progress.job = "verifying";
     status = learn(c, &s->experiment, false, &effort, &error);
     status = status ? status : pf__experiment_bound(&s->experiment, s->store, &error);
     status =

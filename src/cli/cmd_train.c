@@ -343,6 +343,7 @@ static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
     cli_progress_end(progress);
     train_view_init(&view, s, c->log, effort);
     progress->main = "epochs";
+    progress->job = "training";
     progress->shorter.share = .25;
     snprintf(progress->shorter.option, sizeof progress->shorter.option, "--set epochs=%d",
              s->epochs > 4 ? s->epochs / 4 : 1);

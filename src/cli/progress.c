@@ -133,17 +133,18 @@ static void show_estimate(void *self, const pf_estimate *estimate)
 // Where one stage is nearly the whole job, its first seconds say how long it takes.
 static void estimate_stage(cli_progress *p, size_t total, double elapsed, double rate)
 {
-    if (p->estimated || !p->main || strcmp(p->main, p->what) != 0 || elapsed < believed_s ||
+    if (p->timed || !p->main || strcmp(p->main, p->what) != 0 || elapsed < believed_s ||
         p->done - p->first < 2) {
         return;
     }
     bool shorter = p->shorter.option[0] && p->shorter.share < .8;
-    pf_estimate estimate = {.what = p->main,
+    pf_estimate estimate = {.what = p->job,
                             .seconds = (double)(total - p->first) / rate,
                             .setting = shorter ? p->shorter.option : NULL,
                             .seconds_then = p->shorter.share * (double)total / rate};
     show_estimate(p, &estimate);
-    p->estimated = true;
+    p->timed = true;
+    p->estimated = p->estimated || estimate.seconds > long_s;
 }
 
 static void show_progress(void *self, const char *what, size_t done, size_t total)
@@ -156,6 +157,7 @@ static void show_progress(void *self, const char *what, size_t done, size_t tota
         p->started = now;
         p->first = done;
         p->done = done;
+        p->timed = false;
         if (p->form == CLI_FORM_LINE && p->last < now - pause_s[p->form]) {
             p->last = now - pause_s[p->form] + .3; // what takes a moment is not shown
         }
