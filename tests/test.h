@@ -74,6 +74,8 @@ const char *pf_scratch_dir(void);
     X(sheet, true)                                                                                 \
     X(pages, true)                                                                                 \
     X(machine, true)                                                                               \
+    X(part, true)                                                                                  \
+    X(progress, false)                                                                             \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \

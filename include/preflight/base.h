@@ -109,6 +109,17 @@ PF_API double pf_rng_normal(pf_rng *rng);              // Mean 0, variance 1.
 
 // --- effort
 
+// Finished work of a job in a file (pf_part_open).
+typedef struct pf_part pf_part;
+
+// How long a job takes, measured on its first trajectories, and what would save most of it.
+typedef struct pf_estimate {
+    const char *what; // "design", "calibration"
+    double seconds;
+    const char *setting; // "alarm_trials=200". Nullable: nothing saves much.
+    double seconds_then; // with that setting
+} pf_estimate;
+
 // How long work is run, watched and stopped. Zero-initialise it, then set fields.
 typedef struct pf_effort {
     int threads; // 0: as many as there are processors
@@ -119,6 +130,11 @@ typedef struct pf_effort {
     const volatile int *stop;
     // What is odd but no error, one line. Nullable.
     void (*warn)(void *self, const char *text);
+    // Called at the start of a design and of a calibration. Nullable.
+    void (*estimate)(void *self, const pf_estimate *estimate);
+    // What pf_calibrate and pf_plan_choose_probes have finished is kept here and not done again.
+    // Nullable.
+    pf_part *part;
 } pf_effort;
 
 #ifdef __cplusplus

@@ -74,6 +74,8 @@ typedef struct pf_py_plan {
     double seed;
     int threads; // 0: one per processor
     const volatile int *stop;
+    // Called at most ten times a second, and at the end of every stage. Nullable.
+    void (*progress)(const char *what, size_t done, size_t total);
 } pf_py_plan;
 
 PF_PY int pf_py_calibrate(pf_py_plant *plant, const pf_py_plan *plan, void **bytes, size_t *n,

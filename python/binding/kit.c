@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
+#include "host/parallel.h"
 #include "preflight/design.h"
 
 #include <stdio.h>
@@ -84,12 +85,35 @@ static pf_status make_plan(pf_plan **plan, const pf_py_plan *given, const pf_pla
     return status;
 }
 
+// Progress of a calibration, as often as Python can stand it.
+typedef struct watched {
+    const pf_py_plan *plan;
+    double last;
+} watched;
+
+static void show_progress(void *self, const char *what, size_t done, size_t total)
+{
+    watched *w = self;
+    double now = pf__seconds();
+    if (w->plan->progress && (done == total || now - w->last > .1)) {
+        w->last = now;
+        w->plan->progress(what, done, total);
+    }
+}
+
+static pf_effort effort_of(watched *w)
+{
+    return (pf_effort){
+        .threads = w->plan->threads, .stop = w->plan->stop, .self = w, .progress = show_progress};
+}
+
 static pf_status calibrate(pf_plant *plant, const pf_py_plan *given, void **bytes, size_t *n,
                            pf_error *error)
 {
     pf_plan *plan = NULL;
     pf_model *model = NULL;
-    pf_effort effort = {.threads = given->threads, .stop = given->stop};
+    watched w = {.plan = given};
+    pf_effort effort = effort_of(&w);
     pf_status status = make_plan(&plan, given, pf_plant_get_info(plant), error);
     if (status == PF_OK && given->model) {
         status = pf_model_load(&model, given->model, error);
@@ -120,7 +144,8 @@ int pf_py_recordings(const char *file, const char *csv, size_t n_csv, const pf_p
 {
     pf_error error = {PF_OK, ""};
     pf_plan *plan = NULL;
-    pf_effort effort = {.threads = given->threads, .stop = given->stop};
+    watched w = {.plan = given};
+    pf_effort effort = effort_of(&w);
     pf_status status = given->config ? make_plan(&plan, given, NULL, &error) : PF_OK;
     if (status == PF_OK) {
         status = pf_calibrate_recordings(plan, file, csv, n_csv, &effort, bytes, n, &error);

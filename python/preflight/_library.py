@@ -60,10 +60,13 @@ class Desk(Structure):
                 ("misfit", c_double), ("distance", c_double)]
 
 
+PROGRESS = ctypes.CFUNCTYPE(None, c_char_p, c_size_t, c_size_t)
+
+
 class Plan(Structure):
     _fields_ = [("file", c_char_p), ("config", c_char_p), ("method", c_char_p),
                 ("model", c_char_p), ("probes", c_char_p), ("seed", c_double),
-                ("threads", c_int), ("stop", POINTER(c_int))]
+                ("threads", c_int), ("stop", POINTER(c_int)), ("progress", PROGRESS)]
 
 
 class Row(Structure):

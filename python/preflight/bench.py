@@ -8,14 +8,19 @@ from __future__ import annotations
 import csv
 import inspect
 import io
+import json
 import math
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
+
+from preflight.progress import Progress, Report, finish, reporter
 
 from preflight._show import import_pandas
 
@@ -115,10 +120,12 @@ def _several(given: Any) -> Sequence[Any]:
 
 def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
         profile: str = "standard", set: Sequence[str] = (), only: Sequence[str] = (),
-        preflight: Optional[Path] = None) -> pandas.DataFrame:
+        preflight: Optional[Path] = None, progress: Progress = None) -> pandas.DataFrame:
     """Runs a suite, with methods of yours beside its own, and gives its table. A method is a class
     with `choose(belief, probes)` (see preflight.method) or "FILE:CLASS"; `set` and `only` are those
-    of `preflight bench run`. What the database has already is not run again."""
+    of `preflight bench run`. What the database has already is not run again. progress: a function
+    of (what, done, total), or True for bars of tqdm (plain lines without it)."""
+    report = reporter(progress)
     if os.environ.get(WORKER):
         raise RuntimeError("this file is being read for its class: put what runs behind "
                            "`if __name__ == \"__main__\":`")
@@ -130,11 +137,44 @@ def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
             command += [option, value]
     # the same Python, so that what a method imports is there
     environment = {**os.environ, "PREFLIGHT_PYTHON": sys.executable}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip()
+    status, said = _watch(command, environment, report)
+    if status != 0:
         raise RuntimeError(said or f"bench run {suite} failed")
     return table(suite, db=db, profile=profile, preflight=preflight)
+
+
+def _watch(command: List[str], environment: Any, report: Optional[Report]) -> Tuple[int, str]:
+    """Runs the program, reports its progress, and gives its exit status and what it said. Whatever
+    is raised here stops it as Ctrl-C does, so that finished trials are in the database."""
+    errors: List[str] = []
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        child = subprocess.Popen(command + ["--progress", "json" if report else "none"],
+                                 stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
+        try:
+            for line in child.stderr or ():
+                told = _progress_of(line) if report else None
+                if told is None:
+                    errors.append(line)
+                elif report and "progress" in told:
+                    report(told["progress"], told["done"], told["total"])
+            child.wait()
+        except BaseException:
+            child.send_signal(signal.SIGINT)
+            child.communicate()
+            raise
+        finally:
+            finish(report)
+        output.seek(0)
+        return child.returncode, "".join(errors).strip() or output.read().strip()
+
+
+def _progress_of(line: str) -> Optional[Dict[str, Any]]:
+    """A line of `--progress json`; None: it is something else."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and told.keys() & {"progress", "estimate"} else None
 
 
 def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",

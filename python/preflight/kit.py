@@ -26,10 +26,11 @@ from typing import (
 
 import numpy as np
 
-from preflight._library import WHY, Plan, interruptible, library
+from preflight._library import PROGRESS, WHY, Plan, interruptible, library
 from preflight._show import Column, Shown, Table
 from preflight.machine import Fault, Machine
 from preflight.plant import Plant, whole
+from preflight.progress import Progress, Report, finish, reporter
 
 Path = Union[str, "os.PathLike[str]"]
 Config = Union[None, Path, Mapping[str, Any]]
@@ -99,7 +100,7 @@ class Kit(Shown):
                   method: Optional[str] = None, seed: Optional[int] = None,
                   threads: Optional[int] = None, model: Optional[Path] = None,
                   probes: Union[Path, Sequence[Mapping[str, Any]], None] = None,
-                  **settings: Any) -> Kit:
+                  progress: Progress = None, **settings: Any) -> Kit:
         """Calibrates a kit, as `preflight calibrate` does and to the same bytes.
 
         plant: a name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`, which runs
@@ -108,14 +109,17 @@ class Kit(Shown):
         learned model that predicts in place of a copy of the plant. probes: "designed" (group
         probes, designed on what predicts), "single" (one pulse per candidate), a library file
         (`preflight design`) or a list as in a configuration; by default those that the
-        configuration lists, else designed ones where the method can read them.
+        configuration lists, else designed ones where the method can read them. progress: a
+        function of (what, done, total), or True for bars of tqdm (plain lines without it); what it
+        raises stops the calibration.
         """
+        report = reporter(progress)
         machine = Machine.of(plant)
         if probes is not None and not isinstance(probes, (str, os.PathLike)):
             settings["probes"], probes = probes, None
         plan, keep = _plan(config, settings, method, seed, model, probes)
         plan.threads = 1 if machine.in_process else threads or 0
-        kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle)))
+        kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle), report))
         del keep
         if machine.in_process:
             kit._machine = machine
@@ -125,9 +129,12 @@ class Kit(Shown):
     @classmethod
     def from_recordings(cls, recordings: Path, *, config: Config = None,
                         method: Optional[str] = None, seed: Optional[int] = None,
-                        threads: Optional[int] = None, **settings: Any) -> Kit:
+                        threads: Optional[int] = None, progress: Progress = None,
+                        **settings: Any) -> Kit:
         """A kit from logged responses of the machine itself, without any simulator
-        (`preflight calibrate --recordings`); the file's columns are in docs/formats.md."""
+        (`preflight calibrate --recordings`); the file's columns are in docs/formats.md.
+        progress: as `calibrate` takes it."""
+        report = reporter(progress)
         with open(recordings, "rb") as file:
             csv = file.read()
         plan, keep = _plan(config, settings, method, seed)
@@ -135,7 +142,7 @@ class Kit(Shown):
             raise ValueError("method and seed need config or settings with recordings")
         plan.threads = threads or 0
         name = os.fsencode(recordings)
-        kit = cls(_work(plan, functools.partial(library.recordings, name, csv, len(csv))))
+        kit = cls(_work(plan, functools.partial(library.recordings, name, csv, len(csv)), report))
         del keep
         return kit
 
@@ -318,16 +325,37 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a setting is {type(value).__name__}; give numbers, texts and lists")
 
 
-def _work(plan: Plan, call: Callable[..., int]) -> bytes:
-    """Runs a calibration; Ctrl-C stops it."""
+def _watch(plan: Plan, report: Optional[Report], stop: Any, raised: List[BaseException]) -> None:
+    """Has progress reported. C cannot raise: what the report raises stops the work instead."""
+    def progress(what: bytes, done: int, total: int) -> None:
+        try:
+            if report is not None and not raised:
+                report(what.decode("utf-8", "replace"), done, total)
+        except BaseException as reason:
+            raised.append(reason)
+            stop.value = 1
+    if report is not None:
+        plan.progress = PROGRESS(progress)
+
+
+def _work(plan: Plan, call: Callable[..., int], report: Optional[Report]) -> bytes:
+    """Runs a calibration; Ctrl-C and what the report raises stop it."""
+    raised: List[BaseException] = []
     why = ctypes.create_string_buffer(WHY)
     data, size = ctypes.c_void_p(), ctypes.c_size_t()
 
     def work(stop: ctypes.c_int) -> int:
         plan.stop = ctypes.pointer(stop)
+        _watch(plan, report, stop, raised)
         return call(ctypes.byref(plan), ctypes.byref(data), ctypes.byref(size), why)
+
     try:
-        status = interruptible(work)
+        try:
+            status = interruptible(work)
+        finally:
+            finish(report)
+        if raised:
+            raise raised[0]
         if status:
             library.fail(status, why)
         return ctypes.string_at(data.value, size.value)  # type: ignore[arg-type]

@@ -15,7 +15,20 @@ typedef struct work {
     const pf_audit_entry *entry;
     pf_plant **plants;         // one per worker, the first is the caller's
     pf_audit_result *outcomes; // of the sessions
+    pf_effort effort;          // the caller's, with progress over all entries
+    size_t done, total;        // sessions of the entries before this one, and of all
 } work;
+
+static void show_progress(void *self, const char *what, size_t done, size_t n)
+{
+    (void)what;
+    (void)n;
+    const work *w = self;
+    const pf_effort *effort = w->audit->effort;
+    if (effort && effort->progress) {
+        effort->progress(effort->self, "audit", w->done + done, w->total);
+    }
+}
 
 double pf__audit_p_value(int k, int n, double rate)
 {
@@ -275,6 +288,16 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
                              error);
 }
 
+// All but the name, which is the caller's.
+static int outcome_slots(void *self, size_t item, pf_slot *slots)
+{
+    char *at = (char *)&((work *)self)->outcomes[item];
+    size_t first = offsetof(pf_audit_result, covered);
+    slots[0] =
+        (pf_slot){.data = at + first, .size = sizeof(pf_audit_result) - first, .loose = true};
+    return 1;
+}
+
 static void add_count(pf_audit_count *to, const pf_audit_count *from)
 {
     to->go += from->go;
@@ -300,8 +323,8 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
         memcpy(r->why, why.text, sizeof r->why - 1);
         return PF_OK;
     }
-    status = pf__parallel(a->effort, n_workers, (size_t)a->sessions, run_session, w, w->entry->name,
-                          error);
+    status = pf__parallel_kept(&w->effort, n_workers, (size_t)a->sessions, run_session,
+                               outcome_slots, w, w->entry->name, error);
     // a closed loop of a foreign plant has what it declares; a fault may break the simulator
     if (status == PF_ERR_UNSUPPORTED || status == PF_ERR_PLANT) {
         r->broke = status == PF_ERR_PLANT;
@@ -341,12 +364,19 @@ pf_status pf__audit_run(const pf_audit *a, const bool *known, pf_audit_result *r
         w.plants[i] = i == 0 ? a->plant : NULL;
         status = i == 0 ? PF_OK : pf_plant_clone(a->plant, &w.plants[i], error);
     }
+    w.effort = a->effort ? *a->effort : (pf_effort){0};
+    w.effort.self = &w;
+    w.effort.progress = show_progress;
+    for (int e = 0; e < a->catalogue->n; e++) {
+        w.total += known && known[e] ? 0 : (size_t)a->sessions;
+    }
     for (int e = 0; e < a->catalogue->n && status == PF_OK; e++) {
         if (known && known[e]) {
             continue;
         }
         w.entry = &a->catalogue->entries[e];
         status = run_entry(&w, &results[e], n_workers, error);
+        w.done += (size_t)a->sessions;
         if (status == PF_OK && a->done) {
             status = a->done(a->self, e, &results[e], error);
         }

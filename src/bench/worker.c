@@ -475,6 +475,7 @@ typedef struct run {
     pthread_mutex_t lock; // of everything below
     bool broken;          // the store failed; the others stop too
     size_t since_count;   // finished since the store was last counted
+    int64_t left_out;     // units that this run will not do
     pf_store_counts counts;
     pf_run_report *report;
 } run;
@@ -512,7 +513,7 @@ static void show(run *r, bool failed)
         }
     }
     if (r->effort && r->effort->progress) {
-        size_t total = (size_t)r->counts.total;
+        size_t total = (size_t)(r->counts.total - r->left_out);
         size_t done = (size_t)(r->counts.done + r->counts.failed) + r->since_count;
         r->effort->progress(r->effort->self, "trials", done < total ? done : total, total);
     }
@@ -617,14 +618,36 @@ static bool mark_needed(run *r)
     return any;
 }
 
+static void note_known(void *self, const pf_unit *unit, const char *reason)
+{
+    (void)reason;
+    run *r = self;
+    pf_unit own = *unit;
+    r->left_out -=
+        pf__experiment_find(r->experiment, &own) >= 0 && !pf__experiment_wants(r->experiment, &own);
+}
+
+// What is neither wanted (--only, a missing backend) nor done already is no part of the progress.
+static pf_status count_left_out(run *r, pf_error *error)
+{
+    const pf_experiment *e = r->experiment;
+    for (size_t i = 0; i < e->n_units; i++) {
+        r->left_out += !pf__experiment_wants(e, &e->units[i]);
+    }
+    pf_status status =
+        r->left_out > 0 ? pf__store_done(r->store, e->hash, note_known, r, error) : PF_OK;
+    return status || r->left_out == 0 ? status
+                                      : pf__store_failures(r->store, e->hash, note_known, r, error);
+}
+
 static pf_status prepare(run *r, pf_error *error)
 {
     const pf_experiment *e = r->experiment;
     pf_status status = pf__store_begin(r->store, e->hash, e->suite->id, e->profile->name,
                                        e->settings, e->units, e->n_units, error);
     status = status ? status : pf__store_recover(r->store, e->hash, error);
-    status = status ? status : pf__store_count(r->store, e->hash, &r->counts, error);
-    return status;
+    status = status ? status : count_left_out(r, error);
+    return status ? status : pf__store_count(r->store, e->hash, &r->counts, error);
 }
 
 static pf_status run_all(run *r, pf_error *error)

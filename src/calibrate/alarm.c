@@ -71,6 +71,14 @@ static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error
     return status;
 }
 
+// The peak of a trial. Only a job with one method is ever kept.
+static int slots_of(void *self, size_t trial, pf_slot *slots)
+{
+    const work *w = self;
+    slots[0] = (pf_slot){.data = w->peaks + trial, .size = sizeof *w->peaks};
+    return 1;
+}
+
 static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *error)
 {
     const pf_alarm *a = w->alarm;
@@ -117,8 +125,8 @@ pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_worker
     n_workers = n_workers < a->trials ? n_workers : a->trials;
     pf_status status = make_room(&w, &arena, n_workers, error);
     if (status == PF_OK) {
-        status = pf__parallel(effort, n_workers, (size_t)a->trials, run_trial, &w, "alarm trials",
-                              error);
+        status = pf__parallel_kept(effort, n_workers, (size_t)a->trials, run_trial, slots_of, &w,
+                                   "alarm trials", error);
     }
     // one threshold for all: that which the trials of those who share it together keep
     int n = a->shared ? gather_shared(&w) : a->trials;

@@ -116,7 +116,7 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     }
     pf_plant_source c = {.plan = plan, .model = model, .effort = effort};
     pf_kit_kind kind = pf__plant_kind(&c, info, method->statistic);
-    status = pf__contract_check(plan, plant, error);
+    status = pf__contract_check(plan, plant, effort, error);
     if (status == PF_OK) {
         status = pf__plant_open(&c, plant, &kind, error);
     }

@@ -15,6 +15,8 @@ typedef struct checker {
     double *gains; // n_mech
     double *one;   // outputs of two trajectories
     double *other;
+    const pf_effort *effort;
+    size_t done, total; // comparisons
     pf_error *error;
 } checker;
 
@@ -40,7 +42,7 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     status = pf_plant_roll(c->plant, roll, &trace, c->error);
     size_t n = (size_t)roll->rows * (size_t)info->n_chan;
     *differ = memcmp(c->one, c->other, n * sizeof(double)) != 0;
-    return status;
+    return status ? status : pf__step(c->effort, "contract", ++c->done, c->total, c->error);
 }
 
 // The first of n mechanisms (NULL: all but the current one) whose loss shows or does not show; -1:
@@ -103,13 +105,24 @@ static pf_status check_task(checker *c, const pf_plan_task *task)
                            task->name, c->plan->mechanisms[j].name, weak);
 }
 
-pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error)
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
+                             pf_error *error)
 {
     pf_arena arena = {0};
     int rows = pf__plan_most_rows(plan);
     rows = plan->passive_rows > rows ? plan->passive_rows : rows;
     size_t n = (size_t)rows * (size_t)plan->n_chan;
-    checker c = {plan, plant, NULL, NULL, NULL, error};
+    checker c = {.plan = plan,
+                 .plant = plant,
+                 .effort = effort,
+                 .total = (size_t)plan->n_mech - 1,
+                 .error = error};
+    for (int q = 0; q < plan->n_probes; q++) {
+        c.total += (size_t)plan->probes[q].n_targets;
+    }
+    for (int t = 0; t < plan->n_tasks; t++) {
+        c.total += (size_t)plan->tasks[t].n_uses;
+    }
     c.gains = pf__arena_take(&arena, (size_t)plan->n_mech, sizeof(double));
     c.one = pf__arena_take(&arena, n, sizeof(double));
     c.other = pf__arena_take(&arena, n, sizeof(double));

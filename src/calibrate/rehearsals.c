@@ -19,7 +19,6 @@
 typedef struct desk {
     double *nominal, *other; // longest task x n_chan: predictions
     double *gains;           // n_mech
-    pf_rest *rest;           // n_chan: of any run of this worker
 } desk;
 
 typedef struct rehearsals {
@@ -39,17 +38,12 @@ typedef struct rehearsals {
     uint64_t stream;
     double *values; // per run: residual, moves (n numbers each, scaled), excursion
     double *column; // n_runs
+    pf_rest *rests; // n_runs x n_chan
     // blind directions of all rehearsals so far
     int32_t *blind_first;
     double *blind;
     int n_blind;
 } rehearsals;
-
-// Healthy runs of each, with the default of 60 episodes per class: 300.
-static int healthy_runs(const pf_plan *plan)
-{
-    return 5 * plan->settings.episodes;
-}
 
 // Streams of PF_PURPOSE_MISFIT beside those of looks and misfits.
 enum { STREAM_REHEARSALS = 66, STREAM_BLIND = 67 };
@@ -187,7 +181,8 @@ static pf_status predict_moves(const rehearsals *r, const desk *w, const pf_pred
 }
 
 // A healthy rehearsal, uncorrected.
-static pf_status run_healthy(rehearsals *r, int worker, pf_key key, double *out, pf_error *error)
+static pf_status run_healthy(rehearsals *r, int worker, pf_key key, double *out, pf_rest *rest,
+                             pf_error *error)
 {
     const pf_kit *k = &r->build->kit;
     desk *w = &r->desks[worker];
@@ -208,7 +203,7 @@ static pf_status run_healthy(rehearsals *r, int worker, pf_key key, double *out,
     if (status != PF_OK) {
         return status;
     }
-    pf__rest_note(k, r->ask.rows, &answer, true, w->rest);
+    pf__rest_note(k, r->ask.rows, &answer, true, rest);
     subtract(r, answer.response, w->nominal, out);
     return isfinite(square_of((1 + r->n_moves) * r->n, out))
                ? PF_OK
@@ -221,24 +216,41 @@ static pf_status run_rehearsal(void *self, int worker, size_t item, pf_error *er
     rehearsals *r = self;
     pf_key key = pf_key_stream(r->plan->settings.seed, r->plan->environment, item,
                                PF_PURPOSE_MISFIT, r->stream);
-    return run_healthy(r, worker, key, run_at(r, (int)item), error);
+    return run_healthy(r, worker, key, run_at(r, (int)item),
+                       r->rests + item * (size_t)r->build->kit.n_chan, error);
+}
+
+static int slots_of(void *self, size_t item, pf_slot *slots)
+{
+    rehearsals *r = self;
+    size_t n_chan = (size_t)r->build->kit.n_chan;
+    slots[0] = (pf_slot){.data = run_at(r, (int)item), .size = stride_of(r) * sizeof(double)};
+    slots[1] = (pf_slot){.data = r->rests + item * n_chan, .size = n_chan * sizeof *r->rests};
+    return 2;
 }
 
 // Fills r->values with runs of the rehearsal at hand.
 static pf_status run_all(rehearsals *r, int n_moves, int stream, pf_error *error)
 {
+    size_t n_chan = (size_t)r->build->kit.n_chan;
     free(r->values);
     free(r->column);
-    r->n_runs = healthy_runs(r->plan);
+    free(r->rests);
+    r->n_runs = pf__counts(r->plan).rehearsals;
     r->n_moves = n_moves;
     r->stream = (uint64_t)stream;
     r->values = calloc((size_t)r->n_runs * stride_of(r), sizeof(double));
     r->column = calloc((size_t)r->n_runs, sizeof(double));
-    if (!r->values || !r->column) {
+    r->rests = calloc((size_t)r->n_runs * n_chan, sizeof *r->rests);
+    if (!r->values || !r->column || !r->rests) {
         return no_memory(error);
     }
-    return pf__parallel(r->source->effort, r->source->n_workers, (size_t)r->n_runs, run_rehearsal,
-                        r, "rehearsals", error);
+    pf_status status = pf__parallel_kept(r->source->effort, r->source->n_workers, (size_t)r->n_runs,
+                                         run_rehearsal, slots_of, r, "rehearsals", error);
+    for (int i = 0; i < r->n_runs && status == PF_OK; i++) {
+        pf__rest_keep(r->build, r->rests + (size_t)i * n_chan);
+    }
+    return status;
 }
 
 // Length of number `part` of each run (0: the residual), squared; into r->column.
@@ -357,7 +369,7 @@ static pf_status keep_blind(rehearsals *r, int which, int n_units, const double 
 // Of a learned model: where a rehearsal does not look.
 static pf_status find_blind(rehearsals *r, double **units, int *n_units, pf_error *error)
 {
-    int most = (int)(PF_BLIND_MOST * r->n), runs = healthy_runs(r->plan) / 2;
+    int most = (int)(PF_BLIND_MOST * r->n), runs = pf__counts(r->plan).rehearsals / 2;
     most = most < runs ? most : runs;
     if (most < 1) {
         return PF_OK;
@@ -583,11 +595,9 @@ static pf_status open_rehearsals(rehearsals *r, pf_source *source, pf_error *err
     *r = (rehearsals){.source = source, .plan = source->plan, .build = source->build};
     r->desks = pf__arena_take(&r->arena, (size_t)source->n_workers, sizeof *r->desks);
     for (int i = 0; r->desks && i < source->n_workers; i++) {
-        r->desks[i] =
-            (desk){.nominal = pf__arena_take(&r->arena, run, d),
-                   .other = pf__arena_take(&r->arena, run, d),
-                   .gains = pf__arena_take(&r->arena, (size_t)k->n_mech, d),
-                   .rest = pf__arena_take(&r->arena, (size_t)k->n_chan, sizeof *r->desks[i].rest)};
+        r->desks[i] = (desk){.nominal = pf__arena_take(&r->arena, run, d),
+                             .other = pf__arena_take(&r->arena, run, d),
+                             .gains = pf__arena_take(&r->arena, (size_t)k->n_mech, d)};
     }
     // a group has two tasks at least
     r->blind_first = pf__arena_take(&r->arena, 2 * (size_t)k->n_tasks + 1, sizeof *r->blind_first);
@@ -602,11 +612,9 @@ pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error)
     rehearsals r;
     pf_status status = open_rehearsals(&r, source, error);
     status = status == PF_OK ? rehearse_all(&r, error) : status;
-    for (int i = 0; r.desks && i < source->n_workers && status == PF_OK; i++) {
-        pf__rest_keep(source->build, r.desks[i].rest);
-    }
     free(r.values);
     free(r.column);
+    free(r.rests);
     free(r.blind);
     pf__arena_free(&r.arena);
     return status;

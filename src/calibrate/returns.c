@@ -404,6 +404,21 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
 
 // --- both
 
+static int member_slots(void *self, size_t item, pf_slot *slots)
+{
+    pf_kit_build *b = &((return_work *)self)->c->build;
+    slots[0] = (pf_slot){.data = b->tracking_error + item * PF_RETURN_SHARES,
+                         .size = PF_RETURN_SHARES * sizeof(double)};
+    return 1;
+}
+
+static int use_slots(void *self, size_t use, pf_slot *slots)
+{
+    pf_kit_build *b = &((return_work *)self)->c->build;
+    slots[0] = (pf_slot){.data = b->reach + use, .size = sizeof *b->reach};
+    return 1;
+}
+
 pf_status pf__plant_returns(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
@@ -427,11 +442,11 @@ pf_status pf__plant_returns(pf_plant_source *c, pf_error *error)
         }
     }
     size_t items = uses * (size_t)c->build.kit.n_members;
-    pf_status status =
-        pf__parallel(c->effort, c->n_workers, items, run_member, &work, "returns", error);
+    pf_status status = pf__parallel_kept(c->effort, c->n_workers, items, run_member, member_slots,
+                                         &work, "returns", error);
     if (status == PF_OK) {
-        status = pf__parallel(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use, &work,
-                              "limits", error);
+        status = pf__parallel_kept(c->effort, c->n_workers, (size_t)c->build.kit.n_reach, one_use,
+                                   use_slots, &work, "limits", error);
     }
     return status == PF_OK && pf__plant_anchored(c) ? check_shares(&work, error) : status;
 }

@@ -4,6 +4,7 @@
 #include "source.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Starts over which responses and residuals are averaged.
@@ -18,14 +19,51 @@ enum { WEIGHT_RUNS = 200 };
 // A residual scale is never less than this share of the pulse scale.
 static const double least_share = 1e-3;
 
+// The starts of one probe, side by side. Their numbers are added up in the order of the starts.
+typedef struct start_work {
+    pf_plant_source *c;
+    int probe;
+    size_t window;  // numbers of one response
+    double *values; // starts x stride
+    size_t stride;
+} start_work;
+
+static int start_slots(void *self, size_t item, pf_slot *slots)
+{
+    start_work *w = self;
+    slots[0] =
+        (pf_slot){.data = w->values + item * w->stride, .size = w->stride * sizeof *w->values};
+    return 1;
+}
+
+// Room for what `per` responses of a probe give from every start.
+static pf_status open_starts(start_work *w, pf_plant_source *c, size_t per, pf_error *error)
+{
+    size_t most = (size_t)pf__plan_most_rows(c->plan) * (size_t)c->plan->n_chan;
+    *w = (start_work){.c = c, .values = malloc(SCALE_STARTS * per * most * sizeof *w->values)};
+    return w->values ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for the scales");
+}
+
+static pf_status run_starts(start_work *w, int probe, size_t per, pf_item_fn run, pf_error *error)
+{
+    const pf_plan *plan = w->c->plan;
+    w->probe = probe;
+    w->window = (size_t)plan->probes[probe].rows * (size_t)plan->n_chan;
+    w->stride = per * w->window;
+    return pf__parallel_kept(w->c->effort, w->c->n_workers, SCALE_STARTS, run, start_slots, w,
+                             "scales", error);
+}
+
 // --- pulse scale
 
-static pf_status response_energy(pf_plant_source *c, int probe, int start, double *energy,
-                                 double *noise, pf_error *error)
+// What a probe moves from a start, and what disturbance and noise do to that.
+static pf_status run_pulse(void *self, int worker, size_t start, pf_error *error)
 {
+    start_work *work = self;
+    pf_plant_source *c = work->c;
     const pf_plan *plan = c->plan;
-    pf_worker *w = &c->workers[0];
-    const pf_plan_probe *p = &plan->probes[probe];
+    pf_worker *w = &c->workers[worker];
+    const pf_plan_probe *p = &plan->probes[work->probe];
     pf_roll roll = pf__plan_probe_roll(p, pf_plant_get_info(w->plant)), idle = roll;
     roll.key = idle.key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
                                         PF_PURPOSE_CALIBRATION, STREAM_PULSE);
@@ -44,10 +82,10 @@ static pf_status response_energy(pf_plant_source *c, int probe, int start, doubl
         trace.output = w->predicted;
         status = pf_plant_roll(w->plant, &roll, &trace, error);
     }
-    for (int i = 0; status == PF_OK && i < p->rows * plan->n_chan; i++) {
-        double moved = w->response[i] - w->nominal[i], shaken = w->predicted[i] - w->response[i];
-        energy[i % plan->n_chan] += moved * moved;
-        noise[i % plan->n_chan] += shaken * shaken;
+    double *moved = work->values + start * work->stride, *shaken = moved + work->window;
+    for (size_t i = 0; status == PF_OK && i < work->window; i++) {
+        moved[i] = w->response[i] - w->nominal[i];
+        shaken[i] = w->predicted[i] - w->response[i];
     }
     return status;
 }
@@ -82,14 +120,23 @@ static pf_status pulse_scale(pf_plant_source *c, double *scale, pf_error *error)
     }
     double *noise = energy + plan->n_chan, samples = 0;
     bool singles = has_single(plan);
-    for (int q = 0; q < plan->n_probes; q++) {
-        for (int s = 0; s < SCALE_STARTS && !(singles && plan->probes[q].n_targets > 1); s++) {
-            pf_status status = response_energy(c, q, s, energy, noise, error);
-            if (status != PF_OK) {
-                return status;
-            }
-            samples += plan->probes[q].rows;
+    start_work work;
+    pf_status status = open_starts(&work, c, 2, error);
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        if (singles && plan->probes[q].n_targets > 1) {
+            continue;
         }
+        status = run_starts(&work, q, 2, run_pulse, error);
+        for (size_t i = 0; status == PF_OK && i < SCALE_STARTS * work.window; i++) {
+            const double *moved = work.values + i / work.window * work.stride + i % work.window;
+            energy[i % (size_t)plan->n_chan] += moved[0] * moved[0];
+            noise[i % (size_t)plan->n_chan] += moved[work.window] * moved[work.window];
+        }
+        samples += SCALE_STARTS * plan->probes[q].rows;
+    }
+    free(work.values);
+    if (status != PF_OK) {
+        return status;
     }
     // a channel that no probe moves is measured by its own noise and says nothing
     for (int i = 0; i < plan->n_chan; i++) {
@@ -104,18 +151,18 @@ static pf_status pulse_scale(pf_plant_source *c, double *scale, pf_error *error)
 
 // --- residual scale
 
-// Squares of what a healthy machine's response differs from the prediction by, added up per step.
-static pf_status residual_energy(pf_plant_source *c, int probe, int start, double *energy,
-                                 pf_error *error)
+// What a healthy machine's response differs from the prediction by.
+static pf_status run_residual(void *self, int worker, size_t start, pf_error *error)
 {
-    const pf_plan *plan = c->plan;
-    pf_worker *w = &c->workers[0];
-    pf_key key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)start,
+    start_work *work = self;
+    pf_plant_source *c = work->c;
+    const pf_worker *w = &c->workers[worker];
+    pf_key key = pf_key_stream(c->plan->settings.seed, c->plan->environment, (uint64_t)start,
                                PF_PURPOSE_CALIBRATION, STREAM_RESIDUAL);
-    pf_status status = pf__plant_run_nominal(c, 0, probe, key, error);
-    for (int i = 0; status == PF_OK && i < plan->probes[probe].rows * plan->n_chan; i++) {
-        double off = w->response[i] - w->nominal[i];
-        energy[i] += off * off;
+    pf_status status = pf__plant_run_nominal(c, worker, work->probe, key, error);
+    double *off = work->values + start * work->stride;
+    for (size_t i = 0; status == PF_OK && i < work->window; i++) {
+        off[i] = w->response[i] - w->nominal[i];
     }
     return status;
 }
@@ -125,13 +172,17 @@ static pf_status residual_scale(pf_plant_source *c, pf_error *error)
     const pf_plan *plan = c->plan;
     const pf_kit *k = &c->build.kit;
     double *energy = c->build.scale; // in place: n_scale is the longest probe's rows
-    for (int q = 0; q < plan->n_probes; q++) {
-        for (int s = 0; s < SCALE_STARTS; s++) {
-            pf_status status = residual_energy(c, q, s, energy, error);
-            if (status != PF_OK) {
-                return status;
-            }
+    start_work work;
+    pf_status status = open_starts(&work, c, 1, error);
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        status = run_starts(&work, q, 1, run_residual, error);
+        for (size_t i = 0; status == PF_OK && i < SCALE_STARTS * work.window; i++) {
+            energy[i % work.window] += work.values[i] * work.values[i];
         }
+    }
+    free(work.values);
+    if (status != PF_OK) {
+        return status;
     }
     for (int r = 0; r < k->n_scale; r++) {
         int samples = 0;
@@ -170,6 +221,15 @@ typedef struct weight_work {
     int probe;
 } weight_work;
 
+static int weight_slots(void *self, size_t item, pf_slot *slots)
+{
+    weight_work *work = self;
+    const pf_plan *plan = work->c->plan;
+    size_t window = (size_t)plan->probes[work->probe].rows * (size_t)plan->n_chan;
+    slots[0] = (pf_slot){.data = work->residuals + item * window, .size = window * sizeof(double)};
+    return 1;
+}
+
 static pf_status run_weight(void *self, int worker, size_t item, pf_error *error)
 {
     weight_work *work = self;
@@ -203,8 +263,8 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
     for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
         int n = plan->probes[q].rows * plan->n_chan;
         work.probe = q;
-        status =
-            pf__parallel(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, &work, "weights", error);
+        status = pf__parallel_kept(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, weight_slots,
+                                   &work, "weights", error);
         if (status == PF_OK) {
             pf__fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
             factor += (size_t)n * (size_t)(n + 1) / 2;

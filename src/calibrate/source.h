@@ -89,6 +89,17 @@ pf_status pf__calibrate_channels(pf_source *source, pf_error *error);
 enum { PF_LOOK_KNOTS = 9 };
 extern const double pf__look_knots[PF_LOOK_KNOTS];
 
+// How many of each the verdict takes, from the episodes and the alarm trials of the plan.
+typedef struct pf_counts {
+    int nominal_looks, knot_looks; // per probe, and per target and knot
+    int residuals, misfits;        // per probe
+    int sessions;                  // of each class
+    int rehearsals;                // of each task and group
+} pf_counts;
+
+enum { PF_SESSION_CLASSES = 3 };
+pf_counts pf__counts(const pf_plan *plan);
+
 // How a channel rests: the most equal readings at the end of a response, and of a healthy machine
 // the most that it moves between the readings of a start.
 typedef struct pf_rest {
@@ -96,7 +107,7 @@ typedef struct pf_rest {
     double before;
 } pf_rest;
 
-// Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all workers.
+// Notes the most of each channel into rest (n_chan). Then the kit keeps the most of all runs.
 void pf__rest_note(const pf_kit *kit, int rows, const pf_answer *answer, bool healthy,
                    pf_rest *rest);
 void pf__rest_keep(pf_kit_build *build, const pf_rest *rest);
@@ -152,7 +163,8 @@ int pf__plan_most_rows(const pf_plan *plan); // of the longest probe or task
 // What must hold of a plant before anything is calibrated on it, checked on real trajectories:
 // passive data equal to the bit under every dormant fault, an effect of every fault on its own
 // probe, and every task in need of each mechanism it names. The error names the offender.
-pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, pf_error *error);
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
+                             pf_error *error);
 
 // Each worker thread has a plant (the first one the caller's) and buffers of its own; every result
 // goes to its own slot.
@@ -197,6 +209,12 @@ bool pf__plant_anchored(const pf_plant_source *c);
 
 // Whether residuals are divided by the predictor's own nominal residual.
 bool pf__plant_residual(const pf_plant_source *c);
+
+// Says how long the calibration takes (effort->estimate): `seconds` is what one row of a trajectory
+// was measured to take, all workers at once.
+void pf__plant_estimate(const pf_plant_source *c, double seconds);
+// Rows that one episode of a probe simulates and predicts.
+double pf__look_rows(const pf_plan *plan, int probe);
 
 // Lays out the kit and makes the workers; free follows whatever it returned.
 pf_status pf__plant_open(pf_plant_source *c, pf_plant *plant, const pf_kit_kind *kind,

@@ -219,18 +219,26 @@ static void set_gains(const pf_plan *plan, int probe, int class, int episode, do
     }
 }
 
+// The probe, class and number of an episode.
+static void find_episode(const pf_plant_source *c, size_t item, int *probe, int *class,
+                         int *episode)
+{
+    *class = (int)(item / (size_t)c->plan->settings.episodes);
+    *episode = (int)(item % (size_t)c->plan->settings.episodes);
+    *probe = 0;
+    while (*class >= n_classes(c, *probe)) {
+        *class -= n_classes(c, (*probe)++);
+    }
+}
+
 // One episode: the physical response, the predictions from its saved start, the matches.
 static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
 {
     pf_plant_source *c = self;
     const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
-    int class = (int)(item / (size_t)plan->settings.episodes),
-        episode = (int)(item % (size_t)plan->settings.episodes);
-    int probe = 0;
-    while (class >= n_classes(c, probe)) {
-        class -= n_classes(c, probe++);
-    }
+    int probe, class, episode;
+    find_episode(c, item, &probe, &class, &episode);
     set_gains(plan, probe, class, episode, w->gains);
     int stream = class > plan->probes[probe].n_targets ? 2 : class > 0;
     pf_key key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)episode,
@@ -238,6 +246,32 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
     pf_status status = pf__plant_run(c, worker, probe, w->gains, key, error);
     return status == PF_OK ? match_episode(c, worker, probe, slot(c, probe, class, episode), error)
                            : status;
+}
+
+static int episode_slots(void *self, size_t item, pf_slot *slots)
+{
+    pf_plant_source *c = self;
+    int probe, class, episode;
+    find_episode(c, item, &probe, &class, &episode);
+    size_t at = slot(c, probe, class, episode), n = (size_t)c->plan->probes[probe].n_targets;
+    slots[0] = (pf_slot){.data = c->matches + at, .size = n * sizeof *c->matches, .loose = true};
+    if (c->plain) {
+        slots[1] = (pf_slot){.data = c->plain + at, .size = n * sizeof *c->plain};
+    }
+    return c->plain ? 2 : 1;
+}
+
+// The first episodes tell how long the whole calibration takes.
+static void say_time(void *self, size_t first, size_t n, double seconds)
+{
+    const pf_plant_source *c = self;
+    double rows = 0;
+    for (size_t i = first; i < first + n; i++) {
+        int probe, class, episode;
+        find_episode(c, i, &probe, &class, &episode);
+        rows += pf__look_rows(c->plan, probe);
+    }
+    pf__plant_estimate(c, seconds / rows);
 }
 
 static pf_status run_episodes(pf_plant_source *c, pf_error *error)
@@ -258,8 +292,10 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for %d episodes per class",
                        plan->settings.episodes);
     }
-    return pf__parallel(c->effort, c->n_workers, units * (size_t)plan->settings.episodes,
-                        run_episode, c, "episodes", error);
+    pf_timing timing = {.effort = c->effort, .self = c, .say = say_time};
+    pf_effort effort = pf__timed(&timing);
+    return pf__parallel_kept(&effort, c->n_workers, units * (size_t)plan->settings.episodes,
+                             run_episode, episode_slots, c, "episodes", error);
 }
 
 // --- the source

@@ -17,34 +17,29 @@
 
 const double pf__look_knots[PF_LOOK_KNOTS] = {0, .2, .35, .5, .65, .8, .9, 1.25, 1.5};
 
-// How many of each, from the episodes per class E and the alarm trials A of the plan. With the
-// defaults (60 and 2000): 120 nominal looks per probe, 20 per knot and target, 300 residuals, 200
-// misfits of healthy and as many of weakened machines, 400 sessions of each kind.
 enum { LEAST_LOOKS = 8 };
-static int nominal_looks(const pf_plan *plan)
+
+static int at_least(int n)
 {
-    return 2 * plan->settings.episodes;
-}
-static int knot_looks(const pf_plan *plan)
-{
-    int n = plan->settings.episodes / 3;
     return n > LEAST_LOOKS ? n : LEAST_LOOKS;
 }
-static int residual_looks(const pf_plan *plan)
+
+// With the defaults (60 episodes and 2000 alarm trials): 120 nominal looks per probe, 20 per knot
+// and target, 300 residuals, 400 misfits, half of them of healthy machines, 400 sessions of each
+// kind, 300 healthy rehearsals.
+pf_counts pf__counts(const pf_plan *plan)
 {
-    return 5 * plan->settings.episodes;
-}
-static int misfit_looks(const pf_plan *plan)
-{
-    return 10 * plan->settings.episodes / 3;
-}
-static int misfit_sessions(const pf_plan *plan)
-{
-    return plan->settings.alarm_trials / 5;
+    int e = plan->settings.episodes;
+    return (pf_counts){.nominal_looks = 2 * e,
+                       .knot_looks = at_least(e / 3),
+                       .residuals = 5 * e,
+                       .misfits = 2 * (10 * e / 3),
+                       .sessions = at_least(plan->settings.alarm_trials / 5),
+                       .rehearsals = 5 * e};
 }
 
 // The classes of misfit sessions: healthy, gains from 0 to .3, gains from .3 to 1.2.
-enum { SESSION_CLASSES = 3 };
+enum { SESSION_CLASSES = PF_SESSION_CLASSES };
 static const double class_gains[SESSION_CLASSES][2] = {{1, 1}, {0, .3}, {.3, 1.2}};
 
 // Streams of PF_PURPOSE_MISFIT. Trials of a class are this far apart, so that none is shared.
@@ -57,7 +52,6 @@ typedef struct desk {
     pf_match *matches;
     pf__look look;
     double *z, *others;
-    pf_rest *rest; // n_chan: of any run of this worker
     void *session_memory;
     pf_session *session;
 } desk;
@@ -73,6 +67,8 @@ typedef struct verdict {
     int n_episodes; // of the part at hand
     double *values; // its results
     size_t stride;  // numbers per episode
+    pf_rest *rests; // n_chan per episode: of its run
+    pf_rest *rest;  // n_chan: of all runs
     double *column, *scratch;
     size_t session_bytes;
 } verdict;
@@ -106,8 +102,8 @@ static pf_status open_verdict(verdict *v, pf_source *source, pf_error *error)
                              .log_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d),
                              .q_gain = pf__arena_take(&v->arena, targets * PF_POSTERIOR_GAINS, d)};
         w->others = pf__arena_take(&v->arena, (size_t)k->n_mech, d);
-        w->rest = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *w->rest);
     }
+    v->rest = pf__arena_take(&v->arena, (size_t)k->n_chan, sizeof *v->rest);
     return v->arena.failed ? no_memory(error) : PF_OK;
 }
 
@@ -116,18 +112,45 @@ static pf_status make_room(verdict *v, int n, size_t stride, pf_error *error)
 {
     free(v->values);
     free(v->column);
+    free(v->rests);
     v->n_episodes = n;
     v->stride = stride;
     v->values = calloc((size_t)n * stride, sizeof(double));
     v->column = calloc(2 * (size_t)n, sizeof(double));
+    v->rests = calloc((size_t)n * (size_t)v->build->kit.n_chan, sizeof *v->rests);
     v->scratch = v->column ? v->column + n : NULL;
-    return v->values && v->column ? PF_OK : no_memory(error);
+    return v->values && v->column && v->rests ? PF_OK : no_memory(error);
+}
+
+static int slots_of(void *self, size_t item, pf_slot *slots)
+{
+    verdict *v = self;
+    size_t n_chan = (size_t)v->build->kit.n_chan;
+    slots[0] = (pf_slot){.data = v->values + item * v->stride, .size = v->stride * sizeof(double)};
+    slots[1] = (pf_slot){.data = v->rests + item * n_chan, .size = n_chan * sizeof *v->rests};
+    return 2;
+}
+
+// Runs the n episodes that there is room for.
+static pf_status run_episodes(verdict *v, size_t n, pf_item_fn run, const char *what,
+                              pf_error *error)
+{
+    size_t n_chan = (size_t)v->build->kit.n_chan;
+    pf_status status = pf__parallel_kept(v->source->effort, v->source->n_workers, n, run, slots_of,
+                                         v, what, error);
+    for (size_t i = 0; i < n * n_chan && status == PF_OK; i++) {
+        pf_rest *rest = &v->rest[i % n_chan];
+        rest->still = v->rests[i].still > rest->still ? v->rests[i].still : rest->still;
+        rest->before = fmax(rest->before, v->rests[i].before);
+    }
+    return status;
 }
 
 static void close_verdict(verdict *v)
 {
     free(v->values);
     free(v->column);
+    free(v->rests);
     pf__arena_free(&v->arena);
 }
 
@@ -167,20 +190,14 @@ void pf__rest_keep(pf_kit_build *build, const pf_rest *rest)
     }
 }
 
-static void keep_rest(verdict *v)
-{
-    for (int i = 0; i < v->source->n_workers; i++) {
-        pf__rest_keep(v->build, v->desks[i].rest);
-    }
-}
-
 // --- looks
 
-// A probe on a machine with one mechanism at a gain: response, signatures and matches into the
-// desk.
-static pf_status look_at(verdict *v, int worker, int probe, int mechanism, double gain, pf_key key,
-                         const double **response, pf_error *error)
+// The probe at hand on a machine with one mechanism at a gain, for an episode: response, signatures
+// and matches into the desk.
+static pf_status look_at(verdict *v, int worker, size_t episode, int mechanism, double gain,
+                         pf_key key, const double **response, pf_error *error)
 {
+    int probe = v->probe;
     desk *w = &v->desks[worker];
     const pf_predictor *predictor = NULL;
     pf_answer answer = {0};
@@ -196,7 +213,8 @@ static pf_status look_at(verdict *v, int worker, int probe, int mechanism, doubl
     e->start = answer.start;
     e->n_start = answer.n_start;
     *response = answer.response;
-    pf__rest_note(k, pf_kit_probe_rows(k, probe), &answer, gain == 1, v->desks[worker].rest);
+    pf__rest_note(k, pf_kit_probe_rows(k, probe), &answer, gain == 1,
+                  v->rests + episode * (size_t)k->n_chan);
     status = pf__evidence_read(e, answer.response, w->matches, error);
     for (int t = 0; t < e->n_targets && status == PF_OK; t++) {
         const pf_match *m = &w->matches[t];
@@ -211,7 +229,8 @@ static pf_status run_look(void *self, int worker, size_t item, pf_error *error)
 {
     verdict *v = self;
     const pf_kit *k = &v->build->kit;
-    int first = nominal_looks(v->plan), per = knot_looks(v->plan), mechanism = 0, knot = -1;
+    int first = pf__counts(v->plan).nominal_looks, per = pf__counts(v->plan).knot_looks,
+        mechanism = 0, knot = -1;
     int episode = (int)item;
     if (episode >= first) {
         int class = (episode - first) / per;
@@ -222,8 +241,8 @@ static pf_status run_look(void *self, int worker, size_t item, pf_error *error)
     pf_key key = pf_key_stream(v->plan->settings.seed, v->plan->environment, (uint64_t)episode,
                                PF_PURPOSE_MISFIT, (uint64_t)(STREAM_LOOKS + 1 + knot));
     const double *response = NULL;
-    pf_status status = look_at(v, worker, v->probe, mechanism, knot < 0 ? 1 : k->knots[knot], key,
-                               &response, error);
+    pf_status status =
+        look_at(v, worker, item, mechanism, knot < 0 ? 1 : k->knots[knot], key, &response, error);
     if (status == PF_OK) {
         memcpy(v->values + item * v->stride, v->desks[worker].z, v->stride * sizeof(double));
     }
@@ -246,7 +265,7 @@ static pf_status fit_looks(verdict *v, pf_error *error)
 {
     pf_kit_build *b = v->build;
     size_t at = pf__kit_look(&b->kit, v->probe), targets = v->stride;
-    int first = nominal_looks(v->plan), per = knot_looks(v->plan);
+    int first = pf__counts(v->plan).nominal_looks, per = pf__counts(v->plan).knot_looks;
     int classes = (int)targets * b->kit.n_knots;
     fit_look(v, 0, first, b->look_mean + at, b->look_variance + at);
     for (int class = 0; class < classes; class ++) {
@@ -269,11 +288,11 @@ static pf_status calibrate_looks(verdict *v, pf_error *error)
     pf_status status = PF_OK;
     for (v->probe = 0; v->probe < k->n_probes && status == PF_OK; v->probe++) {
         int targets = v->plan->probes[v->probe].n_targets;
-        int n = nominal_looks(v->plan) + targets * k->n_knots * knot_looks(v->plan);
+        int n = pf__counts(v->plan).nominal_looks +
+                targets * k->n_knots * pf__counts(v->plan).knot_looks;
         status = make_room(v, n, (size_t)targets, error);
         if (status == PF_OK) {
-            status = pf__parallel(v->source->effort, v->source->n_workers, (size_t)n, run_look, v,
-                                  "looks", error);
+            status = run_episodes(v, (size_t)n, run_look, "looks", error);
         }
         if (status == PF_OK) {
             status = fit_looks(v, error);
@@ -291,7 +310,7 @@ static pf_status run_residual(void *self, int worker, size_t item, pf_error *err
     const double *response = NULL;
     pf_key key = pf_key_stream(v->plan->settings.seed, v->plan->environment, item,
                                PF_PURPOSE_MISFIT, STREAM_RESIDUALS);
-    pf_status status = look_at(v, worker, v->probe, 0, 1, key, &response, error);
+    pf_status status = look_at(v, worker, item, 0, 1, key, &response, error);
     double *out = v->values + item * v->stride;
     for (size_t i = 0; i < v->stride && status == PF_OK; i++) {
         double residual = response[i] - v->desks[worker].evidence.nominal[i];
@@ -333,7 +352,7 @@ static pf_status run_misfit(void *self, int worker, size_t item, pf_error *error
         gain = 1.2 * pf_rng_uniform(&rng);
     }
     const double *response = NULL, *predicted = NULL;
-    pf_status status = look_at(v, worker, v->probe, mechanism, gain, key, &response, error);
+    pf_status status = look_at(v, worker, item, mechanism, gain, key, &response, error);
     if (status != PF_OK) {
         return status;
     }
@@ -410,8 +429,7 @@ static double worst_class(verdict *v, size_t at, double least)
 static pf_status calibrate_levels(verdict *v, pf_error *error)
 {
     pf_kit *k = &v->build->kit;
-    int n = misfit_sessions(v->plan);
-    n = n > LEAST_LOOKS ? n : LEAST_LOOKS;
+    int n = pf__counts(v->plan).sessions;
     pf_status status = make_room(v, SESSION_CLASSES * n, 3, error);
     v->n_episodes = n;
     v->session_bytes = pf_session_size(k);
@@ -425,8 +443,7 @@ static pf_status calibrate_levels(verdict *v, pf_error *error)
         status = pf_kit_check(k, error);
     }
     if (status == PF_OK) {
-        status = pf__parallel(v->source->effort, v->source->n_workers, SESSION_CLASSES * (size_t)n,
-                              run_session, v, "sessions", error);
+        status = run_episodes(v, SESSION_CLASSES * (size_t)n, run_session, "sessions", error);
     }
     if (status != PF_OK) {
         return status;
@@ -446,31 +463,29 @@ static pf_status calibrate_levels(verdict *v, pf_error *error)
 static pf_status calibrate_misfit(verdict *v, pf_error *error)
 {
     pf_kit *k = &v->build->kit;
-    const pf_effort *effort = v->source->effort;
-    int workers = v->source->n_workers;
     pf_status status = PF_OK;
     pf__posterior_between(k, v->between);
     k->misfit_chan = k->misfit_shape = 1;
     k->misfit_level = PF_MISFIT_LEVEL_MOST; // no misfit until the levels are known
     for (v->probe = 0; v->probe < k->n_probes && status == PF_OK; v->probe++) {
-        int n = residual_looks(v->plan), m = 2 * misfit_looks(v->plan);
+        int n = pf__counts(v->plan).residuals, m = pf__counts(v->plan).misfits;
         size_t window = (size_t)pf_kit_probe_rows(k, v->probe) * (size_t)k->n_chan;
         status = make_room(v, n, window, error);
         if (status == PF_OK) {
-            status = pf__parallel(effort, workers, (size_t)n, run_residual, v, "residuals", error);
+            status = run_episodes(v, (size_t)n, run_residual, "residuals", error);
         }
         if (status == PF_OK) {
             fit_residuals(v);
             status = make_room(v, m, (size_t)k->n_chan, error);
         }
         if (status == PF_OK) {
-            status = pf__parallel(effort, workers, (size_t)m, run_misfit, v, "misfits", error);
+            status = run_episodes(v, (size_t)m, run_misfit, "misfits", error);
         }
         if (status == PF_OK) {
             fit_misfits(v);
         }
     }
-    keep_rest(v); // the levels' sessions know it
+    pf__rest_keep(v->build, v->rest); // the levels' sessions know it
     return status == PF_OK ? calibrate_levels(v, error) : status;
 }
 
@@ -484,7 +499,7 @@ static pf_status run_part(pf_source *source, part run, pf_error *error)
     pf_status status = open_verdict(&v, source, error);
     if (status == PF_OK) {
         status = run(&v, error);
-        keep_rest(&v);
+        pf__rest_keep(v.build, v.rest);
     }
     close_verdict(&v);
     return status;

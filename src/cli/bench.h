@@ -27,6 +27,7 @@ typedef struct bench_call {
     bool twin;               // suites with a learned model have a simulator in its place
     bool exact;              // the configuration of --set, or without one the suite's own
     char folder[BENCH_PATH]; // that holds suites/ and data/
+    cli_form form;           // of progress
 } bench_call;
 
 enum { BENCH_OPTIONS = 7 };

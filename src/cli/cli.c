@@ -4,7 +4,6 @@
 #include "cli.h"
 #include "model/rollout.h"
 
-#include "host/parallel.h"
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"
@@ -58,51 +57,6 @@ bool cli_colour(void)
 const char *cli_paint(const char *colour)
 {
     return !cli_colour() ? "" : colour ? colour : "\033[0m";
-}
-
-volatile int cli_interrupted = 0;
-
-static void show_progress(void *self, const char *what, size_t done, size_t total)
-{
-    cli_progress *p = self;
-    double t = pf__seconds();
-    if (!p->what || strcmp(p->what, what) != 0) {
-        p->what = what;
-        p->started = p->last = t;
-    }
-    // the first line after a moment, then ten times a second
-    if (!p->terminal || (t - p->last < .1 && done < total) || t - p->started < .3) {
-        return;
-    }
-    p->last = t;
-    p->shown = true;
-    double rate = (double)done / (t - p->started), left = (double)(total - done) / rate;
-    fprintf(stderr, "\r%-14s %zu/%zu  %.0f/s  %.0f s left\033[K", what, done, total, rate, left);
-    fflush(stderr);
-}
-
-static void show_warning(void *self, const char *text)
-{
-    cli_progress_end(self);
-    fprintf(stderr, "preflight: warning: %s\n", text);
-}
-
-pf_effort cli_effort(cli_progress *progress, int threads)
-{
-    *progress = (cli_progress){.terminal = isatty(2)};
-    return (pf_effort){.threads = threads,
-                       .self = progress,
-                       .progress = show_progress,
-                       .stop = &cli_interrupted,
-                       .warn = show_warning};
-}
-
-void cli_progress_end(cli_progress *progress)
-{
-    if (progress->shown) {
-        fprintf(stderr, "\r\033[K");
-        progress->shown = false;
-    }
 }
 
 // --- things commands share

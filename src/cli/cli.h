@@ -92,19 +92,61 @@ const char *cli_paint(const char *colour); // "" where it may not; NULL resets
 #define CLI_BOLD "\033[1m"
 #define CLI_DIM "\033[2m"
 
-// A progress line on a terminal, nothing in a pipe.
+// How progress is shown on standard error: a line that changes (a terminal), a line now and then,
+// JSON lines, or not at all.
+typedef enum cli_form { CLI_FORM_LINE, CLI_FORM_PLAIN, CLI_FORM_JSON, CLI_FORM_NONE } cli_form;
+
+// What would make a job shorter: an option, and the share of the work that it leaves.
+typedef struct cli_shorter {
+    char option[64]; // "--sessions 20"; empty: none
+    double share;
+} cli_shorter;
+
+// Progress of a command. The stage at hand began at `started` with `first` items done.
 typedef struct cli_progress {
-    bool shown;
-    bool terminal;
+    cli_form form;
+    bool shown;       // the line on the terminal
+    bool estimated;   // nothing more is to be said of how long it takes
+    bool timed;       // the stage at hand has been
+    const char *main; // the stage that is nearly all of a job: its rate gives the estimate.
+                      // Nullable: the library gives one, or nobody does.
+    const char *job;  // what that job is called
+    cli_shorter shorter;
     double started;
-    double last;
-    const char *what;
+    double last; // when something was shown
+    size_t first, done;
+    char what[64];
+    char note[96]; // after the numbers of the stage; "": none
 } cli_progress;
 
-// An effort that shows progress and stops on Ctrl-C; threads 0: all.
+// --progress (Nullable: auto). False: a usage error was printed.
+bool cli_progress_form(const char *command, const char *text, cli_form *form);
+
+// An effort that shows progress in the form of --progress auto and stops on Ctrl-C; threads 0: all.
 pf_effort cli_effort(cli_progress *progress, int threads);
 void cli_progress_end(cli_progress *progress);
 extern volatile int cli_interrupted;
+
+// The file OUTPUT.part, from which a command goes on after a stop. Nothing is kept of what goes to
+// standard output.
+typedef struct cli_part {
+    const char *command;
+    char path[4096];
+    pf_part *part; // NULL: nothing is kept
+} cli_part;
+
+// Everything that decides the result of a call, as one text.
+void cli_key_add(pf_text *key, const char *name, const char *value); // Nullable: value
+void cli_key_file(pf_text *key, const char *name, const char *path); // Nullable: path
+void cli_key_plant(pf_text *key, const char *name, const pf_plant_info *info);
+void cli_key_config(pf_text *key, const char *path, const cli_list *set); // Nullable: path
+
+pf_status cli_part_open(cli_part *part, const char *command, const char *output, const pf_text *key,
+                        pf_effort *effort, pf_error *error);
+// The job ended so; says where it goes on if it was stopped. Gives the exit status of a stop or
+// failure.
+int cli_part_fail(cli_part *part, pf_status status, const pf_error *error);
+void cli_part_done(cli_part *part);
 
 // --- things commands share
 

@@ -9,9 +9,10 @@
 #include <string.h>
 
 typedef struct call {
-    const char *catalogue, *plant, *model, *seed, *sessions, *output;
+    const char *catalogue, *plant, *model, *seed, *sessions, *output, *progress;
     cli_list kit;
     bool json, rules;
+    cli_form form; // of progress
 } call;
 
 // One audit under way.
@@ -20,6 +21,7 @@ typedef struct run {
     bool *known;
     pf_audit_result *results;
     const char *path; // of the file that it keeps
+    cli_progress progress;
     const call *c;
     bool headed; // the table has begun
 } run;
@@ -54,6 +56,7 @@ static void print_result(const pf_audit_result *r, bool rules)
 // A line of the table, which begins with the first one: what is refused before has none.
 static void show(run *r, const pf_audit_result *result)
 {
+    cli_progress_end(&r->progress);
     if (!r->headed) {
         print_head();
         r->headed = true;
@@ -129,6 +132,7 @@ static int work(run *r, const pf_catalogue *catalogue)
     if (status == PF_OK) {
         status = pf__audit_run(&r->audit, r->known, r->results, &error);
     }
+    cli_progress_end(&r->progress);
     if (status == PF_ERR_INTERRUPTED) {
         fprintf(stderr, "preflight audit: interrupted; the same command goes on from %s\n",
                 r->path);
@@ -184,7 +188,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
         pf_plant_destroy(plant);
         return status;
     }
-    pf_effort effort = {.stop = &cli_interrupted};
+    pf_effort effort;
     char *path = c->output ? NULL : pf__audit_path(c->kit.item[0]);
     run r = {.audit = {.kit = file->kit,
                        .plant = plant,
@@ -198,6 +202,12 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
                        .self = &r},
              .path = c->output ? c->output : path,
              .c = c};
+    enum { FEW = 20 };
+    effort = cli_effort(&r.progress, 0);
+    r.progress.form = c->form;
+    r.progress.main = r.progress.job = "audit";
+    r.progress.shorter.share = FEW / sessions;
+    snprintf(r.progress.shorter.option, sizeof r.progress.shorter.option, "--sessions %d", FEW);
     status = r.path ? work(&r, catalogue) : EXIT_INTERNAL;
     free(r.known);
     free(r.results);
@@ -219,6 +229,7 @@ int cmd_audit(int argc, char **argv)
         {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
         {"--rules", .flag = &c.rules},
+        {"--progress", .value = &c.progress},
     };
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;
@@ -227,7 +238,7 @@ int cmd_audit(int argc, char **argv)
     if (c.kit.n != 1) {
         return cli_usage("audit", "name one kit file");
     }
-    if (!cli_seed("audit", c.seed, &seed)) {
+    if (!cli_seed("audit", c.seed, &seed) || !cli_progress_form("audit", c.progress, &c.form)) {
         return EXIT_USAGE;
     }
     if (c.sessions && !cli_integer("audit", "--sessions", c.sessions, 1, 1e6, &sessions)) {

@@ -625,6 +625,18 @@ static int report_missing(const pf_experiment *e)
     return n;
 }
 
+// What the quick profile would leave of a run.
+static cli_shorter quick_run(const pf_experiment *e)
+{
+    cli_shorter shorter = {.option = "--profile quick", .share = 1};
+    pf_experiment quick = {0};
+    if (pf__experiment_outline(&quick, e->suite, pf__profile_find("quick"), NULL) == PF_OK) {
+        shorter.share = (double)quick.n_units / (double)e->n_units;
+    }
+    pf__experiment_free(&quick);
+    return shorter;
+}
+
 static int run_one(const bench_call *c, session *s, int threads, bool retry)
 {
     pf_error error = {PF_OK, ""};
@@ -642,6 +654,9 @@ static int run_one(const bench_call *c, session *s, int threads, bool retry)
     double start = pf__seconds();
     int missing = report_missing(&s->experiment);
     pf_effort effort = cli_effort(&progress, threads);
+    progress.form = c->form;
+    progress.main = progress.job = "trials";
+    progress.shorter = quick_run(&s->experiment);
     status = learn(c, &s->experiment, true, &effort, &error);
     status = status ? status : pf__experiment_bind(&s->experiment, s->store, &error);
     status = status || !retry ? status : pf__store_retry(s->store, s->experiment.hash, &error);
@@ -709,19 +724,20 @@ static int run_suites(const bench_call *c, const cli_list *names, const cli_list
 
 static int bench_cmd_run(int argc, char **argv)
 {
-    const char *threads_text = NULL;
+    const char *threads_text = NULL, *progress = NULL;
     int status = EXIT_YES;
     double threads = 0;
     cli_list only = {.n = 0}, names = {.n = 0};
     bench_call call = {.command = "bench run"};
     bool retry = false;
-    cli_option options[BENCH_OPTIONS + 4] = {
+    cli_option options[BENCH_OPTIONS + 5] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
         [BENCH_OPTIONS + 1] = {"--only", .list = &only},
         [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry},
-        [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods}};
+        [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods},
+        [BENCH_OPTIONS + 4] = {"--progress", .value = &progress}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 4, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 5, &names)) {
         return EXIT_USAGE;
     }
     if (names.n == 0) {
@@ -731,7 +747,8 @@ static int bench_cmd_run(int argc, char **argv)
         return cli_usage(call.command,
                          "--config is for reading; a run has the hash of its settings");
     }
-    if ((!cli_threads(call.command, threads_text, &threads))) {
+    if (!cli_threads(call.command, threads_text, &threads) ||
+        !cli_progress_form(call.command, progress, &call.form)) {
         return EXIT_USAGE;
     }
     if (bench_resolve(&call, &status)) {
@@ -858,6 +875,8 @@ static pf_status recompute(const bench_call *c, session *s, size_t sample, int t
         return status;
     }
     pf_effort effort = cli_effort(&progress, threads);
+    progress.form = c->form;
+    progress.main = progress.job = "verifying";
     status = learn(c, &s->experiment, false, &effort, error);
     status = status ? status : pf__experiment_bound(&s->experiment, s->store, error);
     status = status
@@ -903,23 +922,25 @@ static int verify_suite(bench_call *c, const char *name, size_t sample, int thre
 
 static int bench_cmd_verify(int argc, char **argv)
 {
-    const char *threads_text = NULL, *sample_text = NULL;
+    const char *threads_text = NULL, *sample_text = NULL, *progress = NULL;
     double threads = 0, sample = 50;
     int status = EXIT_YES;
     cli_list names = {.n = 0};
     bench_call call = {.command = "bench verify"};
-    cli_option options[BENCH_OPTIONS + 3] = {
+    cli_option options[BENCH_OPTIONS + 4] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
         [BENCH_OPTIONS + 1] = {"--sample", .value = &sample_text},
-        [BENCH_OPTIONS + 2] = {"--method", .list = &call.methods}};
+        [BENCH_OPTIONS + 2] = {"--method", .list = &call.methods},
+        [BENCH_OPTIONS + 3] = {"--progress", .value = &progress}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 3, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 4, &names)) {
         return EXIT_USAGE;
     }
     if (names.n != 1) {
         return cli_usage(call.command, "name one suite; `preflight bench list` shows them");
     }
-    if ((!cli_threads(call.command, threads_text, &threads)) ||
+    if (!cli_threads(call.command, threads_text, &threads) ||
+        !cli_progress_form(call.command, progress, &call.form) ||
         (sample_text && !cli_integer(call.command, "--sample", sample_text, 1, 1e9, &sample))) {
         return EXIT_USAGE;
     }

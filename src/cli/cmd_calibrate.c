@@ -13,11 +13,12 @@
 
 typedef struct call {
     const char *output, *config, *predictor, *probes, *method, *seed, *threads, *recordings,
-        *faults;
+        *faults, *progress;
     cli_list set, plant;
     bool json, audit;
     double seed_number; // NaN: not given
     const char *model;  // file of the ensemble. NULL: a twin
+    cli_form form;      // of progress
 } call;
 
 static void print_summary(const char *path, const pf_kit *kit, bool json)
@@ -159,8 +160,30 @@ static pf_status make_plan(pf_plan **plan, const call *c, const pf_plant_info *i
     return status;
 }
 
-static pf_status from_recordings(const call *c, const cli_config *t, const pf_effort *effort,
-                                 void **bytes, size_t *n_bytes, pf_error *error)
+// Opens KIT.part under all that decides the kit. Nullable: plant and model.
+static pf_status open_part(const call *c, const pf_plant_info *plant, const pf_model *model,
+                           cli_part *part, pf_effort *effort, pf_error *error)
+{
+    pf_text key = {0};
+    cli_key_add(&key, "job", "calibrate");
+    if (plant) {
+        cli_key_plant(&key, c->plant.item[0], plant);
+    }
+    cli_key_add(&key, "model", model ? pf_model_get_info(model)->sha256 : NULL);
+    cli_key_add(&key, "probes", c->probes);
+    cli_key_file(&key, "library", c->probes);
+    cli_key_add(&key, "method", c->method);
+    cli_key_add(&key, "faults", c->faults);
+    cli_key_add(&key, "seed", c->seed);
+    cli_key_file(&key, "recordings", c->recordings);
+    cli_key_config(&key, c->config, &c->set);
+    pf_status status = cli_part_open(part, "calibrate", c->output, &key, effort, error);
+    pf__text_free(&key);
+    return status;
+}
+
+static pf_status from_recordings(const call *c, const cli_config *t, cli_part *part,
+                                 pf_effort *effort, void **bytes, size_t *n_bytes, pf_error *error)
 {
     void *csv = NULL;
     size_t n = 0;
@@ -169,6 +192,7 @@ static pf_status from_recordings(const call *c, const cli_config *t, const pf_ef
     if (status == PF_OK && c->config) {
         status = make_plan(&plan, c, NULL, t, error);
     }
+    status = status ? status : open_part(c, NULL, NULL, part, effort, error);
     if (status == PF_OK) {
         status =
             pf_calibrate_recordings(plan, c->recordings, csv, n, effort, bytes, n_bytes, error);
@@ -178,7 +202,7 @@ static pf_status from_recordings(const call *c, const cli_config *t, const pf_ef
     return status;
 }
 
-static pf_status from_plant(const call *c, const cli_config *t, const pf_effort *effort,
+static pf_status from_plant(const call *c, const cli_config *t, cli_part *part, pf_effort *effort,
                             void **bytes, size_t *n_bytes, pf_error *error)
 {
     pf_plant *plant = NULL;
@@ -191,6 +215,7 @@ static pf_status from_plant(const call *c, const cli_config *t, const pf_effort 
     if (status == PF_OK) {
         status = make_plan(&plan, c, pf_plant_get_info(plant), t, error);
     }
+    status = status ? status : open_part(c, pf_plant_get_info(plant), model, part, effort, error);
     if (status == PF_OK) {
         status = pf_plan_choose_probes(plan, c->probes, plant, model, effort, error);
     }
@@ -363,6 +388,32 @@ static pf_status choose_by_audit(const call *c, const pf_effort *effort, void **
     return status;
 }
 
+static int run(const call *c, const cli_config *t, int threads)
+{
+    pf_error error = {PF_OK, ""};
+    cli_progress progress;
+    cli_part part = {.command = "calibrate"};
+    pf_effort effort = cli_effort(&progress, threads);
+    progress.form = c->form;
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    pf_status result = c->recordings
+                           ? from_recordings(c, t, &part, &effort, &bytes, &n_bytes, &error)
+                           : from_plant(c, t, &part, &effort, &bytes, &n_bytes, &error);
+    if (result == PF_OK && c->audit) {
+        result = choose_by_audit(c, &effort, &bytes, &n_bytes, &error);
+    }
+    cli_progress_end(&progress);
+    int status =
+        result == PF_OK ? save_kit(c, bytes, n_bytes) : cli_part_fail(&part, result, &error);
+    if (status == EXIT_YES) {
+        cli_part_done(&part);
+    }
+    pf_part_close(part.part, true); // the kit could not be written: its parts are still good
+    free(bytes);
+    return status;
+}
+
 int cmd_calibrate(int argc, char **argv)
 {
     call c = {.seed_number = NAN};
@@ -380,6 +431,7 @@ int cmd_calibrate(int argc, char **argv)
         {"--recordings", .value = &c.recordings},
         {"--json", .flag = &c.json},
         {"--audit", .flag = &c.audit},
+        {"--progress", .value = &c.progress},
     };
     if (!cli_parse("calibrate", argc, argv, options, sizeof options / sizeof options[0],
                    &c.plant)) {
@@ -397,7 +449,8 @@ int cmd_calibrate(int argc, char **argv)
     if (status == EXIT_YES && !cli_seed("calibrate", c.seed, &c.seed_number)) {
         status = EXIT_USAGE;
     }
-    if (status == EXIT_YES && !cli_threads("calibrate", c.threads, &threads)) {
+    if (status == EXIT_YES && (!cli_threads("calibrate", c.threads, &threads) ||
+                               !cli_progress_form("calibrate", c.progress, &c.form))) {
         status = EXIT_USAGE;
     }
     if (status != EXIT_YES) {
@@ -412,18 +465,7 @@ int cmd_calibrate(int argc, char **argv)
     if (status != EXIT_YES) {
         return status;
     }
-    cli_progress progress;
-    pf_effort effort = cli_effort(&progress, (int)threads);
-    void *bytes = NULL;
-    size_t n_bytes = 0;
-    result = c.recordings ? from_recordings(&c, &t, &effort, &bytes, &n_bytes, &error)
-                          : from_plant(&c, &t, &effort, &bytes, &n_bytes, &error);
-    if (result == PF_OK && c.audit) {
-        result = choose_by_audit(&c, &effort, &bytes, &n_bytes, &error);
-    }
-    cli_progress_end(&progress);
-    status = result == PF_OK ? save_kit(&c, bytes, n_bytes) : cli_fail("calibrate", result, &error);
-    free(bytes);
+    status = run(&c, &t, (int)threads);
     cli_config_close(&t);
     return status;
 }

@@ -305,11 +305,12 @@ static pf_status design_view_plot(const design_view *v, const char *path, pf_err
 // --- the command
 
 typedef struct call {
-    const char *output, *config, *predictor, *seed, *threads, *plot;
+    const char *output, *config, *predictor, *seed, *threads, *plot, *progress;
     cli_list set, plant;
     bool json;
     const char *model; // file of the ensemble. NULL: a twin
     double seed_number, n_threads;
+    cli_form form; // of progress
 } call;
 
 static int check_call(call *c)
@@ -330,7 +331,8 @@ static int check_call(call *c)
     if (!cli_seed("design", c->seed, &c->seed_number)) {
         return EXIT_USAGE;
     }
-    if (!cli_threads("design", c->threads, &c->n_threads)) {
+    if (!cli_threads("design", c->threads, &c->n_threads) ||
+        !cli_progress_form("design", c->progress, &c->form)) {
         return EXIT_USAGE;
     }
     return cli_predictor("design", c->predictor, c->output, &c->model);
@@ -360,8 +362,23 @@ static pf_status publish(const call *c, const design_view *view, pf_error *error
     return status;
 }
 
+// Opens LIBRARY.part under all that decides the library. Nullable: model.
+static pf_status open_part(const call *c, const pf_plant_info *plant, const pf_model *model,
+                           cli_part *part, pf_effort *effort, pf_error *error)
+{
+    pf_text key = {0};
+    cli_key_add(&key, "job", "design");
+    cli_key_plant(&key, c->plant.item[0], plant);
+    cli_key_add(&key, "model", model ? pf_model_get_info(model)->sha256 : NULL);
+    cli_key_add(&key, "seed", c->seed);
+    cli_key_config(&key, c->config, &c->set);
+    pf_status status = cli_part_open(part, "design", c->output, &key, effort, error);
+    pf__text_free(&key);
+    return status;
+}
+
 static pf_status design(const call *c, const cli_config *t, pf_plant *plant, const pf_model *model,
-                        const pf_effort *effort, bool *all, pf_error *error)
+                        cli_part *part, pf_effort *effort, bool *all, pf_error *error)
 {
     pf_plan *plan = NULL;
     pf_design_config config = {0};
@@ -376,6 +393,7 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
     if (status == PF_OK) {
         status = pf__design_config_read(&config, plan, error);
     }
+    status = status ? status : open_part(c, pf_plant_get_info(plant), model, part, effort, error);
     if (status == PF_OK) {
         status = pf__design_create(&made, &config, plan, plant, model, effort, error);
     }
@@ -395,7 +413,9 @@ static int run(const call *c)
 {
     cli_config t;
     cli_progress progress;
+    cli_part part = {.command = "design"};
     pf_effort effort = cli_effort(&progress, (int)c->n_threads);
+    progress.form = c->form;
     pf_plant *plant = NULL;
     pf_model *model = NULL;
     pf_error error = {PF_OK, ""};
@@ -409,12 +429,16 @@ static int run(const call *c)
         status = pf_model_load(&model, c->model, &error);
     }
     if (status == PF_OK) {
-        status = design(c, &t, plant, model, &effort, &all, &error);
+        status = design(c, &t, plant, model, &part, &effort, &all, &error);
     }
     pf_model_destroy(model);
     pf_plant_destroy(plant);
     cli_config_close(&t);
-    return status != PF_OK ? cli_fail("design", status, &error) : all ? EXIT_YES : EXIT_NO;
+    if (status != PF_OK) {
+        return cli_part_fail(&part, status, &error);
+    }
+    cli_part_done(&part);
+    return all ? EXIT_YES : EXIT_NO;
 }
 
 int cmd_design(int argc, char **argv)
@@ -430,6 +454,7 @@ int cmd_design(int argc, char **argv)
         {"--threads", .value = &c.threads},
         {"--plot", .value = &c.plot},
         {"--json", .flag = &c.json},
+        {"--progress", .value = &c.progress},
     };
     if (!cli_parse("design", argc, argv, options, sizeof options / sizeof options[0], &c.plant)) {
         return EXIT_USAGE;

@@ -17,14 +17,13 @@
 
 static const double checkpoint_s = 5;
 
-// What is seen of a training: a line on the terminal, a log, a learning curve, a report.
+// What is seen of a training: progress, a log, a learning curve, a report.
 typedef struct train_view {
     const pf_train_settings *settings;
-    bool terminal;
-    bool shown;
-    double began, printed, logged;
+    const pf_effort *effort;
+    cli_progress *progress;
+    double logged;
     const char *log_path;
-    int run;                    // epochs of this run
     int done[PF_MODEL_MEMBERS]; // epochs behind each member, early stopping counted in full
     double train[PF_MODEL_MEMBERS], valid[PF_MODEL_MEMBERS];
     bool rolled[PF_MODEL_MEMBERS]; // learns rollouts, whose errors are others
@@ -32,11 +31,11 @@ typedef struct train_view {
 } train_view;
 
 // log_path (Nullable): a file that follows the training.
-static void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path)
+static void train_view_init(train_view *v, const pf_train_settings *settings, const char *log_path,
+                            const pf_effort *effort)
 {
     *v = (train_view){
-        .settings = settings, .terminal = isatty(2), .began = pf__seconds(), .log_path = log_path};
-    v->printed = v->began;
+        .settings = settings, .effort = effort, .progress = effort->self, .log_path = log_path};
     pf__text_add(&v->log, "member,epoch,training,held_out,best,samples_per_s,rollouts\n");
 }
 
@@ -45,34 +44,32 @@ static void train_view_free(train_view *v)
     pf__text_free(&v->log);
 }
 
-static void train_view_end(train_view *v)
-{
-    if (v->shown && v->terminal) {
-        fputs("\r\033[K", stderr);
-    }
-}
-
-static void print_line(train_view *v, const pf_epoch *e)
+// What progress says of the members that are as far as this one.
+static void note_errors(const train_view *v, const pf_epoch *e)
 {
     const pf_train_settings *s = v->settings;
-    int done = 0, seen = 0;
-    double train = 0, valid = 0, elapsed = pf__seconds() - v->began;
+    int seen = 0;
+    double train = 0, valid = 0;
     for (int i = 0; i < s->members; i++) {
-        done += v->done[i];
         bool alike = v->done[i] > 0 && v->rolled[i] == e->rollouts;
         seen += alike;
         train += alike ? v->train[i] : 0;
         valid += alike ? v->valid[i] : 0;
     }
-    double samples = (double)v->run * s->transitions * (1 - s->held_out) / elapsed;
-    double left = elapsed / v->run * ((double)s->members * e->epochs - done);
-    fprintf(stderr,
-            "%sepoch %d/%d, member %d/%d%s: training %.5f, held out %.5f, %.0f samples/s, at most "
-            "%.0f s left%s",
-            v->terminal ? "\r" : "", e->epoch, e->epochs, e->member + 1, s->members,
-            e->rollouts ? ", rollouts" : "", train / seen, valid / seen, samples, left,
-            v->terminal ? "\033[K" : "\n");
-    v->shown = true;
+    snprintf(v->progress->note, sizeof v->progress->note,
+             "member %d/%d%s: training %.5f, held out %.5f", e->member + 1, s->members,
+             e->rollouts ? ", rollouts" : "", train / seen, valid / seen);
+}
+
+// Early stopping may end it sooner than the progress says.
+static void show_epochs(const train_view *v, const pf_epoch *e)
+{
+    size_t done = 0, total = (size_t)v->settings->members * (size_t)e->epochs;
+    for (int i = 0; i < v->settings->members; i++) {
+        done += (size_t)v->done[i];
+    }
+    note_errors(v, e);
+    v->effort->progress(v->effort->self, "epochs", done, total);
 }
 
 static void train_view_epoch(void *self, const pf_epoch *e)
@@ -82,7 +79,6 @@ static void train_view_epoch(void *self, const pf_epoch *e)
     v->train[e->member] = e->train;
     v->valid[e->member] = e->valid;
     v->rolled[e->member] = e->rollouts;
-    v->run += !e->restored;
     pf__text_addf(&v->log, "%d,%d,%.9g,%.9g,%.9g,%.0f,%d\n", e->member, e->epoch, e->train,
                   e->valid, e->best, e->samples_per_s, e->rollouts);
     double now = pf__seconds();
@@ -90,9 +86,8 @@ static void train_view_epoch(void *self, const pf_epoch *e)
         v->logged = now; // what cannot be written now is reported at the end
         pf__file_write(v->log_path, v->log.data, v->log.size, NULL);
     }
-    if (!e->restored && now - v->printed > (v->terminal ? .2 : 30)) {
-        v->printed = now;
-        print_line(v, e);
+    if (!e->restored) {
+        show_epochs(v, e);
     }
 }
 
@@ -153,7 +148,8 @@ static pf_status train_view_plot(const train_view *v, const char *title, const c
 
 typedef struct call {
     cli_list plant, set;
-    const char *output, *profile, *kind, *config, *data, *recordings, *seed, *threads, *log, *plot;
+    const char *output, *profile, *kind, *config, *data, *recordings, *seed, *threads, *log, *plot,
+        *progress;
     bool json;
     pf_text data_path;
 } call;
@@ -345,16 +341,21 @@ static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
     train_view view;
     pf_status status = open_data(c, s, plant, &data, effort, error);
     cli_progress_end(progress);
-    train_view_init(&view, s, c->log);
+    train_view_init(&view, s, c->log, effort);
+    progress->main = "epochs";
+    progress->job = "training";
+    progress->shorter.share = .25;
+    snprintf(progress->shorter.option, sizeof progress->shorter.option, "--set epochs=%d",
+             s->epochs > 4 ? s->epochs / 4 : 1);
     if (status == PF_OK) {
         pf_train_watch watch = {&view, train_view_epoch};
         status = pf_train(s, data, c->output, checkpoint_s, effort, &watch, error);
+        cli_progress_end(progress);
+        progress->note[0] = 0;
         if (status == PF_ERR_INTERRUPTED) {
-            fprintf(stderr, "%spreflight train: the same command goes on from here\n",
-                    view.shown && view.terminal ? "\r\033[K" : "");
+            fprintf(stderr, "preflight train: the same command goes on from here\n");
         }
     }
-    train_view_end(&view);
     if (status == PF_OK && c->log) {
         status = view.log.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the log")
                                  : pf__file_write(c->log, view.log.data, view.log.size, error);
@@ -423,13 +424,14 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
     return status;
 }
 
-static int run(call *c, double seed, int threads)
+static int run(call *c, double seed, int threads, cli_form form)
 {
     pf_error error = {PF_OK, ""};
     pf_train_settings s;
     pf_plant *plant = NULL;
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, threads);
+    progress.form = form;
     pf_status status = prepare(c, &s, &plant, &error);
     if (status == PF_OK) {
         s.seed = isnan(seed) ? s.seed : (uint64_t)seed;
@@ -454,13 +456,15 @@ int cmd_train(int argc, char **argv)
         {"--set", .list = &c.set},          {"--data", .value = &c.data},
         {"--seed", .value = &c.seed},       {"--threads", .value = &c.threads},
         {"--log", .value = &c.log},         {"--plot", .value = &c.plot},
-        {"--json", .flag = &c.json},
+        {"--json", .flag = &c.json},        {"--progress", .value = &c.progress},
     };
     if (!cli_parse("train", argc, argv, options, sizeof options / sizeof options[0], &c.plant)) {
         return EXIT_USAGE;
     }
     double seed = NAN, threads = 0;
-    if ((!cli_seed("train", c.seed, &seed)) || (!cli_threads("train", c.threads, &threads))) {
+    cli_form form = CLI_FORM_NONE;
+    if (!cli_seed("train", c.seed, &seed) || !cli_threads("train", c.threads, &threads) ||
+        !cli_progress_form("train", c.progress, &form)) {
         return EXIT_USAGE;
     }
     if (c.data) {
@@ -470,7 +474,7 @@ int cmd_train(int argc, char **argv)
     }
     int status = c.data_path.failed ? EXIT_INTERNAL : check_call(&c);
     if (status == EXIT_YES) {
-        status = run(&c, seed, (int)threads);
+        status = run(&c, seed, (int)threads, form);
     }
     pf__text_free(&c.data_path);
     return status;

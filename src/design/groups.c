@@ -69,6 +69,15 @@ static pf_status run_start(void *self, int worker, size_t start, pf_error *error
     return PF_OK;
 }
 
+static int start_slots(void *self, size_t start, pf_slot *slots)
+{
+    design_work *w = self;
+    size_t size = (size_t)w->n * (size_t)w->s->steps;
+    slots[0] = (pf_slot){.data = w->levels + start * size, .size = size * sizeof *w->levels};
+    slots[1] = (pf_slot){.data = w->costs + start, .size = sizeof *w->costs};
+    return 2;
+}
+
 // The lowest cost that was not taken yet; -1: none is left.
 static int next_best(int n, const double *costs, const bool *taken)
 {
@@ -93,8 +102,8 @@ int pf__groups_design(const pf_design_job *job, const pf_sensitivity *s, int n, 
     pf_status status =
         arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the design") : PF_OK;
     status = status ? status
-                    : pf__parallel(job->effort, pf__threads(job->effort), (size_t)starts, run_start,
-                                   &w, "exchange", error);
+                    : pf__parallel_kept(job->effort, pf__threads(job->effort), (size_t)starts,
+                                        run_start, start_slots, &w, "exchange", error);
     int found = 0;
     for (int best = 0; status == PF_OK && found < keep && best >= 0;) {
         best = next_best(starts, w.costs, taken);

@@ -156,6 +156,28 @@ static pf_status run_prediction(void *self, int worker, size_t item, pf_error *e
     return PF_OK;
 }
 
+static int free_slots(void *self, size_t start, pf_slot *slots)
+{
+    predict_work *w = self;
+    size_t window = (size_t)w->job->rows * (size_t)w->job->plan->n_chan;
+    size_t state = (size_t)w->study.c.build.kit.n_state;
+    slots[0] = (pf_slot){.data = w->starts + start * state, .size = state * sizeof(double)};
+    slots[1] = (pf_slot){.data = w->free + start * window, .size = window * sizeof(double)};
+    return 2;
+}
+
+static int prediction_slots(void *self, size_t item, pf_slot *slots)
+{
+    predict_work *w = self;
+    size_t probes = (size_t)w->library->n_probes, q = item % probes, d = sizeof(double);
+    size_t n = (size_t)w->library->probes[q].probe.n_targets, chan = (size_t)w->job->plan->n_chan;
+    size_t at = item / probes * w->n_squares + w->first[q];
+    slots[0] = (pf_slot){.data = w->gram + at, .size = n * n * d};
+    slots[1] = (pf_slot){.data = w->noise + at, .size = n * n * d};
+    slots[2] = (pf_slot){.data = w->excursion + item * chan, .size = chan * d};
+    return 3;
+}
+
 // Predicted separation of the targets of a probe, and what decorrelation leaves of them.
 static void predict_targets(const predict_work *w, int q, double *work, double *variance,
                             double *remaining)
@@ -227,10 +249,11 @@ static pf_status predict(predict_work *w, pf_arena *arena, pf_error *error)
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the predictions");
     }
-    pf_status status = pf__parallel(job->effort, workers, STARTS, run_free, w, "prediction", error);
+    pf_status status =
+        pf__parallel_kept(job->effort, workers, STARTS, run_free, free_slots, w, "starts", error);
     status = status ? status
-                    : pf__parallel(job->effort, workers, STARTS * probes, run_prediction, w,
-                                   "prediction", error);
+                    : pf__parallel_kept(job->effort, workers, STARTS * probes, run_prediction,
+                                        prediction_slots, w, "prediction", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         double *variance = work + 3 * most * most;
         predict_targets(w, q, work, variance, variance + most);
@@ -265,7 +288,7 @@ typedef struct confirm_work {
     pf_design_library *library;
     pf_study study;
     int healthy, weak; // episodes per class
-    pf_match *matches; // per probe: healthy x targets, then targets x weak
+    pf_match *matches; // per probe: healthy x targets, then weak x targets
     size_t *first;     // of each probe in matches
 } confirm_work;
 
@@ -294,11 +317,25 @@ static pf_status run_episode(void *self, int worker, size_t item, pf_error *erro
         if (i == 0) {
             memcpy(out + (size_t)episode * (size_t)n, own->matches, (size_t)n * sizeof *out);
         } else {
-            out[(size_t)w->healthy * (size_t)n + (size_t)(i - 1) * (size_t)w->weak +
-                (size_t)episode] = own->matches[i - 1];
+            out[(size_t)(w->healthy + episode) * (size_t)n + (size_t)(i - 1)] = own->matches[i - 1];
         }
     }
     return PF_OK;
+}
+
+static int episode_slots(void *self, size_t item, pf_slot *slots)
+{
+    confirm_work *w = self;
+    size_t q = item / (size_t)w->healthy, episode = item % (size_t)w->healthy;
+    size_t n = (size_t)w->library->probes[q].probe.n_targets;
+    pf_match *at = w->matches + w->first[q] + episode * n;
+    slots[0] = (pf_slot){.data = at, .size = n * sizeof *at, .loose = true};
+    bool weak = episode < (size_t)w->weak;
+    if (weak) {
+        at += (size_t)w->healthy * n;
+        slots[1] = (pf_slot){.data = at, .size = n * sizeof *at, .loose = true};
+    }
+    return weak ? 2 : 1;
 }
 
 typedef struct sample {
@@ -346,8 +383,7 @@ static void confirm_target(const confirm_work *w, int q, int t, double *buffer)
     int n = p->probe.n_targets;
     const pf_match *m = w->matches + w->first[q];
     double *remaining = buffer + 2 * w->healthy;
-    sample weak = sample_of(m + (size_t)w->healthy * (size_t)n + (size_t)t * (size_t)w->weak,
-                            w->weak, 1, buffer, remaining);
+    sample weak = sample_of(m + (size_t)w->healthy * (size_t)n + t, w->weak, n, buffer, remaining);
     sample healthy = sample_of(m + t, w->healthy, n, buffer, remaining);
     out->remaining = pf__fit_median(w->healthy, remaining, buffer);
     double apart = fabs(weak.median - healthy.median);
@@ -381,8 +417,8 @@ static pf_status confirm(confirm_work *w, pf_arena *arena, pf_error *error)
     if (arena->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the confirmation");
     }
-    pf_status status = pf__parallel(w->job->effort, w->study.c.n_workers, items, run_episode, w,
-                                    "confirmation", error);
+    pf_status status = pf__parallel_kept(w->job->effort, w->study.c.n_workers, items, run_episode,
+                                         episode_slots, w, "confirmation", error);
     for (int q = 0; q < w->library->n_probes && status == PF_OK; q++) {
         for (int t = 0; t < w->library->probes[q].probe.n_targets; t++) {
             confirm_target(w, q, t, buffer);

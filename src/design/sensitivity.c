@@ -89,6 +89,24 @@ static pf_status run_impulse(void *self, int worker, size_t item, pf_error *erro
     return PF_OK;
 }
 
+static int free_slots(void *self, size_t item, pf_slot *slots)
+{
+    impulses *x = self;
+    size_t state = (size_t)x->study.c.build.kit.n_state, window = (size_t)x->window;
+    slots[0] = (pf_slot){.data = x->starts + item * state, .size = state * sizeof(double)};
+    slots[1] = (pf_slot){.data = x->free + item * window, .size = window * sizeof(double)};
+    return 2;
+}
+
+static int impulse_slots(void *self, size_t item, pf_slot *slots)
+{
+    impulses *x = self;
+    size_t window = (size_t)x->window, moves = (size_t)x->s->n_moves;
+    slots[0] = (pf_slot){.data = x->signature + item * window, .size = window * sizeof(double)};
+    slots[1] = (pf_slot){.data = x->s->move + item * moves, .size = moves * sizeof(double)};
+    return 2;
+}
+
 static pf_status project(void *self, int worker, size_t item, pf_error *error)
 {
     (void)worker;
@@ -170,9 +188,11 @@ static pf_status find(impulses *x, pf_error *error)
     if (!x->starts) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the starts");
     }
-    pf_status status = pf__parallel(effort, workers, starts, run_free, x, "sensitivities", error);
+    pf_status status =
+        pf__parallel_kept(effort, workers, starts, run_free, free_slots, x, "starts", error);
     status = status ? status
-                    : pf__parallel(effort, workers, all, run_impulse, x, "sensitivities", error);
+                    : pf__parallel_kept(effort, workers, all, run_impulse, impulse_slots, x,
+                                        "sensitivities", error);
     status = status ? status : pf__parallel(effort, workers, all, project, x, "covariance", error);
     status = status ? status : pf__parallel(effort, workers, all, multiply, x, "covariance", error);
     if (status == PF_OK) {

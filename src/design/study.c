@@ -222,6 +222,15 @@ static pf_status run_noise(void *self, int worker, size_t item, pf_error *error)
     return status;
 }
 
+static int noise_slots(void *self, size_t item, pf_slot *slots)
+{
+    noise_work *n = self;
+    size_t window = (size_t)n->job->rows * (size_t)n->job->plan->n_chan;
+    slots[0] =
+        (pf_slot){.data = n->job->residuals + item * window, .size = window * sizeof(double)};
+    return 1;
+}
+
 // Under `residual` the scale of a library with both kinds of probes is between theirs: the rms
 // over the single pulses and one group probe, as calibration would weigh them.
 static void blend_scales(pf_design_job *job)
@@ -328,6 +337,34 @@ static pf_status single_scales(pf_design_job *job, pf_error *error)
     return status;
 }
 
+// Rows of trajectories that a design runs: sensitivities, and the confirmation of one probe for
+// all and of the single pulses, where families are compared of those and of two more libraries. A
+// search that needs several probes or divisions takes longer.
+static double rows_of(const pf_design_job *job, int episodes)
+{
+    double n = job->config->n_mech - 1, impulses = 4 * n * job->config->steps * 2 * 2;
+    double group = 2 + 1.4 * n, singles = n * 3.4, families = job->config->compare ? 2 : 0;
+    double own = group + (job->config->with_singles ? singles : 0);
+    double confirmed = own + (job->config->compare ? singles : 0) + families * group;
+    return job->rows * (2.0 * job->n_residuals + impulses + confirmed * episodes);
+}
+
+// The first residuals tell how long the design takes at least.
+static void say_time(void *self, size_t first, size_t n, double seconds)
+{
+    enum { FEW = 30 };
+    (void)first;
+    const pf_design_job *job = self;
+    double row = seconds / (2.0 * job->rows * (double)n);
+    pf_estimate estimate = {.what = "design",
+                            .seconds = row * rows_of(job, job->config->episodes),
+                            .seconds_then = row * rows_of(job, FEW)};
+    if (estimate.seconds_then < .8 * estimate.seconds) {
+        estimate.setting = "design.episodes=30";
+    }
+    job->effort->estimate(job->effort->self, &estimate);
+}
+
 pf_status pf__study_noise(pf_design_job *job, pf_error *error)
 {
     pf_status status = single_scales(job, error);
@@ -346,8 +383,10 @@ pf_status pf__study_noise(pf_design_job *job, pf_error *error)
     status = pf__study_open(&s, job, NOISE_COMMANDS, probes, false, false, error);
     if (status == PF_OK) {
         noise_work work = {job, &s};
-        status = pf__parallel(job->effort, s.c.n_workers, (size_t)job->n_residuals, run_noise,
-                              &work, "residuals", error);
+        pf_timing timing = {.effort = job->effort, .self = job, .say = say_time};
+        pf_effort effort = pf__timed(&timing);
+        status = pf__parallel_kept(&effort, s.c.n_workers, (size_t)job->n_residuals, run_noise,
+                                   noise_slots, &work, "residuals", error);
     }
     pf__study_close(&s);
     if (status == PF_OK && job->n_scale > 1) {

@@ -3,7 +3,7 @@
 #ifndef PF_PARALLEL_H
 #define PF_PARALLEL_H
 
-#include "preflight/base.h"
+#include "part.h"
 
 // Runs item 0..n-1 on that many threads. Each item writes to its own slot, so the result does not
 // depend on their number. worker is 0..workers-1: whoever keeps memory per worker asks pf__threads
@@ -13,6 +13,29 @@ typedef pf_status (*pf_item_fn)(void *self, int worker, size_t item, pf_error *e
 
 pf_status pf__parallel(const pf_effort *effort, int workers, size_t n, pf_item_fn run, void *self,
                        const char *what, pf_error *error);
+
+// The same where the results of an item are in slots of its own, which decide all that follows:
+// with effort->part they are kept, and an item that is kept already is not run.
+pf_status pf__parallel_kept(const pf_effort *effort, int workers, size_t n, pf_item_fn run,
+                            pf_slots_fn slots, void *self, const char *what, pf_error *error);
+
+// One step of work in a loop of its own is done: says so, and stops where it is asked to.
+pf_status pf__step(const pf_effort *effort, const char *what, size_t done, size_t total,
+                   pf_error *error);
+
+// Times the first items of a stage, to tell how long a job takes. Set the first three fields.
+typedef struct pf_timing {
+    const pf_effort *effort; // Nullable
+    void *self;
+    // Called once: the items first..first+n-1 took `seconds` together, on all threads.
+    void (*say)(void *self, size_t first, size_t n, double seconds);
+    double began;
+    size_t n;
+    bool said;
+} pf_timing;
+
+// The same effort, timed; only where somebody asks for an estimate. It begins now.
+pf_effort pf__timed(pf_timing *timing);
 
 // Threads that an effort (Nullable) means here and now.
 int pf__threads(const pf_effort *effort);
