@@ -72,6 +72,7 @@ const char *pf_scratch_dir(void);
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
     X(sheet, true)                                                                                 \
+    X(terminal, false)                                                                             \
     X(machine, true)                                                                               \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \

@@ -86,22 +86,18 @@ static void journal_tell(cli_check *c, const pf_ask *asked, const pf_answer *ans
 
 // --- the runs, one row each
 
-// Who is blamed: the likeliest hypothesis, with several faults all that are rather changed.
-static void add_blamed(const cli_check *c, pf_text *out)
+// That the alarm sounded, and who is rather changed than not, when it is so for the first time.
+static void add_news(cli_check *c, pf_text *out)
 {
-    pf_kit_info k = pf_kit_get_info(c->kit);
     const double *belief = pf_session_belief(c->session);
-    bool many = k.faults == PF_FAULTS_MANY, any = false;
-    int likeliest = 0;
-    for (int i = 1; i < k.n_mech; i++) {
-        likeliest = belief[i] > belief[likeliest] ? i : likeliest;
-        if (many && belief[i] > .5) {
-            pf__text_addf(out, "%s%s", any ? ", " : ": ", pf_kit_mechanism_name(c->kit, i));
-            any = true;
+    bool alarm = pf_session_get_state(c->session).alarm && !c->alarmed, any = false;
+    pf__text_add(out, alarm ? "ALARM" : "");
+    for (int j = 1; j < pf_kit_get_info(c->kit).n_mech; j++) {
+        if (belief[j] > .5 && !c->named[j]) {
+            pf__text_add(out, any ? ", " : alarm ? ": " : "named: ");
+            pf__text_add(out, pf_kit_mechanism_name(c->kit, j));
+            any = c->named[j] = true;
         }
-    }
-    if (likeliest > 0 && !many) {
-        pf__text_addf(out, ": %s", pf_kit_mechanism_name(c->kit, likeliest));
     }
 }
 
@@ -166,10 +162,7 @@ static void add_probe(cli_check *c, const pf_ask *asked, pf_text *out)
         pf__text_add(out, "\t");
     }
     pf__text_addf(out, "%.1f %%\t", 100 * state.change);
-    if (state.alarm && !c->alarmed) {
-        pf__text_add(out, "ALARM");
-        add_blamed(c, out);
-    }
+    add_news(c, out);
 }
 
 static void add_run(cli_check *c, const pf_ask *asked)
@@ -316,7 +309,7 @@ static void find_likeness(cli_check *c)
     pf_fault fault = {0};
     bool found = false;
     pf_plant *twin = c->twin ? c->twin : c->machine;
-    if (!failed || c->arena.failed || c->n_observed == 0) {
+    if (!c->likeness || !failed || c->arena.failed || c->n_observed == 0) {
         return;
     }
     // a likeness is a hint: where it cannot be had the verdict stands all the same
@@ -367,15 +360,17 @@ pf_status cli_check_run(cli_check *c, pf_error *error)
         how.after_tell = after_tell;
         status = pf_check_run(c->check, &how, error);
     }
-    if (status == PF_OK) {
-        pf_text reply = {0};
-        find_likeness(c);
-        pf__reply_readiness(&reply, c->session);
-        journal_event(c, "{\"op\":\"readiness\"}", NULL, &reply);
-        write_certificate(c, &reply);
-        pf__text_free(&reply);
-    }
     return status;
+}
+
+void cli_check_finish(cli_check *c)
+{
+    pf_text reply = {0};
+    find_likeness(c);
+    pf__reply_readiness(&reply, c->session);
+    journal_event(c, "{\"op\":\"readiness\"}", NULL, &reply);
+    write_certificate(c, &reply);
+    pf__text_free(&reply);
 }
 
 void cli_check_show(const cli_check *c)

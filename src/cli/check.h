@@ -26,7 +26,8 @@ typedef struct cli_check {
     int n_faults;
     uint64_t seed;
     pf_accepted accepted;
-    bool live; // shows every run when it is done
+    bool live;     // shows every run when it is done
+    bool likeness; // looks for a fault of the catalogue that explains what no gain explains
 
     pf_session *session;
     pf_text journal, certificate;
@@ -39,6 +40,7 @@ typedef struct cli_check {
     cli_columns columns;     // of the runs
     const double *rehearsed; // the command of the rehearsal under way
     bool alarmed;            // before the run under way
+    bool named[PF_MECH_MAX]; // mechanisms that a row has named
     pf_observed *observed;   // what was seen, for the search of a likeness
     int n_observed;
     pf_arena arena; // of what was seen
@@ -46,6 +48,8 @@ typedef struct cli_check {
 
 // Runs it to its end and certifies. Where it fails the journal holds what was observed until then.
 pf_status cli_check_run(cli_check *c, pf_error *error);
+// Then looks for a likeness, ends the journal and writes the certificate.
+void cli_check_finish(cli_check *c);
 // What was done, found and follows. What was shown live is not said again.
 void cli_check_show(const cli_check *c);
 pf_status cli_check_sheet(const cli_check *c, pf_text *html, pf_error *error);

@@ -24,9 +24,10 @@ static int write_sheet(const cli_check *k, const char *path)
     return status;
 }
 
-static int report(const cli_check *k, const call *c)
+static int report(cli_check *k, const call *c)
 {
     int status = EXIT_YES;
+    cli_check_finish(k);
     if (c->journal) {
         status = cli_write("check", c->journal, &k->journal);
     }
@@ -149,7 +150,8 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .method = c->method,
                    .seed = seed,
                    .accepted = *accepted,
-                   .live = !c->json};
+                   .live = !c->json,
+                   .likeness = true};
     if (open_model(&k, c, &status)) {
         status = drive(&k, c);
     }

@@ -42,33 +42,42 @@ typedef struct act {
 
 // --- the machine and its kit
 
-// Group probes are designed on many runs. That takes a moment on a plant of ours, and a minute on
-// others: these have one pulse per mechanism.
-static const char *probes_of(const pf_plant_info *info)
+// Group probes are designed on many runs. That takes a moment on a plant of ours and a minute on
+// others, where one pulse per mechanism is tried first.
+static bool is_ours(const pf_plant_info *info)
 {
     for (int i = 0; i < pf_plant_count(); i++) {
         if (strcmp(pf_plant_at(i)->info.name, info->name) == 0) {
-            return "designed";
+            return true;
         }
     }
-    return "single";
+    return false;
 }
 
 // As `calibrate` makes it, from fewer episodes.
-static pf_status make_kit(story *s, pf_error *error)
+static pf_status calibrate(story *s, const char *probes, const pf_effort *effort, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
     const char *const settings[] = {"episodes=50", "alarm_trials=200", "sensor_noise=.25"};
     // without any noise every loss is seen at once, and there is nothing to show
     int n = info->deterministic && info->sensor_noise == 0 ? 3 : 2;
+    pf_plan_destroy(s->plan);
+    pf_status status = pf_plan_create(&s->plan, info, NULL, NULL, 0, settings, n, error);
+    status =
+        status ? status : pf_plan_choose_probes(s->plan, probes, s->plant, NULL, effort, error);
+    return status ? status
+                  : pf_calibrate(s->plan, s->plant, NULL, effort, &s->bytes, &s->n_bytes, error);
+}
+
+static pf_status make_kit(story *s, pf_error *error)
+{
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
-    pf_status status = pf_plan_create(&s->plan, info, NULL, NULL, 0, settings, n, error);
-    status = status
-                 ? status
-                 : pf_plan_choose_probes(s->plan, probes_of(info), s->plant, NULL, &effort, error);
-    status = status ? status
-                    : pf_calibrate(s->plan, s->plant, NULL, &effort, &s->bytes, &s->n_bytes, error);
+    bool pulses = !is_ours(pf_plant_get_info(s->plant));
+    pf_status status = pulses ? calibrate(s, "single", &effort, error) : PF_ERR_ARGUMENT;
+    if (status != PF_OK && status != PF_ERR_INTERRUPTED) {
+        status = calibrate(s, "designed", &effort, error);
+    }
     cli_progress_end(&progress);
     status = status ? status : cli_kit_load(&s->kit, s->bytes, s->n_bytes, error);
     return status ? status : pf_flight_create(&s->flight, s->plant, s->kit, error);
@@ -134,21 +143,13 @@ static bool is_refused(const cli_check *c, int mechanism)
 }
 
 static const act acts[] = {
-    {"A healthy machine",
-     "No healthy machine that was tried is go on every task",
-     {1},
-     1,
-     is_healthy},
+    {"A healthy machine", "a healthy machine is not go on every task", {1}, 1, is_healthy},
     {"A loss that is corrected",
-     "No loss that was tried is found, corrected and go",
+     "no loss is found, corrected and go",
      {.5, .35, .7},
      3,
      is_corrected},
-    {"A loss too deep",
-     "No loss that was tried is too deep: every task stays go",
-     {.1, .05, 0, .2},
-     4,
-     is_refused},
+    {"A loss too deep", "no loss is too deep", {.1, .05, 0, .2}, 4, is_refused},
 };
 enum { ACTS = sizeof acts / sizeof acts[0], MOST_TRIES = 12 };
 
@@ -287,8 +288,12 @@ static pf_status tell_act(story *s, int number, const cli_check *c, bool found, 
     pf_text text = {0};
     pf_status status = tell_secret(s, number, c, &text, error);
     if (!found) {
-        pf__text_addf(&text, "%s (%s). This is the last of them.\n", acts[number - 1].missing,
-                      pf__counted(tries, "check").text);
+        pf__text_addf(&text, "This plant does not show it: %s.", acts[number - 1].missing);
+        if (tries > 1) {
+            pf__text_addf(&text, " %s were tried; this is the last.",
+                          pf__counted(tries, "loss").text);
+        }
+        pf__text_add(&text, "\n");
     }
     pf__text_add(&text, "\n");
     cli_show(&text);
@@ -326,6 +331,7 @@ static pf_status play(story *s, int number, pf_error *error)
         pf_status status = cli_check_run(&c, error);
         bool found = status == PF_OK && a.fits(&c, j);
         if (status == PF_OK && (found || i + 1 == most)) {
+            cli_check_finish(&c);
             status = tell_act(s, number, &c, found, i + 1, error);
         }
         cli_check_close(&c);

@@ -32,7 +32,7 @@ static void explain_against(pf_text *out, pf_session *session, const pf_reading 
     }
     pf__text_addf(out, " It %s all the same: the whole response speaks more %s %s",
                   moved < 0 ? "fell" : "rose", moved < 0 ? "for" : "against",
-                  most == 0 ? "no change at all" : "a loss of ");
+                  most == 0 ? "a healthy machine" : "a loss of ");
     pf__text_add(out, most == 0 ? "" : pf_kit_mechanism_name(kit, most));
     pf__text_add(out, " (");
     pf__words_percent(out, before[most]);

@@ -114,6 +114,7 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
     if (w->explain) {
         pf__text_add(&w->result->explanation, "## What was done\n");
         pf__words_start(&w->result->explanation, session);
+        pf__text_add(&w->result->explanation, "\n");
     }
     return PF_OK;
 }
@@ -134,6 +135,7 @@ static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm
         w->told_done = false;
     }
     if (pf_session_get_state(session).stage == PF_STAGE_DONE && !w->told_done) {
+        pf__text_add(out, "\n");
         pf__words_done(out, session);
         w->told_done = true;
     }

@@ -71,14 +71,14 @@ void pf__words_found_head(pf_text *out)
                  "\n## What was found\nmechanism\tfinding\t>P(changed)\t>gain\t>90 % interval\n");
 }
 
-// In one or two words. Changed is what is rather so than not.
+// In one or two words. Changed is what is rather so than not, healthy what is so at 20 to 1.
 static const char *finding(const pf_found *f)
 {
     return f->changed > .5 && f->interval[1] < 1   ? "lost strength"
            : f->changed > .5 && f->interval[0] > 1 ? "too strong"
            : f->changed > .5                       ? "changed"
            : !f->probed                            ? "not probed"
-           : f->changed < .01                      ? "healthy"
+           : f->changed < .05                      ? "healthy"
                                                    : "not sure";
 }
 
@@ -96,20 +96,25 @@ void pf__words_found_row(pf_text *out, const pf_found *f)
 
 void pf__words_odd(pf_text *out, const pf_odd *odd)
 {
+    bool unexplained = odd->alarm && !odd->explained;
+    if (odd->misfit > 1 || odd->implausible > 0 || unexplained || odd->looks_like[0]) {
+        pf__text_add(out, "\n");
+    }
     if (odd->misfit > 1) {
         pf__text_addf(out, "The responses fit no machine of the model: %s",
                       odd->channel[0] ? "channel " : "the mix of amplitudes");
         add_name(out, odd->channel);
         pf__text_addf(out,
-                      " speaks since run %d. A task is go only if its own rehearsal is clean.\n",
+                      " speaks since run %d. What is said above may be wrong, and a task is go "
+                      "only if its own rehearsal is clean.\n",
                       odd->look);
     } else if (odd->implausible > 0) {
-        pf__text_addf(out,
-                      "%s %s such as no machine of the model gives. A task is go only if its own "
-                      "rehearsal is clean.\n",
-                      pf__counted(odd->implausible, "response").text,
-                      odd->implausible == 1 ? "was" : "were");
-    } else if (odd->alarm && !odd->explained) {
+        pf__text_addf(
+            out,
+            "%s %s such as no machine of the model gives. What is said above may be wrong, "
+            "and a task is go only if its own rehearsal is clean.\n",
+            pf__counted(odd->implausible, "response").text, odd->implausible == 1 ? "was" : "were");
+    } else if (unexplained) {
         pf__text_add(out, "The alarm sounded and nothing explains it.\n");
     }
     if (odd->looks_like[0]) {
