@@ -236,7 +236,8 @@ static void add_row(layout *l, const cli_columns *c, span row, bool head)
         }
         int gap = l->at > 0 ? GAP : 0, left = l->width - l->at - gap, n = columns_of(cell);
         bool text = last && !c->right[i];
-        int need = text && c->width[i] > LEAST_COLUMN ? LEAST_COLUMN : c->width[i];
+        int need = text && n > c->width[i] ? n : c->width[i];
+        need = text && need > LEAST_COLUMN ? LEAST_COLUMN : need;
         if (need > left && l->at > FOLD) {
             end_line(l);
             gap = FOLD;
