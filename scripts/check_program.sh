@@ -16,8 +16,12 @@ ok $? "the bare build"
 bare=$root/build/bare/preflight
 "$bare" demo >"$work/demo.txt"
 ok $? "demo of the bare build"
-grep -q 'flown' "$work/demo.txt"
+grep -q 'NO-GO: it returns\|NO-GO because' "$work/demo.txt" && grep -q 'when it is flown' "$work/demo.txt"
 ok $? "demo flies the tasks"
+"$bare" demo --report "$work/d.html" 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err" && [ ! -e "$work/d.html" ]
+ok $? "demo --report without jansson names it"
+"$bare" list >/dev/null 2>"$work/err"; [ $? = 3 ] && grep -q 'no experiments' "$work/err"
+ok $? "list of the bare build names what is missing"
 "$bare" calibrate attitude -o "$work/a.kit" >/dev/null && "$bare" check "$work/a.kit" --journal "$work/j" >/dev/null
 ok $? "calibrate and check of the bare build"
 "$bare" replay "$work/j" 2>"$work/err"; [ $? = 3 ] && grep -q jansson "$work/err"

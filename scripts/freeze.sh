@@ -341,8 +341,7 @@ part_rollout() { # part_rollout "PLANT MECHANISMS"...
 
 part_demo() {
     run demo.txt demo
-    run demo.txt demo --fault 3:0.2 --seed 2
-    run demo.txt demo --fault none
+    run demo.txt demo dc_servo --gain 0.35 --mechanism motor_2 --seed 2
 }
 
 part_suite() { # part_suite SUITE [SHOWS_ITS_TRIALS...] [-- OPTIONS of run]

@@ -12,9 +12,9 @@ import sys
 
 FONT, CHAR, LINE, MARGIN = 13, 7.83, 18, 16
 COLOURS = (
-    (r"\bNO-GO\b.*$|\bnot ready\b.*$", "#ff7b72"),
-    (r"\bgo$|\ball ready\b.*$", "#56d364"),
-    (r"\bALARM\b|\bgate open\b", "#e3b341"),
+    (r"\bNO-GO\b|\bNOT\b", "#ff7b72"),
+    (r"\bGO-IF\b|\bALARM\b|\bIMPLAUSIBLE\b", "#e3b341"),
+    (r"(?<!-)\bGO\b(?!-)", "#56d364"),
 )
 
 

@@ -11,6 +11,9 @@
 // printed.
 bool program(const char *arguments, int status, const char *part);
 
+// Lines of the output are so wide from here on; 1000 unless told, so that no sentence is cut.
+void program_width(int columns);
+
 // The same, where @ in the arguments stands for the folder.
 bool program_in(const char *folder, const char *arguments, int status, const char *part);
 

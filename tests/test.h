@@ -73,6 +73,7 @@ const char *pf_scratch_dir(void);
     X(journal, true)                                                                               \
     X(sheet, true)                                                                                 \
     X(pages, true)                                                                                 \
+    X(terminal, false)                                                                             \
     X(machine, true)                                                                               \
     X(part, true)                                                                                  \
     X(progress, false)                                                                             \

@@ -193,11 +193,12 @@ static void all_tasks(json_t *certificate, const char *decision, const char *why
 static void check_exit(const char *folder)
 {
     PF_CASE("check: 0 only for go");
-    json_t *c = check_with(folder, "servo.kit", "", 0, "all ready after");
+    json_t *c = check_with(folder, "servo.kit", "", 0, "GO: all ready.");
     all_tasks(c, "go", "certified", "group");
     CHECK(json_array_size(json_object_get(c, "accepted")) == 0);
     json_decref(c);
-    c = check_with(folder, "servo.kit", "--fault 1:backlash=.5", 1, "NO-GO  (it did not come out");
+    c = check_with(folder, "servo.kit", "--fault 1:backlash=.5", 1,
+                   "NO-GO because it did not come out");
     json_decref(c);
     c = check_with(folder, "servo.kit",
                    "--fault 1:backlash=.5 --accept not-rehearsed --accept "
@@ -210,7 +211,8 @@ static void check_exit(const char *folder)
     all_tasks(c, "no-go", "misfit", "apart");
     json_decref(c);
     PF_CASE("check: a kit without rehearsals is go-if, and 0 only where that is accepted");
-    c = check_with(folder, "bare.kit", "", 1, "GO-IF  (its corrected command was not rehearsed)");
+    c = check_with(folder, "bare.kit", "", 1,
+                   "GO-IF because its corrected command was not rehearsed");
     all_tasks(c, "go-if", "not-rehearsed", "no");
     json_decref(c);
     c = check_with(folder, "bare.kit", "--accept unseen-loss", 1, "not ready for every task");
@@ -235,12 +237,13 @@ static void check_words(const char *folder)
         const char *name, *kit, *more, *part, *words;
         int status;
     } rows[] = {
-        {"go", "servo.kit", "", "Rehearsal of motor_1, motor_2", "motor_1: GO.", 0},
+        {"go", "servo.kit", "", "Rehearsal of motor_1, motor_2", "\nmotor_1  GO ", 0},
         {"a failed rehearsal", "servo.kit", "--fault 1:backlash=.5",
-         "it did not come out well when it was rehearsed", "motor_1: NO-GO.", 1},
+         "NO-GO because it did not come out well when it was rehearsed", "\nmotor_1  NO-GO ", 1},
         {"misfit", "servo.kit", "--fault angle:frozen", "fit no machine of the model",
-         "motor_1: NO-GO.", 1},
-        {"go-if", "bare.kit", "", "its corrected command was not rehearsed", "motor_1: GO-IF.", 1},
+         "\nmotor_1  NO-GO ", 1},
+        {"go-if", "bare.kit", "", "its corrected command was not rehearsed", "\nmotor_1  GO-IF ",
+         1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char label[80], command[400];

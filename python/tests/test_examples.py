@@ -43,7 +43,7 @@ class ExamplesTest(Case):
         preflight("calibrate", command, "-o", kit, "--set", "alarm_trials=50", "--set",
                   "episodes=20")
         text = preflight("check", kit, "--fault", "heater_b:0.35", status=None)
-        self.assertRegex(text, r"heater_b +2\.\d+")
+        self.assertRegex(text, r"(?m)^heater_b +(GO|GO-IF) +x 2\.\d+ ")
         self.assertEqual(children(), [])
 
     def test_serve_driven_from_python(self):

@@ -1007,6 +1007,20 @@ pf_status pf__store_configs(pf_store *s, const char *suite, const char *profile,
     return done(&w);
 }
 
+pf_status pf__store_profile(pf_store *s, const char *suite, const char *hash, char profile[32],
+                            pf_error *error)
+{
+    char sql[200];
+    const sql_value values[] = {{suite, 0}, {hash ? hash : "", 0}};
+    snprintf(sql, sizeof sql,
+             "SELECT profile FROM experiment WHERE suite = ? AND (? = '' OR hash = ?2)"
+             " ORDER BY %sordinal DESC LIMIT 1",
+             s->has_last_run ? "coalesce(last_run, 0) DESC, " : "");
+    walk w = ask(s, sql, 2, values, error);
+    snprintf(profile, 32, "%s", next(&w) ? text_of(&w, 0) : "");
+    return done(&w);
+}
+
 pf_status pf__store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
 {
     walk w =

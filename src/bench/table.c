@@ -296,23 +296,21 @@ static void put_entry(text_table *g, int row, int at, bool bold, const pf_entry 
     }
 }
 
+// Whether no method is better and one is worse: where all are alike none is best.
 static bool is_best(const pf_entries *all, const column *c, const char *metric, const pf_entry *e)
 {
     int direction = pf__metric_direction(metric);
+    bool worse = false;
     for (int m = 0; e && direction && m < all->n_methods; m++) {
         const pf_entry *other =
             pf__entries_find(all, c->environment, c->setting, metric, all->method[m]);
-        if (other && direction * (other->mean - e->mean) > 1e-12) {
+        double ahead = other ? direction * (other->mean - e->mean) : 0;
+        worse = worse || ahead < -1e-12;
+        if (ahead > 1e-12) {
             return false;
         }
     }
-    return e && direction;
-}
-
-// Whether zero lies outside the interval.
-static bool is_resolved(const pf_entry *e)
-{
-    return e && (e->lo > 0 || e->hi < 0);
+    return worse;
 }
 
 // The paper's mean over environments is over those it shows, and goes beside ours over these.
@@ -348,8 +346,7 @@ static pf_status write_methods(const sheet *s, const char *metric, const column 
             const pf_entry *e = pf__entries_find(all, k->environment, k->setting, metric, method);
             const pf_paper_row *p = paper_beside(s->report, k, metric, method);
             text_table_set(&g, 0, c + 1, false, "%s", k->label);
-            put_entry(&g, row, c + 1, difference ? is_resolved(e) : is_best(all, k, metric, e), e,
-                      p);
+            put_entry(&g, row, c + 1, !difference && is_best(all, k, metric, e), e, p);
         }
     }
     text_table_write(&g, s->format, s->out);
@@ -590,7 +587,7 @@ static pf_status write_removal(const sheet *s, const char *metric, const char *s
             const pf_entry *e =
                 pf__entries_find(all, environment, setting, difference, all->method[m]);
             text_table_set(&g, i + 1, 0, false, "%s", pf__label_environment(environment));
-            put_entry(&g, i + 1, at, is_resolved(e), e, NULL);
+            put_entry(&g, i + 1, at, false, e, NULL);
         }
     }
     text_table_write(&g, s->format, s->out);

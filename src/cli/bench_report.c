@@ -42,7 +42,7 @@ static pf_status write_page(const report_call *r, const char *name, const char *
     pf_text html = {0};
     pf_status status = write_file(r, name, "md", md, error);
     if (status == PF_OK && r->html) {
-        pf__page_open_plain(&html, title);
+        pf__page_open(&html, title, "", true);
         pf__page_markdown(&html, md->data ? md->data : "");
         pf__page_close(&html);
         status = write_file(r, name, "html", &html, error);
@@ -206,10 +206,12 @@ static pf_status add_figure(pf_text *out, const report_call *r, const bench_load
 }
 
 // A suite's page. *row gets its line of the index, unless it was never run.
-static pf_status report_suite(const report_call *r, const char *suite, pf_text *row,
+static pf_status report_suite(const report_call *call, const char *suite, pf_text *row,
                               pf_error *error)
 {
+    report_call own = *call, *r = &own;
     bench_loaded l;
+    bench_take_last(&r->bench, suite);
     pf_text md = {0}, table = {0};
     pf_status status = bench_load(&l, &r->bench, suite, error);
     const char *name = r->name ? r->name : l.report.suite;
@@ -228,9 +230,9 @@ static pf_status report_suite(const report_call *r, const char *suite, pf_text *
     }
     status = status ? status : write_page(r, name, suite, &md, error);
     if (status == PF_OK && row) {
-        pf__text_addf(row, "| [%s](%s.md) | %s | %lld of %lld | %lld |\n", suite, name,
-                      l.report.title, (long long)l.counts.done, (long long)l.counts.total,
-                      (long long)l.counts.failed);
+        pf__text_addf(row, "| [%s](%s.md) | %s | %s | %lld of %lld | %lld |\n", suite, name,
+                      l.report.title, r->bench.profile->name, (long long)l.counts.done,
+                      (long long)l.counts.total, (long long)l.counts.failed);
     }
     if (status == PF_OK) {
         printf("%s/%s.%s\n", r->folder, name, r->html ? "html" : "md");
@@ -271,15 +273,16 @@ static pf_status report_all(const report_call *r, pf_error *error)
     }
     if (status == PF_OK && rows.size == 0) {
         status = pf_fail(error, PF_ERR_ARGUMENT,
-                         "%s has no trials at profile %s; `preflight bench run SUITE...` makes "
-                         "them, and `--profile` takes another one",
-                         r->bench.db, r->bench.profile->name);
+                         "%s has no trials%s%s; `preflight bench run SUITE...` makes them",
+                         r->bench.db, r->bench.profile_name ? " at profile " : "",
+                         r->bench.profile_name ? r->bench.profile_name : "");
     }
     if (status == PF_OK) {
-        pf__text_addf(&index,
-                      "# Results\n\nProfile %s, preflight %s, %s.\n\n| suite | what | trials | "
-                      "failed |\n|---|---|---:|---:|\n%s",
-                      r->bench.profile->name, pf_version(), PF_COMMIT, rows.data);
+        pf__text_addf(
+            &index,
+            "# Results\n\npreflight %s, %s.\n\n| suite | what | profile | trials | failed "
+            "|\n|---|---|---|---:|---:|\n%s",
+            pf_version(), PF_COMMIT, rows.data);
         status = report_fidelity(r, &index, error);
     }
     status = status ? status : write_page(r, "index", "Results", &index, error);

@@ -9,7 +9,6 @@
 #include "preflight/run.h"
 #include "wire/reply.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,18 +45,7 @@ int cli_fail_in(const char *command, const char *file, pf_status status, const p
     return cli_fail(command, status, &named);
 }
 
-// --- the terminal
-
-bool cli_colour(void)
-{
-    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(1) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
-}
-
-const char *cli_paint(const char *colour)
-{
-    return !cli_colour() ? "" : colour ? colour : "\033[0m";
-}
+// --- progress
 
 // --- things commands share
 
@@ -156,9 +144,9 @@ int cli_write(const char *command, const char *path, const pf_text *text)
     return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
 }
 
-bool cli_accept(const char *command, const cli_list *words, cli_accepted *accepted)
+bool cli_accept(const char *command, const cli_list *words, pf_accepted *accepted)
 {
-    *accepted = (cli_accepted){false, false};
+    *accepted = (pf_accepted){false, false};
     for (int i = 0; i < words->n; i++) {
         if (strcmp(words->item[i], pf_why_name(PF_WHY_NOT_REHEARSED)) == 0) {
             accepted->not_rehearsed = true;
@@ -173,76 +161,4 @@ bool cli_accept(const char *command, const cli_list *words, cli_accepted *accept
         }
     }
     return true;
-}
-
-bool cli_task_go(const pf_task_readiness *task, const cli_accepted *accepted)
-{
-    bool agreed = accepted && ((task->why == PF_WHY_NOT_REHEARSED && accepted->not_rehearsed) ||
-                               (task->why == PF_WHY_UNSEEN_LOSS && accepted->unseen_loss));
-    return task->decision == PF_GO || (task->decision == PF_GO_IF && agreed);
-}
-
-bool cli_all_go(const pf_session *session, const cli_accepted *accepted)
-{
-    pf_kit_info k = pf_kit_get_info(pf_session_kit(session));
-    // a go by the paper's rules was never rehearsed
-    bool all = k.rules.field || (accepted && accepted->not_rehearsed);
-    for (int t = 0; t < k.n_tasks; t++) {
-        all = all && cli_task_go(pf_session_task(session, t), accepted);
-    }
-    return all;
-}
-
-static void print_task(const pf_session *session, int t, const cli_accepted *accepted)
-{
-    const pf_kit *kit = pf_session_kit(session);
-    const pf_task_readiness *r = pf_session_task(session, t);
-    const int32_t *uses = NULL;
-    pf_kit_task_mechanisms(kit, t, &uses);
-    double correction = pf_session_mechanism(session, uses[0])->correction;
-    const char *word = r->decision == PF_GO ? "go" : r->decision == PF_GO_IF ? "GO-IF" : "NO-GO";
-    const char *paint = r->decision == PF_GO      ? CLI_GREEN
-                        : r->decision == PF_GO_IF ? CLI_YELLOW
-                                                  : CLI_RED;
-    const char *fallback = pf_kit_task_fallback(kit, t);
-    printf("%-16s %10.3f %10.3f %10.3f %9s  %s%s%s", pf_kit_task_name(kit, t), correction, r->mean,
-           r->lower, pf_rehearsed_name(r->rehearsed), cli_paint(paint), word, cli_paint(NULL));
-    if (r->why == PF_WHY_UNSEEN_LOSS) {
-        printf("  (unless a gain is between %.2f and %.2f, which no probe shows)", r->unseen[0],
-               r->unseen[1]);
-    } else if (r->decision != PF_GO) {
-        printf("  (%s)", pf_why_text(r->why));
-    }
-    if (r->decision == PF_GO_IF && cli_task_go(r, accepted)) {
-        printf("  accepted");
-    }
-    if (r->decision == PF_NO_GO && fallback[0]) {
-        printf("; fallback: %s", fallback);
-    }
-    printf("\n");
-}
-
-void cli_print_readiness(const pf_session *session, const cli_accepted *accepted)
-{
-    const pf_kit *kit = pf_session_kit(session);
-    pf_kit_info k = pf_kit_get_info(kit);
-    bool joint = k.joint_posterior; // its gains are those if the mechanism changed
-    printf("\n%-16s %10s %12s %13s %7s\n", "mechanism", "P(changed)",
-           joint ? "gain, if so" : "gain", "90 % interval", "probed");
-    for (int j = 1; j < k.n_mech; j++) {
-        const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        const char *name = pf_kit_mechanism_name(kit, j), *probed = r->probed ? "yes" : "no";
-        if (joint && r->changed < .01) {
-            printf("%-16s %10.4f %12s %13s %7s\n", name, r->changed, "-", "-", probed);
-            continue;
-        }
-        printf("%s%-16s %10.4f %12.3f  %5.2f .. %4.2f %7s%s\n",
-               cli_paint(r->changed > .5 ? CLI_YELLOW : ""), name, r->changed, r->mean_gain,
-               r->interval[0], r->interval[1], probed, cli_paint(NULL));
-    }
-    printf("\n%-16s %10s %10s %10s %9s  %s\n", "task", "correction", "return", "at least",
-           "rehearsed", "verdict");
-    for (int t = 0; t < k.n_tasks; t++) {
-        print_task(session, t, accepted);
-    }
 }

@@ -6,6 +6,8 @@
 #include "host/text.h"
 #include "preflight/calibrate.h"
 #include "preflight/session.h"
+#include "screen.h"
+#include "wire/words.h"
 
 #include <stdio.h>
 
@@ -82,15 +84,7 @@ typedef struct cli_faults {
 bool cli_read_faults(const char *command, const cli_list *given, const pf_plant_info *info,
                      const pf_kit *kit, cli_faults *faults);
 
-// --- the terminal
-
-bool cli_colour(void);                     // standard output may be coloured
-const char *cli_paint(const char *colour); // "" where it may not; NULL resets
-#define CLI_RED "\033[31m"
-#define CLI_GREEN "\033[32m"
-#define CLI_YELLOW "\033[33m"
-#define CLI_BOLD "\033[1m"
-#define CLI_DIM "\033[2m"
+// --- progress
 
 // How progress is shown on standard error: a line that changes (a terminal), a line now and then,
 // JSON lines, or not at all.
@@ -201,18 +195,8 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
 
-// Conditions that the operator takes upon himself: --accept. False: a usage error was printed.
-typedef struct cli_accepted {
-    bool not_rehearsed, unseen_loss;
-} cli_accepted;
-bool cli_accept(const char *command, const cli_list *words, cli_accepted *accepted);
-
-// Verdict per mechanism and task for people, of a session that is certified.
-void cli_print_readiness(const pf_session *session, const cli_accepted *accepted);
-
-// Whether a task, or every task, is go; go-if counts where its condition is accepted (Nullable).
-bool cli_task_go(const pf_task_readiness *task, const cli_accepted *accepted);
-bool cli_all_go(const pf_session *session, const cli_accepted *accepted);
+// --accept. False: a usage error was printed.
+bool cli_accept(const char *command, const cli_list *words, pf_accepted *accepted);
 
 #define COMMAND(name, line, usage, words, about, end) int cmd_##name(int argc, char **argv);
 #define VERB(command, name, argument, help)

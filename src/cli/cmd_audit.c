@@ -97,17 +97,18 @@ static int finish(const run *r)
         fputs(text.data ? text.data : "", stdout);
         pf__text_free(&text);
     } else {
-        printf("\n%d of %d entries, %d sessions each. %d session%s with a false go among the %d "
-               "promised entries. Kept in %s\n",
-               covered, r->audit.catalogue->n, r->audit.sessions, false_go,
-               false_go == 1 ? "" : "s", promised, r->path);
+        printf("\n%d of %s, %s each. %s with a false go among %s. Kept in %s\n", covered,
+               pf__counted(r->audit.catalogue->n, "entry").text,
+               pf__counted(r->audit.sessions, "session").text,
+               pf__counted(false_go, "session").text, pf__counted(promised, "promised entry").text,
+               r->path);
     }
     if (broke > 0 || promised == 0) {
         fprintf(stderr,
-                broke > 0 ? "preflight audit: the machine failed under %d entries; nothing is "
-                            "known of them\n"
-                          : "preflight audit: no entry that is promised could be tested (%d)\n",
-                broke);
+                broke > 0 ? "preflight audit: the machine failed under %s; nothing is "
+                            "known of what it does\n"
+                          : "preflight audit: no entry that is promised could be tested\n",
+                pf__counted(broke, "entry").text);
     }
     return false_go == 0 && broke == 0 && promised > 0 ? EXIT_YES : EXIT_NO;
 }

@@ -314,7 +314,32 @@ static pf_status bench_suite_open(const bench_call *c, const char *name, bench_s
     return status;
 }
 
+void bench_take_last(bench_call *c, const char *name)
+{
+    bench_call plain = *c;
+    bench_suite suite = {.run = NULL};
+    pf_store *store = NULL;
+    char last[32] = "";
+    plain.set.n = plain.methods.n = 0;
+    if (!c->profile_name && bench_suite_open(&plain, name, &suite, NULL) == PF_OK &&
+        pf__store_open(&store, c->db, PF_STORE_READ, NULL) == PF_OK &&
+        pf__store_profile(store, suite.run->id, c->config, last, NULL) == PF_OK &&
+        pf__profile_find(last)) {
+        c->profile = pf__profile_find(last);
+    }
+    pf__store_close(store);
+    bench_suite_close(&suite);
+}
+
 // --- list
+
+// A list has the paper's scale, because that is what is known to cost something.
+static const char list_profile[] = "paper";
+
+static bool is_costed(const bench_call *c)
+{
+    return strcmp(c->profile->name, list_profile) == 0;
+}
 
 static const char *or_empty(const char *text)
 {
@@ -353,7 +378,7 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     add_string(out, "paper", s->shown.paper);
     add_string(out, "from", s->shown.from);
     add_string(out, "needs", s->run->needs);
-    add_string(out, "cost", s->run->cost);
+    add_string(out, "cost", is_costed(c) ? s->run->cost : "");
     add_string(out, "profile", c->profile->name);
     pf__text_addf(out, ",\"trials\":%zu,\"environments\":%d,\"methods\":%d", e->n_units,
                   s->run->environments.n, e->n_methods);
@@ -362,7 +387,8 @@ static void list_json(const bench_call *c, const char *name, const bench_suite *
     pf__text_add(out, "}");
 }
 
-static void list_line(const char *name, const bench_suite *s, const pf_experiment *e, pf_text *out)
+static void list_line(const bench_call *c, const char *name, const bench_suite *s,
+                      const pf_experiment *e, pf_text *out)
 {
     pf__text_addf(out, "%-18s %s", name, s->shown.title);
     pf__text_addf(out, "%s%s%s\n%18s ", s->shown.paper ? " (" : "", or_empty(s->shown.paper),
@@ -371,10 +397,13 @@ static void list_line(const char *name, const bench_suite *s, const pf_experimen
         pf__text_addf(out, "shows the trials of %s\n", s->shown.from);
         return;
     }
-    pf__text_addf(out, "%zu trials, %d environments, %d methods; needs %s%s%s\n", e->n_units,
-                  s->run->environments.n, e->n_methods,
-                  s->run->needs ? s->run->needs : "nothing more",
-                  s->run->cost ? "; paper scale: " : "", or_empty(s->run->cost));
+    pf__text_addf(out, "profile %s: %s%s%s\n%18s ", c->profile->name,
+                  pf__counted((long long)e->n_units, "trial").text,
+                  s->run->cost && is_costed(c) ? ", " : "",
+                  is_costed(c) ? or_empty(s->run->cost) : "", "");
+    pf__text_addf(
+        out, "%s, %s; needs %s\n", pf__counted(s->run->environments.n, "environment").text,
+        pf__counted(e->n_methods, "method").text, s->run->needs ? s->run->needs : "nothing more");
     pf__text_addf(out, "%18s on", "");
     for (int i = 0; i < s->run->environments.n; i++) {
         pf__text_addf(out, " %s", s->run->environments.text[i]);
@@ -408,7 +437,7 @@ static void list_one(const bench_call *c, const char *name, bool json, pf_text *
     } else if (json) {
         list_json(c, name, &s, &e, out);
     } else {
-        list_line(name, &s, &e, out);
+        list_line(c, name, &s, &e, out);
     }
     pf__experiment_free(&e);
     bench_suite_close(&s);
@@ -438,7 +467,7 @@ static int bench_list(const bench_call *c, bool json)
 int bench_list_suites(bool json)
 {
     int status = EXIT_YES;
-    bench_call call = {.command = "list"};
+    bench_call call = {.command = "list", .profile_name = list_profile};
     return bench_resolve(&call, &status) ? bench_list(&call, json) : status;
 }
 
@@ -464,9 +493,10 @@ static void name_others(const bench_call *c, const pf_suite *suite, pf_store *st
     pf_text settings = {0};
     pf__store_settings(store, hashes[0], &settings, NULL);
     fprintf(stderr,
-            "preflight %s: %s has %d configurations of %s at profile %s; this is %s, run last; "
+            "preflight %s: %s has %s of %s at profile %s; this is %s, run last; "
             "--config HASH shows another:\n",
-            c->command, c->db, n, suite->id, c->profile->name, hashes[0]);
+            c->command, c->db, pf__counted(n, "configuration").text, suite->id, c->profile->name,
+            hashes[0]);
     for (int i = 1; i < n && i <= SHOWN; i++) {
         pf_text other = {0};
         if (settings.size > 0) {
@@ -576,6 +606,7 @@ static int bench_cmd_list(int argc, char **argv)
     if (words.n > 0) {
         return cli_usage(call.command, "takes no suite");
     }
+    call.profile_name = call.profile_name ? call.profile_name : list_profile;
     return bench_resolve(&call, &status) ? bench_list(&call, json) : status;
 }
 
@@ -593,11 +624,11 @@ static int report_run(const bench_call *c, session *s, const pf_run_report *repo
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
     }
-    printf("%s, %s, config %s: %lld of %lld trials, %lld failed (%zu now, %zu of %zu kits "
-           "calibrated, %.1f s)\n",
+    printf("%s, %s, config %s: %lld of %s, %lld failed (%zu now, %zu of %s calibrated, %.1f s)\n",
            s->suite.run->id, c->profile->name, s->experiment.hash, (long long)counts.done,
-           (long long)counts.total, (long long)counts.failed, report->done, report->kits_made,
-           report->kits, seconds);
+           pf__counted((long long)counts.total, "trial").text, (long long)counts.failed,
+           report->done, report->kits_made, pf__counted((long long)report->kits, "kit").text,
+           seconds);
     if (counts.failed > 0) {
         fprintf(stderr, "failed trials are run once more with --retry\n");
     }
@@ -618,8 +649,9 @@ static int report_missing(const pf_experiment *e)
     for (int i = 0; i < e->suite->environments.n; i++) {
         if (pf__experiment_wants_missing(e, i)) {
             n++;
-            fprintf(stderr, "left out: %s (%zu trials)\n", pf__experiment_missing(e, i),
-                    e->n_units / (size_t)e->suite->environments.n);
+            size_t units = e->n_units / (size_t)e->suite->environments.n;
+            fprintf(stderr, "left out: %s (%s)\n", pf__experiment_missing(e, i),
+                    pf__counted((long long)units, "trial").text);
         }
     }
     return n;
@@ -665,9 +697,8 @@ static int run_one(const bench_call *c, session *s, int threads, bool retry)
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
-        fprintf(stderr,
-                "preflight %s: interrupted after %zu trials; run it again to go on from there\n",
-                c->command, report.done);
+        fprintf(stderr, "preflight %s: interrupted after %s; run it again to go on from there\n",
+                c->command, pf__counted((long long)report.done, "trial").text);
         exit_status = EXIT_INTERRUPTED;
     } else if (status != PF_OK) {
         exit_status = cli_fail(c->command, status, &error);
@@ -839,6 +870,7 @@ static int bench_cmd_status(int argc, char **argv)
     if (!bench_resolve(&call, &exit_status)) {
         return exit_status;
     }
+    bench_take_last(&call, names.item[0]);
     session s = {.store = NULL};
     char hash[65];
     pf_text out = {0};
@@ -908,6 +940,7 @@ static int verify_suite(bench_call *c, const char *name, size_t sample, int thre
     char hash[65];
     pf_verify_report report;
     pf_error error = {PF_OK, ""};
+    bench_take_last(c, name);
     pf_status status = bench_recompute(c, name, sample, threads, &report, hash, &error);
     if (status != PF_OK) {
         return cli_fail(c->command, status, &error);
@@ -1022,10 +1055,10 @@ static pf_status check_rows(bench_loaded *l, const bench_call *c, pf_error *erro
     }
     if (counts.done < counts.total && !c->quiet) {
         fprintf(stderr,
-                "preflight %s: %lld of %lld trials are done, %lld failed; the rest is not in "
+                "preflight %s: %lld of %s are done, %lld failed; the rest is not in "
                 "here\n",
-                c->command, (long long)counts.done, (long long)counts.total,
-                (long long)counts.failed);
+                c->command, (long long)counts.done,
+                pf__counted((long long)counts.total, "trial").text, (long long)counts.failed);
     }
     return PF_OK;
 }
@@ -1096,9 +1129,10 @@ pf_status bench_load(bench_loaded *l, const bench_call *c, const char *name, pf_
     return status;
 }
 
-static int write_table(const bench_call *c, const char *name, const char *format)
+static int write_table(bench_call *c, const char *name, const char *format)
 {
     bench_loaded l;
+    bench_take_last(c, name);
     pf_error error = {PF_OK, ""};
     pf_text out = {0};
     pf_status status = bench_load(&l, c, name, &error);
@@ -1145,9 +1179,10 @@ pf_status bench_draw(const bench_loaded *l, const bench_call *c, const char *fol
     return pf__figure_write(&l->report, &drawn, folder, error);
 }
 
-static int write_figure(const bench_call *c, const char *name, const char *folder)
+static int write_figure(bench_call *c, const char *name, const char *folder)
 {
     bench_loaded l;
+    bench_take_last(c, name);
     pf_error error = {PF_OK, ""};
     pf_status status = bench_load(&l, c, name, &error);
     status = status ? status : bench_draw(&l, c, folder, &error);

@@ -40,9 +40,9 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
         pf__text_free(&out);
         return;
     }
-    printf("kit %s: plant %s, %s predictor, %d probes, %d tasks\n", path,
-           pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_get_string(kit, PF_KIT_PREDICTOR),
-           k.n_probes, k.n_tasks);
+    printf("kit %s: plant %s, %s predictor, %s, %s\n", path, pf_kit_get_string(kit, PF_KIT_PLANT),
+           pf_kit_get_string(kit, PF_KIT_PREDICTOR), pf__counted(k.n_probes, "probe").text,
+           pf__counted(k.n_tasks, "task").text);
     printf("sha256 %s\n", sha);
     printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n",
            pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));

@@ -1,479 +1,442 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "check.h"
 #include "cli.h"
-#include "design/search.h"
-#include "plant/plant_impl.h"
 
+#include "calibrate/plan.h"
+#include "host/file.h"
+#include "host/page.h"
+#include "plant/plant_impl.h"
 #include "preflight/design.h"
-#include "preflight/run.h"
+#include "wire/protocol.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The whole story for somebody who has never heard of the method.
+// The whole story for somebody who has never heard of the method, in three acts: a healthy machine,
+// a loss that is corrected, a loss too deep. Every act is a real check.
 
 typedef struct story {
+    const char *name; // of the plant, as it was called
     pf_plant *plant;
+    pf_plan *plan;
     void *bytes; // of the kit
     size_t n_bytes;
     pf_kit *kit;
-    pf_check *check;
-    pf_session *session; // of the check
-    cli_faults faults;   // in secret
-    int chapter;         // of the story
-    bool recovering, told_severity;
-    int told_before; // probes of the session before this one
+    pf_flight *flight;
+    double gain;   // of the loss that is corrected. NaN: one that is found
+    int mechanism; // that is weak. 0: one that is found
+    bool chosen;   // by --mechanism
     uint64_t seed;
+    pf_text report; // one sheet per act. Empty: none is wanted
+    const char *report_path;
 } story;
 
-static void heading(story *s, const char *text)
-{
-    printf("\n%s%d. %s%s\n", cli_paint(CLI_BOLD), ++s->chapter, text, cli_paint(NULL));
-}
+// What an act is looked for with: losses in this order, until one comes out as it should.
+typedef struct act {
+    const char *title, *missing;
+    double gains[4];
+    int n_gains;
+    bool (*fits)(const cli_check *c, int mechanism);
+} act;
 
-// A bar of at most 24 cells for a probability.
-static void bar(double p, const char *colour)
+// --- the machine and its kit
+
+// Group probes are designed on many runs. That takes a moment on a plant of ours and a minute on
+// others, where one pulse per mechanism is tried first.
+static bool is_ours(const pf_plant_info *info)
 {
-    int cells = (int)lround(24 * p);
-    printf("%s", cli_paint(colour));
-    for (int i = 0; i < 24; i++) {
-        fputs(i < cells ? "#" : i == 0 && p > .005 ? "." : " ", stdout);
+    for (int i = 0; i < pf_plant_count(); i++) {
+        if (strcmp(pf_plant_at(i)->info.name, info->name) == 0) {
+            return true;
+        }
     }
-    printf("%s", cli_paint(NULL));
+    return false;
 }
 
-// A kit with the single pulses, or with group probes and the pulses beside them.
-static pf_status calibrate(story *s, bool groups, pf_error *error)
+// As `calibrate` makes it, from fewer episodes.
+static pf_status calibrate(story *s, const char *probes, const pf_effort *effort, pf_error *error)
 {
-    pf_plan *plan = NULL;
+    const pf_plant_info *info = pf_plant_get_info(s->plant);
+    const char *const settings[] = {"episodes=50", "alarm_trials=200", "sensor_noise=.25"};
+    // without any noise every loss is seen at once, and there is nothing to show
+    int n = info->deterministic && info->sensor_noise == 0 ? 3 : 2;
+    pf_plan_destroy(s->plan);
+    pf_status status = pf_plan_create(&s->plan, info, NULL, NULL, 0, settings, n, error);
+    status =
+        status ? status : pf_plan_choose_probes(s->plan, probes, s->plant, NULL, effort, error);
+    return status ? status
+                  : pf_calibrate(s->plan, s->plant, NULL, effort, &s->bytes, &s->n_bytes, error);
+}
+
+static pf_status make_kit(story *s, pf_error *error)
+{
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 0);
-    pf_status status =
-        pf_plan_create(&plan, pf_plant_get_info(s->plant), NULL, NULL, 0, NULL, 0, error);
-    if (status == PF_OK && groups) {
-        status = pf__plan_design(plan, NULL, s->plant, NULL, &effort, error);
-    }
-    if (status == PF_OK) {
-        free(s->bytes);
-        free(s->kit);
-        s->bytes = NULL;
-        s->kit = NULL;
-        status = pf_calibrate(plan, s->plant, NULL, &effort, &s->bytes, &s->n_bytes, error);
+    bool pulses = !is_ours(pf_plant_get_info(s->plant));
+    pf_status status = pulses ? calibrate(s, "single", &effort, error) : PF_ERR_ARGUMENT;
+    if (status != PF_OK && status != PF_ERR_INTERRUPTED) {
+        status = calibrate(s, "designed", &effort, error);
     }
     cli_progress_end(&progress);
-    pf_plan_destroy(plan);
-    return status == PF_OK ? cli_kit_load(&s->kit, s->bytes, s->n_bytes, error) : status;
+    status = status ? status : cli_kit_load(&s->kit, s->bytes, s->n_bytes, error);
+    return status ? status : pf_flight_create(&s->flight, s->plant, s->kit, error);
 }
 
-// Twenty passive runs, healthy and weak, compared bit by bit.
-static pf_status show_passive(story *s, pf_error *error)
+static void tell_start(const story *s)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
-    double command[8 * 8], one[8 * 6], other[8 * 6], largest = 0;
-    pf__pulse_command(info->probe, info->n_mech, 0, command);
-    for (int run = 0; run < 20; run++) {
+    pf_kit_info k = pf_kit_get_info(s->kit);
+    pf_text text = {0};
+    pf__text_addf(&text,
+                  "The plant %s: %s. Today's job uses %s alone, and the next job is not known "
+                  "yet. Any of the other %s may have lost strength.\n",
+                  s->name, info->title, info->mechanisms[0].name,
+                  pf__counted(k.n_mech - 1, "mechanism").text);
+    pf__text_addf(&text, "A quick kit was made on the simulator: %s, %s.\n",
+                  pf__counted(k.n_probes, "probe").text, pf__counted(k.n_tasks, "task").text);
+    cli_show(&text);
+    pf__text_free(&text);
+}
+
+// --- what came out
+
+static bool uses(const pf_kit *kit, int task, int mechanism)
+{
+    const int32_t *list = NULL;
+    int n = pf_kit_task_mechanisms(kit, task, &list);
+    for (int u = 0; u < n; u++) {
+        if (list[u] == mechanism) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_healthy(const cli_check *c, int mechanism)
+{
+    (void)mechanism;
+    return pf__all_go(c->session, NULL);
+}
+
+// Every task that needs it is go, with more than its command.
+static bool is_corrected(const cli_check *c, int mechanism)
+{
+    bool used = false, go = pf_session_mechanism(c->session, mechanism)->correction > 1.02;
+    for (int t = 0; t < pf_kit_get_info(c->kit).n_tasks; t++) {
+        if (uses(c->kit, t, mechanism)) {
+            used = true;
+            go = go && pf_session_task(c->session, t)->decision == PF_GO;
+        }
+    }
+    return used && go;
+}
+
+static bool is_refused(const cli_check *c, int mechanism)
+{
+    for (int t = 0; t < pf_kit_get_info(c->kit).n_tasks; t++) {
+        if (uses(c->kit, t, mechanism) && pf_session_task(c->session, t)->decision == PF_NO_GO) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const act acts[] = {
+    {"A healthy machine", "a healthy machine is not go on every task", {1}, 1, is_healthy},
+    {"A loss that is corrected",
+     "no loss is found, corrected and go",
+     {.5, .35, .7},
+     3,
+     is_corrected},
+    {"A loss too deep", "no loss is too deep", {.1, .05, 0, .2}, 4, is_refused},
+};
+enum { ACTS = sizeof acts / sizeof acts[0], MOST_TRIES = 12 };
+
+// --- one act
+
+// What today's logs would show of a loss: the largest difference in twenty runs. NaN: not known.
+static pf_status compare_logs(const story *s, const pf_fault *loss, double *largest,
+                              pf_error *error)
+{
+    const pf_plant_info *info = pf_plant_get_info(s->plant);
+    size_t n = (size_t)s->plan->passive_rows * (size_t)info->n_chan;
+    double *log = s->plan->passive ? calloc(2 * n + 1, sizeof *log) : NULL;
+    pf_status status = PF_OK;
+    *largest = log ? 0 : NAN;
+    for (uint64_t run = 0; log && run < 20 && status == PF_OK; run++) {
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(s->seed, pf_plant_environment(info), (uint64_t)run,
-                                 PF_PURPOSE_CONTRACT, 0);
-        roll.command = command;
-        roll.rows = info->probe->rows;
+        roll.key = pf_key_stream(s->seed, pf_plant_environment(info), run, PF_PURPOSE_CONTRACT, 0);
+        roll.command = s->plan->passive;
+        roll.rows = s->plan->passive_rows;
         roll.disturbance = true;
         roll.sensor_noise = 1;
-        pf_status status = pf_plant_roll(s->plant, &roll, &(pf_trace){.output = one}, error);
-        roll.faults = s->faults.item;
-        roll.n_faults = s->faults.n;
-        if (status == PF_OK) {
-            status = pf_plant_roll(s->plant, &roll, &(pf_trace){.output = other}, error);
-        }
-        if (status == PF_OK) {
-            status = pf_fault_sense(roll.faults, roll.n_faults, info, roll.key, NULL, roll.rows,
-                                    other, error);
-        }
-        if (status != PF_OK) {
-            return status;
-        }
-        for (int i = 0; i < roll.rows * info->n_chan; i++) {
-            largest = fmax(largest, fabs(one[i] - other[i]));
+        status = pf_plant_roll(s->plant, &roll, &(pf_trace){.output = log}, error);
+        roll.faults = loss;
+        roll.n_faults = 1;
+        status =
+            status ? status : pf_plant_roll(s->plant, &roll, &(pf_trace){.output = log + n}, error);
+        for (size_t i = 0; i < n; i++) {
+            *largest = fmax(*largest, fabs(log[i] - log[n + i]));
         }
     }
-    heading(s, "What the logs show");
-    printf("Today's controller fires thruster 0 only. Twenty logged runs of this machine and of a\n"
-           "healthy one, same disturbances and noise: largest difference in any sample %g.\n"
-           "%s\n",
-           largest,
-           largest == 0 ? "Whatever is wrong with an idle thruster, the logs cannot show it."
-                        : "This fault is not dormant: the logs hold it, if one looks.");
-    return PF_OK;
-}
-
-static void print_belief(const story *s)
-{
-    const pf_kit *kit = s->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    const double *b = pf_session_belief(s->session);
-    for (int i = 0; i < k.n_mech; i++) {
-        printf("      %-12s %7.4f ", i ? pf_kit_mechanism_name(kit, i) : "nothing", b[i]);
-        bar(b[i], i == 0 ? CLI_GREEN : CLI_YELLOW);
-        printf("%s\n", i > 0 && pf_session_probed(s->session, i) ? " probed" : "");
-    }
-}
-
-static void print_severity(const story *s, int mechanism)
-{
-    const pf_kit *kit = s->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    const double *phi =
-        pf_session_severity(s->session) + (size_t)(mechanism - 1) * (size_t)k.n_grid;
-    printf("      strength left in %s, if it is the one:\n", pf_kit_mechanism_name(kit, mechanism));
-    for (int g = 0; g < k.n_grid; g++) {
-        if (phi[g] > .005) {
-            printf("      gain %.2f    %7.4f ", k.grid[g], phi[g]);
-            bar(phi[g], CLI_YELLOW);
-            printf("\n");
-        }
-    }
-}
-
-static void after_ask(void *self, const pf_ask *ask)
-{
-    story *s = self;
-    if (ask->kind == PF_ASK_PROBE && ask->stage == 2 && !s->recovering) {
-        heading(s, "How much is left: recovery probes");
-        s->recovering = true;
-    }
-}
-
-// What one target says.
-static void print_reading(story *s, const char *what, const char *name, const pf_reading *r)
-{
-    printf("  %s %-12s matched score %7.2f: ", what, name, r->score);
-    if (r->ratio > 1) {
-        printf("%sas a weak one answers, %.0f to 1%s\n", cli_paint(CLI_YELLOW), r->ratio,
-               cli_paint(NULL));
-    } else if (r->ratio < 1) {
-        printf("as a healthy one answers, %.0f to 1\n", 1 / r->ratio);
-    } else {
-        printf("says nothing, look again later\n");
-    }
-    if (!r->gate) {
-        return;
-    }
-    printf("      evidence of a loss opens the gate for the amplitude: z = %.2f (0 healthy, 1 at a "
-           "gain of %.2f)\n",
-           r->coordinate, pf_kit_get_info(s->kit).g_cal);
-    if (!s->told_severity) {
-        print_belief(s);
-        print_severity(s, r->mechanism);
-        s->told_severity = true;
-    }
-}
-
-static void after_tell(void *self, const pf_ask *ask, const pf_answer *answer)
-{
-    (void)answer;
-    story *s = self;
-    const pf_kit *kit = s->kit;
-    if (ask->stage == 2) {
-        pf_joint joint = pf_session_joint(s->session);
-        const int32_t *targets = NULL;
-        pf_kit_probe_targets(kit, ask->probe, &targets);
-        int j = targets[0];
-        double lo, hi;
-        pf_joint_interval(&joint, j, &lo, &hi);
-        pf_moments moments = pf_joint_moments(&joint, j);
-        printf("  probe %-12s strength of %s: %.3f on average, 90 %% between %.2f and %.2f\n",
-               pf_kit_probe_name(kit, ask->probe), pf_kit_mechanism_name(kit, j), moments.mean, lo,
-               hi);
-        return;
-    }
-    int n = 0;
-    const pf_reading *r = pf_session_readings(s->session, &n);
-    if (n > 1) {
-        printf("  probe %s\n", pf_kit_probe_name(kit, ask->probe));
-    }
-    for (int t = 0; t < n; t++) {
-        print_reading(s, n > 1 ? "     " : "probe", pf_kit_mechanism_name(kit, r[t].mechanism),
-                      &r[t]);
-    }
-    if (pf_session_get_state(s->session).alarm &&
-        pf_session_get_state(s->session).alarm_opportunity ==
-            pf_session_get_state(s->session).opportunities - 1) {
-        printf("      %sALARM%s: P(something changed) = %.3f is above %.3f. The rest is probed "
-               "all the same.\n",
-               cli_paint(CLI_RED), cli_paint(NULL), pf_session_get_state(s->session).change,
-               pf_session_get_state(s->session).threshold);
-    }
-}
-
-static pf_status drive(story *s, pf_error *error)
-{
-    pf_drive d = pf_drive_default();
-    d.stop = &cli_interrupted;
-    d.self = s;
-    d.after_ask = after_ask;
-    d.after_tell = after_tell;
-    pf_status status = pf_check_run(s->check, &d, error);
-    if (status == PF_OK) {
-        printf("  belief after %d probes (charge %.2f):\n", pf_session_get_state(s->session).told,
-               pf_session_get_state(s->session).charge);
-        print_belief(s);
-    }
+    free(log);
     return status;
 }
 
-static pf_status probe_one_by_one(story *s, pf_error *error)
+static pf_status tell_secret(const story *s, int number, const cli_check *c, pf_text *out,
+                             pf_error *error)
 {
-    heading(s, "Whether and where: pulses, one thruster at a time");
-    printf(
-        "Each probe pulses one idle thruster for %d steps. Its response is compared with what a\n"
-        "healthy and a weakened thruster would give; the task-weighted risk picks the next.\n",
-        pf_kit_probe_rows(s->kit, 0));
-    return drive(s, error);
-}
-
-static pf_status start(story *s, pf_error *error)
-{
-    pf_check_config config = {
-        .machine = s->plant, .seed = s->seed, .faults = s->faults.item, .n_faults = s->faults.n};
-    pf_check_destroy(s->check);
-    pf_status status = pf_check_create(&s->check, s->kit, &config, error);
-    s->session = status == PF_OK ? pf_check_session(s->check) : NULL;
+    const pf_fault *loss = c->faults;
+    pf__text_addf(out, "\n# %d. %s\n", number, acts[number - 1].title);
+    if (c->n_faults == 0) {
+        pf__text_add(out, "In secret: nothing is wrong with it.\n");
+        return PF_OK;
+    }
+    double largest = 0;
+    pf_status status = compare_logs(s, loss, &largest, error);
+    pf__text_addf(out, "In secret: %s delivers %.0f %% of its command.",
+                  pf_kit_mechanism_name(s->kit, loss->at), 100 * loss->value);
+    if (largest == 0) {
+        pf__text_add(out, " Today's logs do not show it: twenty runs of this machine and of a "
+                          "healthy one are equal to the last bit.");
+    } else if (largest > 0) {
+        pf__text_addf(out, " Today's logs differ from those of a healthy one by up to %.3g.",
+                      largest);
+    }
+    pf__text_add(out, "\n");
     return status;
 }
 
-// Which thrusters share a probe.
-static void print_groups(const story *s)
+// A task flown on the machine, corrected or as it is.
+static pf_status fly(const story *s, const cli_check *c, int task, bool corrected, double *ret,
+                     pf_error *error)
 {
-    const pf_kit *kit = s->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    for (int q = 0; q < k.n_probes; q++) {
-        const int32_t *targets = NULL;
-        int n = pf_kit_probe_targets(kit, q, &targets);
-        if (n == 1) {
+    double corrections[PF_MECH_MAX];
+    int n_mech = pf_kit_get_info(s->kit).n_mech;
+    for (int j = 0; j < n_mech; j++) {
+        corrections[j] = pf_session_mechanism(c->session, j)->correction;
+    }
+    pf_attempt attempt = {.task = task,
+                          .key = pf_key_stream(s->seed,
+                                               pf_plant_environment(pf_plant_get_info(s->plant)), 0,
+                                               PF_PURPOSE_TASK, 0),
+                          .corrections = corrected ? corrections : NULL,
+                          .faults = c->faults,
+                          .n_faults = c->n_faults};
+    pf_flown flown = {0};
+    pf_status status = pf_flight_start(s->flight, attempt.key, error);
+    status = status ? status : pf_flight_fly(s->flight, &attempt, &flown, error);
+    *ret = flown.ret;
+    return status;
+}
+
+// What really happens: the tasks that need the weak mechanism are flown, whatever was decided; all
+// tasks of a healthy machine.
+static pf_status tell_flights(const story *s, const cli_check *c, pf_text *out, pf_error *error)
+{
+    pf_status status = PF_OK;
+    double least = INFINITY;
+    pf__text_add(out, "\n## What really happens when it is flown\n");
+    for (int t = 0; t < pf_kit_get_info(s->kit).n_tasks && status == PF_OK; t++) {
+        double with = 0, without = 0;
+        if (c->n_faults > 0 && !uses(s->kit, t, c->faults->at)) {
             continue;
         }
-        printf("  %s:", pf_kit_probe_name(kit, q));
-        for (int t = 0; t < n; t++) {
-            printf(" %s", pf_kit_mechanism_name(kit, targets[t]));
+        status = fly(s, c, t, true, &with, error);
+        status = status ? status : fly(s, c, t, false, &without, error);
+        least = fmin(least, with);
+        if (c->n_faults > 0) {
+            const pf_task_readiness *r = pf_session_task(c->session, t);
+            pf__text_addf(out, "%s, %s: it returns %.3f with its correction and %.3f without.\n",
+                          pf_kit_task_name(s->kit, t),
+                          r->decision == PF_GO      ? "GO"
+                          : r->decision == PF_GO_IF ? "GO-IF"
+                                                    : "NO-GO",
+                          with, without);
         }
-        printf("\n");
     }
-}
-
-static pf_status probe_groups(story *s, pf_error *error)
-{
-    s->told_before = pf_session_get_state(s->session).told;
-    pf_status status = calibrate(s, true, error);
-    if (status == PF_OK) {
-        status = start(s, error);
-    }
-    if (status != PF_OK) {
-        return status;
-    }
-    heading(s, "The same day again with group probes");
-    printf(
-        "Several thrusters fire at once, in groups and patterns designed on the simulator so that "
-        "every\none of them stands out from the others; same strength, same length:\n");
-    print_groups(s);
-    s->recovering = false;
-    status = drive(s, error);
-    if (status == PF_OK) {
-        printf("  %d probes, against %d one by one.\n", pf_session_get_state(s->session).told,
-               s->told_before);
+    if (c->n_faults == 0) {
+        pf__text_addf(out, "Every task returns at least %.3f.\n", least);
     }
     return status;
 }
 
-// Whether the machine is what a kit is made for.
-static bool losses_only(const story *s)
+static pf_status tell_act(story *s, int number, const cli_check *c, bool found, int tries,
+                          pf_error *error)
 {
-    for (int i = 0; i < s->faults.n; i++) {
-        if (s->faults.item[i].kind != PF_FAULT_GAIN || s->faults.item[i].value > 1) {
-            return false;
+    pf_text text = {0};
+    pf_status status = tell_secret(s, number, c, &text, error);
+    if (!found) {
+        pf__text_addf(&text, "This plant does not show it: %s.", acts[number - 1].missing);
+        if (tries > 1) {
+            pf__text_addf(&text, " %s were tried; this is the last.",
+                          pf__counted(tries, "loss").text);
         }
+        pf__text_add(&text, "\n");
     }
-    return true;
+    pf__text_add(&text, "\n");
+    cli_show(&text);
+    pf__text_clear(&text);
+    cli_check_show(c);
+    status = status ? status : tell_flights(s, c, &text, error);
+    cli_show(&text);
+    pf__text_free(&text);
+    return status == PF_OK && s->report_path ? cli_check_sheet(c, false, &s->report, error)
+                                             : status;
 }
 
-// All tasks have the same disturbance; an intermittent fault draws for each.
-static pf_key task_key(const story *s, int task)
+// Tries losses until a check comes out as the act wants it, and tells that one, else the last.
+static pf_status play(story *s, int number, pf_error *error)
 {
-    bool intermittent = false;
-    for (int i = 0; i < s->faults.n; i++) {
-        intermittent = intermittent || s->faults.item[i].kind == PF_FAULT_INTERMITTENT;
+    act a = acts[number - 1];
+    int candidates = pf_kit_get_info(s->kit).n_mech - 1;
+    if (a.fits == is_corrected && !isnan(s->gain)) {
+        a.gains[0] = s->gain;
+        a.n_gains = 1;
     }
-    return pf_key_stream(s->seed, pf_plant_environment(pf_plant_get_info(s->plant)), 0,
-                         PF_PURPOSE_TASK, intermittent ? (uint64_t)task : 0);
-}
-
-// Every task flown with the correction and without, whatever was decided.
-static pf_status fly(story *s, pf_flight *flight, pf_error *error)
-{
-    const pf_kit *kit = s->kit;
-    pf_kit_info k = pf_kit_get_info(kit);
-    double corrections[PF_MECH_MAX];
-    heading(s, "What really happens when each task is flown");
-    printf("%-12s %-8s %12s %12s %12s\n", "task", "verdict", "promised >=", "corrected",
-           "uncorrected");
-    int broken = 0, saved = 0, stopped = 0;
-    pf_key key = task_key(s, 0);
-    for (int j = 0; j < k.n_mech; j++) {
-        corrections[j] = pf_session_mechanism(s->session, j)->correction;
-    }
-    pf_status status = pf_flight_start(flight, key, error);
-    for (int t = 0; t < k.n_tasks && status == PF_OK; t++) {
-        const pf_task_readiness *r = pf_session_task(s->session, t);
-        pf_attempt attempt = {.task = t,
-                              .key = task_key(s, t),
-                              .corrections = corrections,
-                              .faults = s->faults.item,
-                              .n_faults = s->faults.n};
-        pf_flown corrected, plain;
-        status = pf_flight_fly(flight, &attempt, &corrected, error);
-        attempt.corrections = NULL;
-        if (status == PF_OK) {
-            status = pf_flight_fly(flight, &attempt, &plain, error);
+    int each = s->chosen || a.fits == is_healthy ? 1 : candidates;
+    int most = a.n_gains * each < MOST_TRIES ? a.n_gains * each : MOST_TRIES;
+    for (int i = 0; i < most; i++) {
+        // the mechanism of the act before comes first
+        int first = s->mechanism > 0 ? s->mechanism - 1 : 0,
+            j = 1 + (first + i % each) % candidates;
+        pf_fault loss = {.kind = PF_FAULT_GAIN, .at = j, .value = a.gains[i / each]};
+        cli_check c = {.image = s->bytes,
+                       .n_image = s->n_bytes,
+                       .kit = s->kit,
+                       .machine = s->plant,
+                       .faults = &loss,
+                       .n_faults = loss.value < 1,
+                       .seed = s->seed};
+        pf_status status = cli_check_run(&c, error);
+        bool found = status == PF_OK && a.fits(&c, j);
+        if (status == PF_OK && (found || i + 1 == most)) {
+            cli_check_finish(&c);
+            status = tell_act(s, number, &c, found, i + 1, error);
         }
-        if (status != PF_OK) {
+        cli_check_close(&c);
+        if (status != PF_OK || found) {
+            s->mechanism = loss.value < 1 ? j : s->mechanism;
             return status;
         }
-        double with = corrected.ret, without = plain.ret;
-        bool go = r->decision == PF_GO, fails = without < k.j_min;
-        broken += go && with < r->lower;
-        saved += go && fails && with >= k.j_min;
-        stopped += !go && fails;
-        printf("%-12s %s%-8s%s %12.3f %s%12.3f%s %s%12.3f%s\n", pf_kit_task_name(kit, t),
-               cli_paint(go ? CLI_GREEN : CLI_RED), go ? "go" : "NO-GO", cli_paint(NULL), r->lower,
-               cli_paint(with >= k.j_min ? CLI_GREEN : CLI_RED), with, cli_paint(NULL),
-               cli_paint(fails ? CLI_RED : ""), without, cli_paint(NULL));
     }
-    if (status != PF_OK) {
-        return status;
-    }
-    printf("\nA return of 1 is perfect tracking, %.2f is required. ", k.j_min);
-    if (saved > 0) {
-        printf("Without the check %d task%s would have\nfailed; with the correction %s. ", saved,
-               saved > 1 ? "s" : "", saved > 1 ? "they succeed" : "it succeeds");
-    }
-    if (stopped > 0) {
-        printf("%d task%s that would have failed %s stopped. ", stopped, stopped > 1 ? "s" : "",
-               stopped > 1 ? "were" : "was");
-    }
-    printf("%s\n", !broken ? "Every promised bound was kept."
-                   : losses_only(s)
-                       ? "A promised bound was broken this time; it may be in 1 of 10."
-                       : "A promised bound was broken; it holds for lost strength only.");
-    printf(
-        "\nNext: preflight calibrate attitude -o a.kit && preflight check a.kit --fault 3:0.35\n");
     return PF_OK;
 }
 
-static void tell_secret(const story *s)
-{
-    const pf_plant_info *info = pf_plant_get_info(s->plant);
-    const pf_fault *f = s->faults.item;
-    bool loss = s->faults.n == 1 && f->kind == PF_FAULT_GAIN && f->value < 1;
-    printf("%sIn secret: ", cli_paint(CLI_DIM));
-    if (loss) {
-        printf("%s has only %.0f %% of its strength left.", info->mechanisms[f->at].name,
-               100 * f->value);
-    } else {
-        printf("this machine %s", s->faults.n > 0 ? "has the fault " : "is healthy.");
-    }
-    for (int i = 0; i < s->faults.n && !loss; i++) {
-        char text[80];
-        pf_fault_text(&f[i], info, text, sizeof text);
-        printf("%s%s%s", i > 0 ? " and " : "", text, i + 1 == s->faults.n ? "." : "");
-    }
-    printf("%s\n", cli_paint(NULL));
-}
+// --- all of it
 
-static pf_status tell_story(story *s, pf_error *error)
+static int write_report(story *s)
 {
-    printf(
-        "A spacecraft with eight thrusters. Today's job uses one; the next job is not known yet.\n"
-        "Any of the seven idle thrusters may have lost strength.\n");
-    pf_status status = calibrate(s, false, error);
-    if (status == PF_OK) {
-        printf("Calibrated on a simulator beforehand: %d probes, %d tasks (a %zu-byte kit).\n",
-               pf_kit_get_info(s->kit).n_probes, pf_kit_get_info(s->kit).n_tasks, s->n_bytes);
-        tell_secret(s);
-        status = show_passive(s, error);
-    }
-    if (status == PF_OK) {
-        status = start(s, error);
-    }
-    if (status == PF_OK) {
-        status = probe_one_by_one(s, error);
-    }
-    if (status == PF_OK) {
-        status = probe_groups(s, error);
-    }
-    if (status == PF_OK) {
-        heading(s, "The verdict for every task that may come");
-        cli_print_readiness(s->session, NULL);
-        pf_flight *flight = NULL;
-        status = pf_flight_create(&flight, s->plant, s->kit, error);
-        status = status ? status : fly(s, flight, error);
-        pf_flight_destroy(flight);
+    pf__page_close(&s->report);
+    int status = cli_write("demo", s->report_path, &s->report);
+    if (status == EXIT_YES && strcmp(s->report_path, "-") != 0) {
+        pf_text text = {0};
+        pf__text_addf(&text, "\nThe sheets of the %d checks are in %s.\n", ACTS, s->report_path);
+        cli_show(&text);
+        pf__text_free(&text);
     }
     return status;
 }
 
-// What is wrong in secret; the idle thrusters are what it is about. False: printed.
-static bool choose_faults(story *s, cli_list *given)
+static int tell_story(story *s)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = make_kit(s, &error);
+    if (status == PF_OK) {
+        pf__page_open(&s->report, "Three checks of ", s->name, false);
+        tell_start(s);
+    }
+    for (int number = 1; number <= ACTS && status == PF_OK; number++) {
+        status = play(s, number, &error);
+    }
+    if (status != PF_OK) {
+        return cli_fail("demo", status, &error);
+    }
+    int exit_status = s->report_path ? write_report(s) : EXIT_YES;
+    if (exit_status == EXIT_YES) {
+        const char *quote = strchr(s->name, ' ') ? "'" : "";
+        printf("\nNext: preflight calibrate %s%s%s -o my.kit && preflight check my.kit --fault "
+               "%s:0.5\n",
+               quote, s->name, quote, pf_kit_mechanism_name(s->kit, 1));
+    }
+    return exit_status;
+}
+
+// --gain and --mechanism. False: printed.
+static bool choose_loss(story *s, const char *gain, const char *mechanism)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
-    if (given->n == 0) {
-        *given = (cli_list){.item = {"5:0.20"}, .n = 1};
-    }
-    if (given->n == 1 && strcmp(given->item[0], "none") == 0) {
-        given->n = 0;
-    }
-    if (!cli_read_faults("demo", given, info, NULL, &s->faults)) {
+    s->gain = gain && pf__is_decimal(gain, false) ? strtod(gain, NULL) : NAN;
+    if (gain && !(s->gain >= 0 && s->gain < 1)) {
+        cli_usage("demo", "--gain: '%s' is no loss; say a number from 0 to below 1", gain);
         return false;
     }
-    for (int i = 0; i < s->faults.n; i++) {
-        const pf_fault *f = &s->faults.item[i];
-        const pf_fault_info *kind = pf_fault_at((int)f->kind);
-        if (kind && kind->place == PF_FAULT_ON_MECHANISM && f->at == 0) {
-            cli_usage("demo", "--fault %s: thruster 0 is in use, its loss would not be hidden",
-                      given->item[i]);
-            return false;
-        }
+    for (int j = 1; mechanism && j < info->n_mech; j++) {
+        s->mechanism = strcmp(mechanism, info->mechanisms[j].name) == 0 ? j : s->mechanism;
+    }
+    s->chosen = s->mechanism > 0;
+    if (mechanism && !s->chosen) {
+        bool used = strcmp(mechanism, info->mechanisms[0].name) == 0;
+        cli_usage("demo",
+                  used ? "--mechanism %s: today's job uses it, so its loss would not be hidden"
+                       : "--mechanism %s: the plant has none of that name; `preflight list faults "
+                         "PLANT` names them",
+                  mechanism);
+        return false;
     }
     return true;
+}
+
+static int check_report(const char *path)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = path ? pf__file_writable(path, &error) : PF_OK;
+    if (status == PF_OK && path && !pf__protocol_supported()) {
+        status = pf_fail(&error, PF_ERR_UNSUPPORTED,
+                         "--report: this program was built without jansson; install "
+                         "libjansson-dev and build again");
+    }
+    return status == PF_OK ? EXIT_YES : cli_fail("demo", status, &error);
 }
 
 int cmd_demo(int argc, char **argv)
 {
-    const char *seed_text = NULL;
-    cli_list rest = {.n = 0}, fault = {.n = 0};
-    const cli_option options[] = {{"--fault", .list = &fault}, {"--seed", .value = &seed_text}};
-    if (!cli_parse("demo", argc, argv, options, 2, &rest)) {
+    const char *seed_text = NULL, *gain = NULL, *mechanism = NULL, *color = NULL;
+    cli_list rest = {.n = 0};
+    story s = {.name = "attitude"};
+    const cli_option options[] = {{"--seed", .value = &seed_text},
+                                  {"--gain", .value = &gain},
+                                  {"--mechanism", .value = &mechanism},
+                                  {"--report", .value = &s.report_path},
+                                  {"--color", .value = &color}};
+    if (!cli_parse("demo", argc, argv, options, 5, &rest)) {
         return EXIT_USAGE;
     }
     double seed = 7;
-    if (rest.n > 0) {
-        return cli_usage("demo", "takes no arguments besides its options");
+    if (rest.n > 1) {
+        return cli_usage("demo", "name one plant at most");
     }
-    if (!cli_seed("demo", seed_text, &seed)) {
+    if (!cli_seed("demo", seed_text, &seed) || !cli_color("demo", color)) {
         return EXIT_USAGE;
     }
+    int exit_status = check_report(s.report_path);
+    if (exit_status != EXIT_YES) {
+        return exit_status;
+    }
     pf_error error = {PF_OK, ""};
-    story s = {.seed = (uint64_t)seed};
-    pf_status status = pf_plant_create(&s.plant, "attitude", &error);
+    s.name = rest.n > 0 ? rest.item[0] : s.name;
+    s.seed = (uint64_t)seed;
+    pf_status status = pf_plant_create(&s.plant, s.name, &error);
     if (status != PF_OK) {
         return cli_fail("demo", status, &error);
     }
-    int exit_status = EXIT_USAGE;
-    if (choose_faults(&s, &fault)) {
-        status = tell_story(&s, &error);
-        exit_status = status == PF_OK ? EXIT_YES : cli_fail("demo", status, &error);
-    }
-    pf_check_destroy(s.check);
+    exit_status = choose_loss(&s, gain, mechanism) ? tell_story(&s) : EXIT_USAGE;
+    pf_flight_destroy(s.flight);
+    pf_plan_destroy(s.plan);
     pf_plant_destroy(s.plant);
+    pf__text_free(&s.report);
     free(s.bytes);
     free(s.kit);
     return exit_status;

@@ -97,10 +97,10 @@ static void print_families(const design_view *v)
 static void design_view_report(const design_view *v)
 {
     const pf_design *d = v->design;
-    printf("library %s: plant %s, %s predictor, %d designed probes for %d mechanisms, %d single "
-           "pulses\n",
-           v->path, v->plan->plant, v->predictor, d->n_designed, v->plan->n_mech - 1,
-           d->library.n_probes - d->n_designed);
+    printf("library %s: plant %s, %s predictor, %s for %s, %s\n", v->path, v->plan->plant,
+           v->predictor, pf__counted(d->n_designed, "designed probe").text,
+           pf__counted(v->plan->n_mech - 1, "mechanism").text,
+           pf__counted(d->library.n_probes - d->n_designed, "single pulse").text);
     printf("separation of gain %g from nominal in standard deviations of the coefficient, target "
            "%g\n\n",
            v->plan->settings.g_cal, v->config->target);

@@ -28,13 +28,17 @@ static void show(const pf_kit *kit)
                pf_kit_get_string(kit, PF_KIT_PROCESSOR));
     }
     printf("sha256         %s\n", sha);
-    printf("made by        preflight %s, seed %.0f, %d episodes per class, %d alarm trials\n",
-           pf_kit_get_string(kit, PF_KIT_PREFLIGHT), (double)k.seed, k.episodes, k.alarm_trials);
+    printf("made by        preflight %s, seed %.0f, %s per class, %s\n",
+           pf_kit_get_string(kit, PF_KIT_PREFLIGHT), (double)k.seed,
+           pf__counted(k.episodes, "episode").text,
+           pf__counted(k.alarm_trials, "alarm trial").text);
     printf("mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
            k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
     printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0], k.hazard);
-    printf("budget         %d opportunities, then %d recovery probes after an alarm (%s)\n",
-           k.rules.budget1, k.rules.budget2, k.rules.stop == PF_STOP_BREAK ? "break" : "latch");
+    printf("budget         %s, then %s after an alarm (%s)\n",
+           pf__counted(k.rules.budget1, "opportunity").text,
+           pf__counted(k.rules.budget2, "recovery probe").text,
+           k.rules.stop == PF_STOP_BREAK ? "break" : "latch");
     printf("certificate    alpha %.3g, j_min %.3g, unprobed mechanisms %s\n", k.alpha, k.j_min,
            k.rules.field ? "block" : "do not block");
     if (k.rules.field) {

@@ -15,8 +15,8 @@ static void list_plant(pf_text *out, bool json, const char *name, int candidates
                        const char *title, const char *missing)
 {
     if (!json) {
-        printf("%-16s %2d candidates, %2d channels  %s%s\n", name, candidates, channels, title,
-               missing);
+        printf("%-16s %-13s  %-11s  %s%s\n", name, pf__counted(candidates, "candidate").text,
+               pf__counted(channels, "channel").text, title, missing);
     }
     pf__json_comma(out);
     pf__text_add(out, "{\"name\":");
@@ -299,6 +299,52 @@ static int list_faults(bool json, const char *name)
     return EXIT_YES;
 }
 
+static int list_one(const char *what, bool json)
+{
+    if (strcmp(what, "plants") == 0) {
+        list_plants(json);
+    } else if (strcmp(what, "methods") == 0) {
+        list_methods(json);
+    } else if (strcmp(what, "settings") == 0) {
+        list_settings(json, false);
+    } else if (strcmp(what, "faults") == 0) {
+        return list_faults(json, NULL);
+    } else if (strcmp(what, "suites") == 0) {
+        return bench_list_suites(json);
+    } else {
+        return cli_usage(
+            "list", "'%s' cannot be listed: plants, methods, settings, faults or suites", what);
+    }
+    return EXIT_YES;
+}
+
+// One after the other; as JSON an object with a member for each. A build without experiments has no
+// suites, and says so.
+static int list_all(bool json)
+{
+    static const char *const words[] = {"plants", "methods", "settings", "faults", "suites"};
+    enum { WORDS = sizeof words / sizeof words[0] };
+    int status = EXIT_YES;
+    for (int i = 0; i < WORDS; i++) {
+        if (json) {
+            printf("%s\"%s\":", i ? "," : "{", words[i]);
+        } else {
+            pf_text head = {0};
+            pf__text_addf(&head, "%s# %s\n", i ? "\n" : "", words[i]);
+            cli_show(&head);
+            pf__text_free(&head);
+        }
+        fflush(stdout); // before what is said of a list that is not there
+        int one = list_one(words[i], json);
+        if (json && one != EXIT_YES) {
+            printf("null");
+        }
+        status = one > status ? one : status;
+    }
+    fputs(json ? "}\n" : "", stdout);
+    return status;
+}
+
 int cmd_list(int argc, char **argv)
 {
     bool json = false;
@@ -309,28 +355,19 @@ int cmd_list(int argc, char **argv)
         return EXIT_USAGE;
     }
     bool faults = what.n > 0 && strcmp(what.item[0], "faults") == 0;
-    if (what.n != 1 && !(faults && what.n == 2)) {
-        return cli_usage("list", "say what: plants, methods, settings, faults [PLANT] or suites");
+    if (what.n > 2 || (what.n == 2 && !faults)) {
+        return cli_usage("list", "say one word: plants, methods, settings, faults [PLANT] or "
+                                 "suites; or none for everything");
     }
-    bool settings = strcmp(what.item[0], "settings") == 0;
+    bool settings = what.n > 0 && strcmp(what.item[0], "settings") == 0;
     if (format && (!settings || json || strcmp(format, "md") != 0)) {
         return cli_usage("list", "--format: say `list settings --format md`");
     }
-    if (faults) {
-        return list_faults(json, what.n == 2 ? what.item[1] : NULL);
+    if (format) {
+        list_settings(false, true);
+        return EXIT_YES;
     }
-    if (strcmp(what.item[0], "plants") == 0) {
-        list_plants(json);
-    } else if (strcmp(what.item[0], "methods") == 0) {
-        list_methods(json);
-    } else if (settings) {
-        list_settings(json, format != NULL);
-    } else if (strcmp(what.item[0], "suites") == 0) {
-        return bench_list_suites(json);
-    } else {
-        return cli_usage("list",
-                         "'%s' cannot be listed: plants, methods, settings, faults or suites",
-                         what.item[0]);
-    }
-    return EXIT_YES;
+    return what.n == 0   ? list_all(json)
+           : what.n == 2 ? list_faults(json, what.item[1])
+                         : list_one(what.item[0], json);
 }

@@ -184,14 +184,14 @@ static const char *activation_of(const pf_model_info *m)
 void cli_model_kind(const pf_model_info *m)
 {
     if (m->window > 1) {
-        printf("trajectory of %d steps from %d reading%s, ", m->window, m->history,
-               m->history > 1 ? "s" : "");
+        printf("trajectory of %s from %s, ", pf__counted(m->window, "step").text,
+               pf__counted(m->history, "reading").text);
     } else {
         printf("recursive, ");
     }
     if (m->n_layers > 0) {
-        printf("%d members of %d layers of %d, %s", m->n_members, m->n_layers, m->width,
-               activation_of(m));
+        printf("%s of %s of %d, %s", pf__counted(m->n_members, "member").text,
+               pf__counted(m->n_layers, "layer").text, m->width, activation_of(m));
     } else {
         printf("linear");
     }
@@ -231,7 +231,8 @@ static void show(const char *path, const pf_model_info *m)
 {
     printf("model %s\nsha256 %s\nplant %s, %s\n", path, m->sha256, m->plant, m->source);
     cli_model_kind(m);
-    printf("; %d channels, %d mechanisms\n", m->n_chan, m->n_mech);
+    printf("; %s, %s\n", pf__counted(m->n_chan, "channel").text,
+           pf__counted(m->n_mech, "mechanism").text);
     if (!isnan(m->window_error)) {
         printf("leaves %.3g of what moves in held-out windows\n", m->window_error);
     }

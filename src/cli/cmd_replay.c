@@ -29,7 +29,7 @@ static bool read_one(const char *command, const cli_list *files, void **data, si
 static void print_replay(const pf_replay *r, bool json)
 {
     if (!json) {
-        printf("%d events recomputed, %s\n", r->events,
+        printf("%s recomputed, %s\n", pf__counted(r->events, "event").text,
                r->differs ? "the first difference is" : "every reply equal to the last bit");
         if (r->differs) {
             printf("%s\n", r->where);
@@ -80,13 +80,13 @@ int cmd_replay(int argc, char **argv)
 
 int cmd_explain(int argc, char **argv)
 {
-    const char *html = NULL;
-    const cli_option options[] = {{"--html", .value = &html}};
+    const char *html = NULL, *color = NULL;
+    const cli_option options[] = {{"--html", .value = &html}, {"--color", .value = &color}};
     cli_list files = {.n = 0};
     void *text = NULL;
     size_t n = 0;
     int status = EXIT_USAGE;
-    if (!cli_parse("explain", argc, argv, options, 1, &files) ||
+    if (!cli_parse("explain", argc, argv, options, 2, &files) || !cli_color("explain", color) ||
         !read_one("explain", &files, &text, &n, &status)) {
         return status;
     }
@@ -114,8 +114,7 @@ int cmd_explain(int argc, char **argv)
         status = result == PF_OK ? cli_write("explain", html, &words)
                                  : cli_fail_in("explain", files.item[0], result, &error);
     } else {
-        const pf_text *out = journal ? &replay.explanation : &words;
-        fputs(out->data ? out->data : "", stdout);
+        cli_show(journal ? &replay.explanation : &words);
         if (replay.cut) {
             printf("\nThe journal is cut off: this is how things stood at its last whole line.\n");
         }

@@ -42,7 +42,8 @@ static const char style[] =
     ".k2{stroke:var(--k2);color:var(--k2)}.k3{stroke:var(--k3);color:var(--k3)}"
     ".k4{stroke:var(--k4);color:var(--k4)}.k5{stroke:var(--k5);color:var(--k5)}"
     ".k6{stroke:var(--k6);color:var(--k6)}.k7{stroke:var(--k7);color:var(--k7)}"
-    "pre{white-space:pre-wrap;word-break:break-all;font-size:9px}.small{font-size:11px}@media "
+    "pre{white-space:pre-wrap;word-break:break-all;font-size:9px}.small{font-size:11px}section+"
+    "section{break-before:page;margin-top:3em}@media "
     "print{th,td{padding:0 4px}}";
 
 void pf__page_text(pf_text *out, const char *text)
@@ -103,27 +104,22 @@ void pf__page_number(pf_text *out, double value, int digits)
     }
 }
 
-static void add_opening(pf_text *out, const char *title, const char *of, const char *body)
+void pf__page_open(pf_text *out, const char *title, const char *name, bool wide)
 {
     pf__text_add(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
                       "name=\"viewport\" content=\"width=device-width\"><title>");
     pf__page_text(out, title);
-    pf__page_text(out, of);
-    pf__text_addf(out, "</title><style>%s</style></head><%s><main>\n", style, body);
+    pf__page_text(out, name);
+    pf__text_addf(out, "</title><style>%s</style></head><body%s><main>\n", style,
+                  wide ? " class=\"wide\"" : "");
 }
 
-void pf__page_open(pf_text *out, const char *title, const char *of)
+void pf__page_heading(pf_text *out, const char *title, const char *name)
 {
-    add_opening(out, title, of, "body");
     pf__text_add(out, "<h1>");
     pf__page_text(out, title);
-    pf__page_name(out, of);
+    pf__page_name(out, name);
     pf__text_add(out, "</h1>\n");
-}
-
-void pf__page_open_plain(pf_text *out, const char *title)
-{
-    add_opening(out, title, "", "body class=\"wide\"");
 }
 
 void pf__page_close(pf_text *out)

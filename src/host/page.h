@@ -9,10 +9,9 @@
 // light and dark, readable on a phone and on A4. Texts come from files: they are escaped here, and
 // a name is kept apart from the words around it, so that right-to-left text stays in its place.
 
-// "title name" is the page's title and its first heading; a plain page is wider and
-// brings its own heading.
-void pf__page_open(pf_text *out, const char *title, const char *name);
-void pf__page_open_plain(pf_text *out, const char *title);
+// The head of a page called "title name"; wide: for tables rather than paper. A heading follows.
+void pf__page_open(pf_text *out, const char *title, const char *name, bool wide);
+void pf__page_heading(pf_text *out, const char *title, const char *name);
 void pf__page_close(pf_text *out);
 
 void pf__page_text(pf_text *out, const char *text);

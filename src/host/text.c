@@ -249,3 +249,17 @@ void pf__json_add_string(pf_text *text, const char *key, const char *value)
     pf__json_key(text, key);
     pf__json_string(text, value);
 }
+
+pf_counted pf__counted(long long n, const char *noun)
+{
+    pf_counted c;
+    size_t size = strlen(noun);
+    bool ies = n != 1 && size > 1 && noun[size - 1] == 'y' && !strchr("aeou", noun[size - 2]);
+    bool es = size > 0 && noun[size - 1] == 's';
+    snprintf(c.text, sizeof c.text, "%lld %.*s%s", n, (int)(size - ies), noun,
+             n == 1 ? ""
+             : ies  ? "ies"
+             : es   ? "es"
+                    : "s");
+    return c;
+}

@@ -52,6 +52,12 @@ const char *pf__text_shown(char *out, size_t size, const char *text, size_t n);
 // take (hex, inf, nan). whole: digits only.
 bool pf__is_decimal(const char *s, bool whole);
 
+// A count and its noun: "1 probe", "2 probes", "3 entries", "4 losses".
+typedef struct pf_counted {
+    char text[64];
+} pf_counted;
+pf_counted pf__counted(long long n, const char *noun);
+
 // Shortest decimal that reads back as the same double.
 void pf__number_text(double value, char out[32]);
 

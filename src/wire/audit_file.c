@@ -308,13 +308,14 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
         pf__json_key(out, "go");
         pf__json_number(out, tasks > 0 ? go / tasks : 0);
         snprintf(line, size,
-                 "audited%s against %d of %d entries, %d sessions each: %d false among the %d "
+                 "audited%s against %d of %s, %s each: %d false among the %d "
                  "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
-                 unrehearsed ? " without rehearsals, as you accept," : "", covered, (int)n,
-                 sessions, false_go, promised, 100 * worst, 100 * go / fmax(1, tasks));
+                 unrehearsed ? " without rehearsals, as you accept," : "", covered,
+                 pf__counted((int)n, "entry").text, pf__counted(sessions, "session").text, false_go,
+                 promised, 100 * worst, 100 * go / fmax(1, tasks));
         if (promised == 0) {
-            snprintf(line, size, "audited against nothing that is promised: %d of %d entries",
-                     covered, (int)n);
+            snprintf(line, size, "audited against nothing that is promised: %d of %s", covered,
+                     pf__counted((int)n, "entry").text);
         }
     }
     json_decref(json);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
+#include "words.h"
 
 #include "core/joint.h"
 
@@ -8,33 +9,38 @@
 #include <math.h>
 #include <string.h>
 
-// A probability as a person writes it.
-static void add_percent(pf_text *out, double p)
-{
-    double percent = 100 * p;
-    if (percent > 0 && percent < .01) {
-        pf__text_add(out, "under 0.01 %");
-    } else if (percent < 100 && percent > 99.99) {
-        pf__text_add(out, "over 99.99 %");
-    } else {
-        pf__text_addf(out, percent < 1 ? "%.2f %%" : "%.1f %%", percent);
-    }
-}
-
-void pf__explain_start(pf_text *out, const pf_session *session)
+// Belief moves against a reading where another hypothesis fits the whole response better. Names
+// that one: the one that rose most, or fell most.
+static void explain_against(pf_text *out, pf_session *session, const pf_reading *r,
+                            const double *before)
 {
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
-    pf__text_addf(out, "Plant %s, %d candidates, method %s. Before the check: ",
-                  pf_kit_get_string(kit, PF_KIT_PLANT), k.n_mech - 1,
-                  pf_session_method(session)->label);
-    bool many = k.faults == PF_FAULTS_MANY;
-    add_percent(out, many ? pf_session_get_state(session).change : 1 - k.prior[0]);
-    pf__text_add(out,
-                 many ? " that any of them has changed, each on its own. The alarm sounds above "
-                      : " that one of them has changed. The alarm sounds above ");
-    add_percent(out, pf_session_get_state(session).threshold);
-    pf__text_add(out, ".\n");
+    const double *after = pf_session_belief(session);
+    double moved = after[r->mechanism] - before[r->mechanism], sign = moved < 0 ? 1 : -1;
+    bool against = (r->ratio > 1 && moved < -1e-4) || (r->ratio < 1 && moved > 1e-4);
+    int most = r->mechanism;
+    for (int i = 0; i < k.n_mech; i++) {
+        most = sign * (after[i] - before[i]) > sign * (after[most] - before[most]) ? i : most;
+    }
+    if (!against) {
+        return;
+    }
+    if (most == r->mechanism) {
+        pf__text_add(out, " The other readings of this probe count too.");
+        return;
+    }
+    pf__text_addf(out, " It %s all the same: the whole response speaks more %s %s",
+                  moved < 0 ? "fell" : "rose", moved < 0 ? "for" : "against",
+                  most == 0 ? "a healthy machine" : "a loss of ");
+    pf__text_add(out, most == 0 ? "" : pf_kit_mechanism_name(kit, most));
+    pf__text_add(out, " (");
+    pf__words_percent(out, before[most]);
+    pf__text_add(out, " -> ");
+    pf__words_percent(out, after[most]);
+    pf__text_addf(out, ")%s.",
+                  k.faults == PF_FAULTS_MANY ? ", which moves these readings too"
+                                             : ", and only one of these can be true");
 }
 
 static void explain_reading(pf_text *out, pf_session *session, const pf_reading *r,
@@ -67,10 +73,12 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
         pf__text_add(out, "which says nothing either way. ");
     }
     pf__text_add(out, "P(changed) ");
-    add_percent(out, before[r->mechanism]);
+    pf__words_percent(out, before[r->mechanism]);
     pf__text_add(out, " -> ");
-    add_percent(out, pf_session_belief(session)[r->mechanism]);
-    pf__text_add(out, ".\n");
+    pf__words_percent(out, pf_session_belief(session)[r->mechanism]);
+    pf__text_add(out, ".");
+    explain_against(out, session, r, before);
+    pf__text_add(out, "\n");
     if (r->gate) {
         double gain = 1 - r->coordinate * (1 - k.g_cal);
         pf__text_addf(out,
@@ -134,9 +142,9 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
         }
         if (pf_session_get_state(session).alarm && !alarm_before) {
             pf__text_add(out, "   ALARM: P(anything changed) is ");
-            add_percent(out, pf_session_get_state(session).change);
+            pf__words_percent(out, pf_session_get_state(session).change);
             pf__text_add(out, ", above the threshold ");
-            add_percent(out, pf_session_get_state(session).threshold);
+            pf__words_percent(out, pf_session_get_state(session).threshold);
             pf__text_add(out, ".\n");
         }
         return;
@@ -150,151 +158,18 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
         double lo, hi;
         pf_joint_interval(&joint, targets[t], &lo, &hi);
         pf__text_addf(out, "   %s: P(changed) ", pf_kit_mechanism_name(kit, targets[t]));
-        add_percent(out, moments.changed);
+        pf__words_percent(out, moments.changed);
         pf__text_addf(out,
                       ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
                       moments.mean, lo, hi, pf__correction(&moments));
     }
 }
 
-void pf__explain_done(pf_text *out, pf_session *session)
-{
-    pf_ask ask = pf_session_ask(session);
-    static const char *const texts[] = {
-        [PF_DONE_NOT] = "it is not done",
-        [PF_DONE_READY] = "every task is ready",
-        [PF_DONE_BUDGET] = "the probes of both stages are spent",
-        [PF_DONE_NO_ALARM] = "stage 1 ended without an alarm, so no recovery probes were spent",
-        [PF_DONE_SETTLED] = "no further run can change a verdict",
-        [PF_DONE_UNEXPLAINED] = "it alarmed, and nothing says why"};
-    pf_session_state state = pf_session_get_state(session);
-    pf__text_addf(out, "Done after %d probes and %d rehearsals (charge %.3g): %s.\n",
-                  state.told - state.rehearsals, state.rehearsals, state.charge, texts[ask.why]);
-    if (state.misfit > 1 || state.implausible > 0) {
-        const pf_kit *kit = pf_session_kit(session);
-        pf__text_addf(out, "The responses fit no machine of the model (%.2f times the level",
-                      state.misfit);
-        if (state.misfit_channel >= 0) {
-            pf__text_addf(out, ", most in channel %s",
-                          pf_kit_channel_name(kit, state.misfit_channel));
-        }
-        pf__text_addf(out,
-                      ", since run %d; %d implausible looks). Only a clean rehearsal apart "
-                      "makes a task go.\n",
-                      state.misfit_look, state.implausible);
-    }
-}
-
-// Why the bound of a task is low: the uses are searched for the usual reasons.
-static void explain_bound(pf_text *out, pf_session *session, int task)
-{
-    const pf_kit *kit = pf_session_kit(session);
-    const int32_t *uses = NULL;
-    int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
-    for (int u = 0; u < n_uses; u++) {
-        int j = uses[u];
-        if (j == 0) {
-            continue;
-        }
-        const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        const char *name = pf_kit_mechanism_name(kit, j);
-        double share = pf_kit_delivered_share(kit, task, j, r->correction, 1);
-        if (share < .98 * r->correction) {
-            pf__text_addf(out,
-                          " %s would need %.2f times its command, the limits let through %.2f.",
-                          name, r->correction, share);
-        }
-        if (r->changed > .01 && r->changed < .99) {
-            pf__text_addf(out, " Whether %s changed is open (", name);
-            add_percent(out, r->changed);
-            pf__text_add(out, ").");
-        }
-        if (r->interval[1] - r->interval[0] > .1) {
-            pf__text_addf(out, " Its gain is uncertain: %.2f to %.2f.", r->interval[0],
-                          r->interval[1]);
-        }
-    }
-}
-
-// A correction that is worth saying.
-static void add_correction(pf_text *out, const char *name, double factor)
-{
-    if (fabs(factor - 1) > .005) {
-        pf__text_addf(out, " Send %s %.3f times its command.", name, factor);
-    }
-}
-
-static const char *shouted(pf_decision decision)
-{
-    return decision == PF_GO ? "GO" : decision == PF_GO_IF ? "GO-IF" : "NO-GO";
-}
-
-// What to do instead; "" or "uncorrected": the task as it is.
-static void add_fallback(pf_text *out, const char *fallback)
-{
-    bool own = fallback && fallback[0] && strcmp(fallback, "uncorrected") != 0;
-    pf__text_addf(out, own ? "Use the fallback: %s." : "Use the fallback, %s.",
-                  own ? fallback : "the uncorrected command at your own risk or none");
-}
-
-static void explain_task(pf_text *out, pf_session *session, int task)
-{
-    const pf_kit *kit = pf_session_kit(session);
-    pf_kit_info k = pf_kit_get_info(kit);
-    const pf_task_readiness *r = pf_session_task(session, task);
-    pf__text_addf(out, "%s: %s. ", pf_kit_task_name(kit, task), shouted(r->decision));
-    if (r->why == PF_WHY_NOT_PROBED) {
-        const int32_t *uses = NULL;
-        int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
-        for (int u = 0; u < n_uses; u++) {
-            int j = uses[u];
-            if (j > 0 && !pf_session_probed(session, j)) {
-                pf__text_addf(out, "%s was not probed in this check. ",
-                              pf_kit_mechanism_name(kit, j));
-            }
-        }
-        add_fallback(out, pf_kit_task_fallback(kit, task));
-        pf__text_add(out, "\n");
-        return;
-    }
-    pf__text_addf(
-        out,
-        "Predicted return %.3f (sd %.3f); with probability %.0f %% at least %.3f, required "
-        "%.3g.",
-        r->mean, r->sd, 100 * (1 - k.alpha), r->lower, k.j_min);
-    const int32_t *uses = NULL;
-    int n_uses = pf_kit_task_mechanisms(kit, task, &uses);
-    for (int u = 0; u < n_uses && r->decision != PF_NO_GO; u++) {
-        const pf_mechanism_readiness *mech = pf_session_mechanism(session, uses[u]);
-        add_correction(out, pf_kit_mechanism_name(kit, uses[u]), mech->correction);
-    }
-    if (r->rehearsed != PF_REHEARSED_NOT) {
-        pf__text_addf(out, " It was rehearsed %s.",
-                      r->rehearsed == PF_REHEARSED_GROUP ? "with others" : "alone");
-    }
-    if (r->why == PF_WHY_BOUND) {
-        explain_bound(out, session, task);
-    } else if (r->why == PF_WHY_UNSEEN_LOSS) {
-        pf__text_addf(out,
-                      " But a gain between %.2f and %.2f would return less, and no probe "
-                      "shows it.",
-                      r->unseen[0], r->unseen[1]);
-    } else if (r->decision != PF_GO) {
-        pf__text_addf(out, " But %s.", pf_why_text(r->why));
-    }
-    if (r->decision == PF_NO_GO) {
-        pf__text_add(out, " ");
-        add_fallback(out, pf_kit_task_fallback(kit, task));
-    }
-    pf__text_add(out, "\n");
-}
-
 void pf__explain_readiness(pf_text *out, pf_session *session)
 {
     pf_session_certify(session);
-    for (int t = 0; t < pf_kit_get_info(pf_session_kit(session)).n_tasks; t++) {
-        explain_task(out, session, t);
-    }
+    pf__words_found(out, session, "");
+    pf__words_follows(out, session, NULL);
 }
 
 // --- certificates
@@ -304,37 +179,64 @@ static double number_of(json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
+static int count_of(json_t *object, const char *key)
+{
+    json_int_t n = json_integer_value(json_object_get(object, key));
+    return n > 0 && n < 1000000000 ? (int)n : 0;
+}
+
 static const char *text_of(json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
-// What a go rests on: every command that must be multiplied.
-static void add_corrections(json_t *task, json_t *mechanisms, pf_text *out)
+// "" where there is none.
+static const char *text_or_empty(json_t *object, const char *key)
 {
-    json_t *uses = json_object_get(task, "mechanisms"),
-           *factors = json_object_get(task, "correction");
-    for (size_t i = 0; i < json_array_size(uses); i++) {
-        double factor = json_number_value(json_array_get(factors, i));
-        json_int_t mechanism = json_integer_value(json_array_get(uses, i));
-        // candidates count from 1
-        json_t *entry = mechanism > 0 ? json_array_get(mechanisms, (size_t)mechanism - 1) : NULL;
-        const char *name = text_of(entry, "name");
-        add_correction(out, name ? name : "its mechanism", factor);
+    const char *text = text_of(object, key);
+    return text ? text : "";
+}
+
+static void read_interval(json_t *mechanism, double interval[2])
+{
+    for (size_t i = 0; i < 2; i++) {
+        interval[i] = json_number_value(json_array_get(json_object_get(mechanism, "interval"), i));
     }
 }
 
-static void add_mechanism(json_t *mechanism, pf_text *out)
+static void add_mechanisms(json_t *mechanisms, pf_text *out)
 {
-    const char *name = text_of(mechanism, "name");
-    json_t *interval = json_object_get(mechanism, "interval");
-    pf__text_addf(out,
-                  "%s: %s, P(changed) %.4g; if so, gain %.3f on average, 90 %% in %.2f..%.2f.\n",
-                  name ? name : "mechanism",
-                  json_is_true(json_object_get(mechanism, "probed")) ? "probed" : "NOT probed",
-                  number_of(mechanism, "p_changed"), number_of(mechanism, "mean_gain"),
-                  json_number_value(json_array_get(interval, 0)),
-                  json_number_value(json_array_get(interval, 1)));
+    pf__words_found_head(out);
+    for (size_t i = 0; i < json_array_size(mechanisms); i++) {
+        json_t *m = json_array_get(mechanisms, i);
+        pf_found found = {.mechanism = text_or_empty(m, "name"),
+                          .changed = number_of(m, "p_changed"),
+                          .gain = number_of(m, "mean_gain"),
+                          .probed = json_is_true(json_object_get(m, "probed")),
+                          .gain_if_changed = true};
+        read_interval(m, found.interval);
+        pf__words_found_row(out, &found);
+    }
+}
+
+// The mechanisms of a task. A certificate does not know what their limits let through.
+static void read_uses(json_t *task, json_t *mechanisms, pf_task_said *said)
+{
+    json_t *uses = json_object_get(task, "mechanisms"),
+           *factors = json_object_get(task, "correction");
+    for (size_t i = 0; i < json_array_size(uses) && i < PF_MECH_MAX; i++) {
+        json_int_t j = json_integer_value(json_array_get(uses, i));
+        // candidates count from 1
+        json_t *m = j > 0 ? json_array_get(mechanisms, (size_t)j - 1) : NULL;
+        const char *name = text_of(m, "name");
+        pf_use *use = &said->uses[said->n_uses++];
+        *use = (pf_use){.mechanism = name ? name : "its mechanism",
+                        .factor = json_number_value(json_array_get(factors, i)),
+                        .through = NAN,
+                        .changed = number_of(m, "p_changed"),
+                        .probed = !m || json_is_true(json_object_get(m, "probed"))};
+        read_interval(m, use->interval);
+    }
 }
 
 int pf__explain_why(const char *name)
@@ -357,7 +259,7 @@ static bool agrees(const char *decision, int why, bool reached)
 }
 
 // Task i of a certificate. It may have been edited: go only where its own numbers say so.
-static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
+static pf_status check_task(json_t *json, size_t i, pf_task_said *said, pf_error *error)
 {
     json_t *task = json_array_get(json_object_get(json, "tasks"), i);
     const char *name = text_of(task, "name"), *decision = text_of(task, "decision");
@@ -382,61 +284,102 @@ static pf_status add_task(json_t *json, size_t i, pf_text *out, pf_error *error)
                        "the journal instead",
                        i, decision);
     }
-    pf__text_addf(out, "%s: %s. Predicted return %.3f (sd %.3f), lower bound %.3f.", name,
-                  shouted(go      ? PF_GO
-                          : go_if ? PF_GO_IF
-                                  : PF_NO_GO),
-                  number_of(task, "mean"), number_of(task, "sd"), json_number_value(lower));
-    if (go || go_if) {
-        add_corrections(task, json_object_get(json, "mechanisms"), out);
-    }
-    pf__text_addf(out, "%s%s.", go ? " It is go: " : " But ", pf_why_text((pf_why)code));
-    if (!go && !go_if) {
-        pf__text_add(out, " ");
-        add_fallback(out, text_of(task, "fallback"));
-    }
-    pf__text_add(out, "\n");
+    said->decision = go ? PF_GO : go_if ? PF_GO_IF : PF_NO_GO;
+    said->why = (pf_why)code;
     return PF_OK;
+}
+
+static pf_status add_task(json_t *json, size_t i, const pf_accepted *accepted, pf_follows *f,
+                          pf_error *error)
+{
+    json_t *task = json_array_get(json_object_get(json, "tasks"), i);
+    json_t *unseen = json_object_get(task, "unseen");
+    pf_task_said said = {.name = text_or_empty(task, "name"),
+                         .fallback = text_or_empty(task, "fallback"),
+                         .rehearsed = text_or_empty(task, "rehearsed"),
+                         .mean = number_of(task, "mean"),
+                         .lower = number_of(task, "lower"),
+                         .unseen = {json_number_value(json_array_get(unseen, 0)),
+                                    json_number_value(json_array_get(unseen, 1))}};
+    pf_status status = check_task(json, i, &said, error);
+    if (status == PF_OK) {
+        said.accepted = pf__accepts(accepted, said.why);
+        read_uses(task, json_object_get(json, "mechanisms"), &said);
+        pf__words_follow(f, &said);
+    }
+    return status;
+}
+
+static void add_done(json_t *json, pf_text *out)
+{
+    json_t *audit = json_object_get(json, "audit");
+    pf__text_addf(out, "## What was done\nCertificate of plant %s with kit %.16s.... %s ",
+                  text_of(json, "plant"), text_of(json, "kit"),
+                  json_is_true(json_object_get(json, "alarm")) ? "The alarm sounded."
+                                                               : "No alarm.");
+    pf__words_spent(out, count_of(json, "probes"), count_of(json, "rehearsals"),
+                    number_of(json, "charge"));
+    pf__text_add(out, ".\n");
+    if (!json_is_object(audit)) {
+        pf__text_add(out, "Its kit was not audited.\n");
+        return;
+    }
+    pf__text_addf(out,
+                  "Its kit was audited against %g of %s, %s each: %g false, at worst %.1f %% "
+                  "(upper 95 %% limit).\n",
+                  number_of(audit, "covered"),
+                  pf__counted(count_of(audit, "entries"), "entry").text,
+                  pf__counted(count_of(audit, "sessions"), "session").text,
+                  number_of(audit, "false_go"), 100 * number_of(audit, "worst_upper"));
+}
+
+static void add_odd(json_t *json, pf_text *out)
+{
+    json_t *misfit = json_object_get(json, "misfit");
+    pf__words_odd(out, &(pf_odd){.misfit = number_of(misfit, "value"),
+                                 .implausible = count_of(misfit, "implausible"),
+                                 .look = count_of(misfit, "look"),
+                                 .channel = text_or_empty(misfit, "channel"),
+                                 .looks_like = text_or_empty(json, "looks_like"),
+                                 .alarm = json_is_true(json_object_get(json, "alarm")),
+                                 .explained = json_is_true(json_object_get(json, "explained"))});
+}
+
+static pf_accepted read_accepted(json_t *json)
+{
+    json_t *list = json_object_get(json, "accepted");
+    pf_accepted accepted = {false, false};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        int why = word ? pf__explain_why(word) : -1;
+        accepted.not_rehearsed = accepted.not_rehearsed || why == PF_WHY_NOT_REHEARSED;
+        accepted.unseen_loss = accepted.unseen_loss || why == PF_WHY_UNSEEN_LOSS;
+    }
+    return accepted;
 }
 
 static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
 {
     json_t *tasks = json_object_get(json, "tasks"),
            *mechanisms = json_object_get(json, "mechanisms");
-    const char *plant = text_of(json, "plant"), *kit = text_of(json, "kit");
-    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !plant || !kit) {
+    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !text_of(json, "plant") ||
+        !text_of(json, "kit")) {
         return pf_fail(error, PF_ERR_FORMAT,
                        "not a certificate: plant, kit, mechanisms and tasks are expected");
     }
-    bool alarm = json_is_true(json_object_get(json, "alarm"));
-    pf__text_addf(out, "Certificate of plant %s with kit %.16s.... %s Charge spent: %.3g.\n", plant,
-                  kit, alarm ? "The alarm sounded." : "No alarm.", number_of(json, "charge"));
-    for (size_t i = 0; i < json_array_size(mechanisms); i++) {
-        add_mechanism(json_array_get(mechanisms, i), out);
-    }
-    json_t *misfit = json_object_get(json, "misfit");
-    if (number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0) {
-        pf__text_add(out, "The responses fit no machine of the model.\n");
-    }
-    if (text_of(json, "looks_like")) {
-        pf__text_addf(out, "They look like %s.\n", text_of(json, "looks_like"));
-    }
-    json_t *audit = json_object_get(json, "audit");
-    if (json_is_object(audit)) {
-        pf__text_addf(
-            out,
-            "Its kit was audited against %g of %g entries, %g sessions each: %g false, at "
-            "worst %.1f %% (upper 95 %% limit).\n",
-            number_of(audit, "covered"), number_of(audit, "entries"), number_of(audit, "sessions"),
-            number_of(audit, "false_go"), 100 * number_of(audit, "worst_upper"));
-    } else {
-        pf__text_add(out, "Its kit was not audited.\n");
-    }
-    pf__text_add(out, "\n");
+    pf_accepted accepted = read_accepted(json);
+    pf_follows f = {.alpha = number_of(json, "alpha"),
+                    .j_min = number_of(json, "j_min"),
+                    .rehearsed = strcmp(text_or_empty(json, "rules"), "paper") != 0,
+                    .agreed = accepted.not_rehearsed};
+    add_done(json, out);
+    add_mechanisms(mechanisms, out);
+    add_odd(json, out);
     pf_status status = PF_OK;
     for (size_t i = 0; i < json_array_size(tasks) && status == PF_OK; i++) {
-        status = add_task(json, i, out, error);
+        status = add_task(json, i, &accepted, &f, error);
     }
+    pf__words_follows_end(&f, out);
     return status;
 }
 

@@ -57,9 +57,7 @@ void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // or too long.
 size_t pf__base64_decode(const char *text, size_t n_text, void *data, size_t n);
 
-// A session in words and numbers, event by event.
-
-void pf__explain_start(pf_text *out, const pf_session *session);
+// A session in words and numbers, event by event, for src/cli/screen.h to lay out.
 
 // After a tell. number counts responses from 1; before is P(H = i) for i = 0..m before it.
 void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int number,
@@ -68,9 +66,7 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
 // After a probe or rehearsal that was asked for was given up.
 void pf__explain_skip(pf_text *out, const pf_session *session, const pf_ask *ask);
 
-void pf__explain_done(pf_text *out, pf_session *session);
-
-// Why each task is go or no-go.
+// What was found and what follows.
 void pf__explain_readiness(pf_text *out, pf_session *session);
 
 // The code of a reason by its name, -1: there is none.

@@ -300,7 +300,9 @@ pf_status pf__kit_page(const pf_kit *k, const char *audit, pf_text *html, pf_err
 {
     char sha[65];
     pf__sha256_text(k->sha256, sha);
-    pf__page_open(html, "Calibration of ", pf_kit_get_string(k, PF_KIT_PLANT));
+    const char *plant = pf_kit_get_string(k, PF_KIT_PLANT);
+    pf__page_open(html, "Calibration of ", plant, false);
+    pf__page_heading(html, "Calibration of ", plant);
     add_summary(html, k);
     add_facts(html, k);
     add_separation(html, k);

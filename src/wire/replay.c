@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
 #include "protocol.h"
+#include "words.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -111,7 +112,9 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
     }
     if (w->explain) {
-        pf__explain_start(&w->result->explanation, session);
+        pf__text_add(&w->result->explanation, "## What was done\n");
+        pf__words_start(&w->result->explanation, session);
+        pf__text_add(&w->result->explanation, "\n");
     }
     return PF_OK;
 }
@@ -132,7 +135,8 @@ static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm
         w->told_done = false;
     }
     if (pf_session_get_state(session).stage == PF_STAGE_DONE && !w->told_done) {
-        pf__explain_done(out, session);
+        pf__text_add(out, "\n");
+        pf__words_done(out, session);
         w->told_done = true;
     }
 }
@@ -212,7 +216,6 @@ pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay
     if (result->differs) {
         pf__text_clear(&result->explanation);
     } else if (status == PF_OK && explain && w.dialogue) {
-        pf__text_add(&result->explanation, "\n");
         pf__explain_readiness(&result->explanation, pf__protocol_session(w.dialogue));
     }
     pf__protocol_destroy(w.dialogue);

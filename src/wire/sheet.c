@@ -183,10 +183,10 @@ static void add_facts(const sheet *s)
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
     double probes = number_of(s->verdict, "probes"), runs = number_of(s->verdict, "rehearsals");
-    snprintf(text, sizeof text,
-             "preflight %s, method %s, %g probe%s and %g rehearsal%s, charge %.3g",
-             text_of(header, "preflight"), text_of(header, "method"), probes,
-             probes == 1 ? "" : "s", runs, runs == 1 ? "" : "s", number_of(s->verdict, "charge"));
+    snprintf(text, sizeof text, "preflight %s, method %s, %s and %s, charge %.3g",
+             text_of(header, "preflight"), text_of(header, "method"),
+             pf__counted((long)probes, "probe").text, pf__counted((long)runs, "rehearsal").text,
+             number_of(s->verdict, "charge"));
     pf__page_fact(s->out, "check", text);
     if (json_is_object(audit)) {
         snprintf(text, sizeof text,
@@ -602,7 +602,8 @@ static pf_status add_runs(const sheet *s, pf_error *error)
 static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
 {
     const char *verdict = overall(s);
-    pf__page_open(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
+    pf__text_add(s->out, "<section>\n");
+    pf__page_heading(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
     pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
     add_reason(s, verdict);
     add_found(s);
@@ -616,29 +617,43 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
         pf__page_text(s->out, certificate);
         pf__text_add(s->out, "</pre>\n");
     }
-    pf__text_add(s->out, "</div>\n");
-    pf__page_close(s->out);
+    pf__text_add(s->out, "</div>\n</section>\n");
     return status == PF_OK && s->out->failed
                ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a sheet")
                : status;
 }
 
+static pf_status make(sheet *s, const char *journal, size_t n, const char *certificate, bool page,
+                      pf_error *error)
+{
+    pf_status status = read_lines(s, journal, n, error);
+    status = status ? status : read_kit(s, error);
+    json_t *whole = status == PF_OK && certificate ? json_loads(certificate, 0, NULL) : NULL;
+    if (whole) {
+        json_decref(s->verdict);
+        s->verdict = whole;
+    }
+    if (status == PF_OK && page) {
+        pf__page_open(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT), false);
+    }
+    status = status ? status : write_sheet(s, certificate, error);
+    if (status == PF_OK && page) {
+        pf__page_close(s->out);
+    }
+    json_decref(s->lines);
+    json_decref(s->verdict);
+    free(s->image);
+    return status;
+}
+
 pf_status pf__sheet(const char *journal, size_t n, const char *certificate, pf_text *html,
                     pf_error *error)
 {
-    sheet s = {.out = html};
-    pf_status status = read_lines(&s, journal, n, error);
-    status = status ? status : read_kit(&s, error);
-    if (status == PF_OK && certificate) {
-        json_t *whole = json_loads(certificate, 0, NULL);
-        if (whole) {
-            json_decref(s.verdict);
-            s.verdict = whole;
-        }
-    }
-    status = status ? status : write_sheet(&s, certificate, error);
-    json_decref(s.lines);
-    json_decref(s.verdict);
-    free(s.image);
-    return status;
+    return make(&(sheet){.out = html}, journal, n, certificate, true, error);
+}
+
+pf_status pf__sheet_section(const char *journal, size_t n, const char *certificate, pf_text *html,
+                            pf_error *error)
+{
+    return make(&(sheet){.out = html}, journal, n, certificate, false, error);
 }

@@ -11,5 +11,8 @@
 // accepted and what the responses look like. Names in it come from files: they are escaped.
 pf_status pf__sheet(const char *journal, size_t n, const char *certificate, pf_text *html,
                     pf_error *error);
+// The same as a part of a page of several, which the caller opens and closes (host/page.h).
+pf_status pf__sheet_section(const char *journal, size_t n, const char *certificate, pf_text *html,
+                            pf_error *error);
 
 #endif

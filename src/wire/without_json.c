@@ -51,6 +51,12 @@ pf_status pf__sheet(const char *journal, size_t n, const char *certificate, pf_t
     return missing(error);
 }
 
+pf_status pf__sheet_section(const char *journal, size_t n, const char *certificate, pf_text *html,
+                            pf_error *error)
+{
+    return pf__sheet(journal, n, certificate, html, error);
+}
+
 // There is no protocol that these could be called with.
 
 void pf__protocol_destroy(pf_protocol *protocol)
