@@ -164,6 +164,14 @@ static void check_bench_report(void)
         }
         free(text);
     }
+    PF_CASE("a page of another name leaves those of the suite alone");
+    CHECK(run("bench report directional --profile quick --db @/b.db -o @/rep --name other", 0,
+              "other.html"));
+    static const char *const both[] = {"directional", "other"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/rep/figures/%s.svg", folder, both[i]);
+        CHECK(pf__file_regular(path));
+    }
     PF_CASE("reports of nothing");
     CHECK(run("bench report -o @/rep --db @/none.db", 3, "no such database"));
     CHECK(

@@ -15,6 +15,7 @@ from preflight._library import TRIAL, WHY, Flights, PreflightError, Row, interru
 from preflight._show import Column, Shown, Table
 from preflight.machine import Faults, Machine, fault_texts
 from preflight.plant import Plant, whole
+from preflight.progress import Progress, reported
 
 if TYPE_CHECKING:
     from preflight.kit import Kit, Path
@@ -239,7 +240,7 @@ def _machines(kit: Kit, plant: Union[str, Plant, Machine, None], model: Optional
 
 def evaluate(kit: Kit, plant: Union[str, Plant, Machine, None], faults: Any, trials: int, *,
              catalogue: Optional[Path], seed: int, model: Optional[Path],
-             threads: Optional[int]) -> Evaluation:
+             threads: Optional[int], progress: Progress) -> Evaluation:
     """`Kit.evaluate`."""
     if faults is not None and catalogue is not None:
         raise ValueError("give either faults or catalogue")
@@ -258,7 +259,7 @@ def evaluate(kit: Kit, plant: Union[str, Plant, Machine, None], faults: Any, tri
     about = {"kit": kit.sha256, "plant": kit.plant, "machine": machine.name,
              "faults": len(wanted), "trials": trials, "seed": seed}
     result = Evaluation(about, [], [], [])
-    for fault in wanted:
+    for fault in reported(wanted, "faults", progress):
         found = np.zeros(trials, TRIAL)
         shape = trials, len(kit.tasks)
         flights = {"decision": np.zeros(shape, np.int32), "lower": np.zeros(shape),

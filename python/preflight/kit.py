@@ -279,17 +279,19 @@ class Kit(Shown):
 
     def evaluate(self, plant: Union[str, Plant, Machine, None] = None, faults: Any = None,
                  trials: int = 60, *, catalogue: Optional[Path] = None, seed: int = 0,
-                 model: Optional[Path] = None, threads: Optional[int] = None) -> Any:
+                 model: Optional[Path] = None, threads: Optional[int] = None,
+                 progress: Progress = None) -> Any:
         """Checks simulated machines with faults, flies every task with its correction, and counts
         what was found and which verdicts were true: an `Evaluation`.
 
         plant: the machine, by default the kit's own plant. faults: a list of what `check` takes as
         fault, or a mapping from a name to each; None is a healthy machine. Without faults: those of
         `catalogue`, a YAML file, or of the catalogue of `preflight audit`. trials: checks per
-        fault. The same seed gives the same numbers on any number of threads."""
+        fault. The same seed gives the same numbers on any number of threads. progress: as of
+        `calibrate`."""
         from preflight.evaluate import evaluate
         return evaluate(self, plant, faults, trials, catalogue=catalogue, seed=seed, model=model,
-                        threads=threads)
+                        threads=threads, progress=progress)
 
 
 def _frozen(values: Sequence) -> np.ndarray:

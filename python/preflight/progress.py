@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union
 
 Report = Callable[[str, int, int], Any]
 Progress = Union[None, bool, Report]
+Item = TypeVar("Item")
 
 
 class Lines:
@@ -72,3 +73,17 @@ def finish(report: Optional[Report]) -> None:
     """Takes bars of ours away."""
     if isinstance(report, (Lines, Bars)):
         report.close()
+
+
+def reported(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
+    """The items, with a report before each and one at the end."""
+    report = reporter(progress)
+    try:
+        for done, item in enumerate(items):
+            if report is not None:
+                report(what, done, len(items))
+            yield item
+        if report is not None:
+            report(what, len(items), len(items))
+    finally:
+        finish(report)

@@ -79,6 +79,14 @@ class TestProgress(Case):
         with self.assertRaisesRegex(TypeError, "progress: 'bar' is neither"):
             pf.Kit.calibrate("dc_servo", progress="bar")
 
+    def test_evaluations(self):
+        told = []
+        kit = pf.Kit.calibrate("dc_servo", **SMALL)
+        options = {"faults": [None, "1:0.5"], "trials": 2}
+        found = kit.evaluate(progress=lambda *t: told.append(t), **options)
+        self.assertEqual(told, [("faults", 0, 2), ("faults", 1, 2), ("faults", 2, 2)])
+        self.assertEqual(found.rows, kit.evaluate(**options).rows)
+
     def test_experiments(self):
         told = []
         options = {"db": self.folder / "a.db", "profile": "quick",

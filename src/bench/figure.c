@@ -143,7 +143,7 @@ static pf_status add_script(pf_text *out, const pf_report *r, const pf_figure *f
                  "# draws the pictures below from the data; run it in this folder\nFIGURES = ");
     pf__gnuplot_string(out, folder);
     pf__text_add(out, "\nPICTURE = './'.");
-    pf__gnuplot_string(out, r->suite);
+    pf__gnuplot_string(out, f->file);
     pf__text_addf(out,
                   "\nDATA = PICTURE.'.dat'\n"
                   "do for [ENDING in 'svg png'] { load FIGURES.'/%s.gp' }\n",
@@ -154,11 +154,11 @@ static pf_status add_script(pf_text *out, const pf_report *r, const pf_figure *f
 
 // --- both
 
-static pf_status write_file(const char *folder, const char *suite, const char *ending,
+static pf_status write_file(const char *folder, const char *file, const char *ending,
                             const pf_text *text, pf_error *error)
 {
     char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%s.%s", folder, suite, ending);
+    int n = snprintf(path, sizeof path, "%s/%s.%s", folder, file, ending);
     if (text->failed || n >= (int)sizeof path) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a figure");
     }
@@ -169,9 +169,9 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
                            pf_error *error)
 {
     pf_text data = {0}, script = {0};
-    if (strchr(r->suite, '/')) {
+    if (strchr(figure->file, '/')) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: id: a figure's file cannot have a '/' in its name", r->suite);
+                       "%s: id: a figure's file cannot have a '/' in its name", figure->file);
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", folder,
@@ -179,11 +179,11 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
     }
     pf_status status = add_script(&script, r, figure, error);
     add_data(&data, r);
-    status = status ? status : write_file(folder, r->suite, "dat", &data, error);
-    status = status ? status : write_file(folder, r->suite, "gp", &script, error);
+    status = status ? status : write_file(folder, figure->file, "dat", &data, error);
+    status = status ? status : write_file(folder, figure->file, "gp", &script, error);
     if (status == PF_OK) {
-        char name[128];
-        snprintf(name, sizeof name, "%s.gp", r->suite);
+        char name[300];
+        snprintf(name, sizeof name, "%s.gp", figure->file);
         status = pf__gnuplot(folder, name, error);
     }
     pf__text_free(&data);

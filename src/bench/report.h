@@ -75,10 +75,11 @@ const char *pf__report_setting(const pf_report *report);
 typedef struct pf_figure {
     const char *templates; // the folder
     const char *name;      // what the suite's `figure:` says
+    const char *file;      // what the files are called, without an ending
 } pf_figure;
 
-// Writes SUITE.dat (names and numbers), SUITE.gp (which loads the template) and, through gnuplot,
-// SUITE.svg and SUITE.png into a folder, which is made if it is not there. Without gnuplot the
+// Writes FILE.dat (names and numbers), FILE.gp (which loads the template) and, through gnuplot,
+// FILE.svg and FILE.png into a folder, which is made if it is not there. Without gnuplot the
 // first two are written and PF_ERR_UNSUPPORTED says what to install.
 pf_status pf__figure_write(const pf_report *report, const pf_figure *figure, const char *folder,
                            pf_error *error);

@@ -71,9 +71,9 @@ pf_status bench_load(bench_loaded *loaded, const bench_call *call, const char *n
                      pf_error *error);
 void bench_unload(bench_loaded *loaded);
 
-// Writes the suite's figure into a folder.
+// Writes the suite's figure into a folder, under the name `file`.
 pf_status bench_draw(const bench_loaded *loaded, const bench_call *call, const char *folder,
-                     pf_error *error);
+                     const char *file, pf_error *error);
 
 // Recomputes a sample of a suite's stored trials.
 pf_status bench_recompute(const bench_call *call, const char *name, size_t sample, int threads,

@@ -179,10 +179,10 @@ static void keep_notes(pf_text *out, const report_call *r, const char *name)
 static pf_status add_figure(pf_text *out, const report_call *r, const bench_loaded *l,
                             const char *name, pf_error *error)
 {
-    char folder[BENCH_PATH + 300], from[BENCH_PATH + 600], to[BENCH_PATH + 600];
+    char folder[BENCH_PATH + 300], path[BENCH_PATH + 600];
     pf_error why = {PF_OK, ""};
     snprintf(folder, sizeof folder, "%s/figures", r->folder);
-    pf_status status = bench_draw(l, &r->bench, folder, &why);
+    pf_status status = bench_draw(l, &r->bench, folder, name, &why);
     if (status == PF_ERR_UNSUPPORTED) {
         fprintf(stderr, "preflight %s: no figure of %s: %s\n", r->bench.command, l->report.suite,
                 why.text);
@@ -191,15 +191,10 @@ static pf_status add_figure(pf_text *out, const report_call *r, const bench_load
     if (status != PF_OK) {
         return pf_fail(error, status, "%s", why.text);
     }
-    static const char *const endings[] = {"svg", "png", "gp", "dat"};
-    for (int i = 0; i < 4; i++) {
-        snprintf(from, sizeof from, "%s/%s.%s", folder, l->report.suite, endings[i]);
-        snprintf(to, sizeof to, "%s/%s.%s", folder, name, endings[i]);
-        if (i >= 2) {
-            remove(from); // what gnuplot was given
-        } else if (strcmp(from, to) != 0 && rename(from, to) != 0) {
-            return pf_fail(error, PF_ERR_FILE, "cannot write %s: %s", to, strerror(errno));
-        }
+    static const char *const endings[] = {"gp", "dat"}; // what gnuplot was given
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s.%s", folder, name, endings[i]);
+        remove(path);
     }
     pf__text_addf(out, "![%s](figures/%s.svg)\n\n", name, name);
     return PF_OK;

@@ -1170,12 +1170,12 @@ static int bench_cmd_table(int argc, char **argv)
 }
 
 pf_status bench_draw(const bench_loaded *l, const bench_call *c, const char *folder,
-                     pf_error *error)
+                     const char *file, pf_error *error)
 {
     char templates[BENCH_PATH + 32];
     snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
     const char *figure = l->suite.shown.figure;
-    pf_figure drawn = {templates, figure ? figure : "bars"};
+    pf_figure drawn = {templates, figure ? figure : "bars", file};
     return pf__figure_write(&l->report, &drawn, folder, error);
 }
 
@@ -1185,7 +1185,7 @@ static int write_figure(bench_call *c, const char *name, const char *folder)
     bench_take_last(c, name);
     pf_error error = {PF_OK, ""};
     pf_status status = bench_load(&l, c, name, &error);
-    status = status ? status : bench_draw(&l, c, folder, &error);
+    status = status ? status : bench_draw(&l, c, folder, l.report.suite, &error);
     if (status == PF_OK) {
         printf("%s/%s.svg\n%s/%s.png\n", folder, l.report.suite, folder, l.report.suite);
     }
