@@ -43,6 +43,9 @@ make_pages() {
     sheet lost a.kit --fault 3:0.35
     sheet dead a.kit --fault 3:0
     sheet sick a.kit --fault 3:saturation=.4
+    "$program" calibrate dc_servo --set rehearse=none -o unrehearsed.kit >/dev/null
+    sheet unrehearsed unrehearsed.kit
+    "$program" demo --report demo.html >/dev/null
     "$program" kit report a.kit -o kit.html
     quick=(--set episodes=20)
     "$program" calibrate "exec:python3 $root/tests/many_joints.py 17" --probes single "${quick[@]}" \

@@ -291,7 +291,7 @@ static void test_program(void)
         {"calibrate dc_servo -o @/k --probes @/servo", 0, "4 probes"},
         {"calibrate dc_servo -o @/k --probes designed", 0, "4 probes"},
         {"calibrate dc_servo -o @/k", 0, "4 probes"},
-        {"calibrate dc_servo -o @/k --set design.with_singles=false", 0, "1 probes"},
+        {"calibrate dc_servo -o @/k --set design.with_singles=false", 0, "1 probe,"},
         {"calibrate dc_servo -o @/k --method sept", 0, "3 probes"},
         {"calibrate attitude -o @/k --probes single --set "
          "'design.excursion=[{channel: angle_z, most: .0005}]'",

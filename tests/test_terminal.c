@@ -375,7 +375,7 @@ static void check_demo(void)
     text = read_text("demo.html");
     CHECK(count(text, "<!doctype html>") == 1 && count(text, "</html>") == 1);
     CHECK(count(text, "<body>") == 1 && count(text, "</body>") == 1);
-    CHECK(count(text, "<h1>Readiness of dc_servo</h1>") == 3);
+    CHECK(count(text, "<h1>Readiness of <bdi>dc_servo</bdi></h1>") == 3);
     CHECK(count(text, "<div class=\"verdict go\">GO</div>") == 2);
     CHECK(count(text, "<div class=\"verdict no-go\">NO-GO</div>") == 1);
     free(text);

@@ -37,20 +37,13 @@ PF_API pf_status pf_plan_set(pf_plan *plan, const char *assignment, pf_error *er
 // Nullable: plan.
 PF_API void pf_plan_destroy(pf_plan *plan);
 
-// What a file at the path of a part was.
-typedef enum pf_part_found {
-    PF_PART_NONE = 0,  // nothing of use
-    PF_PART_SAME = 1,  // a part of this job, which goes on
-    PF_PART_OTHER = 2, // a part of another job, which is lost: this job begins anew
-} pf_part_found;
-
 // Opens a file that keeps what a job has finished, for pf_effort: after a stop or a crash the same
 // job goes on from it and ends with the same bits. The key is any bytes that name all that decides
 // the result: settings, plant, model. One part serves the calls of one job, always in the same
-// order. The file appears when the job takes more than a second, or is stopped. A file that is no
-// part, or that another run has open, is refused.
+// order. The file appears when the job takes more than a second, or is stopped; found says whether
+// it was there. A file that is no part or another job's, or that another run has open, is refused.
 PF_API pf_status pf_part_open(pf_part **part, const char *path, const void *key, size_t n_key,
-                              pf_part_found *found, pf_error *error);
+                              bool *found, pf_error *error);
 // keep false: the job is done, and the file is removed. Nullable: part.
 PF_API void pf_part_close(pf_part *part, bool keep);
 

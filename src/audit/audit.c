@@ -288,14 +288,15 @@ static pf_status run_session(void *self, int worker, size_t item, pf_error *erro
                              error);
 }
 
-// All but the name, which is the caller's.
+// The counts, which are whole numbers without gaps, and then what is said in words. The name is the
+// caller's.
 static int outcome_slots(void *self, size_t item, pf_slot *slots)
 {
     char *at = (char *)&((work *)self)->outcomes[item];
-    size_t first = offsetof(pf_audit_result, covered);
-    slots[0] =
-        (pf_slot){.data = at + first, .size = sizeof(pf_audit_result) - first, .loose = true};
-    return 1;
+    size_t words = offsetof(pf_audit_result, covered), counts = offsetof(pf_audit_result, sessions);
+    slots[0] = (pf_slot){.data = at + counts, .size = sizeof(pf_audit_result) - counts};
+    slots[1] = (pf_slot){.data = at + words, .size = counts - words, .loose = true};
+    return 2;
 }
 
 static void add_count(pf_audit_count *to, const pf_audit_count *from)

@@ -131,9 +131,11 @@ typedef struct cli_part {
 
 // Everything that decides the result of a call, as one text.
 void cli_key_add(pf_text *key, const char *name, const char *value); // Nullable: value
-void cli_key_file(pf_text *key, const char *name, const char *path); // Nullable: path
+// With what is in a file; a path that names nothing is a word. False: there is something else, such
+// as a pipe, whose content cannot be known again, so nothing may be kept.
+bool cli_key_file(pf_text *key, const char *name, const char *path); // Nullable: path
 void cli_key_plant(pf_text *key, const char *name, const pf_plant_info *info);
-void cli_key_config(pf_text *key, const char *path, const cli_list *set); // Nullable: path
+bool cli_key_config(pf_text *key, const char *path, const cli_list *set); // Nullable: path
 
 pf_status cli_part_open(cli_part *part, const char *command, const char *output, const pf_text *key,
                         pf_effort *effort, pf_error *error);

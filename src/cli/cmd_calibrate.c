@@ -171,13 +171,14 @@ static pf_status open_part(const call *c, const pf_plant_info *plant, const pf_m
     }
     cli_key_add(&key, "model", model ? pf_model_get_info(model)->sha256 : NULL);
     cli_key_add(&key, "probes", c->probes);
-    cli_key_file(&key, "library", c->probes);
+    bool known = cli_key_file(&key, "library", c->probes);
     cli_key_add(&key, "method", c->method);
     cli_key_add(&key, "faults", c->faults);
     cli_key_add(&key, "seed", c->seed);
-    cli_key_file(&key, "recordings", c->recordings);
-    cli_key_config(&key, c->config, &c->set);
-    pf_status status = cli_part_open(part, "calibrate", c->output, &key, effort, error);
+    known = cli_key_file(&key, "recordings", c->recordings) && known;
+    known = cli_key_config(&key, c->config, &c->set) && known;
+    pf_status status =
+        known ? cli_part_open(part, "calibrate", c->output, &key, effort, error) : PF_OK;
     pf__text_free(&key);
     return status;
 }

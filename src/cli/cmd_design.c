@@ -371,8 +371,9 @@ static pf_status open_part(const call *c, const pf_plant_info *plant, const pf_m
     cli_key_plant(&key, c->plant.item[0], plant);
     cli_key_add(&key, "model", model ? pf_model_get_info(model)->sha256 : NULL);
     cli_key_add(&key, "seed", c->seed);
-    cli_key_config(&key, c->config, &c->set);
-    pf_status status = cli_part_open(part, "design", c->output, &key, effort, error);
+    bool known = cli_key_config(&key, c->config, &c->set);
+    pf_status status =
+        known ? cli_part_open(part, "design", c->output, &key, effort, error) : PF_OK;
     pf__text_free(&key);
     return status;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
+#include "commit.h" // PF_COMMIT, of the sources that were built
 
 #include "core/sha256.h"
 #include "host/file.h"
@@ -214,18 +215,22 @@ void cli_key_add(pf_text *key, const char *name, const char *value)
     pf__text_add(key, "\n");
 }
 
-// What is in a file, as far as it can be read.
-void cli_key_file(pf_text *key, const char *name, const char *path)
+bool cli_key_file(pf_text *key, const char *name, const char *path)
 {
     void *data = NULL;
     size_t size = 0;
     char sha[65];
-    if (path && pf__file_regular(path) &&
-        pf__file_read(path, (size_t)1 << 32, &data, &size, NULL) == PF_OK) {
+    if (!path || access(path, F_OK) != 0) {
+        return true;
+    }
+    bool known =
+        pf__file_regular(path) && pf__file_read(path, (size_t)1 << 32, &data, &size, NULL) == PF_OK;
+    if (known) {
         pf__sha256_of(data, size, sha);
         cli_key_add(key, name, sha);
     }
     free(data);
+    return known;
 }
 
 // A word of a plant's command that is a file counts with what is in it: it may be the simulator.
@@ -241,12 +246,12 @@ static void add_words(pf_text *key, const char *command)
     }
 }
 
-void cli_key_config(pf_text *key, const char *path, const cli_list *set)
+bool cli_key_config(pf_text *key, const char *path, const cli_list *set)
 {
-    cli_key_file(key, "config", path);
     for (int i = 0; i < set->n; i++) {
         cli_key_add(key, "set", set->item[i]);
     }
+    return cli_key_file(key, "config", path);
 }
 
 void cli_key_plant(pf_text *key, const char *name, const pf_plant_info *info)
@@ -254,6 +259,7 @@ void cli_key_plant(pf_text *key, const char *name, const pf_plant_info *info)
     cli_key_add(key, "plant", name);
     cli_key_add(key, "source", info->source);
     cli_key_add(key, "numbers", pf__numeric_library());
+    cli_key_add(key, "program", PF_COMMIT);
     if (strncmp(name, "exec:", 5) == 0) {
         add_words(key, name + 5);
     }
@@ -271,34 +277,35 @@ pf_status cli_part_open(cli_part *part, const char *command, const char *output,
     if (key->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
-    pf_part_found found = PF_PART_NONE;
+    bool found = false;
     pf_status status = pf_part_open(&part->part, part->path, key->data, key->size, &found, error);
     effort->part = part->part;
-    if (found == PF_PART_SAME) {
+    if (found && status == PF_OK) {
         fprintf(stderr, "preflight %s: goes on from %s\n", command, part->path);
         // an estimate would count what is done already
         ((cli_progress *)effort->self)->estimated = true;
-    } else if (found == PF_PART_OTHER && status == PF_OK) {
-        fprintf(stderr,
-                "preflight %s: %s was of another job (other settings, plant, model or version); "
-                "begins anew\n",
-                command, part->path);
     }
     return status;
 }
 
+// What is finished is of use after a stop, a plant that died or a full disk. A job that is refused
+// for what it asks for would be refused again.
 int cli_part_fail(cli_part *part, pf_status status, const pf_error *error)
 {
-    // what a stop leaves is of use; after any other failure something has to change first
-    bool stopped = status == PF_ERR_INTERRUPTED && part->part;
-    pf_part_close(part->part, stopped);
+    bool refused = status == PF_ERR_ARGUMENT || status == PF_ERR_UNSUPPORTED;
+    bool own = part->part && !refused && status != PF_ERR_MISMATCH;
+    pf_part_close(part->part, !refused);
     part->part = NULL;
-    if (!stopped) {
-        return cli_fail(part->command, status, error);
+    bool kept = own && pf__file_regular(part->path);
+    int exit_status = EXIT_INTERRUPTED;
+    if (!kept || status != PF_ERR_INTERRUPTED) {
+        exit_status = cli_fail(part->command, status, error);
     }
-    fprintf(stderr, "preflight %s: interrupted; the same command goes on from %s\n", part->command,
-            part->path);
-    return EXIT_INTERRUPTED;
+    if (kept) {
+        fprintf(stderr, "preflight %s: %sthe same command goes on from %s\n", part->command,
+                status == PF_ERR_INTERRUPTED ? "interrupted; " : "", part->path);
+    }
+    return exit_status;
 }
 
 void cli_part_done(cli_part *part)

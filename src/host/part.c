@@ -4,7 +4,6 @@
 #include "part.h"
 
 #include "core/sha256.h"
-#include "file.h"
 #include "parallel.h"
 #include "preflight/calibrate.h"
 #include "text.h"
@@ -14,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // The file: a head, then one record per item in the order in which they ended. A record that is
@@ -91,35 +91,19 @@ static size_t find_end(const pf_part *part, size_t bytes)
     return at;
 }
 
-// Reads what is there. Somebody else's file is refused, another job's is not used.
-static pf_status read_file(pf_part *part, pf_part_found *found, pf_error *error)
+// Opens the file for this run alone. What was there when it could be locked may be gone by then:
+// the name must still be this file's. create: there is none yet.
+static bool open_file(pf_part *part, bool create)
 {
-    void *image = NULL;
-    size_t n = 0;
-    pf_status status = pf__file_read(part->path, (size_t)1 << 36, &image, &n, error);
-    part->image = image;
-    if (status != PF_OK) {
-        return status;
-    }
-    if (memcmp(image, magic, n < sizeof magic ? n : sizeof magic) != 0) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: is there and holds no part of a job; remove it or name another output",
-                       part->path);
-    }
-    bool whole = n >= sizeof(head);
-    bool same = whole && memcmp(part->image + sizeof magic, part->key, sizeof part->key) == 0;
-    part->good = same ? find_end(part, n) : 0;
-    *found = same ? PF_PART_SAME : whole ? PF_PART_OTHER : PF_PART_NONE;
-    return PF_OK;
-}
-
-// Opens the file for this run alone, behind what counts of it.
-static bool open_file(pf_part *part)
-{
-    part->file = open(part->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    struct stat own, named;
+    int flags = O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
+    part->file = open(part->path, flags, 0666);
     bool good = part->file >= 0 && flock(part->file, LOCK_EX | LOCK_NB) == 0 &&
-                ftruncate(part->file, (off_t)part->good) == 0 &&
-                lseek(part->file, 0, SEEK_END) == (off_t)part->good;
+                fstat(part->file, &own) == 0 && stat(part->path, &named) == 0;
+    if (good && (own.st_ino != named.st_ino || own.st_dev != named.st_dev)) {
+        errno = ENOENT;
+        good = false;
+    }
     if (!good && part->file >= 0) {
         int problem = errno;
         close(part->file);
@@ -127,6 +111,59 @@ static bool open_file(pf_part *part)
         part->file = -1;
     }
     return good;
+}
+
+// Reads the open file whole.
+static pf_status read_image(pf_part *part, size_t *n, pf_error *error)
+{
+    struct stat about;
+    if (fstat(part->file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return pf_fail(error, PF_ERR_FILE, "%s: is no regular file", part->path);
+    }
+    size_t size = (size_t)about.st_size;
+    part->image = malloc(size + 1);
+    if (!part->image) {
+        return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", part->path);
+    }
+    for (*n = 0; *n < size;) {
+        ssize_t got = pread(part->file, part->image + *n, size - *n, (off_t)*n);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return pf_fail(error, PF_ERR_FILE, "%s: %s", part->path,
+                           got == 0 ? "it became shorter" : strerror(errno));
+        }
+        *n += got > 0 ? (size_t)got : 0;
+    }
+    return PF_OK;
+}
+
+// Takes over what is there, and cuts off what does not count. Somebody else's file and another
+// job's are refused and stay as they are.
+static pf_status take_over(pf_part *part, bool *found, pf_error *error)
+{
+    size_t n = 0;
+    pf_status status = read_image(part, &n, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    if (memcmp(part->image, magic, n < sizeof magic ? n : sizeof magic) != 0) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: is there and holds no part of a job; remove it or name another output",
+                       part->path);
+    }
+    bool whole = n >= sizeof(head);
+    if (whole && memcmp(part->image + sizeof magic, part->key, sizeof part->key) != 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s: holds finished work of another job (other settings, plant, model or "
+                       "version); remove it to begin anew, or name another output",
+                       part->path);
+    }
+    *found = whole;
+    part->good = whole ? find_end(part, n) : 0;
+    if (ftruncate(part->file, (off_t)part->good) != 0 ||
+        lseek(part->file, 0, SEEK_END) != (off_t)part->good) {
+        return pf_fail(error, PF_ERR_FILE, "%s: %s", part->path, strerror(errno));
+    }
+    return PF_OK;
 }
 
 static void set_key(pf_part *part, const void *key, size_t n_key)
@@ -138,13 +175,13 @@ static void set_key(pf_part *part, const void *key, size_t n_key)
     pf__sha256_final(&sha, part->key);
 }
 
-pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t n_key,
-                       pf_part_found *found, pf_error *error)
+pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t n_key, bool *found,
+                       pf_error *error)
 {
     pf_part *part = calloc(1, sizeof *part);
     size_t n = strlen(path) + 1;
     *out = NULL;
-    *found = PF_PART_NONE;
+    *found = false;
     if (!part || !(part->path = malloc(n))) {
         free(part);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
@@ -153,14 +190,15 @@ pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t 
     part->file = -1;
     part->flushed = pf__seconds();
     set_key(part, key, n_key);
-    pf_status status = access(path, F_OK) == 0 ? read_file(part, found, error) : PF_OK;
-    if (status == PF_OK && part->image && !open_file(part)) {
-        status = errno == EWOULDBLOCK
-                     ? pf_fail(error, PF_ERR_FILE,
-                               "%s: another run is at work on it; wait for it or name another "
-                               "output",
-                               path)
-                     : pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+    pf_status status = PF_OK;
+    if (open_file(part, false)) {
+        status = take_over(part, found, error);
+    } else if (errno == EWOULDBLOCK) {
+        status =
+            pf_fail(error, PF_ERR_FILE,
+                    "%s: another run is at work on it; wait for it or name another output", path);
+    } else if (errno != ENOENT) {
+        status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
     }
     if (status != PF_OK) {
         pf_part_close(part, true);
@@ -176,7 +214,8 @@ pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t 
 static void flush(pf_part *part)
 {
     part->flushed = pf__seconds();
-    part->broken = part->broken || part->buffer.failed || (part->file < 0 && !open_file(part));
+    part->broken =
+        part->broken || part->buffer.failed || (part->file < 0 && !open_file(part, true));
     const char *data = part->buffer.data;
     for (size_t left = part->buffer.size; left > 0 && !part->broken;) {
         ssize_t put = write(part->file, data, left);
@@ -210,16 +249,11 @@ void pf_part_close(pf_part *part, bool keep)
 
 // --- stages
 
-// Copies the numbers of a record into the slots of its item.
-static bool fill_slots(const record *r, const uint8_t *data, const pf_slot *slots, int n)
+static bool fits(const record *r, const pf_slot *slots, int n)
 {
     size_t all = 0;
     for (int i = 0; i < n; i++) {
         all += slots[i].size;
-    }
-    for (int i = 0; i < n && all == r->size; i++) {
-        memcpy(slots[i].data, data, slots[i].size);
-        data += slots[i].size;
     }
     return all == r->size;
 }
@@ -227,17 +261,16 @@ static bool fill_slots(const record *r, const uint8_t *data, const pf_slot *slot
 // The first, the middle and the last of what is kept are run again.
 static size_t choose_again(size_t n, uint8_t *kept)
 {
-    size_t first = n, last = 0, count = 0, again = 0;
+    size_t count = 0, seen = 0, again = 0;
     for (size_t i = 0; i < n; i++) {
-        first = kept[i] && first == n ? i : first;
-        last = kept[i] ? i : last;
         count += kept[i];
     }
-    size_t middle = first + (last - first) / 2;
-    for (size_t i = 0; i < n && count > 0; i++) {
-        if (kept[i] && (i == first || i == middle || i == last)) {
-            kept[i] = 2;
-            again++;
+    for (size_t i = 0; i < n; i++) {
+        if (kept[i]) {
+            bool chosen = seen == 0 || seen == count / 2 || seen == count - 1;
+            kept[i] = chosen ? 2 : 1;
+            again += chosen;
+            seen++;
         }
     }
     return count - again;
@@ -249,17 +282,25 @@ pf_status pf__part_stage(pf_part *part, size_t n, pf_slots_fn slots, void *self,
     part->stage++;
     part->stage_at = part->at;
     record r;
-    for (uint8_t *data;
-         (data = read_record(part, part->at, part->good, &r)) && r.stage == part->stage;
+    uint8_t *data;
+    pf_slot list[PF_SLOTS];
+    for (; read_record(part, part->at, part->good, &r) && r.stage == part->stage;
          part->at += sizeof r + r.size) {
-        pf_slot list[PF_SLOTS];
-        int n_slots = r.item < n ? slots(self, (size_t)r.item, list) : 0;
-        if (r.item >= n || !fill_slots(&r, data, list, n_slots)) {
+        if (r.item >= n || !fits(&r, list, slots(self, (size_t)r.item, list))) {
             return pf_fail(error, PF_ERR_MISMATCH, "%s: is not of this job; remove it", part->path);
         }
         kept[r.item] = 1;
     }
     *n_kept = choose_again(n, kept);
+    // what is run again starts from what it would have found without a part
+    for (size_t at = part->stage_at; (data = read_record(part, at, part->at, &r));
+         at += sizeof r + r.size) {
+        int n_slots = kept[r.item] == 1 ? slots(self, (size_t)r.item, list) : 0;
+        for (int i = 0; i < n_slots; i++) {
+            memcpy(list[i].data, data, list[i].size);
+            data += list[i].size;
+        }
+    }
     return PF_OK;
 }
 

@@ -21,9 +21,9 @@ enum { PF_SLOTS = 3 };
 // The slots of an item; gives how many.
 typedef int (*pf_slots_fn)(void *self, size_t item, pf_slot *slots);
 
-// A stage begins: what the file has of it goes into the slots, and kept[item] is 1 then. Some of
-// these have 2: they are to be run again and compared, since the plant may have changed. Gives how
-// many have 1.
+// A stage begins: what the file has of it goes into the slots, and kept[item] is 1 then. Some have
+// 2, and their slots stay as they are: they are to be run again and compared, since the plant may
+// have changed. Gives how many have 1.
 pf_status pf__part_stage(pf_part *part, size_t n, pf_slots_fn slots, void *self, uint8_t *kept,
                          size_t *n_kept, pf_error *error);
 
