@@ -33,7 +33,8 @@ sheet() { # sheet NAME KIT OPTIONS...
     local name=$1 kit=$2
     shift 2
     "$program" check "$kit" --report "$folder/$name.html" --certificate "$folder/$name.json" "$@" >/dev/null
-    [ $? -le 1 ] || echo "no sheet $name"
+    echo $? >"$folder/$name.status"
+    [ "$(cat "$folder/$name.status")" -le 1 ] || echo "no sheet $name"
 }
 make_pages() {
     cd "$folder" || return 1
@@ -45,6 +46,7 @@ make_pages() {
     sheet sick a.kit --fault 3:saturation=.4
     "$program" calibrate dc_servo --set rehearse=none -o unrehearsed.kit >/dev/null
     sheet unrehearsed unrehearsed.kit
+    "$program" calibrate dc_servo --set field=false -o paper.kit >/dev/null 2>&1 && sheet paper paper.kit
     "$program" demo --report demo.html >/dev/null
     "$program" kit report a.kit -o kit.html
     quick=(--set episodes=20)

@@ -67,6 +67,9 @@ static void check_pieces(void)
                   "href=\"../d.md\">c</a></p>\n"));
     PF_CASE("links that run something, and marks without an end, stay text");
     CHECK(renders("[a](javascript:x) **b `c [d](e", "<p>[a](javascript:x) **b `c [d](e</p>\n"));
+    CHECK(renders("![p](https://a/b) [q](//a/b)",
+                  "<p>!<a href=\"https://a/b\">p</a> [q](//a/b)</p>\n"));
+    CHECK(renders("[q](https://a/b)", "<p><a href=\"https://a/b\">q</a></p>\n"));
     CHECK(renders("<script>x</script>", "<p>&lt;script&gt;x&lt;/script&gt;</p>\n"));
     CHECK(renders("|", "<p>|</p>\n") && renders("```", "<pre></pre>\n") &&
           renders("- ", "<ul>\n<li></li>\n</ul>\n"));
@@ -78,6 +81,7 @@ static void check_quality(void)
     const pf_kit *k = attitude_kit();
     PF_CASE("the separation of a look, against its stored mean and variance");
     int n = 0, probe = -1;
+    double best[PF_MECH_MAX] = {0};
     const double *gains = pf__quality_gains(k, &n);
     CHECK(n == k->n_knots && gains == k->knots);
     for (int q = 0; q < k->n_probes; q++) {
@@ -86,10 +90,14 @@ static void check_quality(void)
             size_t at = pf__kit_look(k, q);
             double apart = fabs(k->look_mean[at + 2] - k->look_mean[at]) /
                            sqrt((k->look_variance[at + 2] + k->look_variance[at]) / 2);
-            CHECK(pf__quality_apart(k, targets[0], 1, &probe) >= apart - 1e-12);
+            best[targets[0]] = fmax(best[targets[0]], apart);
         }
     }
-    CHECK(pf__quality_apart(k, 1, 0, &probe) > 3 && probe >= 0);
+    for (int j = 1; j < k->n_mech; j++) {
+        // every mechanism of this kit has a pulse of its own; groups may do better
+        CHECK(best[j] > 0 && pf__quality_apart(k, j, 1, &probe) >= best[j] && probe >= 0);
+        CHECK(pf__quality_apart(k, j, 1, NULL) < 100);
+    }
     CHECK(pf__quality_apart(k, 0, 0, &probe) == 0 && probe == -1);
     PF_CASE("the bits of a look: none where both rows are equal, one where they never meet");
     double edges[] = {0}, half[] = {.5, .5}, left[] = {1, 0}, right[] = {0, 1};

@@ -114,6 +114,30 @@ void test_sheet(void)
     holds("lost.html", "The certificate", true);
     holds("no.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
     holds("no.html", "What would make ", true);
+    holds("go.html", "every mechanism is healthy", true);
+    holds("go.html", "corrected commands only", false);
+    holds("lost.html", "thruster3</bdi>: lost strength", true);
+    holds("lost.html", "It holds for corrected commands only: send <bdi>thruster3</bdi> 3.", true);
+    holds("lost.html", "simulated, with this fault put into it: ", true);
+    PF_CASE("a loss that is not certain is on the sheet");
+    bool doubted = false;
+    for (int seed = 0; seed < 12 && !doubted; seed++) {
+        char call[200];
+        snprintf(call, sizeof call, "check @/a.kit --report @/doubt.html --fault 3:0.9 --seed %d",
+                 seed);
+        CHECK(run(call, 0, ""));
+        char *page = read_text("doubt.html");
+        doubted = strstr(page, "thruster3</bdi>: not sure") != NULL;
+        // not certain is something else than healthy
+        CHECK(doubted || !strstr(page, "<td>not sure</td>"));
+        free(page);
+    }
+    CHECK(doubted);
+    PF_CASE("a kit that rehearses nothing has no GO in large letters");
+    CHECK(run("calibrate dc_servo --set field=false --set alarm_trials=100 -o @/paper.kit", 0, ""));
+    CHECK(run("check @/paper.kit --report @/paper.html", 1, "GO-IF"));
+    holds("paper.html", "<div class=\"verdict go-if\">GO-IF</div>", true);
+    holds("paper.html", "nothing was rehearsed", true);
     PF_CASE("the same sheet from the journal, but for what only the check knows");
     CHECK(run("explain @/no.j --html @/again.html", 0, ""));
     check_page("again.html");

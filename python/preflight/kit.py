@@ -16,6 +16,7 @@ from typing import (
     Callable,
     Dict,
     Iterable,
+    List,
     Mapping,
     NamedTuple,
     Optional,

@@ -65,32 +65,25 @@ double pf__quality_bits(const pf_kit *k, int target)
 
 // --- tasks
 
-// Error of a use (counted over all tasks) at the share of its command that is delivered.
-static double use_error(const pf_kit *k, int use, int member, double share)
-{
-    size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
-    return pf__tracking_error_at(k->n_shares, k->shares,
-                                 k->tracking_error + row * (size_t)k->n_shares, share);
-}
-
 double pf__quality_bound(const pf_kit *k, int task, int use, double gain, double *mean)
 {
+    enum { MOST = 4096 }; // of a kit
     int first = k->task_use[task], n = k->task_use[task + 1] - first;
-    double share = use < 0 ? 1
-                           : pf_kit_delivered_share(k, task, k->use_mech[first + use],
-                                                    gain > 0 ? 1 / gain : 1, gain);
-    double sum = 0, squares = 0;
-    for (int e = 0; e < k->n_members; e++) {
+    int members = k->n_members < MOST ? k->n_members : MOST;
+    double returns[MOST], one = 1;
+    for (int e = 0; e < members; e++) {
         double error = 0;
         for (int u = 0; u < n; u++) {
-            error += use_error(k, first + u, e, u == use ? share : 1);
+            double own = u == use ? gain : 1, correction = own > 0 ? 1 / own : 1;
+            pf__delivered d = pf__deliver(k, task, k->use_mech[first + u], correction);
+            error += pf__use_error(k, first + u, e, own, d);
         }
-        double ret = pf__return(error);
-        sum += ret;
-        squares += ret * ret;
+        returns[e] = pf__return(error);
     }
-    *mean = sum / k->n_members;
-    return pf__cantelli(*mean, fmax(0, squares / k->n_members - *mean * *mean), k->alpha);
+    pf_prediction predicted = pf__predict_return(members, 1, &one, returns, k->alpha);
+    *mean = predicted.mean;
+    return k->bound == PF_BOUND_WORST ? pf__worst_bound(members, 1, &one, returns, k->alpha)
+                                      : predicted.lower;
 }
 
 double pf__quality_least_gain(const pf_kit *k, int task, int use)

@@ -58,7 +58,12 @@ static void add_word(pf_text *out, const char *word)
 {
     bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                          "0123456789_-./=:,+@%") == strlen(word);
-    pf__text_addf(out, plain ? " %s" : " '%s'", word);
+    pf__text_add(out, plain ? " " : " '");
+    for (; *word; word++) {
+        pf__text_add(out, *word == '\'' ? "'\\'" : "");
+        pf__text_add_n(out, word, 1);
+    }
+    pf__text_add(out, plain ? "" : "'");
 }
 
 static void add_options(pf_text *out, const report_call *r)
@@ -156,23 +161,42 @@ static pf_status add_failures(pf_text *out, const bench_loaded *l, pf_error *err
     return status;
 }
 
-// What people wrote below "## Notes" of the page that is there.
-static void keep_notes(pf_text *out, const report_call *r, const char *name)
+// The line "## Notes" of a text, whatever ends it; NULL: there is none.
+static const char *find_notes(const char *text)
+{
+    static const char mark[] = "## Notes";
+    for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+        size_t n = sizeof mark - 1;
+        if (strncmp(at, mark, n) == 0 &&
+            (at[n + strspn(at + n, " \t\r")] == '\n' || at[n + strspn(at + n, " \t\r")] == '\0')) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+// What people wrote below "## Notes" of the page that is there. A page that cannot be read is not
+// written over.
+static pf_status keep_notes(pf_text *out, const report_call *r, const char *name, pf_error *error)
 {
     char path[BENCH_PATH + 300];
     void *data = NULL;
     size_t n = 0;
+    struct stat about;
     snprintf(path, sizeof path, "%s/%s.md", r->folder, name);
-    if (!pf__file_regular(path) || pf__file_read(path, (size_t)1 << 24, &data, &n, NULL) != PF_OK) {
-        return;
+    if (stat(path, &about) != 0 && errno == ENOENT) {
+        return PF_OK;
     }
+    pf_status status = pf__file_read(path, (size_t)1 << 26, &data, &n, error);
     pf_text before = {0};
-    pf__text_add(&before, "\n");
-    pf__text_add_n(&before, data, n);
-    const char *notes = before.data ? strstr(before.data, "\n## Notes\n") : NULL;
-    pf__text_add(out, notes ? notes + 1 : "");
+    if (status == PF_OK) {
+        pf__text_add_n(&before, data, n);
+        const char *notes = before.data ? find_notes(before.data) : NULL;
+        pf__text_add(out, notes ? notes : "");
+    }
     free(data);
     pf__text_free(&before);
+    return status;
 }
 
 // The figure beside the page; a machine without gnuplot has a page without it.
@@ -221,7 +245,7 @@ static pf_status report_suite(const report_call *call, const char *suite, pf_tex
         const char *body = strchr(table.data ? table.data : "", '\n'); // after its own heading
         pf__text_add(&md, body ? body + 1 + (body[1] == '\n') : "");
         status = add_failures(&md, &l, error);
-        keep_notes(&md, r, name);
+        status = status ? status : keep_notes(&md, r, name, error);
     }
     status = status ? status : write_page(r, name, suite, &md, error);
     if (status == PF_OK && row) {
@@ -246,9 +270,10 @@ static pf_status report_fidelity(const report_call *r, pf_text *index, pf_error 
     int produced = 0;
     pf_status status = bench_fidelity(&r->bench, false, NULL, &md, &produced, error);
     if (status == PF_OK && produced > 0) {
-        pf__text_add(&page, md.data + strspn(md.data, "#") - 1); // "## fidelity" heads this page
-        keep_notes(&page, r, "fidelity");
-        status = write_page(r, "fidelity", "fidelity", &page, error);
+        const char *text = md.data ? md.data : "";
+        pf__text_add(&page, text + (strncmp(text, "##", 2) == 0)); // it heads this page
+        status = keep_notes(&page, r, "fidelity", error);
+        status = status ? status : write_page(r, "fidelity", "fidelity", &page, error);
         pf__text_add(index, "\n[Fidelity](fidelity.md): how many of the paper's numbers and claims "
                             "agree with these.\n");
     }
@@ -280,6 +305,7 @@ static pf_status report_all(const report_call *r, pf_error *error)
             pf_version(), PF_COMMIT, rows.data);
         status = report_fidelity(r, &index, error);
     }
+    status = status ? status : keep_notes(&index, r, "index", error);
     status = status ? status : write_page(r, "index", "Results", &index, error);
     pf__text_free(&rows);
     pf__text_free(&index);

@@ -261,6 +261,24 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
     free(path);
 }
 
+// The faults that were put into a simulated machine; null: none.
+static void add_injected(const cli_check *c, pf_text *out)
+{
+    pf_text all = {0};
+    for (int i = 0; i < c->n_faults; i++) {
+        char one[200];
+        pf_fault_text(&c->faults[i], pf_plant_get_info(c->machine), one, sizeof one);
+        pf__text_addf(&all, "%s%s", i ? ", " : "", one);
+    }
+    if (all.data) {
+        pf__json_string(out, all.data);
+    } else {
+        pf__text_add(out, "null");
+    }
+    out->failed = out->failed || all.failed;
+    pf__text_free(&all);
+}
+
 // readiness: the members that the journal has too.
 static void write_certificate(cli_check *c, const pf_text *readiness)
 {
@@ -275,6 +293,8 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__json_key(out, "preflight");
     pf__json_string(out, PF_VERSION);
     pf__text_addf(out, ",\"seed\":%llu", (unsigned long long)c->seed);
+    pf__json_key(out, "injected");
+    add_injected(c, out);
     pf__json_key(out, "alpha");
     pf__json_number(out, pf_kit_get_info(c->kit).alpha);
     pf__json_key(out, "j_min");

@@ -9,6 +9,7 @@
 #include "plant/plant_impl.h"
 #include "preflight/design.h"
 #include "wire/protocol.h"
+#include "wire/words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -250,11 +251,7 @@ static pf_status tell_flights(const story *s, const cli_check *c, pf_text *out, 
         if (c->n_faults > 0) {
             const pf_task_readiness *r = pf_session_task(c->session, t);
             pf__text_addf(out, "%s, %s: it returns %.3f with its correction and %.3f without.\n",
-                          pf_kit_task_name(s->kit, t),
-                          r->decision == PF_GO      ? "GO"
-                          : r->decision == PF_GO_IF ? "GO-IF"
-                                                    : "NO-GO",
-                          with, without);
+                          pf_kit_task_name(s->kit, t), pf__shouted(r->decision), with, without);
         }
     }
     if (c->n_faults == 0) {

@@ -288,13 +288,14 @@ pf_status cli_part_open(cli_part *part, const char *command, const char *output,
     return status;
 }
 
-// What is finished is of use after a stop, a plant that died or a full disk. A job that is refused
+// What is finished is of use after a stop, a plant that died or a full disk. A job that was refused
 // for what it asks for would be refused again.
 int cli_part_fail(cli_part *part, pf_status status, const pf_error *error)
 {
-    bool refused = status == PF_ERR_ARGUMENT || status == PF_ERR_UNSUPPORTED;
-    bool own = part->part && !refused && status != PF_ERR_MISMATCH;
-    pf_part_close(part->part, !refused);
+    bool again = status == PF_ERR_INTERRUPTED || status == PF_ERR_PLANT || status == PF_ERR_FILE ||
+                 status == PF_ERR_MEMORY;
+    bool own = part->part && again;
+    pf_part_close(part->part, again || status == PF_ERR_MISMATCH);
     part->part = NULL;
     bool kept = own && pf__file_regular(part->path);
     int exit_status = EXIT_INTERRUPTED;

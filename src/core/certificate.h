@@ -77,6 +77,16 @@ pf_status pf__predict_task_given(const pf_task_model *task, const pf_joint *join
                                  pf_bound_rule rule, double *p, double *returns, double *gains,
                                  pf_prediction *prediction, pf_error *error);
 
+// What the corrected, clipped command of a mechanism is of the asked one: the share along it, the
+// share of squares beside it, and of a policy what the correction asks for (0: it is a command).
+typedef struct pf__delivered {
+    double share, off_shape, asked;
+} pf__delivered;
+pf__delivered pf__deliver(const pf_kit *kit, int task, int mechanism, double correction);
+
+// NTE of one use (counted over all tasks) at a gain.
+double pf__use_error(const pf_kit *kit, int use, int member, double gain, pf__delivered delivered);
+
 // The deployment rule (Eq. deployment_rule), with the rule that an unprobed mechanism blocks. Any
 // value that is not finite is a no-go.
 pf_decision pf__decide(double lower, double j_min, bool probed, pf_why *why);

@@ -34,12 +34,9 @@ static double policy_reach(const pf_kit *k, int task, int mechanism)
     return 1;
 }
 
-// What the corrected, clipped command of a mechanism is of the asked one: the share along it, and
-// what is sent beside it (a command of varying amplitude that is clipped in part), both at gain 1.
-static void deliver(const pf_kit *k, int task, int mechanism, double correction, double *share,
-                    double *off_shape)
+pf__delivered pf__deliver(const pf_kit *k, int task, int mechanism, double correction)
 {
-    double asked = 0, along = 0, sent = 0;
+    double asked = 0, along = 0, sent = 0, whole = correction;
     correction = fmin(correction, policy_reach(k, task, mechanism));
     for (int r = k->task_row[task]; r < k->task_row[task + 1]; r++) {
         double u = k->task_command[(size_t)r * (size_t)k->n_mech + (size_t)mechanism];
@@ -48,34 +45,39 @@ static void deliver(const pf_kit *k, int task, int mechanism, double correction,
         along += u * v;
         sent += v * v;
     }
-    *share = asked > 0 ? along / asked : correction;
-    *off_shape = asked > 0 ? fmax(0, sent / asked - *share * *share) : 0;
+    double share = asked > 0 ? along / asked : correction;
+    return (pf__delivered){.share = share,
+                           .off_shape = asked > 0 ? fmax(0, sent / asked - share * share) : 0,
+                           .asked = pf_kit_task_rows(k, task) > 0 ? 0 : whole};
 }
 
 double pf_kit_delivered_share(const pf_kit *k, int task, int mechanism, double correction,
                               double gain)
 {
-    double share, off_shape;
-    deliver(k, task, mechanism, correction, &share, &off_shape);
-    return gain * share;
+    return gain * pf__deliver(k, task, mechanism, correction).share;
 }
 
-// NTE of one use at a gain. Recordings know the command only, so what is sent beside it counts as
-// error there: sum (u - g clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 off_shape.
-static double use_error(const pf_session *s, int use, int member, double gain)
+// Recordings know the command only, so what is sent beside it counts as error there: sum (u - g
+// clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 off_shape.
+double pf__use_error(const pf_kit *k, int use, int member, double gain, pf__delivered delivered)
 {
-    const pf_kit *k = s->kit;
-    int j = k->use_mech[use];
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
     const double *table = k->tracking_error + row * (size_t)k->n_shares;
     double tracking_error =
-        pf__tracking_error_at(k->n_shares, k->shares, table, gain * s->share[j]);
-    if (s->asked[j] > s->share[j]) {
+        pf__tracking_error_at(k->n_shares, k->shares, table, gain * delivered.share);
+    if (delivered.asked > delivered.share) {
         // what a policy delivers beyond its reach lies between that and all of the correction
         tracking_error = fmax(tracking_error, pf__tracking_error_at(k->n_shares, k->shares, table,
-                                                                    gain * s->asked[j]));
+                                                                    gain * delivered.asked));
     }
-    return tracking_error + (k->n_response > 0 ? gain * gain * s->off_shape[j] : 0);
+    return tracking_error + (k->n_response > 0 ? gain * gain * delivered.off_shape : 0);
+}
+
+static double use_error(const pf_session *s, int use, int member, double gain)
+{
+    int j = s->kit->use_mech[use];
+    return pf__use_error(s->kit, use, member, gain,
+                         (pf__delivered){s->share[j], s->off_shape[j], s->asked[j]});
 }
 
 // Moments of one mechanism; the current one is nominal by definition.
@@ -163,8 +165,10 @@ static void set_shares(pf_session *s, const pf_joint *joint, int task)
         int j = k->use_mech[u];
         pf_moments moments = moments_of(joint, j);
         double correction = pf__correction(&moments);
-        deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
-        s->asked[j] = pf_kit_task_rows(k, task) > 0 ? 0 : correction;
+        pf__delivered d = pf__deliver(k, task, j, correction);
+        s->share[j] = d.share;
+        s->off_shape[j] = d.off_shape;
+        s->asked[j] = d.asked;
     }
 }
 
@@ -356,7 +360,9 @@ static double best_return(pf_session *s, int task, int use, double gain)
     const pf_kit *k = s->kit;
     int j = k->use_mech[use];
     double mean = 0, correction = gain > 0 ? 1 / gain : 1e6;
-    deliver(k, task, j, correction, &s->share[j], &s->off_shape[j]);
+    pf__delivered d = pf__deliver(k, task, j, correction);
+    s->share[j] = d.share;
+    s->off_shape[j] = d.off_shape;
     s->asked[j] = 0;
     for (int e = 0; e < k->n_members; e++) {
         mean += pf__return(use_error(s, use, e, gain)) / k->n_members;

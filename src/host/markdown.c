@@ -22,12 +22,13 @@ static void add_part(pf_text *out, const char *from, const char *to)
 
 static void add_inline(pf_text *out, const char *s, const char *end);
 
-// Whether a link may be followed: a place nearby, or https.
-static bool is_safe(const char *from, const char *to)
+// Whether a link may be followed: a place nearby or https; a picture may only be nearby.
+static bool is_safe(const char *from, const char *to, bool picture)
 {
     size_t n = (size_t)(to - from);
-    bool scheme = memchr(from, ':', n) != NULL;
-    return n > 0 && !memchr(from, '"', n) && (!scheme || (n > 8 && !strncmp(from, "https://", 8)));
+    bool nearby = n > 0 && !memchr(from, ':', n) && *from != '/' && *from != '\\';
+    bool https = n > 8 && strncmp(from, "https://", 8) == 0;
+    return !memchr(from, '"', n) && (nearby || (https && !picture));
 }
 
 // A page beside this one has been made a page too.
@@ -48,7 +49,7 @@ static const char *add_link(pf_text *out, const char *s, const char *end)
         mid++;
     }
     const char *close = mid + 1 < end ? memchr(mid, ')', (size_t)(end - mid)) : NULL;
-    if (!close || !is_safe(mid + 2, close)) {
+    if (!close || !is_safe(mid + 2, close, picture)) {
         return NULL;
     }
     pf__text_add(out, picture ? "<img src=\"" : "<a href=\"");
@@ -190,7 +191,7 @@ static void add_table(reader *r)
     const char *head = r->s, *rule = line_end(head);
     rule += *rule == '\n';
     bool named = strspn(head, "| \t\r") < (size_t)(line_end(head) - head);
-    // a region that scrolls must be within reach of the keyboard
+    // what scrolls must be within reach of the keyboard
     pf__text_add(r->out, "<div class=\"t\" tabindex=\"0\"><table>\n");
     if (named) {
         pf__text_add(r->out, "<thead>");

@@ -28,7 +28,7 @@ static const char style[] =
     "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
     "font-weight:600}th,td{border:1px solid var(--rule);padding:2px 5px;text-align:left;"
     "vertical-align:top;unicode-bidi:isolate}td{overflow-wrap:anywhere}tbody "
-    "th{overflow-wrap:break-word}@media print{tbody th{overflow-wrap:anywhere}}"
+    "th{overflow-wrap:break-word}@media print{tbody th,td{overflow-wrap:anywhere}}"
     "td.n{text-align:right;font-variant-numeric:tabular-nums}td.w,td.n{white-space:nowrap}"
     ".verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px 14px;"
     "display:inline-block}.go{color:var(--go)}.go-if{color:var(--if)}.no-go{color:var(--no)}"
@@ -131,10 +131,8 @@ void pf__page_close(pf_text *out)
 
 void pf__page_head(pf_text *out, const char *caption, int n, const char *const *names)
 {
-    // a region that scrolls must be within reach of the keyboard
-    pf__text_add(out, "<div class=\"t\" tabindex=\"0\" role=\"region\" aria-label=\"");
-    pf__page_text(out, caption);
-    pf__text_add(out, "\"><table>\n");
+    // what scrolls must be within reach of the keyboard
+    pf__text_add(out, "<div class=\"t\" tabindex=\"0\"><table>\n");
     pf__page_cell(out, "caption", caption);
     if (n > 0) {
         pf__text_add(out, "<thead><tr>");

@@ -210,7 +210,8 @@ pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t 
     return PF_OK;
 }
 
-// Writes what is in the buffer. A file that cannot be written is given up: the job goes on.
+// Writes what is in the buffer. A file that cannot be written is given up and removed: the job goes
+// on, and its result may need the room.
 static void flush(pf_part *part)
 {
     part->flushed = pf__seconds();
@@ -222,6 +223,11 @@ static void flush(pf_part *part)
         part->broken = put < 0 && errno != EINTR;
         data += put > 0 ? put : 0;
         left -= put > 0 ? (size_t)put : 0;
+    }
+    if (part->broken && part->file >= 0) {
+        unlink(part->path);
+        close(part->file);
+        part->file = -1;
     }
     pf__text_clear(&part->buffer);
 }

@@ -332,7 +332,8 @@ static void add_row(pf_text *html, const char *name, const pf_audit_result *r)
         pf__page_cell(html, "td", r->promised ? "yes" : "no");
         pf__page_number(html, r->sessions, 0);
         pf__page_number(html, r->misfit, 0);
-        pf__text_addf(html, "<td class=\"n\">%d of %d</td>", r->with.go, r->sessions * r->tasks);
+        pf__text_addf(html, "<td class=\"n\">%d of %lld</td>", r->with.go,
+                      (long long)r->sessions * r->tasks);
         pf__text_addf(html, "<td class=\"n%s\">%d</td>", r->with.false_go ? " no-go" : "",
                       r->with.false_go);
         pf__text_addf(html, "<td class=\"n\">%.1f %%</td>", 100 * upper);
@@ -346,9 +347,10 @@ bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
     const char *kit = json_string_value(json_object_get(json, "kit"));
     bool same = kit && strcmp(kit, kit_sha256) == 0;
     size_t n = same ? json_array_size(entries) : 0;
+    int total = get_int(json, "total");
     if (same) {
         pf__text_addf(html, "<p>%zu of %d entries of the catalogue are done.</p>\n", n,
-                      get_int(json, "total"));
+                      total > (int)n ? total : (int)n);
         PF_PAGE_HEAD(html, "Machines that are sick in every way", "fault", "promised", "sessions",
                      "misfit", "tasks go", "sessions with a false go", "at most (95 %)");
     }

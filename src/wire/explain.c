@@ -313,8 +313,14 @@ static pf_status add_task(json_t *json, size_t i, const pf_accepted *accepted, p
 static void add_done(json_t *json, pf_text *out)
 {
     json_t *audit = json_object_get(json, "audit");
-    pf__text_addf(out, "## What was done\nCertificate of plant %s with kit %.16s.... %s ",
-                  text_of(json, "plant"), text_of(json, "kit"),
+    const char *plant = text_of(json, "plant"), *kit = text_of(json, "kit");
+    char short_kit[17];
+    snprintf(short_kit, sizeof short_kit, "%s", kit ? kit : "");
+    pf__text_add(out, "## What was done\nCertificate of plant ");
+    pf__words_name(out, plant ? plant : "");
+    pf__text_add(out, " with kit ");
+    pf__words_name(out, short_kit);
+    pf__text_addf(out, "... %s ",
                   json_is_true(json_object_get(json, "alarm")) ? "The alarm sounded."
                                                                : "No alarm.");
     pf__words_spent(out, count_of(json, "probes"), count_of(json, "rehearsals"),

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sheet.h"
 #include "journal.h"
+#include "words.h"
 
 #include "core/kit_layout.h"
 #include "core/sha256.h"
@@ -75,18 +76,26 @@ static pf_status read_kit(sheet *s, pf_error *error)
 
 // --- the verdict
 
-static const char *overall(const sheet *s)
+static bool is_decision(json_t *task, const char *decision)
+{
+    return strcmp(text_of(task, "decision"), decision) == 0;
+}
+
+static int count_tasks(const sheet *s, const char *decision)
 {
     json_t *tasks = json_object_get(s->verdict, "tasks");
-    bool condition = false;
+    int n = 0;
     for (size_t i = 0; i < json_array_size(tasks); i++) {
-        const char *decision = text_of(json_array_get(tasks, i), "decision");
-        condition = condition || strcmp(decision, "go-if") == 0;
-        if (strcmp(decision, "go") != 0 && strcmp(decision, "go-if") != 0) {
-            return "no-go";
-        }
+        n += is_decision(json_array_get(tasks, i), decision);
     }
-    return json_array_size(tasks) == 0 ? "no-go" : condition ? "go-if" : "go";
+    return n;
+}
+
+static pf_decision overall(const sheet *s)
+{
+    int all = (int)json_array_size(json_object_get(s->verdict, "tasks"));
+    int go = count_tasks(s, "go"), go_if = count_tasks(s, "go-if");
+    return pf__overall(all, all - go - go_if, go_if, s->kit.field);
 }
 
 static const char *why_text(const char *name)
@@ -95,15 +104,15 @@ static const char *why_text(const char *name)
     return why < 0 ? name : pf_why_text((pf_why)why);
 }
 
-// A decision as the page shows it; what is neither go nor go-if is no-go.
-static const char *shouted(const char *decision)
+// What is neither go nor go-if is no-go.
+static pf_decision decision_of(json_t *task)
 {
-    return strcmp(decision, "go") == 0 ? "GO" : strcmp(decision, "go-if") == 0 ? "GO-IF" : "NO-GO";
+    return is_decision(task, "go") ? PF_GO : is_decision(task, "go-if") ? PF_GO_IF : PF_NO_GO;
 }
 
-static const char *class_of(const char *decision)
+static const char *class_of(pf_decision decision)
 {
-    return strcmp(decision, "go") == 0 || strcmp(decision, "go-if") == 0 ? decision : "no-go";
+    return decision == PF_GO ? "go" : decision == PF_GO_IF ? "go-if" : "no-go";
 }
 
 // Whether the responses fit no machine of the model.
@@ -113,59 +122,94 @@ static bool misfits(const sheet *s)
     return number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0;
 }
 
-// What the probes found: the mechanisms that changed more likely than not.
+static pf_found found_of(json_t *m)
+{
+    json_t *interval = json_object_get(m, "interval");
+    return (pf_found){.mechanism = text_of(m, "name"),
+                      .changed = number_of(m, "p_changed"),
+                      .gain = number_of(m, "mean_gain"),
+                      .interval = {json_number_value(json_array_get(interval, 0)),
+                                   json_number_value(json_array_get(interval, 1))},
+                      .probed = json_is_true(json_object_get(m, "probed"))};
+}
+
+// What the probes found: every mechanism that is not healthy.
 static void add_found(const sheet *s)
 {
     json_t *list = json_object_get(s->verdict, "mechanisms");
     int found = 0;
     pf__text_add(s->out, "<p>Found: ");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *m = json_array_get(list, i), *interval = json_object_get(m, "interval");
-        if (number_of(m, "p_changed") > .5) {
-            pf__text_add(s->out, found++ ? "; " : "");
-            pf__page_name(s->out, text_of(m, "name"));
-            pf__text_addf(s->out, " delivers %.2f of its command (90 %% interval %.2f to %.2f)",
-                          number_of(m, "mean_gain"), json_number_value(json_array_get(interval, 0)),
-                          json_number_value(json_array_get(interval, 1)));
+        pf_found f = found_of(json_array_get(list, i));
+        if (strcmp(pf__finding(&f), "healthy") == 0) {
+            continue;
+        }
+        pf__text_add(s->out, found++ ? "; " : "");
+        pf__page_name(s->out, f.mechanism);
+        pf__text_addf(s->out, ": %s", pf__finding(&f));
+        if (f.changed > .05) {
+            pf__text_addf(s->out,
+                          ", P(changed) %.0f %%, then it delivers %.2f of its command (90 "
+                          "%% interval %.2f to %.2f)",
+                          100 * f.changed, f.gain, f.interval[0], f.interval[1]);
         }
     }
-    pf__text_add(s->out, found ? "" : "no mechanism that lost strength");
+    pf__text_add(s->out, found ? "" : "every mechanism is healthy");
     pf__text_addf(s->out, "%s.</p>\n",
                   misfits(s) ? ", but the responses fit no machine that the kit knows" : "");
 }
 
-// The first task that is not go, and how many more.
-static void add_reason(const sheet *s, const char *verdict)
+// Go holds for the corrected commands only: which, by how much.
+static void add_condition(const sheet *s)
 {
     json_t *tasks = json_object_get(s->verdict, "tasks");
-    int others = -1;
-    bool rehearsed = true;
-    pf__text_add(s->out, "<p>");
+    bool told[PF_MECH_MAX] = {false};
+    int n = 0;
     for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i);
-        rehearsed = rehearsed && strcmp(text_of(task, "rehearsed"), "no") != 0;
-        if (strcmp(text_of(task, "decision"), verdict) != 0 || strcmp(verdict, "go") == 0) {
-            continue;
-        }
-        if (++others == 0) {
-            pf__text_add(s->out, "Task ");
-            pf__page_name(s->out, text_of(task, "name"));
-            pf__text_addf(s->out, " is %s: ", verdict);
-            pf__page_text(s->out, why_text(text_of(task, "why")));
-            pf__text_add(s->out, ".");
+        json_t *task = json_array_get(tasks, i), *uses = json_object_get(task, "mechanisms");
+        for (size_t u = 0; u < json_array_size(uses) && decision_of(task) != PF_NO_GO; u++) {
+            json_int_t j = json_integer_value(json_array_get(uses, u));
+            double factor =
+                json_number_value(json_array_get(json_object_get(task, "correction"), u));
+            if (j <= 0 || j >= s->kit.n_mech || told[j] || fabs(factor - 1) <= .005) {
+                continue;
+            }
+            told[j] = true;
+            pf__text_add(s->out, n++ ? ", " : "<p><b>It holds for corrected commands only: send ");
+            pf__page_name(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
+            pf__text_addf(s->out, " %.3f times its command", factor);
         }
     }
-    if (strcmp(verdict, "go") == 0) {
-        pf__text_addf(s->out, "The bound of every task reaches the required return%s.",
-                      rehearsed ? ", and every task ran with its corrected command and came out as "
-                                  "predicted"
-                                : "");
-    } else if (others < 0) {
-        pf__text_add(s->out, "There is no task.");
+    pf__text_add(s->out, n ? ".</b></p>\n" : "");
+}
+
+// Why the verdict is what it is, by the first task that is not go.
+static void add_reason(const sheet *s, pf_decision verdict)
+{
+    json_t *tasks = json_object_get(s->verdict, "tasks"), *first = NULL;
+    int all = (int)json_array_size(tasks), go = count_tasks(s, "go"), same = 0;
+    for (int i = 0; i < all; i++) {
+        json_t *task = json_array_get(tasks, (size_t)i);
+        bool is = verdict != PF_GO && decision_of(task) == verdict;
+        first = is && !first ? task : first;
+        same += is;
     }
-    if (others > 0) {
-        pf__text_addf(s->out, " So %s %d other task%s.", others == 1 ? "is" : "are", others,
-                      others == 1 ? "" : "s");
+    pf__text_add(s->out, "<p>");
+    if (verdict == PF_GO) {
+        pf__text_add(s->out, "The bound of every task reaches the required return, and every task "
+                             "ran with its corrected command and came out as predicted.");
+    } else if (first) {
+        pf__text_addf(s->out, "%d of %s %s go. Task ", go, pf__counted(all, "task").text,
+                      go == 1 ? "is" : "are");
+        pf__page_name(s->out, text_of(first, "name"));
+        pf__text_addf(s->out, " is %s: ", class_of(verdict));
+        pf__page_text(s->out, why_text(text_of(first, "why")));
+        pf__text_addf(s->out, same > 1 ? ". So %s %s." : ".", same == 2 ? "is" : "are",
+                      pf__counted(same - 1, "other task").text);
+    } else {
+        pf__text_add(s->out, all == 0 ? "There is no task."
+                                      : "The bound of every task reaches the required return, but "
+                                        "this kit has the paper's rules: nothing was rehearsed.");
     }
     pf__text_add(s->out, "</p>\n");
 }
@@ -178,14 +222,18 @@ static void add_facts(const sheet *s)
     pf__sha256_text(info.sha256, sha);
     json_t *header = json_array_get(s->lines, 0), *audit = json_object_get(s->verdict, "audit");
     pf__page_head(s->out, "Machine, kit and check", 0, NULL);
-    pf__page_fact(s->out, "machine", pf_kit_get_string(k, PF_KIT_PLANT));
+    const char *injected = text_of(s->verdict, "injected");
+    snprintf(text, sizeof text, "%s%s%s", pf_kit_get_string(k, PF_KIT_PLANT),
+             injected[0] ? ", simulated, with this fault put into it: " : "", injected);
+    pf__page_fact(s->out, "machine", text);
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
     double probes = number_of(s->verdict, "probes"), runs = number_of(s->verdict, "rehearsals");
     snprintf(text, sizeof text, "preflight %s, method %s, %s and %s, charge %.3g",
              text_of(header, "preflight"), text_of(header, "method"),
-             pf__counted((long)probes, "probe").text, pf__counted((long)runs, "rehearsal").text,
+             pf__counted(isnan(probes) ? 0 : (long)probes, "probe").text,
+             pf__counted(isnan(runs) ? 0 : (long)runs, "rehearsal").text,
              number_of(s->verdict, "charge"));
     pf__page_fact(s->out, "check", text);
     if (json_is_object(audit)) {
@@ -206,6 +254,18 @@ static void add_facts(const sheet *s)
     pf__page_table_end(s->out);
 }
 
+// The factors of its commands. A task that is no-go is not sent.
+static void add_correction(const sheet *s, json_t *task)
+{
+    json_t *factors = json_object_get(task, "correction");
+    pf__text_add(s->out, "<td class=\"n\">");
+    for (size_t u = 0; u < json_array_size(factors) && decision_of(task) != PF_NO_GO; u++) {
+        pf__text_addf(s->out, "%s%.3f", u ? ", " : "",
+                      json_number_value(json_array_get(factors, u)));
+    }
+    pf__text_add(s->out, decision_of(task) == PF_NO_GO ? "-</td>" : "</td>");
+}
+
 static void add_tasks(const sheet *s)
 {
     json_t *tasks = json_object_get(s->verdict, "tasks");
@@ -214,24 +274,18 @@ static void add_tasks(const sheet *s)
     PF_PAGE_HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict",
                  "why", "fallback");
     for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i), *factors = json_object_get(task, "correction");
-        const char *decision = text_of(task, "decision");
+        json_t *task = json_array_get(tasks, i);
+        pf_decision decision = decision_of(task);
         pf__page_row(s->out, text_of(task, "name"));
-        pf__text_add(s->out, "<td class=\"n\">");
-        for (size_t u = 0; u < json_array_size(factors); u++) {
-            pf__text_addf(s->out, "%s%.3f", u ? ", " : "",
-                          json_number_value(json_array_get(factors, u)));
-        }
-        pf__text_add(s->out, "</td>");
+        add_correction(s, task);
         pf__page_number(s->out, number_of(task, "mean"), 3);
         pf__page_number(s->out, number_of(task, "lower"), 3);
         pf__page_cell(s->out, "td", text_of(task, "rehearsed"));
         pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", class_of(decision),
-                      shouted(decision));
-        bool go =
-            strcmp(decision, "go") == 0; // then there is nothing to explain or to fall back to
-        pf__page_cell(s->out, "td", go ? "-" : why_text(text_of(task, "why")));
-        pf__page_cell(s->out, "td", go ? "-" : text_of(task, "fallback"));
+                      pf__shouted(decision));
+        // of a go there is nothing to explain or to fall back to
+        pf__page_cell(s->out, "td", decision == PF_GO ? "-" : why_text(text_of(task, "why")));
+        pf__page_cell(s->out, "td", decision == PF_GO ? "-" : text_of(task, "fallback"));
         pf__page_row_end(s->out);
     }
     pf__page_table_end(s->out);
@@ -275,18 +329,18 @@ static double correction_of(const sheet *s, int mechanism)
 static void add_mechanisms(const sheet *s)
 {
     json_t *list = json_object_get(s->verdict, "mechanisms");
-    PF_PAGE_HEAD(s->out, "Mechanisms", "mechanism", "probed", "P(changed)", "gain, if it changed",
-                 "command left after correction");
+    PF_PAGE_HEAD(s->out, "Mechanisms", "mechanism", "probed", "P(changed)", "finding",
+                 "gain, if it changed", "command left after correction");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *m = json_array_get(list, i), *interval = json_object_get(m, "interval");
+        json_t *m = json_array_get(list, i);
+        pf_found f = found_of(m);
         int mechanism = (int)json_integer_value(json_object_get(m, "mechanism"));
         pf__page_row(s->out, text_of(m, "name"));
-        pf__page_cell(s->out, "td", json_is_true(json_object_get(m, "probed")) ? "yes" : "NO");
-        pf__page_number(s->out, number_of(m, "p_changed"), 4);
-        if (number_of(m, "p_changed") > .01) {
-            pf__page_interval(s->out, json_number_value(json_array_get(interval, 0)),
-                              number_of(m, "mean_gain"),
-                              json_number_value(json_array_get(interval, 1)), 1.5);
+        pf__page_cell(s->out, "td", f.probed ? "yes" : "NO");
+        pf__page_number(s->out, f.changed, 4);
+        pf__page_cell(s->out, "td", pf__finding(&f));
+        if (f.changed > .01) {
+            pf__page_interval(s->out, f.interval[0], f.gain, f.interval[1], 1.5);
         } else {
             pf__text_add(s->out, "<td>-</td>");
         }
@@ -601,12 +655,14 @@ static pf_status add_runs(const sheet *s, pf_error *error)
 
 static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
 {
-    const char *verdict = overall(s);
+    pf_decision verdict = overall(s);
     pf__text_add(s->out, "<section>\n");
     pf__page_heading(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
-    pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", verdict, shouted(verdict));
+    pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", class_of(verdict),
+                  pf__shouted(verdict));
     add_reason(s, verdict);
     add_found(s);
+    add_condition(s);
     add_facts(s);
     add_tasks(s);
     add_mechanisms(s);

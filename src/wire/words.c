@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-// A name from a file must stay one cell of one line.
-static void add_name(pf_text *out, const char *name)
+void pf__words_name(pf_text *out, const char *name)
 {
     for (; *name; name++) {
         pf__text_add_n(out, (unsigned char)*name < 32 ? "?" : name, 1);
@@ -72,7 +71,7 @@ void pf__words_found_head(pf_text *out)
 }
 
 // In one or two words. Changed is what is rather so than not, healthy what is so at 20 to 1.
-static const char *finding(const pf_found *f)
+const char *pf__finding(const pf_found *f)
 {
     return f->changed > .5 && f->interval[1] < 1   ? "lost strength"
            : f->changed > .5 && f->interval[0] > 1 ? "too strong"
@@ -84,8 +83,8 @@ static const char *finding(const pf_found *f)
 
 void pf__words_found_row(pf_text *out, const pf_found *f)
 {
-    add_name(out, f->mechanism);
-    pf__text_addf(out, "\t%s\t", finding(f));
+    pf__words_name(out, f->mechanism);
+    pf__text_addf(out, "\t%s\t", pf__finding(f));
     pf__words_percent(out, f->changed);
     if (f->gain_if_changed && f->changed < .01) {
         pf__text_add(out, "\t-\t-\n");
@@ -103,7 +102,7 @@ void pf__words_odd(pf_text *out, const pf_odd *odd)
     if (odd->misfit > 1) {
         pf__text_addf(out, "The responses fit no machine of the model: %s",
                       odd->channel[0] ? "channel " : "the mix of amplitudes");
-        add_name(out, odd->channel);
+        pf__words_name(out, odd->channel);
         pf__text_addf(out,
                       " speaks since run %d. What is said above may be wrong, and a task is go "
                       "only if its own rehearsal is clean.\n",
@@ -119,7 +118,7 @@ void pf__words_odd(pf_text *out, const pf_odd *odd)
     }
     if (odd->looks_like[0]) {
         pf__text_add(out, "It looks like ");
-        add_name(out, odd->looks_like);
+        pf__words_name(out, odd->looks_like);
         pf__text_add(out, ".\n");
     }
 }
@@ -157,6 +156,11 @@ bool pf__accepts(const pf_accepted *accepted, pf_why why)
                         (why == PF_WHY_UNSEEN_LOSS && accepted->unseen_loss));
 }
 
+pf_decision pf__overall(int tasks, int no_go, int go_if, bool rehearses)
+{
+    return tasks == 0 || no_go > 0 ? PF_NO_GO : go_if > 0 || !rehearses ? PF_GO_IF : PF_GO;
+}
+
 bool pf__all_go(const pf_session *session, const pf_accepted *accepted)
 {
     pf_kit_info k = pf_kit_get_info(pf_session_kit(session));
@@ -170,7 +174,7 @@ bool pf__all_go(const pf_session *session, const pf_accepted *accepted)
     return all;
 }
 
-static const char *shouted(pf_decision decision)
+const char *pf__shouted(pf_decision decision)
 {
     return decision == PF_GO ? "GO" : decision == PF_GO_IF ? "GO-IF" : "NO-GO";
 }
@@ -212,7 +216,7 @@ static void add_corrections(pf_text *out, const pf_task_said *task)
             continue;
         }
         pf__text_add(out, " Send ");
-        add_name(out, use->mechanism);
+        pf__words_name(out, use->mechanism);
         pf__text_addf(out, " %.3f times its command.", use->factor);
         if (is_clipped(use)) {
             pf__text_addf(out, " Its limits let %.2f times through; the bound counts that.",
@@ -228,7 +232,7 @@ static void add_bound(pf_text *out, const pf_task_said *task)
         const pf_use *use = &task->uses[u];
         if (is_clipped(use)) {
             pf__text_add(out, " ");
-            add_name(out, use->mechanism);
+            pf__words_name(out, use->mechanism);
             pf__text_addf(out,
                           " would need %.2f times its command, and its limits let %.2f times "
                           "through.",
@@ -236,14 +240,14 @@ static void add_bound(pf_text *out, const pf_task_said *task)
         }
         if (use->changed > .01 && use->changed < .99) {
             pf__text_add(out, " Whether ");
-            add_name(out, use->mechanism);
+            pf__words_name(out, use->mechanism);
             pf__text_add(out, " changed is open (");
             pf__words_percent(out, use->changed);
             pf__text_add(out, ").");
         }
         if (use->changed > .01 && use->interval[1] - use->interval[0] > .1) {
             pf__text_add(out, " The gain of ");
-            add_name(out, use->mechanism);
+            pf__words_name(out, use->mechanism);
             pf__text_addf(out, " is uncertain: %.2f to %.2f.", use->interval[0], use->interval[1]);
         }
     }
@@ -254,7 +258,7 @@ static void add_fallback(pf_text *out, const char *fallback)
 {
     if (fallback[0] && strcmp(fallback, "uncorrected") != 0) {
         pf__text_add(out, " Fallback: ");
-        add_name(out, fallback);
+        pf__words_name(out, fallback);
         pf__text_add(out, ".");
     } else {
         pf__text_add(out,
@@ -282,7 +286,7 @@ static void add_why(pf_text *out, const pf_follows *f, const pf_task_said *task)
     for (int u = 0; u < task->n_uses && task->why == PF_WHY_NOT_PROBED; u++) {
         if (!task->uses[u].probed) {
             pf__text_add(out, " It needs ");
-            add_name(out, task->uses[u].mechanism);
+            pf__words_name(out, task->uses[u].mechanism);
             pf__text_add(out, ".");
         }
     }
@@ -292,7 +296,7 @@ static void add_why(pf_text *out, const pf_follows *f, const pf_task_said *task)
 static void add_line(pf_text *out, const pf_follows *f, const pf_task_said *task)
 {
     if (task->decision != PF_GO) {
-        pf__text_addf(out, "%s because ", shouted(task->decision));
+        pf__text_addf(out, "%s because ", pf__shouted(task->decision));
         add_why(out, f, task);
     }
     if (task->decision == PF_GO_IF && task->accepted) {
@@ -323,14 +327,15 @@ static void end_line(pf_follows *f)
 
 void pf__words_follow(pf_follows *f, const pf_task_said *task)
 {
+    f->tasks++;
     f->no_go += task->decision == PF_NO_GO;
     f->conditions += task->decision == PF_GO_IF && task->accepted;
     f->open += task->decision == PF_GO_IF && !task->accepted;
-    add_name(&f->table, task->name);
-    pf__text_addf(&f->table, "\t%s\t", shouted(task->decision));
+    pf__words_name(&f->table, task->name);
+    pf__text_addf(&f->table, "\t%s\t", pf__shouted(task->decision));
     add_sent(&f->table, task);
     pf__text_addf(&f->table, "\t%.3f\t%.3f\t", task->mean, task->lower);
-    add_name(&f->table, task->rehearsed);
+    pf__words_name(&f->table, task->rehearsed);
     pf__text_add(&f->table, "\n");
     pf_text line = {0};
     add_line(&line, f, task);
@@ -340,24 +345,21 @@ void pf__words_follow(pf_follows *f, const pf_task_said *task)
         pf__text_add(&f->line, line.size > 0 ? line.data : "");
     }
     pf__text_add(&f->names, same ? ", " : "");
-    add_name(&f->names, task->name);
+    pf__words_name(&f->names, task->name);
     pf__text_free(&line);
 }
 
 // The last line: what whoever runs the check must know.
 static void add_verdict(const pf_follows *f, pf_text *out)
 {
-    bool unrehearsed = !f->rehearsed && !f->agreed;
-    if (f->no_go > 0) {
-        pf__text_add(out, "\nNO-GO: not ready for every task.\n");
-    } else if (f->open > 0 || unrehearsed) {
-        pf__text_add(out, "\nGO-IF: not ready for every task, unless a condition is accepted "
-                          "(check --accept).\n");
-    } else if (f->conditions > 0 || !f->rehearsed) {
-        pf__text_add(out, "\nGO-IF: all ready under the accepted conditions.\n");
-    } else {
-        pf__text_add(out, "\nGO: all ready.\n");
-    }
+    pf_decision all = pf__overall(f->tasks, f->no_go, f->conditions + f->open, f->rehearsed);
+    bool open = f->open > 0 || (!f->rehearsed && !f->agreed);
+    pf__text_addf(out, "\n%s: %s.\n", pf__shouted(all),
+                  all == PF_NO_GO ? "not ready for every task"
+                  : all == PF_GO  ? "all ready"
+                  : open ? "not ready for every task, unless a condition is accepted (check "
+                           "--accept)"
+                         : "all ready under the accepted conditions");
 }
 
 void pf__words_follows_end(pf_follows *f, pf_text *out)

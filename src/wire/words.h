@@ -17,6 +17,8 @@ typedef struct pf_accepted {
 } pf_accepted;
 
 void pf__words_percent(pf_text *out, double probability);
+// A name from a file, which must stay one cell of one line.
+void pf__words_name(pf_text *out, const char *name);
 
 // --- what was done
 
@@ -35,6 +37,7 @@ typedef struct pf_found {
     bool gain_if_changed; // the gain says something where it changed only
 } pf_found;
 
+const char *pf__finding(const pf_found *found); // "lost strength", "healthy", "not sure" ...
 void pf__words_found_head(pf_text *out);
 void pf__words_found_row(pf_text *out, const pf_found *found);
 
@@ -78,7 +81,8 @@ typedef struct pf_follows {
     double alpha, j_min;
     bool rehearsed;                    // a go needs a rehearsal
     bool agreed;                       // or that it has none was accepted
-    int no_go, conditions, open;       // tasks: no-go, go-if and accepted, go-if and not
+    int tasks;                         // all of them; of these
+    int no_go, conditions, open;       // no-go, go-if and accepted, go-if and not
     pf_text table, lines, names, line; // names: of the tasks that share the line
 } pf_follows;
 
@@ -87,6 +91,11 @@ void pf__words_follows_end(pf_follows *f, pf_text *out); // and frees
 
 // All of it, of a session that is certified. accepted is Nullable.
 void pf__words_follows(pf_text *out, const pf_session *session, const pf_accepted *accepted);
+
+// The verdict on all tasks, of which so many are no-go and go-if: go only if there are tasks, every
+// one is go, and the kit rehearses (the paper's rules do not).
+pf_decision pf__overall(int tasks, int no_go, int go_if, bool rehearses);
+const char *pf__shouted(pf_decision decision); // "GO", "GO-IF", "NO-GO"
 
 // Whether a condition is accepted (Nullable: none is).
 bool pf__accepts(const pf_accepted *accepted, pf_why why);
