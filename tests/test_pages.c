@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Pages: their pieces, the report of a kit and the reports of experiments.
 
@@ -181,7 +182,9 @@ static void check_bench_report(void)
         CHECK(pf__file_regular(path));
     }
     PF_CASE("reports of nothing");
-    CHECK(run("bench report -o @/rep --db @/none.db", 3, "no such database"));
+    CHECK(run("bench report -o @/none --db @/none.db", 3, "no such database"));
+    snprintf(path, sizeof path, "%s/none", folder);
+    CHECK(access(path, F_OK) != 0);
     CHECK(
         run("bench report --profile paper -o @/rep --db @/b.db", 3, "no trials at profile paper"));
     CHECK(

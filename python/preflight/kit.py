@@ -249,7 +249,8 @@ class Kit(Shown):
                   for p in info["probes"] for t in p["targets"]]
         tasks = [{**t, "task": t["name"], "mechanisms": tuple(names[j] for j in t["mechanisms"])}
                  for t in info["tasks"]]
-        mechanisms = [{"mechanism": m["name"], "candidate": j > 0, "prior": info["prior"][j],
+        mechanisms = [{"mechanism": m["name"], "candidate": j > 0,
+                       "prior": info["prior"][j] if j else 0.0,  # entry 0 is "nothing changed"
                        "lo": -math.inf if m["lo"] is None else m["lo"],
                        "hi": math.inf if m["hi"] is None else m["hi"]}
                       for j, m in enumerate(info["mechanisms"])]

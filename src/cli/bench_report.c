@@ -224,6 +224,15 @@ static pf_status add_figure(pf_text *out, const report_call *r, const bench_load
     return PF_OK;
 }
 
+// Only when there is something to put into it.
+static pf_status make_folder(const report_call *r, pf_error *error)
+{
+    bool made = mkdir(r->folder, 0777) == 0 || errno == EEXIST;
+    return made ? PF_OK
+                : pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", r->folder,
+                          strerror(errno));
+}
+
 // A suite's page. *row gets its line of the index, unless it was never run.
 static pf_status report_suite(const report_call *call, const char *suite, pf_text *row,
                               pf_error *error)
@@ -235,6 +244,7 @@ static pf_status report_suite(const report_call *call, const char *suite, pf_tex
     pf_status status = bench_load(&l, &r->bench, suite, error);
     const char *name = r->name ? r->name : l.report.suite;
     bool skip = l.not_run && row;
+    status = status ? status : make_folder(r, error);
     if (status == PF_OK) {
         pf__text_addf(&md, "# %s: %s\n\n", l.report.suite, l.report.title);
         status = add_provenance(&md, r, &l, error);
@@ -316,10 +326,6 @@ static pf_status report_all(const report_call *r, pf_error *error)
 static int report(const report_call *r, const cli_list *names)
 {
     pf_error error = {PF_OK, ""};
-    if (mkdir(r->folder, 0777) != 0 && errno != EEXIST) {
-        pf_fail(&error, PF_ERR_FILE, "cannot make %s: %s", r->folder, strerror(errno));
-        return cli_fail(r->bench.command, PF_ERR_FILE, &error);
-    }
     pf_status status = names->n == 0 ? report_all(r, &error) : PF_OK;
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         status = report_suite(r, names->item[i], NULL, &error);

@@ -356,7 +356,8 @@ static int tell_story(story *s)
         const char *quote = strchr(s->name, ' ') ? "'" : "";
         printf("\nNext: preflight calibrate %s%s%s -o my.kit && preflight check my.kit --fault "
                "%s:0.5\n",
-               quote, s->name, quote, pf_kit_mechanism_name(s->kit, 1));
+               quote, s->name, quote,
+               pf_kit_mechanism_name(s->kit, s->mechanism > 0 ? s->mechanism : 1));
     }
     return exit_status;
 }
