@@ -20,9 +20,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from preflight.progress import Progress, Report, finish, reporter
-
 from preflight._show import import_pandas
+from preflight.progress import Progress, Report, finish, reporter
 
 if TYPE_CHECKING:
     import pandas
