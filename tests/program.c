@@ -61,6 +61,30 @@ bool program_folder(char *path, size_t n, const char *name)
     return used > 0 && (size_t)used < n && mkdir(path, 0777) == 0;
 }
 
+char *program_text(const char *folder, const char *name)
+{
+    char path[300];
+    void *bytes = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    bool read = CHECK(pf__file_read(path, 1 << 24, &bytes, &n, NULL) == PF_OK);
+    char *text = calloc(n + 1, 1);
+    if (read) {
+        memcpy(text, bytes, n);
+    }
+    free(bytes);
+    return text;
+}
+
+int program_count(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, part)); p++) {
+        n++;
+    }
+    return n;
+}
+
 // --- exit status; in the arguments @ stands for the folder
 
 typedef struct call {

@@ -20,6 +20,12 @@ bool program_in(const char *folder, const char *arguments, int status, const cha
 // A fresh folder of that name in this run's scratch folder.
 bool program_folder(char *path, size_t n, const char *name);
 
+// A file of a folder as text; free it. A file that cannot be read fails a check and is empty.
+char *program_text(const char *folder, const char *name);
+
+// How often a text holds a part.
+int program_count(const char *text, const char *part);
+
 // Exit status and messages of every command for bad calls and bad files. The folder holds
 // attitude.kit, run (a journal), certificate and garbage.
 void check_exit_status(const char *folder);

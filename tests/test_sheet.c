@@ -18,30 +18,6 @@ static bool run(const char *arguments, int status, const char *part)
     return program_in(folder, arguments, status, part);
 }
 
-static char *read_text(const char *name)
-{
-    char path[300];
-    void *bytes = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!CHECK(pf__file_read(path, 1 << 24, &bytes, &n, NULL) == PF_OK)) {
-        return calloc(1, 1);
-    }
-    char *text = calloc(n + 1, 1);
-    memcpy(text, bytes, n);
-    free(bytes);
-    return text;
-}
-
-static int count(const char *text, const char *part)
-{
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, part)); p++) {
-        n++;
-    }
-    return n;
-}
-
 // Every element that opens closes, in order; those without an end are few.
 static bool is_nested(const char *text)
 {
@@ -71,13 +47,14 @@ static bool is_nested(const char *text)
 
 static void check_page(const char *name)
 {
-    char *text = read_text(name);
+    char *text = program_text(folder, name);
     CHECK(strncmp(text, "<!doctype html>", 15) == 0 && is_nested(text));
     // nothing from elsewhere, nothing that runs
     CHECK(!strstr(text, "http") && !strstr(text, "<script") && !strstr(text, "src="));
-    int pictures = count(text, "<svg ");
-    CHECK(pictures > 0 && count(text, "<title>") == pictures + 1);
-    CHECK(count(text, "<desc>") == pictures && count(text, "role=\"img\"") == pictures);
+    int pictures = program_count(text, "<svg ");
+    CHECK(pictures > 0 && program_count(text, "<title>") == pictures + 1);
+    CHECK(program_count(text, "<desc>") == pictures &&
+          program_count(text, "role=\"img\"") == pictures);
     CHECK(strstr(text, "Signature") && strstr(text, "@page{size:A4"));
     CHECK(!strstr(text, "nan") && !strstr(text, "inf,"));
     free(text);
@@ -85,7 +62,7 @@ static void check_page(const char *name)
 
 static void holds(const char *name, const char *part, bool wanted)
 {
-    char *text = read_text(name);
+    char *text = program_text(folder, name);
     if (!CHECK((strstr(text, part) != NULL) == wanted)) {
         printf("    %s: '%s'\n", name, part);
     }
@@ -126,7 +103,7 @@ void test_sheet(void)
         snprintf(call, sizeof call, "check @/a.kit --report @/doubt.html --fault 3:%.2f --seed %d",
                  .88 + .01 * seed, seed);
         CHECK(run(call, 0, ""));
-        char *page = read_text("doubt.html");
+        char *page = program_text(folder, "doubt.html");
         doubted = strstr(page, "thruster3</bdi>: not sure") != NULL;
         // not certain is something else than healthy
         CHECK(doubted || !strstr(page, "<td>not sure</td>"));
@@ -161,7 +138,7 @@ void test_sheet(void)
     CHECK(run("explain @/no.j --html @/no.j", 2, "overwrite the journal"));
     CHECK(run("check @/a.kit --certificate @/c.json", 0, ""));
     CHECK(run("explain @/c.json --html @/c.html", 2, "needs a journal"));
-    char *text = read_text("no.j");
+    char *text = program_text(folder, "no.j");
     char *last = strstr(text, "{\"request\":{\"op\":\"readiness\"}");
     snprintf(path, sizeof path, "%s/open.j", folder);
     CHECK(last && pf__file_write(path, text, (size_t)(last - text), NULL) == PF_OK);

@@ -23,28 +23,13 @@ static bool run(const char *arguments, int status, const char *part)
     return program_in(folder, arguments, status, part);
 }
 
-static char *read_text(const char *name)
-{
-    char path[300];
-    void *bytes = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    bool read = CHECK(pf__file_read(path, 1 << 24, &bytes, &n, NULL) == PF_OK);
-    char *text = calloc(n + 1, 1);
-    if (read) {
-        memcpy(text, bytes, n);
-    }
-    free(bytes);
-    return text;
-}
-
 // What the program prints; free it.
 static char *output_of(const char *arguments, int status)
 {
     char whole[600];
     snprintf(whole, sizeof whole, "%s >@/out", arguments);
     CHECK(run(whole, status, ""));
-    return read_text("out");
+    return program_text(folder, "out");
 }
 
 static void says(const char *arguments, int status, const char *part, bool wanted)
@@ -54,15 +39,6 @@ static void says(const char *arguments, int status, const char *part, bool wante
         printf("    preflight %s: '%s' in\n%.900s\n", arguments, part, text);
     }
     free(text);
-}
-
-static int count(const char *text, const char *part)
-{
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, part)); p++) {
-        n++;
-    }
-    return n;
 }
 
 static void write_kit(const char *name)
@@ -196,7 +172,7 @@ static void check_width(void)
 static void check_escapes(void)
 {
     PF_CASE("a name in a file cannot steer the terminal");
-    char *text = read_text("c"), path[300];
+    char *text = program_text(folder, "c"), path[300];
     char *at = strstr(text, "\"name\":\"thruster3\"");
     CHECK(at != NULL);
     memcpy(at + 8, "\\u001b[2J", 9);
@@ -347,9 +323,11 @@ static void check_story(const char *text, const char *mechanism)
     if (!CHECK(first && second && third && first < second && second < third)) {
         return;
     }
-    CHECK(count(text, "What was done\n") == 3 && count(text, "What was found\n") == 3);
-    CHECK(count(text, "What follows\n") == 3 && count(text, "What really happens") == 3);
-    CHECK(count(text, "\nGO: all ready.\n") == 2);
+    CHECK(program_count(text, "What was done\n") == 3 &&
+          program_count(text, "What was found\n") == 3);
+    CHECK(program_count(text, "What follows\n") == 3 &&
+          program_count(text, "What really happens") == 3);
+    CHECK(program_count(text, "\nGO: all ready.\n") == 2);
     CHECK(strstr(third, "\nNO-GO: not ready for every task.\n") != NULL);
     snprintf(secret, sizeof secret, "In secret: %s delivers 50 %% of its command.", mechanism);
     CHECK_CONTAINS(second, secret);
@@ -372,12 +350,12 @@ static void check_demo(void)
     text = output_of("demo dc_servo --mechanism motor_2 --report @/demo.html", 0);
     check_story(text, "motor_2");
     free(text);
-    text = read_text("demo.html");
-    CHECK(count(text, "<!doctype html>") == 1 && count(text, "</html>") == 1);
-    CHECK(count(text, "<body>") == 1 && count(text, "</body>") == 1);
-    CHECK(count(text, "<h1>Readiness of <bdi>dc_servo</bdi></h1>") == 3);
-    CHECK(count(text, "<div class=\"verdict go\">GO</div>") == 2);
-    CHECK(count(text, "<div class=\"verdict no-go\">NO-GO</div>") == 1);
+    text = program_text(folder, "demo.html");
+    CHECK(program_count(text, "<!doctype html>") == 1 && program_count(text, "</html>") == 1);
+    CHECK(program_count(text, "<body>") == 1 && program_count(text, "</body>") == 1);
+    CHECK(program_count(text, "<h1>Readiness of <bdi>dc_servo</bdi></h1>") == 3);
+    CHECK(program_count(text, "<div class=\"verdict go\">GO</div>") == 2);
+    CHECK(program_count(text, "<div class=\"verdict no-go\">NO-GO</div>") == 1);
     free(text);
     PF_CASE("demo: what a plant does not show is said, with the check that was made");
     says("demo dc_servo --gain .05", 0,

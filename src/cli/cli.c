@@ -45,8 +45,6 @@ int cli_fail_in(const char *command, const char *file, pf_status status, const p
     return cli_fail(command, status, &named);
 }
 
-// --- progress
-
 // --- things commands share
 
 pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *error)

@@ -83,7 +83,7 @@ static void show(const pf_kit *kit)
         } else if (k.rules.field) {
             int n_blind = 0;
             pf__kit_blind(kit, t, &n_blind);
-            printf(", rehearsed %d time%s", runs, runs == 1 ? "" : "s");
+            printf(", rehearsed %s", pf__counted(runs, "time").text);
             if (n_blind > 0) {
                 printf(", blind in %d of %d directions", n_blind,
                        n_blind + pf__rehearsal_numbers(kit, t));

@@ -3,7 +3,6 @@
 #include "page.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 // The Markdown of our own reports as HTML: headings, paragraphs, lists, tables, fenced code, and in
@@ -13,11 +12,7 @@
 
 static void add_part(pf_text *out, const char *from, const char *to)
 {
-    pf_text part = {0};
-    pf__text_add_n(&part, from, (size_t)(to - from));
-    pf__page_text(out, part.data ? part.data : "");
-    out->failed = out->failed || part.failed;
-    pf__text_free(&part);
+    pf__page_text_n(out, from, (size_t)(to - from));
 }
 
 static void add_inline(pf_text *out, const char *s, const char *end);

@@ -48,7 +48,12 @@ static const char style[] =
 
 void pf__page_text(pf_text *out, const char *text)
 {
-    for (size_t n = strlen(text); n > 0;) {
+    pf__page_text_n(out, text, strlen(text));
+}
+
+void pf__page_text_n(pf_text *out, const char *text, size_t n)
+{
+    while (n > 0) {
         size_t size = pf__utf8_size(text, n);
         const char *as = NULL;
         switch (*text) {

@@ -15,6 +15,7 @@ void pf__page_heading(pf_text *out, const char *title, const char *name);
 void pf__page_close(pf_text *out);
 
 void pf__page_text(pf_text *out, const char *text);
+void pf__page_text_n(pf_text *out, const char *text, size_t n);
 void pf__page_name(pf_text *out, const char *name);
 void pf__page_cell(pf_text *out, const char *tag, const char *text); // <tag>text</tag>
 void pf__page_fact(pf_text *out, const char *name, const char *value);

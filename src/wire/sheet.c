@@ -452,7 +452,15 @@ static void add_open(const sheet *s)
 // --- the runs
 
 // A page has at most about ALL_PLOTS of them, so that it stays small.
-enum { PLOT_W = 150, PLOT_H = 70, STRIP_H = 24, MOST_PLOTS = 6, ALL_PLOTS = 120, MOST_LINES = 16 };
+enum {
+    PLOT_W = 150,
+    PLOT_H = 70,
+    STRIP_H = 24,
+    MOST_PLOTS = 6,
+    ALL_PLOTS = 120,
+    MOST_CHANNELS = 4096,
+    MOST_LINES = 16
+};
 enum { INK_MEASURED = 0, INK_HEALTHY = 1, INK_NEAREST = 2 };
 
 static void column_of(json_t *matrix, size_t rows, size_t column, double *y, double *lo, double *hi)
@@ -539,16 +547,17 @@ static void add_run(const sheet *s, json_t *entry, int number, int plots, double
         pf__page_name(s->out, pf_kit_probe_name(&s->kit, (int)number_of(request, "probe")));
         pf__text_add(s->out, "</h3>\n");
     }
-    bool shown[4096] = {false};
-    size_t channels = (size_t)s->kit.n_chan < 4096 ? (size_t)s->kit.n_chan : 4096;
+    double away[MOST_CHANNELS]; // from healthy; below 0: shown already
+    size_t channels = s->kit.n_chan < MOST_CHANNELS ? (size_t)s->kit.n_chan : (size_t)MOST_CHANNELS;
+    for (size_t c = 0; c < channels && nominal; c++) {
+        away[c] = apart(s, response, nominal, c);
+    }
     for (int plot = 0; nominal && plot < plots && plot < (int)channels; plot++) {
-        size_t next = channels;
-        for (size_t c = 0; c < channels; c++) {
-            bool more = next == channels ||
-                        apart(s, response, nominal, c) > apart(s, response, nominal, next);
-            next = !shown[c] && more ? c : next;
+        size_t next = 0;
+        for (size_t c = 1; c < channels; c++) {
+            next = away[c] > away[next] ? c : next;
         }
-        shown[next] = true;
+        away[next] = -1;
         add_plot(s, response, nominal, nearest, next, work);
     }
 }
@@ -634,9 +643,9 @@ static pf_status add_runs(const sheet *s, pf_error *error)
         s->out,
         "<h2>The runs</h2>\n<p class=\"small\">Solid: measured. Dashed: a healthy machine. "
         "Dotted: the nearest hypothesis. Below: measured less the best prediction, in scales of "
-        "the channel; \"off by\" is its largest value. Shown: the %d channel%s that differ most "
-        "from a healthy machine.</p>\n",
-        plots, plots == 1 ? "" : "s");
+        "the channel; \"off by\" is its largest value. Shown: the %s that differ most from a "
+        "healthy machine.</p>\n",
+        pf__counted(plots, "channel").text);
     if (n > ALL_PLOTS) {
         pf__text_addf(s->out, "<p>The first %d of %d runs; the journal has all of them.</p>\n",
                       ALL_PLOTS, n);
