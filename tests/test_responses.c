@@ -17,14 +17,12 @@
 // The response responses of a trial against what it stands for: real trajectories.
 
 // A small kit of a plant, for its probes and tasks.
-static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, pf_kit *kit)
+static bool plant_kit(pf_plant *plant, void **bytes, pf_kit *kit)
 {
     pf_plan plan;
     pf_error error = {PF_OK, ""};
     size_t n = 0;
-    bool good = pf_plant_from_class(plant, c, &error) == PF_OK &&
-                pf__plan_default(&plan, &c->info, &error) == PF_OK;
-    if (!CHECK(good)) {
+    if (!CHECK(pf__plan_default(&plan, pf_plant_get_info(plant), &error) == PF_OK)) {
         return false;
     }
     plan.settings.episodes = 12;
@@ -32,13 +30,21 @@ static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, p
     plan.settings.members = 1;
     plan.settings.every_severity = false;
     plan.settings.field = false;
-    good = pf_calibrate(&plan, *plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
-           pf__kit_read(kit, *bytes, n, &error) == PF_OK;
+    if (pf_plant_get_info(plant)->deterministic) {
+        plan.settings.sensor_noise = .25;
+    }
+    bool good = pf_calibrate(&plan, plant, NULL, NULL, bytes, &n, &error) == PF_OK &&
+                pf__kit_read(kit, *bytes, n, &error) == PF_OK;
     pf__plan_free(&plan);
     if (!CHECK(good)) {
         printf("%s\n", error.text);
     }
     return good;
+}
+
+static bool small_kit(const pf_plant_class *c, pf_plant **plant, void **bytes, pf_kit *kit)
+{
+    return CHECK(pf_plant_from_class(plant, c, NULL) == PF_OK) && plant_kit(*plant, bytes, kit);
 }
 
 // One rollout of a task from the trial's start.
@@ -289,6 +295,56 @@ static void check_evidence(bool pairs)
     pf_plant_destroy(plant);
 }
 
+// Healthy trials that share a few starts: what they take for the machine's response is what the
+// machine says from that start, with the noise of this opportunity, and few starts cost few rolls.
+static void check_pool(void)
+{
+    enum { TRIALS = 200 };
+    pf_plant *plant = NULL;
+    void *bytes = NULL;
+    pf_kit kit;
+    pf_responses r;
+    if (pf_plant_create(&plant, "hopper", NULL) != PF_OK) {
+        pf_skip("hopper is not to be had (make deps)");
+        return;
+    }
+    CHECK(pf__responses_cost(pf_plant_get_info(plant)));
+    if (!plant_kit(plant, &bytes, &kit) ||
+        !CHECK(pf__responses_init(&r, plant, &kit, NULL, NULL) == PF_OK) ||
+        !CHECK(pf__responses_pool(&r, NULL) == PF_OK)) {
+        return;
+    }
+    double own[1024], starts[TRIALS];
+    int different = 0;
+    for (int i = 0; i < TRIALS; i++) {
+        const pf_stage1_answer *e = NULL;
+        pf__responses_start(&r, 3, (uint64_t)i, PF_PURPOSE_THRESHOLD, 0, NULL, NULL);
+        CHECK(pf__responses_stage1(&r, 0, 1, false, &e, NULL) == PF_OK);
+        pf_roll roll = pf_roll_default();
+        roll.start = r.begin;
+        roll.rows = pf_kit_probe_rows(&kit, 1);
+        roll.command = pf_kit_probe_command(&kit, 1);
+        CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = own}, NULL) == PF_OK);
+        pf__observe_noise(pf_plant_get_info(plant),
+                          pf__responses_stream(&r, PF_PURPOSE_THRESHOLD, 0), roll.rows,
+                          kit.sensor_noise, kit.return_scale, own);
+        CHECK(memcmp(own, r.response, sizeof *own * (size_t)(roll.rows * kit.n_chan)) == 0);
+        starts[i] = r.begin[1];
+        int before = 0;
+        while (starts[before] != starts[i]) {
+            before++;
+        }
+        different += before == i;
+    }
+    CHECK(different > PF_RESPONSES_POOL / 2 && different <= PF_RESPONSES_POOL);
+    // the nominal response and that of the weakened mechanism, mostly once for each start
+    printf("    %ld rolls for %d trials\n", r.rolls, TRIALS);
+    CHECK(r.rolls <= 3 * PF_RESPONSES_POOL);
+    pf__responses_free(&r);
+    free(bytes);
+    pf_plant_destroy(plant);
+}
+
 // The schedule of trials: exact share of nominal ones, ranges, all mechanisms, nothing but the
 // names.
 static void check_law(void)
@@ -326,6 +382,8 @@ void test_responses(void)
     check_evidence(false);
     PF_CASE("shared evidence of group probes, weighted, two faults at once");
     check_evidence(true);
+    PF_CASE("healthy trials of MuJoCo share starts");
+    check_pool();
     PF_CASE("the schedule of trials");
     check_law();
 }

@@ -183,11 +183,11 @@ pf_status pf__plant_fingerprint(pf_plant *plant, char fingerprint[65], pf_error 
 }
 
 // Whether alarm trials share a few starts: the nominal residual of a deterministic plant under its
-// own twin is the sensors' noise, whatever the start, and a process takes its time.
+// own twin is the sensors' noise, whatever the start, and a simulator takes its time.
 static bool is_pooled(const pf_kits_request *r)
 {
     const pf_plant_info *info = pf_plant_get_info(r->plant);
-    return info->deterministic && !r->model && pf__plant_is_process(info->name);
+    return info->deterministic && !r->model && pf__responses_cost(info);
 }
 
 // What the suite's settings are in a kit: the hazard of an opportunity, and trials stop and recover

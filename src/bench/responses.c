@@ -20,6 +20,11 @@
 
 enum { PLACES = 4096, BYTES = 16 << 20 };
 
+bool pf__responses_cost(const pf_plant_info *info)
+{
+    return pf__plant_is_process(info->name) || pf__plant_is_mujoco(info->name);
+}
+
 pf_status pf__predictions_init(pf_predictions *m, pf_arena *arena, int n_state, size_t window,
                                pf_error *error)
 {
@@ -136,7 +141,7 @@ pf_status pf__responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit
     r->nominal = pf__arena_take(&r->arena, window, d);
     r->predicted = pf__arena_take(&r->arena, window, d);
     r->residual = pf__arena_take(&r->arena, window, d);
-    if (status == PF_OK && pf__plant_is_process(pf_plant_get_info(plant)->name)) {
+    if (status == PF_OK && pf__responses_cost(pf_plant_get_info(plant))) {
         status = pf__predictions_init(&r->predictions, &r->arena, k.n_state, window, error);
     }
     if (status == PF_OK && r->arena.failed) {
@@ -244,7 +249,7 @@ static pf_status observe(pf_responses *r, int probe, pf_key key, bool faulty, pf
     return pf_rig_run(&rig, probe, key, error);
 }
 
-// What is predicted from r->begin; answers of a process are kept.
+// What is predicted from r->begin; answers that cost much are kept.
 static pf_status predict(void *self, const pf_hypothesis *h, const double *start, int n_start,
                          double *out, pf_error *error)
 {

@@ -11,10 +11,13 @@
 
 #include <stdbool.h>
 
-// Predictions that were asked for before, by start and hypothesis: a message to a process costs
-// more than the memory, and its starts return. A table with one place for each hash: a later
-// prediction takes the place of an earlier one. What is found is what would be predicted, to the
-// bit. Hypotheses have no others.
+// Whether a trajectory of this plant costs more than the memory to remember it: a message to a
+// process, or MuJoCo's contacts.
+bool pf__responses_cost(const pf_plant_info *info);
+
+// Predictions that were asked for before, by start and hypothesis, where the starts return. A table
+// with one place for each hash: a later prediction takes the place of an earlier one. What is found
+// is what would be predicted, to the bit. Hypotheses have no others.
 typedef struct pf_predictions {
     double *start;    // places x (n_state + 1)
     double *response; // places x window
@@ -51,7 +54,7 @@ enum { PF_RESPONSES_CURVES = 32 };
 // Variants of the tasks of a plant with measures of its own: plain, and under a shock.
 enum { PF_RESPONSES_VARIANTS = 2 };
 
-// Starts that the alarm trials of a deterministic process share.
+// Starts that the alarm trials of a deterministic simulator share.
 enum { PF_RESPONSES_POOL = 32 };
 
 // The NTE of a task over the delivered share, at nodes 0, 1/8, ..., 8, per member.
@@ -102,7 +105,7 @@ typedef struct pf_responses {
     double *table;              // responses of a member at every node, and its work space
     double *table_gains;        // nodes x mechanisms
     bool started;
-    pf_predictions predictions; // of a process
+    pf_predictions predictions; // of a plant whose trajectories cost much
     double *pool; // starts that alarm trials of a deterministic plant share. Nullable.
     bool *pool_known;
 
