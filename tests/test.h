@@ -60,6 +60,7 @@ const char *pf_scratch_dir(void);
     X(plan, true)                                                                                  \
     X(exchange, true)                                                                              \
     X(library, true)                                                                               \
+    X(doctor, true)                                                                                \
     X(design, false)                                                                               \
     X(calibrate, false)                                                                            \
     X(recordings, true)                                                                            \

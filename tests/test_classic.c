@@ -275,7 +275,7 @@ static void check_contract(const char *name)
         pf_status status = pf__plan_from_config(&plan, info, "test", closed ? text : NULL,
                                                 closed ? strlen(text) : 0, NULL, 0, &error);
         if (status == PF_OK) {
-            status = pf__contract_check(&plan, plant, NULL, &error);
+            status = pf__contract_check(&plan, plant, true, NULL, NULL, &error);
             CHECK(plan.n_tasks == 2 && plan.tasks[0].n_uses == (closed ? 2 : 1));
         }
         if (!CHECK(status == PF_OK)) {

@@ -322,7 +322,7 @@ static void check_contract(const pf_mujoco_system *s)
         pf_plant_destroy(plant);
         return;
     }
-    if (!CHECK(pf__contract_check(&plan, plant, NULL, &error) == PF_OK)) {
+    if (!CHECK(pf__contract_check(&plan, plant, true, NULL, NULL, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
     pf__plan_free(&plan);

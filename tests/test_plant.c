@@ -89,7 +89,7 @@ static void check_passive(const pf_plant_class *c)
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_from_class(&plant, c, NULL) == PF_OK);
     CHECK(pf__plan_default(&plan, &c->info, &error) == PF_OK);
-    if (!CHECK(pf__contract_check(&plan, plant, NULL, &error) == PF_OK)) {
+    if (!CHECK(pf__contract_check(&plan, plant, true, NULL, NULL, &error) == PF_OK)) {
         printf("%s\n", error.text);
     }
     // a hundred passive steps with disturbance stay finite

@@ -154,6 +154,8 @@ typedef struct pf_kit_info {
     bool joint_posterior;      // one posterior over where and how much
     bool rehearsable;          // it knows what healthy rehearsals of its tasks look like
     int rehearsal_rows;        // of the longest rehearsal
+    double tolerance;          // readings of equal trajectories of the plant differ by less, as a
+                               // share of the largest one; 0: in no bit
     int alarm_checks;          // fresh healthy sessions that the kit was tried on
     int alarm_false;           // how many of them alarmed
     int episodes;              // calibration episodes per class

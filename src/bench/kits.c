@@ -369,7 +369,7 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
     pf_effort one = {.threads = 1};
     pf_plant_source c = {.plan = &plan, .model = r->model, .effort = &one};
     pf_status status = make_plan(&plan, &probes, r, family, error);
-    status = status ? status : pf__contract_check(&plan, r->plant, NULL, error);
+    status = status ? status : pf__contract_check(&plan, r->plant, true, NULL, NULL, error);
     if (status == PF_OK) {
         pf_kit_kind kind = pf__plant_kind(&c, pf_plant_get_info(r->plant),
                                           pf__method_of(r->own, methods[0])->statistic);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit.h"
 #include "model/rollout.h"
+#include "doctor.h"
 #include "source.h"
 
 // What a model cannot stand in for is said before anything runs.
@@ -116,11 +117,14 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
     }
     pf_plant_source c = {.plan = plan, .model = model, .effort = effort};
     pf_kit_kind kind = pf__plant_kind(&c, info, method->statistic);
-    status = pf__contract_check(plan, plant, effort, error);
+    double tolerance = 0;
+    status = model ? PF_OK : pf__plant_noise(plan, plant, error);
+    status = status ? status : pf__contract_check(plan, plant, true, effort, &tolerance, error);
     if (status == PF_OK) {
         status = pf__plant_open(&c, plant, &kind, error);
     }
     if (status == PF_OK) {
+        c.build.kit.tolerance = tolerance;
         pf_source source = pf__plant_source(&c);
         status = pf__calibrate(&source, bytes, n_bytes, error);
     }

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#include "doctor.h"
 #include "source.h"
 
 #include "host/arena.h"
-
-#include <string.h>
 
 // A fault strong enough that any effect shows.
 static const double weak = .15;
@@ -15,12 +14,13 @@ typedef struct checker {
     double *gains; // n_mech
     double *one;   // outputs of two trajectories
     double *other;
+    double tolerance;
     const pf_effort *effort;
     size_t done, total; // comparisons
     pf_error *error;
 } checker;
 
-// Runs the same trajectory healthy and with mechanism j weak; tells whether any bit differs.
+// Runs the same trajectory healthy and with mechanism j weak; tells whether they differ.
 static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, bool *differ)
 {
     const pf_plant_info *info = pf_plant_get_info(c->plant);
@@ -40,8 +40,9 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     c->gains[mechanism] = weak;
     trace.output = c->other;
     status = pf_plant_roll(c->plant, roll, &trace, c->error);
-    size_t n = (size_t)roll->rows * (size_t)info->n_chan;
-    *differ = memcmp(c->one, c->other, n * sizeof(double)) != 0;
+    if (status == PF_OK) {
+        *differ = pf__differs(roll->rows, info->n_chan, c->one, c->other, c->tolerance, NULL, NULL);
+    }
     return status ? status : pf__step(c->effort, "contract", ++c->done, c->total, c->error);
 }
 
@@ -74,7 +75,7 @@ static pf_status check_dormancy(checker *c)
     return j < 0 ? status
                  : pf_fail(c->error, PF_ERR_PLANT,
                            "plant %s: passive data change when mechanism '%s' is weak, so it is "
-                           "not dormant (or equal seeds do not give equal data)",
+                           "not dormant",
                            plan->plant, plan->mechanisms[j].name);
 }
 
@@ -105,36 +106,52 @@ static pf_status check_task(checker *c, const pf_plan_task *task)
                            task->name, c->plan->mechanisms[j].name, weak);
 }
 
-pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
-                             pf_error *error)
+// How much work the checks are, and memory for them. all: of probes and tasks too.
+static bool open_checker(checker *c, bool all, pf_arena *arena)
+{
+    const pf_plan *plan = c->plan;
+    int most = pf__plan_most_rows(plan);
+    size_t rows = (size_t)(plan->passive_rows > most ? plan->passive_rows : most);
+    size_t n = rows * (size_t)plan->n_chan;
+    c->total = (size_t)plan->n_mech - 1;
+    for (int q = 0; q < plan->n_probes && all; q++) {
+        c->total += (size_t)plan->probes[q].n_targets;
+    }
+    for (int t = 0; t < plan->n_tasks && all; t++) {
+        c->total += (size_t)plan->tasks[t].n_uses;
+    }
+    c->gains = pf__arena_take(arena, (size_t)plan->n_mech, sizeof(double));
+    c->one = pf__arena_take(arena, n, sizeof(double));
+    c->other = pf__arena_take(arena, n, sizeof(double));
+    return !arena->failed;
+}
+
+// What is a matter of the plant alone.
+static pf_status check_plant(checker *c)
+{
+    pf_repeat repeat[PF_REPEAT_WAYS];
+    enum { WAYS = PF_REPEAT_INSTANCE }; // another instance may take seconds to start
+    pf_status status = pf__plant_repeats(c->plan, c->plant, WAYS, repeat, c->error);
+    status = status ? status : pf__repeat_tolerance(c->plan, repeat, WAYS, &c->tolerance, c->error);
+    return status ? status : check_dormancy(c);
+}
+
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, bool all,
+                             const pf_effort *effort, double *tolerance, pf_error *error)
 {
     pf_arena arena = {0};
-    int rows = pf__plan_most_rows(plan);
-    rows = plan->passive_rows > rows ? plan->passive_rows : rows;
-    size_t n = (size_t)rows * (size_t)plan->n_chan;
-    checker c = {.plan = plan,
-                 .plant = plant,
-                 .effort = effort,
-                 .total = (size_t)plan->n_mech - 1,
-                 .error = error};
-    for (int q = 0; q < plan->n_probes; q++) {
-        c.total += (size_t)plan->probes[q].n_targets;
-    }
-    for (int t = 0; t < plan->n_tasks; t++) {
-        c.total += (size_t)plan->tasks[t].n_uses;
-    }
-    c.gains = pf__arena_take(&arena, (size_t)plan->n_mech, sizeof(double));
-    c.one = pf__arena_take(&arena, n, sizeof(double));
-    c.other = pf__arena_take(&arena, n, sizeof(double));
-    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory") : PF_OK;
-    if (status == PF_OK) {
-        status = check_dormancy(&c);
-    }
-    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+    checker c = {.plan = plan, .plant = plant, .effort = effort, .error = error};
+    pf_status status = open_checker(&c, all, &arena)
+                           ? check_plant(&c)
+                           : pf_fail(error, PF_ERR_MEMORY, "out of memory");
+    for (int q = 0; q < plan->n_probes && all && status == PF_OK; q++) {
         status = check_probe(&c, &plan->probes[q]);
     }
-    for (int t = 0; t < plan->n_tasks && status == PF_OK; t++) {
+    for (int t = 0; t < plan->n_tasks && all && status == PF_OK; t++) {
         status = check_task(&c, &plan->tasks[t]);
+    }
+    if (tolerance) {
+        *tolerance = c.tolerance;
     }
     pf__arena_free(&arena);
     return status;

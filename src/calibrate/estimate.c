@@ -43,7 +43,7 @@ static double rows_of_tasks(const pf_plan *plan, const pf_kit *kit)
     return all;
 }
 
-static double rows_of(const pf_plan *plan, const pf_kit *kit)
+double pf__plant_rows(const pf_plan *plan, const pf_kit *kit)
 {
     return rows_of_probes(plan, kit) + rows_of_tasks(plan, kit);
 }
@@ -54,7 +54,8 @@ void pf__plant_estimate(const pf_plant_source *c, double seconds)
     const pf_kit *kit = &c->build.kit;
     pf_plan fewer[2] = {*c->plan, *c->plan};
     static const char *const names[2] = {"alarm_trials=200", "episodes=20"};
-    pf_estimate estimate = {.what = "calibration", .seconds = seconds * rows_of(c->plan, kit)};
+    pf_estimate estimate = {.what = "calibration",
+                            .seconds = seconds * pf__plant_rows(c->plan, kit)};
     double best = .8 * estimate.seconds; // what saves less is not worth a word
     if (fewer[0].settings.alarm_trials > FEW_TRIALS) {
         fewer[0].settings.alarm_trials = FEW_TRIALS;
@@ -63,7 +64,7 @@ void pf__plant_estimate(const pf_plant_source *c, double seconds)
         fewer[1].settings.episodes = FEW_EPISODES;
     }
     for (int i = 0; i < 2; i++) {
-        double then = seconds * rows_of(&fewer[i], kit);
+        double then = seconds * pf__plant_rows(&fewer[i], kit);
         if (then < best) {
             best = then;
             estimate.setting = names[i];

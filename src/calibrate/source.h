@@ -160,11 +160,12 @@ pf_status pf__calibrate_alarm(pf_source *source, pf_error *error);
 
 int pf__plan_most_rows(const pf_plan *plan); // of the longest probe or task
 
-// What must hold of a plant before anything is calibrated on it, checked on real trajectories:
-// passive data equal to the bit under every dormant fault, an effect of every fault on its own
-// probe, and every task in need of each mechanism it names. The error names the offender.
-pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, const pf_effort *effort,
-                             pf_error *error);
+// What must hold of a plant before anything is calibrated on it, checked on real trajectories: it
+// repeats itself, and passive data are equal under every dormant fault; with `all` every fault has
+// an effect on its own probe, too, and every task needs each mechanism that it names. The error
+// names the offender. tolerance (Nullable): what counts as equal, 0: to the bit.
+pf_status pf__contract_check(const pf_plan *plan, pf_plant *plant, bool all,
+                             const pf_effort *effort, double *tolerance, pf_error *error);
 
 // Each worker thread has a plant (the first one the caller's) and buffers of its own; every result
 // goes to its own slot.
@@ -213,6 +214,8 @@ bool pf__plant_residual(const pf_plant_source *c);
 // Says how long the calibration takes (effort->estimate): `seconds` is what one row of a trajectory
 // was measured to take, all workers at once.
 void pf__plant_estimate(const pf_plant_source *c, double seconds);
+// Rows of all trajectories that a calibration simulates or predicts; kit: laid out.
+double pf__plant_rows(const pf_plan *plan, const pf_kit *kit);
 // Rows that one episode of a probe simulates and predicts.
 double pf__look_rows(const pf_plan *plan, int probe);
 

@@ -119,6 +119,7 @@ bool cli_progress_form(const char *command, const char *text, cli_form *form);
 // An effort that shows progress in the form of --progress auto and stops on Ctrl-C; threads 0: all.
 pf_effort cli_effort(cli_progress *progress, int threads);
 void cli_progress_end(cli_progress *progress);
+void cli_time(double seconds, char *out, size_t size); // "12 min"
 extern volatile int cli_interrupted;
 
 // The file OUTPUT.part, from which a command goes on after a stop. Nothing is kept of what goes to

@@ -46,6 +46,11 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
     printf("sha256 %s\n", sha);
     printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n",
            pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
+    if (k.tolerance > 0) {
+        printf("it repeats to rounding only: readings that differ by %.2g of the largest one count "
+               "as equal\n",
+               k.tolerance);
+    }
     if (k.alarm_checks > 0) {
         printf("it alarmed in %d of %d fresh healthy sessions (at most %.1f %% at 95 %%)\n",
                k.alarm_false, k.alarm_checks, 100 * pf__audit_upper(k.alarm_false, k.alarm_checks));

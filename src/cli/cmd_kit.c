@@ -47,6 +47,10 @@ static void show(const pf_kit *kit)
                k.joint_posterior ? "joint posterior over gains 0..1.5" : "transported severity",
                k.rehearsable ? modes[k.rules.rehearse] : modes[0], k.rules.budget3);
     }
+    if (k.tolerance > 0) {
+        printf("tolerance      %.2g of a reading: the simulator repeats to rounding only\n",
+               k.tolerance);
+    }
     if (k.alarm_checks > 0) {
         printf("fresh checks   %d of %d healthy sessions alarmed\n", k.alarm_false, k.alarm_checks);
     }

@@ -41,7 +41,7 @@ bool cli_progress_form(const char *command, const char *text, cli_form *form)
 }
 
 // "12 min" as people say it.
-static void say_time(double seconds, char *out, size_t n)
+void cli_time(double seconds, char *out, size_t n)
 {
     if (seconds < 100) {
         snprintf(out, n, "%.0f s", seconds);
@@ -75,7 +75,7 @@ static void add_number(pf_text *line, const char *key, double value)
 static void print_progress(cli_progress *p, size_t total, double rate, double left)
 {
     char time[32];
-    say_time(left, time, sizeof time);
+    cli_time(left, time, sizeof time);
     p->shown = p->form == CLI_FORM_LINE;
     if (p->form == CLI_FORM_JSON) {
         pf_text line = {0};
@@ -122,8 +122,8 @@ static void show_estimate(void *self, const pf_estimate *estimate)
         return;
     }
     char time[32], then[32];
-    say_time(estimate->seconds, time, sizeof time);
-    say_time(estimate->seconds_then, then, sizeof then);
+    cli_time(estimate->seconds, time, sizeof time);
+    cli_time(estimate->seconds_then, then, sizeof then);
     fprintf(stderr, "%s: about %s", estimate->what, time);
     if (estimate->setting) {
         fprintf(stderr, "; %s%s takes %s", set, estimate->setting, then);

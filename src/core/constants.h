@@ -52,6 +52,12 @@
 // The doubt below which a verdict is settled: no further probe will change it.
 #define PF_SETTLED_DOUBT 1e-3
 
+// Equal trajectories of a simulator may differ by this share of a reading, from rounding that
+// depends on where its memory lies (up to 5e-12 was seen); ten times what was measured counts as
+// equal. What differs by more has another cause.
+#define PF_ROUNDING 1e-9
+#define PF_TOLERANCE_MOST 1e-8
+
 // The least level of a misfit: a normal deviate that one session in a hundred reaches by chance.
 #define PF_MISFIT_LEAST 2.3
 // The most that calibration may take for fitting. A machine whose healthy sessions go beyond it is

@@ -199,6 +199,7 @@ pf_kit_info pf_kit_get_info(const pf_kit *k)
         .rehearsal_rows = pf__kit_rehearsal_rows(k),
         .alarm_checks = (int)k->alarm_checks,
         .alarm_false = (int)k->alarm_false,
+        .tolerance = k->tolerance,
         .episodes = k->episodes,
         .alarm_trials = k->alarm_trials,
         .seed = (uint64_t)k->seed,
@@ -868,6 +869,10 @@ static pf_status verdict_check(const pf_kit *k, pf_error *error)
     if (!(k->alarm_checks >= 0 && k->alarm_checks <= 1e9 && k->alarm_false >= 0 &&
           k->alarm_false <= k->alarm_checks)) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: alarms of fresh sessions make no sense");
+    }
+    if (!(k->tolerance >= 0 && k->tolerance <= PF_TOLERANCE_MOST)) {
+        return pf_fail(error, PF_ERR_FORMAT, "kit: tolerance is %g, must be in [0, %g]",
+                       k->tolerance, PF_TOLERANCE_MOST);
     }
     if (!(k->rehearsal_strictness >= 0 && k->rehearsal_strictness < 1)) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: rehearsal_strictness is %g, must be in [0, 1)",

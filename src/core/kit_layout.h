@@ -82,7 +82,8 @@ enum {
     X(misfit_level) /* V*: a session above it fits no machine of the model */                      \
     X(alarm_checks) /* fresh healthy sessions that the kit was tried on */                         \
     X(alarm_false)  /* how many of them alarmed */                                                 \
-    X(rehearsal_strictness) /* share taken off what a rehearsal may miss, chosen by an audit */
+    X(rehearsal_strictness) /* share taken off what a rehearsal may miss, chosen by an audit */    \
+    X(tolerance)            /* equal trajectories of the plant differ by less; 0: in no bit */
 
 // (id, type, field, count)
 #define PF_KIT_ARRAYS(X)                                                                           \

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "design_impl.h"
 
+#include "calibrate/doctor.h"
 #include "host/file.h"
 #include "plant/identity.h"
 #include "settings/config.h"
@@ -293,7 +294,10 @@ pf_status pf_plan_choose_probes(pf_plan *plan, const char *probes, pf_plant *pla
     if (which != DESIGNED) {
         return take_given(plan, which == LIBRARY ? probes : NULL, plant, error);
     }
-    status = pf__plan_design(plan, NULL, plant, model, effort, error);
+    // what a few trajectories show is said before thousands are run
+    status = model ? PF_OK : pf__plant_noise(plan, plant, error);
+    status = status ? status : pf__contract_check(plan, plant, false, effort, NULL, error);
+    status = status ? status : pf__plan_design(plan, NULL, plant, model, effort, error);
     return status == PF_OK ? all_probed(plan, model != NULL, error) : status;
 }
 
