@@ -485,6 +485,44 @@ static void test_readiness(void)
 
 // --- repeatability
 
+// A kit whose readings of mechanism 1 speak neither for nor against a loss; the machine has it at a
+// gain. What is said of mechanism and task 1, and how strong it is found.
+static void check_mute(double gain, pf_why why, bool probed)
+{
+    pf_fixture_config config = pf_fixture_config_default();
+    config.field = config.looks = true;
+    pf_fixture *f = pf_fixture_create(&config);
+    pf_session *s = pf_fixture_session(f, NULL, 0);
+    size_t bins = (size_t)f->kit.n_bins;
+    for (int t = 0; t < f->kit.n_targets; t++) {
+        if (f->kit.target_mech[t] == 1) {
+            memcpy(f->at.changed + (size_t)t * bins, f->at.nominal + (size_t)t * bins,
+                   bins * sizeof(double));
+        }
+    }
+    for (pf_ask ask; (ask = pf_session_ask(s)).kind == PF_ASK_PROBE;) {
+        bool on_it = f->kit.target_mech[f->kit.probe_target[ask.probe]] == 1;
+        CHECK((on_it ? pf_fixture_tell(f, s, 1, gain, .05, &rng) : pf_session_skip(s, NULL)) ==
+              PF_OK);
+    }
+    pf_session_certify(s);
+    const pf_mechanism_readiness *m = pf_session_mechanism(s, 1);
+    const pf_task_readiness *task = pf_session_task(s, 0);
+    CHECK(f->kit.use_mech[0] == 1 && !pf_session_probed(s, 1));
+    CHECK(task->decision == PF_NO_GO && task->why == why && m->probed == probed);
+    CHECK(gain == 1 || (m->changed > .99 && m->interval[0] < gain && gain < m->interval[1]));
+    free(s);
+    pf_fixture_free(f);
+}
+
+static void test_too_strong(void)
+{
+    PF_CASE("a mechanism that is found too strong was probed, whatever its readings say of a loss");
+    check_mute(1.4, PF_WHY_TOO_STRONG, true);
+    check_mute(1, PF_WHY_NOT_PROBED, false);
+    check_mute(.4, PF_WHY_NOT_PROBED, false);
+}
+
 enum { STEPS = 24 };
 
 static void record_path(pf_fixture *f, pf_session *s, int path[STEPS])
@@ -617,4 +655,5 @@ void test_session(void)
     test_session_evidence();
     test_repeat();
     test_own();
+    test_too_strong();
 }

@@ -213,6 +213,35 @@ static void check_parts(void)
     says("check @/a.kit --fault 3:0.22 --seed 3", 0, "Its limits let 4.00 times through", true);
 }
 
+// A motor so strong that its answers lie beyond all that calibration saw.
+static void check_too_strong(void)
+{
+    static const char *const calls[] = {"check @/servo.kit --fault motor_3:1.45 --seed 2",
+                                        "explain @/strong.j", "explain @/strong.c"};
+    PF_CASE("a mechanism that is too strong for its probes was probed all the same");
+    CHECK(run("calibrate dc_servo --set alarm_trials=100 -o @/servo.kit", 0, ""));
+    CHECK(run("check @/servo.kit --fault motor_3:1.45 --seed 2 --journal @/strong.j --certificate "
+              "@/strong.c --report @/strong.html",
+              1, ""));
+    for (int i = 0; i < 3; i++) {
+        char *text = output_of(calls[i], i == 0);
+        CHECK_CONTAINS(text, "\nmotor_3    too strong ");
+        CHECK_CONTAINS(text, "motor_3: NO-GO because a mechanism it needs is too strong for its "
+                             "probes to judge. motor_3 delivers 1.4");
+        CHECK(!strstr(text, "not probed"));
+        free(text);
+    }
+    char *text = program_text(folder, "strong.html");
+    CHECK_CONTAINS(text, "is too strong for its probes to judge");
+    CHECK_CONTAINS(text, "go: finding out why the mechanism delivers more");
+    CHECK(!strstr(text, "not probed") && !strstr(text, "<td>NO</td>"));
+    free(text);
+    text = program_text(folder, "strong.c");
+    CHECK_CONTAINS(text, "\"why\":\"too-strong\"");
+    CHECK(!strstr(text, "\"probed\":false"));
+    free(text);
+}
+
 static void check_against(void)
 {
     PF_CASE("belief that moves against a reading is explained");
@@ -374,6 +403,7 @@ void test_terminal(void)
     check_width();
     check_escapes();
     check_parts();
+    check_too_strong();
     check_against();
     check_columns();
     check_counts();

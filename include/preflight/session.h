@@ -265,6 +265,8 @@ PF_API const char *pf_decision_name(pf_decision decision);
 // Code, name in files, and what it means to a person.
 #define PF_WHY_LIST(X)                                                                             \
     X(PF_WHY_NOT_PROBED, "not-probed", "a mechanism it needs was not probed")                      \
+    X(PF_WHY_TOO_STRONG, "too-strong",                                                             \
+      "a mechanism it needs is too strong for its probes to judge")                                \
     X(PF_WHY_CONFLICT, "conflict", "more than one mechanism seems to have changed")                \
     X(PF_WHY_OFF_GRID, "off-grid", "less is left than the model can say")                          \
     X(PF_WHY_MISFIT, "misfit", "the responses fit no machine of the model")                        \
@@ -308,7 +310,7 @@ typedef struct pf_mechanism_readiness {
     double mean_gain;   // E[G]; with the joint posterior E[G] if it changed
     double interval[2]; // 90 %, of the same
     double correction;
-    bool probed;
+    bool probed; // a reading spoke for or against a loss, or the looks say that it is too strong
 } pf_mechanism_readiness;
 
 // Answers as if the session ended now, from the kit's return table. The session goes on as before.

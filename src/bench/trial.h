@@ -80,7 +80,7 @@ int pf__schedule_fault(const pf_schedule *schedule, int mechanism);
     X(right_go) /* the tasks that are go and return as much; misfit: of the session */             \
     X(misfit)                                                                                      \
     X(rehearsals)                                                                                  \
-    X(blocked) /* field verdict: tasks refused before any bound: unprobed, conflict, off grid */   \
+    X(blocked) /* field verdict: tasks refused before any bound: no reading, conflict, off grid */ \
     X(bound)   /* field verdict: mean of the lower bounds of the tasks */                          \
     X(probes)  /* both stages */                                                                   \
     X(recovery_probes)                                                                             \

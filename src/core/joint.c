@@ -336,6 +336,11 @@ void pf_joint_interval(const pf_joint *joint, int mechanism, double *lo, double 
     }
 }
 
+bool pf__too_strong(double changed, const double interval[2])
+{
+    return changed > PF_NAMED && interval[0] > 1;
+}
+
 bool pf__interval_covers(double lo, double hi, double truth)
 {
     return truth >= lo - PF_SAME_GAIN && truth <= hi + PF_SAME_GAIN;

@@ -55,6 +55,9 @@ bool pf__joint_proper(const pf_joint *joint);
 // E[G_i] if i changed; 1 where that is certain not to be.
 double pf__joint_mean_if_changed(const pf_joint *joint, int mechanism);
 
+// Whether a mechanism is rather changed than not, and then delivers more than its command.
+bool pf__too_strong(double changed, const double interval[2]);
+
 // Whether [lo, hi] holds the truth, ends included (slack 1e-9).
 bool pf__interval_covers(double lo, double hi, double truth);
 

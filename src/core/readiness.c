@@ -123,9 +123,19 @@ static bool beyond_knots(const pf_session *s, const pf_joint *joint, int mechani
     return beyond > PF_BEYOND_BELIEF;
 }
 
+// Whether the looks say that a mechanism is too strong. Its readings may lie beyond all that its
+// categories were calibrated with, and then speak neither for nor against a loss.
+static bool too_strong(const pf_joint *joint, int mechanism)
+{
+    double interval[2];
+    pf_joint_interval(joint, mechanism, &interval[0], &interval[1]);
+    return pf__too_strong(pf_joint_moments(joint, mechanism).changed, interval);
+}
+
 // What speaks against a task before any bound is computed. With the joint posterior: a mechanism
-// that was not probed, and of a kit from recordings a gain that was never recorded. Without it also
-// own evidence that another's explains away, and an amplitude beyond the weakest gain of the grid.
+// without an informative reading, which was not probed or is too strong for its probes, and of a
+// kit from recordings a gain that was never recorded. Without it also own evidence that another's
+// explains away, and an amplitude beyond the weakest gain of the grid.
 static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, pf_why *why)
 {
     const pf_kit *k = s->kit;
@@ -137,7 +147,7 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
             continue;
         }
         if (!s->probed[j]) {
-            *why = PF_WHY_NOT_PROBED;
+            *why = too_strong(joint, j) ? PF_WHY_TOO_STRONG : PF_WHY_NOT_PROBED;
             return true;
         }
         if (s->posterior) {
@@ -483,11 +493,11 @@ void pf_session_certify(pf_session *s)
             out->mean_gain = pf__joint_mean_if_changed(joint, j);
         }
         out->correction = pf__correction(&moments);
-        out->probed = s->probed[j];
         out->interval[0] = out->interval[1] = 1;
         if (j > 0) {
             pf_joint_interval(joint, j, &out->interval[0], &out->interval[1]);
         }
+        out->probed = s->probed[j] || pf__too_strong(out->changed, out->interval);
     }
 }
 

@@ -369,6 +369,9 @@ static const char *remedy(const char *why)
          "a gain that is known better (more recovery probes), a larger command limit, or a "
          "task that asks for less"},
         {"not-probed", "a larger budget of probes, so that every mechanism it needs is looked at"},
+        {"too-strong",
+         "finding out why the mechanism delivers more than its command; if that is to "
+         "stay, a kit that is calibrated with it"},
         {"not-rehearsed", "a machine that runs the rehearsal, or --accept not-rehearsed"},
         {"unseen-loss", "a probe that shows such a loss, or --accept unseen-loss"},
         {"misfit", "finding out what is wrong: check the channel and the actuator that the check "

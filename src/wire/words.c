@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "words.h"
 
+#include "core/joint.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -73,12 +75,12 @@ void pf__words_found_head(pf_text *out)
 // In one or two words. Changed is what is rather so than not, healthy what is so at 20 to 1.
 const char *pf__finding(const pf_found *f)
 {
-    return f->changed > .5 && f->interval[1] < 1   ? "lost strength"
-           : f->changed > .5 && f->interval[0] > 1 ? "too strong"
-           : f->changed > .5                       ? "changed"
-           : !f->probed                            ? "not probed"
-           : f->changed < .05                      ? "healthy"
-                                                   : "not sure";
+    return f->changed > .5 && f->interval[1] < 1     ? "lost strength"
+           : pf__too_strong(f->changed, f->interval) ? "too strong"
+           : f->changed > .5                         ? "changed"
+           : !f->probed                              ? "not probed"
+           : f->changed < .05                        ? "healthy"
+                                                     : "not sure";
 }
 
 void pf__words_found_row(pf_text *out, const pf_found *f)
@@ -283,11 +285,18 @@ static void add_why(pf_text *out, const pf_follows *f, const pf_task_said *task)
         return;
     }
     pf__text_addf(out, "%s.", pf_why_text(task->why));
-    for (int u = 0; u < task->n_uses && task->why == PF_WHY_NOT_PROBED; u++) {
-        if (!task->uses[u].probed) {
+    for (int u = 0; u < task->n_uses; u++) {
+        const pf_use *use = &task->uses[u];
+        if (task->why == PF_WHY_NOT_PROBED && !use->probed) {
             pf__text_add(out, " It needs ");
-            pf__words_name(out, task->uses[u].mechanism);
+            pf__words_name(out, use->mechanism);
             pf__text_add(out, ".");
+        }
+        if (task->why == PF_WHY_TOO_STRONG && pf__too_strong(use->changed, use->interval)) {
+            pf__text_add(out, " ");
+            pf__words_name(out, use->mechanism);
+            pf__text_addf(out, " delivers %.2f to %.2f times its command.", use->interval[0],
+                          use->interval[1]);
         }
     }
 }
