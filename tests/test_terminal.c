@@ -197,6 +197,11 @@ static void check_parts(void)
                    *follows = strstr(text, "What follows\n---");
         CHECK(done && found && follows && done < found && found < follows);
         CHECK(strstr(text, "Done after ") && strstr(text, " rehearsals, charge "));
+        // two numbers, two names
+        CHECK((strstr(text, "  belief\n") != NULL) == (i == 0) && !strstr(text, "P(change)"));
+        CHECK((strstr(text, " Belief ") != NULL) == (i == 1));
+        CHECK(strstr(text, "the belief that") != NULL || i == 2);
+        CHECK(i == 1 || program_count(text, "P(changed)") == 1);
         CHECK_CONTAINS(text, "\nthruster3  lost strength ");
         CHECK_CONTAINS(text, "\nthruster3  NO-GO    -   ");
         CHECK_CONTAINS(text, "it may return as little as 0.");

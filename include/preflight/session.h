@@ -219,7 +219,7 @@ typedef struct pf_session_state {
     bool alarm;
     int alarm_opportunity; // from 0, -1 without alarm
     double threshold;      // of the alarm
-    double change;         // P(anything changed), on which the alarm acts
+    double change;         // belief in a change, on which the alarm acts
     double peak;           // its largest value after an update
     bool named;            // a mechanism is rather changed than not
     bool doubt;            // only a clean rehearsal apart makes a task go: misfit, or an alarm

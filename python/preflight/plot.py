@@ -39,7 +39,7 @@ def belief(session: Session, ax: Any = None, *, label_above: float = 0.05) -> An
                 **({"lw": 1.8, "marker": "."} if shown else {"lw": 0.6, "color": "0.75"}))
     ax.plot(steps, [t.change for t in told], "k--", lw=1, label="anything")
     ax.axhline(session.threshold, color=NO_GO, lw=0.8, ls=":", label="alarm")
-    ax.set(xlabel="opportunity", ylabel="P(changed)", ylim=(-0.02, 1.02))
+    ax.set(xlabel="opportunity", ylabel="belief", ylim=(-0.02, 1.02))
     ax.legend(frameon=False, fontsize="small")
     return ax
 

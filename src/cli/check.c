@@ -185,7 +185,7 @@ static void add_run(cli_check *c, const pf_ask *asked)
 // The columns are as wide as any name needs: rows are shown before the last one is known.
 static void start_runs(cli_check *c)
 {
-    static const char head[] = ">run\tprobe\ttarget\tanswer\t>P(change)\t";
+    static const char head[] = ">run\tprobe\ttarget\tanswer\t>belief\t";
     pf_kit_info k = pf_kit_get_info(c->kit);
     cli_columns_start(&c->columns, head);
     for (int q = 0; q < k.n_probes; q++) {
@@ -195,6 +195,7 @@ static void start_runs(cli_check *c)
         cli_columns_fit(&c->columns, 2, pf_kit_mechanism_name(c->kit, j));
     }
     cli_columns_fit(&c->columns, 3, "healthy 100:1");
+    cli_columns_fit(&c->columns, 4, "100.0 %");
     pf__text_addf(&c->runs, "%s\n", head);
     if (c->live) {
         pf_text start = {0};

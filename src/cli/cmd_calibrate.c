@@ -44,7 +44,7 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
            pf_kit_get_string(kit, PF_KIT_PREDICTOR), pf__counted(k.n_probes, "probe").text,
            pf__counted(k.n_tasks, "task").text);
     printf("sha256 %s\n", sha);
-    printf("alarm above P(change) = %.4g (%s), a session takes %zu bytes\n",
+    printf("alarm above a belief of %.4g (%s), a session takes %zu bytes\n",
            pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
     if (k.tolerance > 0) {
         printf("it repeats to rounding only: readings that differ by %.2g of the largest one count "

@@ -168,7 +168,7 @@ pf_status pf__session_read_matches(pf_session *s, int probe, const int32_t *targ
                                    pf_error *error);
 void pf__session_accept(pf_session *s, int probe, int n_targets);
 void pf__session_give_up(pf_session *s, int probe);
-// P(change): what the alarm compares with its threshold.
+// The belief in a change: what the alarm compares with its threshold.
 double pf__session_change(const pf_session *s);
 
 // Rehearsals. Reset: all that can be are due. Start: after the last probe; what is no-go is left

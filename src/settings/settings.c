@@ -21,8 +21,8 @@ static const pf_schema_row prior_single = {"",
                                            1,
                                            0,
                                            NULL,
-                                           "P(change), or a list for 'none' and each "
-                                           "candidate"};
+                                           "the belief in a change, or a list for "
+                                           "'none' and each candidate"};
 static const pf_schema_row prior_element = {"", PF_KIND_NUMBER, 0, 0, 1, 0, NULL, "a probability"};
 const pf_schema_shape pf_settings_prior = {.single = &prior_single, .element = &prior_element};
 

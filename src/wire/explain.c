@@ -72,7 +72,7 @@ static void explain_reading(pf_text *out, pf_session *session, const pf_reading 
     } else {
         pf__text_add(out, "which says nothing either way. ");
     }
-    pf__text_add(out, "P(changed) ");
+    pf__text_add(out, "Belief ");
     pf__words_percent(out, before[r->mechanism]);
     pf__text_add(out, " -> ");
     pf__words_percent(out, pf_session_belief(session)[r->mechanism]);
@@ -141,7 +141,7 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
             explain_reading(out, session, &readings[t], before);
         }
         if (pf_session_get_state(session).alarm && !alarm_before) {
-            pf__text_add(out, "   ALARM: P(anything changed) is ");
+            pf__text_add(out, "   ALARM: the belief in a change is ");
             pf__words_percent(out, pf_session_get_state(session).change);
             pf__text_add(out, ", above the threshold ");
             pf__words_percent(out, pf_session_get_state(session).threshold);

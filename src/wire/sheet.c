@@ -565,7 +565,7 @@ static void add_run(const sheet *s, json_t *entry, int number, int plots, double
     }
 }
 
-// P(changed) of every mechanism after each look of stage 1.
+// The belief that a mechanism changed, for each, after each look of stage 1.
 static void add_belief(const sheet *s, double *work)
 {
     size_t n = 1, mech = (size_t)s->kit.n_mech, lines = json_array_size(s->lines);
@@ -585,7 +585,7 @@ static void add_belief(const sheet *s, double *work)
     }
     pf_plot plot = {.lo = 0, .hi = 1, .width = PLOT_W, .height = PLOT_H, .shown = 2};
     pf__text_add(s->out, "<h2>The belief over the probes</h2>\n<figure>");
-    pf__page_plot(s->out, &plot, "P(changed) after each look of stage 1",
+    pf__page_plot(s->out, &plot, "Belief after each look of stage 1",
                   "one line per mechanism, the likeliest ones of many, from 0 to 1");
     for (size_t j = 1; j < mech; j++) {
         int above = 0; // mechanisms that are likelier
@@ -597,10 +597,12 @@ static void add_belief(const sheet *s, double *work)
         }
     }
     pf__page_plot_end(s->out);
-    pf__text_add(s->out,
-                 "<figcaption>P(changed) from 0 (bottom) to 1, before the first look and after "
-                 "each; the colours are those of the table</figcaption></figure>\n");
-    PF_PAGE_HEAD(s->out, "P(changed) before and after the looks of stage 1", "mechanism", "before",
+    pf__text_add(
+        s->out, "<figcaption>The belief that a mechanism changed, from 0 (bottom) to 1, before the "
+                "first look and after each; the colours are those of the table. The belief "
+                "chooses probes and sounds the alarm. The verdict rests on P(changed), which "
+                "also knows how strong every answer was.</figcaption></figure>\n");
+    PF_PAGE_HEAD(s->out, "Belief before and after the looks of stage 1", "mechanism", "before",
                  "after the last");
     for (size_t j = 1; j < mech; j++) {
         pf__text_addf(s->out, "<tr><th scope=\"row\" class=\"k%d\">", (int)(j % PF_PAGE_INKS));

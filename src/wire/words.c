@@ -33,13 +33,13 @@ void pf__words_start(pf_text *out, const pf_session *session)
     const pf_kit *kit = pf_session_kit(session);
     pf_kit_info k = pf_kit_get_info(kit);
     bool many = k.faults == PF_FAULTS_MANY;
-    pf__text_addf(
-        out, "Plant %s, %s, method %s. Before the check: ", pf_kit_get_string(kit, PF_KIT_PLANT),
-        pf__counted(k.n_mech - 1, "candidate").text, pf_session_method(session)->label);
+    pf__text_addf(out, "Plant %s, %s, method %s. Before the check the belief that ",
+                  pf_kit_get_string(kit, PF_KIT_PLANT), pf__counted(k.n_mech - 1, "candidate").text,
+                  pf_session_method(session)->label);
+    pf__text_add(out, many ? "any of them has changed, each on its own, is "
+                           : "one of them has changed is ");
     pf__words_percent(out, many ? pf_session_get_state(session).change : 1 - k.prior[0]);
-    pf__text_add(out,
-                 many ? " that any of them has changed, each on its own. The alarm sounds above "
-                      : " that one of them has changed. The alarm sounds above ");
+    pf__text_add(out, ". The alarm sounds above ");
     pf__words_percent(out, pf_session_get_state(session).threshold);
     pf__text_add(out, ".\n");
 }
