@@ -247,7 +247,7 @@ static void check_files(const char *folder)
         {"serve @/garbage", 3, "garbage: not a preflight kit"},
         {"kit show @/garbage --json", 3, "garbage: not a preflight kit"},
         {"data show @/garbage --json", 3, "garbage: not a preflight data file"},
-        {"data show @/attitude.kit", 3, "attitude.kit: not a preflight data file"},
+        {"data show @/attitude.kit", 3, "attitude.kit is a kit: `preflight kit show /"},
         {"data show /dev/null", 3, "/dev/null: is a device"},
         {"check /dev/null", 3, "/dev/null: not a preflight kit"},
         {"check @/cut.kit", 3, "cut.kit: kit is cut off"},
@@ -273,6 +273,40 @@ static void check_files(const char *folder)
         {"check @/attitude.kit --plant exec:/nosuch", 3, "/nosuch"},
     };
     PF_CASE("exit status: bad files and plants are 3 and named");
+    run_all(folder, calls, sizeof calls / sizeof calls[0]);
+}
+
+// A file of ours in the wrong place: what it is, and what reads it.
+static void check_kinds(const char *folder)
+{
+    static const call calls[] = {
+        {"explain @/attitude.kit", 3, "attitude.kit is a kit: `preflight kit show /"},
+        {"explain @/attitude.kit", 3, "attitude.kit` shows it; `kit report` writes a page"},
+        {"replay @/attitude.kit", 3, "attitude.kit is a kit: "},
+        {"model show @/attitude.kit", 3, "attitude.kit is a kit: "},
+        {"replay @/certificate", 3, "certificate is a certificate: `preflight explain /"},
+        {"check @/run", 3, "run is a journal: `preflight explain /"},
+        {"kit show @/certificate", 3, "certificate is a certificate: "},
+        {"explain @/kind.audit.json", 3, "kind.audit.json is the audit of a kit: "},
+        {"explain @/kind.db", 3, "kind.db is a database: "},
+        {"explain @/kind.library", 3, "kind.library is a library of probes: "},
+        {"explain @/kind.html", 3, "kind.html is a page: "},
+        {"kit show @/kind.model", 3, "kind.model is a learned model: `preflight model show /"},
+        {"explain @/kind.data", 3, "kind.data is training data: `preflight data show /"},
+    };
+    static const char *const heads[][2] = {
+        {"audit.json", "{\"format\":\"preflight-audit\",\"kit\":"},
+        {"db", "SQLite format 3"},
+        {"library", "# Probe library by preflight 0.3.0, for"},
+        {"html", "<!doctype html>\n"},
+        {"model", "\210\010......{\"__metadata__\":{\"format\":\"preflight-model\","},
+        {"data", "PFLTDATA...."}};
+    PF_CASE("a file of ours that a command does not read is named, with what reads it");
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        char path[300];
+        snprintf(path, sizeof path, "%s/kind.%s", folder, heads[i][0]);
+        CHECK(pf__file_write(path, heads[i][1], strlen(heads[i][1]), NULL) == PF_OK);
+    }
     run_all(folder, calls, sizeof calls / sizeof calls[0]);
 }
 
@@ -390,6 +424,7 @@ void check_exit_status(const char *folder)
     check_usage(folder);
     check_values(folder);
     check_files(folder);
+    check_kinds(folder);
     check_unwritable(folder);
     check_full_output(folder);
 }

@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli.h"
 #include "model/rollout.h"
+#include "model/transitions.h"
 
+#include "core/kit_layout.h"
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"
@@ -45,6 +47,67 @@ int cli_fail_in(const char *command, const char *file, pf_status status, const p
     return cli_fail(command, status, &named);
 }
 
+// --- kinds of files
+
+// A file of ours by its beginning: at the byte `at` it says `mark`.
+typedef struct own_file {
+    cli_kind kind;
+    size_t at;
+    const char *mark, *is;
+    const char *shown_by; // command that takes the file. Nullable
+    const char *more;
+} own_file;
+
+static const own_file own_files[] = {
+    {CLI_KIT, 0, PF_KIT_MAGIC, "a kit", "kit show", "; `kit report` writes a page about it"},
+    {CLI_MODEL, 8, "{\"__metadata__\":{\"format\":\"preflight-model\"", "a learned model",
+     "model show", ""},
+    {CLI_DATA, 0, PF_TRANSITIONS_MAGIC, "training data", "data show", ""},
+    {CLI_JOURNAL, 0, "{\"journal\"", "a journal", "explain", ""},
+    {CLI_CERTIFICATE, 0, "{\"kit\":\"", "a certificate", "explain", ""},
+    {CLI_OTHER_KIND, 0, "{\"format\":\"preflight-audit\"", "the audit of a kit", NULL,
+     ": `preflight kit report` shows it, with its kit"},
+    {CLI_OTHER_KIND, 0, "# Probe library by preflight", "a library of probes", NULL,
+     ": `preflight calibrate --probes` takes it"},
+    {CLI_OTHER_KIND, 0, "SQLite format 3", "a database", NULL,
+     ": `preflight bench --db` takes one with trials"},
+    {CLI_OTHER_KIND, 0, "PFPART1", "a part of a job that was stopped", NULL,
+     ": the command that wrote it goes on from there"},
+    {CLI_OTHER_KIND, 0, "<!doctype html>", "a page", NULL, ": a browser shows it"}};
+
+// The kind of a plain file by its name, NULL: none of ours.
+static const own_file *kind_of(const char *path)
+{
+    char head[160] = "";
+    FILE *file = pf__file_regular(path) ? fopen(path, "rb") : NULL;
+    size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) {
+        fclose(file);
+    }
+    for (size_t i = 0; i < sizeof own_files / sizeof own_files[0]; i++) {
+        const own_file *own = &own_files[i];
+        size_t size = strlen(own->mark);
+        if (n >= own->at + size && memcmp(head + own->at, own->mark, size) == 0) {
+            return own;
+        }
+    }
+    return NULL;
+}
+
+bool cli_other_kind(const char *command, const char *path, int wanted)
+{
+    const own_file *own = kind_of(path);
+    if (!own || own->kind & wanted) {
+        return false;
+    }
+    fprintf(stderr, "preflight %s: %s is %s", command, path, own->is);
+    if (own->shown_by) {
+        fprintf(stderr, ": `preflight %s %s` shows it", own->shown_by, path);
+    }
+    fprintf(stderr, "%s\n", own->more);
+    return true;
+}
+
 // --- things commands share
 
 pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *error)
@@ -63,6 +126,10 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
 {
     pf_error error = {PF_OK, ""};
     *kit = (cli_kit){0};
+    if (cli_other_kind(command, path, CLI_KIT)) {
+        *status = EXIT_BAD_INPUT;
+        return false;
+    }
     pf_status s = pf__file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);

@@ -66,6 +66,19 @@ int cli_fail(const char *command, pf_status status, const pf_error *error);
 // The same with the file that it is about.
 int cli_fail_in(const char *command, const char *file, pf_status status, const pf_error *error);
 
+// Kinds of files that the program writes, as bits.
+typedef enum cli_kind {
+    CLI_KIT = 1,
+    CLI_MODEL = 2,
+    CLI_DATA = 4,
+    CLI_JOURNAL = 8,
+    CLI_CERTIFICATE = 16,
+    CLI_OTHER_KIND = 32 // what no command reads by its name alone
+} cli_kind;
+
+// Whether a file is one of ours, but of none of the wanted kinds: printed, with what reads it.
+bool cli_other_kind(const char *command, const char *path, int wanted);
+
 // A whole number from text, within limits. False: printed.
 bool cli_integer(const char *command, const char *option, const char *text, double lo, double hi,
                  double *value);

@@ -192,6 +192,9 @@ int cmd_data(int argc, char **argv)
     if (words.n != 2 || strcmp(words.item[0], "show") != 0) {
         return cli_usage("data", "say `data show FILE`");
     }
+    if (cli_other_kind("data", words.item[1], CLI_DATA)) {
+        return EXIT_BAD_INPUT;
+    }
     pf_error error = {PF_OK, ""};
     pf_transitions *data = NULL;
     pf_status opened = pf_transitions_open(&data, words.item[1], &error);

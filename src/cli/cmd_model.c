@@ -324,6 +324,9 @@ int cmd_model(int argc, char **argv)
     if (plant && !wants_report) {
         return cli_usage("model", "--plant goes with `model assess`");
     }
+    if (cli_other_kind("model", words.item[1], CLI_MODEL)) {
+        return EXIT_BAD_INPUT;
+    }
     pf_model *model = NULL;
     pf_error error = {PF_OK, ""};
     pf_status status = pf_model_load(&model, words.item[1], &error);

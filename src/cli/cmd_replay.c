@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Reads one file named on the command line. False: printed, *status set.
-static bool read_one(const char *command, const cli_list *files, void **data, size_t *n,
+// Reads one file named on the command line, of the wanted kinds. False: printed, *status set.
+static bool read_one(const char *command, const cli_list *files, int wanted, void **data, size_t *n,
                      int *status)
 {
     pf_error error = {PF_OK, ""};
     if (files->n != 1) {
         *status = cli_usage(command, "name one file");
+        return false;
+    }
+    if (cli_other_kind(command, files->item[0], wanted)) {
+        *status = EXIT_BAD_INPUT;
         return false;
     }
     pf_status s = pf__file_read(files->item[0], (size_t)1 << 30, data, n, &error);
@@ -64,7 +68,7 @@ int cmd_replay(int argc, char **argv)
     size_t n = 0;
     int status = EXIT_USAGE;
     if (!cli_parse("replay", argc, argv, options, 1, &files) ||
-        !read_one("replay", &files, &text, &n, &status)) {
+        !read_one("replay", &files, CLI_JOURNAL, &text, &n, &status)) {
         return status;
     }
     pf_replay replay;
@@ -87,7 +91,7 @@ int cmd_explain(int argc, char **argv)
     size_t n = 0;
     int status = EXIT_USAGE;
     if (!cli_parse("explain", argc, argv, options, 2, &files) || !cli_color("explain", color) ||
-        !read_one("explain", &files, &text, &n, &status)) {
+        !read_one("explain", &files, CLI_JOURNAL | CLI_CERTIFICATE, &text, &n, &status)) {
         return status;
     }
     pf_error error = {PF_OK, ""};
