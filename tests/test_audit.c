@@ -518,6 +518,38 @@ static int audited(const char *folder, const char *kit)
     return sessions;
 }
 
+// servo.kit has no audit; two.yaml has the faults none and weak.
+static void check_replace(const char *folder)
+{
+    static const char weak[] = "entries: [{name: weak, fault: gain, value: .5}]\n";
+    static const struct {
+        const char *options; // after the catalogue
+        int status, sessions;
+        const char *part;
+    } calls[] = {
+        {"two.yaml --sessions 4 --rules", 0, 4, "2 of 2 entries, 4 sessions each"},
+        {"two.yaml --sessions 4", 2, 4,
+         "keeps an audit of 2 faults, 4 sessions each, with --rules; keep this one elsewhere"},
+        {"two.yaml --sessions 3 --rules", 2, 4, "an audit of 2 faults, 4 sessions each"},
+        {"weak.yaml --sessions 5 --rules", 2, 4,
+         "an audit with the fault 'none', which this one leaves out"},
+        {"two.yaml --sessions 4 --rules", 0, 4, "2 of 2 entries"},     // the same one
+        {"two.yaml --sessions 5 --rules", 0, 5, "5 sessions each"},    // a better one
+        {"two.yaml --sessions 3 --replace", 0, 3, "3 sessions each"}}; // as was asked for
+    char path[300], command[900];
+    snprintf(path, sizeof path, "%s/weak.yaml", folder);
+    CHECK(pf__file_write(path, weak, sizeof weak - 1, NULL) == PF_OK);
+    snprintf(path, sizeof path, "%s/servo.kit.audit.json", folder);
+    CHECK(remove(path) == 0);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        snprintf(command, sizeof command, "audit %s/servo.kit --catalogue %s/%s", folder, folder,
+                 calls[i].options);
+        CHECK(program(command, calls[i].status, calls[i].part));
+        CHECK(audited(folder, "servo.kit") == calls[i].sessions);
+    }
+    CHECK(remove(path) == 0);
+}
+
 static void check_certificate(const char *folder)
 {
     char command[900];
@@ -566,6 +598,8 @@ static void check_certificate(const char *folder)
         CHECK(program(command, 0, ""));
         CHECK(audited(folder, "servo.kit") == 0);
     }
+    PF_CASE("program: a better audit of the same kit is not replaced unasked");
+    check_replace(folder);
     PF_CASE("program: an audit that tested nothing proves nothing");
     static const char none[] = "entries: [{name: slow, fault: time_constant, value: 1.4, on: plant,"
                                " promised: false}, {name: weak, fault: gain, value: .5, promised: "

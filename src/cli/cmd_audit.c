@@ -11,7 +11,7 @@
 typedef struct call {
     const char *catalogue, *plant, *model, *seed, *sessions, *output, *progress;
     cli_list kit;
-    bool json, rules;
+    bool json, rules, replace;
     cli_form form; // of progress
 } call;
 
@@ -118,6 +118,12 @@ static int work(run *r, const pf_catalogue *catalogue)
     pf_error error = {PF_OK, ""};
     int n = 0;
     size_t entries = (size_t)catalogue->n;
+    char what[200];
+    if (!r->c->replace && pf__audit_would_lose(r->path, &r->audit, what, sizeof what)) {
+        return cli_usage("audit",
+                         "%s keeps %s; keep this one elsewhere with -o FILE, or say --replace",
+                         r->path, what);
+    }
     r->known = calloc(entries, sizeof *r->known);
     r->results = calloc(entries, sizeof *r->results);
     if (!r->known || !r->results) {
@@ -230,6 +236,7 @@ int cmd_audit(int argc, char **argv)
         {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
         {"--rules", .flag = &c.rules},
+        {"--replace", .flag = &c.replace},
         {"--progress", .value = &c.progress},
     };
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {

@@ -244,6 +244,47 @@ pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
     return PF_OK;
 }
 
+// Whether the audit was of this machine.
+static bool same_machine(json_t *json, const pf_plant *plant)
+{
+    char own[MACHINE_TEXT];
+    const char *machine = json_string_value(json_object_get(json, "machine"));
+    machine_text(plant, own);
+    return machine && strcmp(machine, own) == 0;
+}
+
+bool pf__audit_would_lose(const char *path, const pf_audit *a, char *what, size_t size)
+{
+    char sha[65];
+    json_t *json = load(path), *entries = json_object_get(json, "entries");
+    const char *kit = json_string_value(json_object_get(json, "kit")), *left_out = NULL;
+    pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
+    bool other =
+        kit && strcmp(kit, sha) == 0 && same_machine(json, a->plant) && !same_head(json, a);
+    int done = 0, sessions = get_int(json, "sessions");
+    for (size_t i = 0; i < json_array_size(entries) && other; i++) {
+        json_t *item = json_array_get(entries, i);
+        const char *name = json_string_value(json_object_get(item, "fault"));
+        pf_audit_result r = {0};
+        get_entry(item, &r);
+        if (name && r.covered && makes_sense(&r)) {
+            left_out = left_out || pf__catalogue_find(a->catalogue, name) ? left_out : name;
+            done++;
+        }
+    }
+    bool rules = json_is_true(json_object_get(json, "rules")) && !a->rules;
+    bool loses = done > 0 && (sessions > a->sessions || left_out || rules);
+    if (loses && left_out) {
+        snprintf(what, size, "an audit with the fault '%.80s', which this one leaves out",
+                 left_out);
+    } else if (loses) {
+        snprintf(what, size, "an audit of %s, %s each%s", pf__counted(done, "fault").text,
+                 pf__counted(sessions, "session").text, rules ? ", with --rules" : "");
+    }
+    json_decref(json);
+    return loses;
+}
+
 // Whether an entry has the name of an earlier one.
 static bool named_before(json_t *entries, size_t i)
 {
@@ -254,15 +295,6 @@ static bool named_before(json_t *entries, size_t i)
         }
     }
     return !name;
-}
-
-// Whether the audit was of this machine.
-static bool same_machine(json_t *json, const pf_plant *plant)
-{
-    char own[MACHINE_TEXT];
-    const char *machine = json_string_value(json_object_get(json, "machine"));
-    machine_text(plant, own);
-    return machine && strcmp(machine, own) == 0;
 }
 
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,

@@ -20,6 +20,11 @@ void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
 pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
                            pf_audit_result *results, int *n, pf_error *error);
 
+// Whether the file holds another audit of this kit and machine that this one would not make up for:
+// with more sessions, with a fault that is not in the catalogue, or with rules that are left out.
+// what: that, in words.
+bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, size_t size);
+
 // What a certificate says of the audit of its kit, as members of an object: entries, sessions, the
 // false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
 // where there is no whole audit of this very kit and machine.

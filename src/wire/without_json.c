@@ -106,6 +106,12 @@ pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
     return missing(error);
 }
 
+bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, size_t size)
+{
+    (void)path, (void)audit, (void)what, (void)size;
+    return false;
+}
+
 bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
 {
     (void)html;
