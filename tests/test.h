@@ -72,6 +72,7 @@ const char *pf_scratch_dir(void);
     X(verdict, false)                                                                              \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
+    X(said, true)                                                                                  \
     X(sheet, true)                                                                                 \
     X(pages, true)                                                                                 \
     X(terminal, false)                                                                             \

@@ -4,6 +4,7 @@
 #include "attitude_kit.h"
 #include "host/file.h"
 #include "program.h"
+#include "wire/sheet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,26 @@ static void holds(const char *name, const char *part, bool wanted)
     free(text);
 }
 
+// Of a journal and its certificate, from which a part is cut. The part is in the message.
+static void check_cut(const char *part, const char *key)
+{
+    char *journal = program_text(folder, "no.j"), *certificate = program_text(folder, "no.c");
+    pf_text html = {0};
+    pf_error error = {PF_OK, ""};
+    CHECK(pf__sheet(journal, strlen(journal), certificate, &html, &error) == PF_OK);
+    pf__text_clear(&html);
+    char *at = strstr(certificate, part);
+    if (CHECK(at != NULL)) {
+        memmove(at, at + strlen(part), strlen(at + strlen(part)) + 1);
+        CHECK(pf__sheet(journal, strlen(journal), certificate, &html, &error) == PF_ERR_FORMAT);
+        CHECK_CONTAINS(error.text, key);
+        CHECK(html.size == 0);
+    }
+    pf__text_free(&html);
+    free(certificate);
+    free(journal);
+}
+
 void test_sheet(void)
 {
     size_t n = 0;
@@ -81,7 +102,9 @@ void test_sheet(void)
     CHECK(run("check @/a.kit --report @/go.html --seed 2", 0, "all ready"));
     CHECK(run("check @/a.kit --report @/lost.html --journal @/lost.j --fault 3:0.35 --seed 7", 0,
               "all ready"));
-    CHECK(run("check @/a.kit --report @/no.html --journal @/no.j --fault 3:saturation=.4", 1, ""));
+    CHECK(run("check @/a.kit --report @/no.html --journal @/no.j --certificate @/no.c --fault "
+              "3:saturation=.4",
+              1, ""));
     check_page("go.html");
     check_page("lost.html");
     check_page("no.html");
@@ -120,6 +143,10 @@ void test_sheet(void)
     check_page("again.html");
     holds("again.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
     holds("again.html", "not known from a journal alone", true);
+    PF_CASE("no sheet says what its certificate does not");
+    check_cut("\"implausible\":0,", "implausible");
+    check_cut("\"audit\":null,", "audit");
+    check_cut("\"rehearsals\":", "no JSON");
     PF_CASE("names cannot become elements of the page");
     const char config[] = "tasks:\n  - {name: <b>x</b>&y, mechanisms: [1]}\n";
     snprintf(path, sizeof path, "%s/names.yaml", folder);

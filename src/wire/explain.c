@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
-#include "words.h"
+#include "said.h"
 
 #include "core/joint.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <string.h>
 
 // Belief moves against a reading where another hypothesis fits the whole response better. Names
 // that one: the one that rose most, or fell most.
@@ -174,219 +172,49 @@ void pf__explain_readiness(pf_text *out, pf_session *session)
 
 // --- certificates
 
-static double number_of(json_t *object, const char *key)
+static void add_done(const pf_said *said, pf_text *out)
 {
-    return json_number_value(json_object_get(object, key));
-}
-
-static int count_of(json_t *object, const char *key)
-{
-    json_int_t n = json_integer_value(json_object_get(object, key));
-    return n > 0 && n < 1000000000 ? (int)n : 0;
-}
-
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-// "" where there is none.
-static const char *text_or_empty(json_t *object, const char *key)
-{
-    const char *text = text_of(object, key);
-    return text ? text : "";
-}
-
-static void read_interval(json_t *mechanism, double interval[2])
-{
-    for (size_t i = 0; i < 2; i++) {
-        interval[i] = json_number_value(json_array_get(json_object_get(mechanism, "interval"), i));
-    }
-}
-
-static void add_mechanisms(json_t *mechanisms, pf_text *out)
-{
-    pf__words_found_head(out);
-    for (size_t i = 0; i < json_array_size(mechanisms); i++) {
-        json_t *m = json_array_get(mechanisms, i);
-        pf_found found = {.mechanism = text_or_empty(m, "name"),
-                          .changed = number_of(m, "p_changed"),
-                          .gain = number_of(m, "mean_gain"),
-                          .probed = json_is_true(json_object_get(m, "probed")),
-                          .gain_if_changed = true};
-        read_interval(m, found.interval);
-        pf__words_found_row(out, &found);
-    }
-}
-
-// The mechanisms of a task. A certificate does not know what their limits let through.
-static void read_uses(json_t *task, json_t *mechanisms, pf_task_said *said)
-{
-    json_t *uses = json_object_get(task, "mechanisms"),
-           *factors = json_object_get(task, "correction");
-    for (size_t i = 0; i < json_array_size(uses) && i < PF_MECH_MAX; i++) {
-        json_int_t j = json_integer_value(json_array_get(uses, i));
-        // candidates count from 1
-        json_t *m = j > 0 ? json_array_get(mechanisms, (size_t)j - 1) : NULL;
-        const char *name = text_of(m, "name");
-        pf_use *use = &said->uses[said->n_uses++];
-        *use = (pf_use){.mechanism = name ? name : "its mechanism",
-                        .factor = json_number_value(json_array_get(factors, i)),
-                        .through = NAN,
-                        .changed = number_of(m, "p_changed"),
-                        .probed = !m || json_is_true(json_object_get(m, "probed"))};
-        read_interval(m, use->interval);
-    }
-}
-
-int pf__explain_why(const char *name)
-{
-    for (int why = 0; why <= PF_WHY_CERTIFIED; why++) {
-        if (strcmp(pf_why_name((pf_why)why), name) == 0) {
-            return why;
-        }
-    }
-    return -1;
-}
-
-// Whether a decision, its reason and its bound go together.
-static bool agrees(const char *decision, int why, bool reached)
-{
-    bool condition = why == PF_WHY_NOT_REHEARSED || why == PF_WHY_UNSEEN_LOSS;
-    return strcmp(decision, "go") == 0      ? why == PF_WHY_CERTIFIED && reached
-           : strcmp(decision, "go-if") == 0 ? condition && (reached || why == PF_WHY_UNSEEN_LOSS)
-                                            : why != PF_WHY_CERTIFIED && !condition;
-}
-
-// Task i of a certificate. It may have been edited: go only where its own numbers say so.
-static pf_status check_task(json_t *json, size_t i, pf_task_said *said, pf_error *error)
-{
-    json_t *task = json_array_get(json_object_get(json, "tasks"), i);
-    const char *name = text_of(task, "name"), *decision = text_of(task, "decision");
-    const char *why = text_of(task, "why");
-    if (!name || !decision || !why) {
-        return pf_fail(error, PF_ERR_FORMAT, "tasks[%z]: name, decision or why is missing", i);
-    }
-    json_t *lower = json_object_get(task, "lower"), *j_min = json_object_get(json, "j_min");
-    bool reached = json_is_number(lower) && json_is_number(j_min) &&
-                   json_number_value(lower) >= json_number_value(j_min);
-    bool go = strcmp(decision, "go") == 0, go_if = strcmp(decision, "go-if") == 0;
-    int code = pf__explain_why(why);
-    if ((!go && !go_if && strcmp(decision, "no-go") != 0) || code < 0) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "tasks[%z]: decision '%s' is none of go, go-if and no-go, or '%s' is no "
-                       "reason",
-                       i, decision, why);
-    }
-    if (!agrees(decision, code, reached)) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "tasks[%z]: decision '%s' contradicts its bound, j_min or reason; replay "
-                       "the journal instead",
-                       i, decision);
-    }
-    said->decision = go ? PF_GO : go_if ? PF_GO_IF : PF_NO_GO;
-    said->why = (pf_why)code;
-    return PF_OK;
-}
-
-static pf_status add_task(json_t *json, size_t i, const pf_accepted *accepted, pf_follows *f,
-                          pf_error *error)
-{
-    json_t *task = json_array_get(json_object_get(json, "tasks"), i);
-    json_t *unseen = json_object_get(task, "unseen");
-    pf_task_said said = {.name = text_or_empty(task, "name"),
-                         .fallback = text_or_empty(task, "fallback"),
-                         .rehearsed = text_or_empty(task, "rehearsed"),
-                         .mean = number_of(task, "mean"),
-                         .lower = number_of(task, "lower"),
-                         .unseen = {json_number_value(json_array_get(unseen, 0)),
-                                    json_number_value(json_array_get(unseen, 1))}};
-    pf_status status = check_task(json, i, &said, error);
-    if (status == PF_OK) {
-        said.accepted = pf__accepts(accepted, said.why);
-        read_uses(task, json_object_get(json, "mechanisms"), &said);
-        pf__words_follow(f, &said);
-    }
-    return status;
-}
-
-static void add_done(json_t *json, pf_text *out)
-{
-    json_t *audit = json_object_get(json, "audit");
-    const char *plant = text_of(json, "plant"), *kit = text_of(json, "kit");
     char short_kit[17];
-    snprintf(short_kit, sizeof short_kit, "%s", kit ? kit : "");
+    snprintf(short_kit, sizeof short_kit, "%s", said->kit);
     pf__text_add(out, "## What was done\nCertificate of plant ");
-    pf__words_name(out, plant ? plant : "");
+    pf__words_name(out, said->plant);
     pf__text_add(out, " with kit ");
     pf__words_name(out, short_kit);
-    pf__text_addf(out, "... %s ",
-                  json_is_true(json_object_get(json, "alarm")) ? "The alarm sounded."
-                                                               : "No alarm.");
-    pf__words_spent(out, count_of(json, "probes"), count_of(json, "rehearsals"),
-                    number_of(json, "charge"));
+    pf__text_addf(out, "... %s ", said->odd.alarm ? "The alarm sounded." : "No alarm.");
+    pf__words_spent(out, said->probes, said->rehearsals, said->charge);
     pf__text_add(out, ".\n");
-    if (!json_is_object(audit)) {
+    if (!said->audited) {
         pf__text_add(out, "Its kit was not audited.\n");
         return;
     }
+    const pf_said_audit *audit = &said->audit;
     pf__text_addf(out,
-                  "Its kit was audited against %g of %s, %s each: %g false, at worst %.1f %% "
+                  "Its kit was audited against %d of %s, %s each: %d false, at worst %.1f %% "
                   "(upper 95 %% limit).\n",
-                  number_of(audit, "covered"),
-                  pf__counted(count_of(audit, "entries"), "entry").text,
-                  pf__counted(count_of(audit, "sessions"), "session").text,
-                  number_of(audit, "false_go"), 100 * number_of(audit, "worst_upper"));
+                  audit->covered, pf__counted(audit->entries, "entry").text,
+                  pf__counted(audit->sessions, "session").text, audit->false_go,
+                  100 * audit->worst_upper);
 }
 
-static void add_odd(json_t *json, pf_text *out)
+static void explain_said(const pf_said *said, pf_text *out)
 {
-    json_t *misfit = json_object_get(json, "misfit");
-    pf__words_odd(out, &(pf_odd){.misfit = number_of(misfit, "value"),
-                                 .implausible = count_of(misfit, "implausible"),
-                                 .look = count_of(misfit, "look"),
-                                 .channel = text_or_empty(misfit, "channel"),
-                                 .looks_like = text_or_empty(json, "looks_like"),
-                                 .alarm = json_is_true(json_object_get(json, "alarm")),
-                                 .explained = json_is_true(json_object_get(json, "explained"))});
-}
-
-static pf_accepted read_accepted(json_t *json)
-{
-    json_t *list = json_object_get(json, "accepted");
-    pf_accepted accepted = {false, false};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        int why = word ? pf__explain_why(word) : -1;
-        accepted.not_rehearsed = accepted.not_rehearsed || why == PF_WHY_NOT_REHEARSED;
-        accepted.unseen_loss = accepted.unseen_loss || why == PF_WHY_UNSEEN_LOSS;
+    pf_follows f = {.alpha = said->alpha,
+                    .j_min = said->j_min,
+                    .rehearsed = said->rehearses,
+                    .agreed = said->accepted.not_rehearsed};
+    add_done(said, out);
+    pf__words_found_head(out);
+    for (int j = 1; j <= said->n_mechanisms; j++) {
+        pf_found found = pf__said_mechanism(said, j);
+        pf__words_found_row(out, &found);
     }
-    return accepted;
-}
-
-static pf_status explain_json(json_t *json, pf_text *out, pf_error *error)
-{
-    json_t *tasks = json_object_get(json, "tasks"),
-           *mechanisms = json_object_get(json, "mechanisms");
-    if (!json_is_array(tasks) || !json_is_array(mechanisms) || !text_of(json, "plant") ||
-        !text_of(json, "kit")) {
-        return pf_fail(error, PF_ERR_FORMAT,
-                       "not a certificate: plant, kit, mechanisms and tasks are expected");
-    }
-    pf_accepted accepted = read_accepted(json);
-    pf_follows f = {.alpha = number_of(json, "alpha"),
-                    .j_min = number_of(json, "j_min"),
-                    .rehearsed = strcmp(text_or_empty(json, "rules"), "paper") != 0,
-                    .agreed = accepted.not_rehearsed};
-    add_done(json, out);
-    add_mechanisms(mechanisms, out);
-    add_odd(json, out);
-    pf_status status = PF_OK;
-    for (size_t i = 0; i < json_array_size(tasks) && status == PF_OK; i++) {
-        status = add_task(json, i, &accepted, &f, error);
+    pf__words_odd(out, &said->odd);
+    for (int t = 0; t < said->n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(said, t, &task);
+        pf__words_follow(&f, &task);
     }
     pf__words_follows_end(&f, out);
-    return status;
 }
 
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
@@ -397,7 +225,11 @@ pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_e
         return pf_fail(error, PF_ERR_FORMAT, "line %d, column %d: %s", problem.line, problem.column,
                        problem.text);
     }
-    pf_status status = explain_json(json, out, error);
+    pf_said said;
+    pf_status status = pf__said_read(&said, json, NULL, error);
+    if (status == PF_OK) {
+        explain_said(&said, out);
+    }
     json_decref(json);
     return status;
 }

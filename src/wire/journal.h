@@ -69,9 +69,6 @@ void pf__explain_skip(pf_text *out, const pf_session *session, const pf_ask *ask
 // What was found and what follows.
 void pf__explain_readiness(pf_text *out, pf_session *session);
 
-// The code of a reason by its name, -1: there is none.
-int pf__explain_why(const char *name);
-
 // The readiness of a certificate in words.
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error);
 

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sheet.h"
 #include "journal.h"
-#include "words.h"
+#include "said.h"
 
 #include "core/kit_layout.h"
 #include "core/sha256.h"
 #include "host/page.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,23 +16,12 @@ typedef struct sheet {
     pf_text *out;
     json_t *lines;   // of the journal, the header first
     json_t *verdict; // the certificate, or the last readiness of the journal
+    pf_said said;    // what that says
     void *image;
     pf_kit kit;
 } sheet;
 
 // --- reading
-
-static double number_of(json_t *object, const char *key)
-{
-    json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *text_of(json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 static double at(json_t *matrix, size_t row, size_t column)
 {
@@ -52,7 +40,7 @@ static pf_status read_lines(sheet *s, const char *journal, size_t n, pf_error *e
     size_t count = json_array_size(s->lines);
     for (size_t i = count; i-- > 1 && !s->verdict;) {
         json_t *entry = json_array_get(s->lines, i);
-        bool is = strcmp(text_of(json_object_get(entry, "request"), "op"), "readiness") == 0;
+        bool is = strcmp(pf__said_text(json_object_get(entry, "request"), "op"), "readiness") == 0;
         s->verdict = is ? json_incref(json_object_get(entry, "reply")) : NULL;
     }
     if (!s->verdict) {
@@ -76,71 +64,36 @@ static pf_status read_kit(sheet *s, pf_error *error)
 
 // --- the verdict
 
-static bool is_decision(json_t *task, const char *decision)
+static int count_tasks(const sheet *s, pf_decision decision)
 {
-    return strcmp(text_of(task, "decision"), decision) == 0;
-}
-
-static int count_tasks(const sheet *s, const char *decision)
-{
-    json_t *tasks = json_object_get(s->verdict, "tasks");
     int n = 0;
-    for (size_t i = 0; i < json_array_size(tasks); i++) {
-        n += is_decision(json_array_get(tasks, i), decision);
+    for (int t = 0; t < s->said.n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(&s->said, t, &task);
+        n += task.decision == decision;
     }
     return n;
 }
 
 static pf_decision overall(const sheet *s)
 {
-    int all = (int)json_array_size(json_object_get(s->verdict, "tasks"));
-    int go = count_tasks(s, "go"), go_if = count_tasks(s, "go-if");
-    return pf__overall(all, all - go - go_if, go_if, s->kit.field);
-}
-
-static const char *why_text(const char *name)
-{
-    int why = pf__explain_why(name);
-    return why < 0 ? name : pf_why_text((pf_why)why);
-}
-
-// What is neither go nor go-if is no-go.
-static pf_decision decision_of(json_t *task)
-{
-    return is_decision(task, "go") ? PF_GO : is_decision(task, "go-if") ? PF_GO_IF : PF_NO_GO;
-}
-
-static const char *class_of(pf_decision decision)
-{
-    return decision == PF_GO ? "go" : decision == PF_GO_IF ? "go-if" : "no-go";
+    return pf__overall(s->said.n_tasks, count_tasks(s, PF_NO_GO), count_tasks(s, PF_GO_IF),
+                       s->said.rehearses);
 }
 
 // Whether the responses fit no machine of the model.
 static bool misfits(const sheet *s)
 {
-    json_t *misfit = json_object_get(s->verdict, "misfit");
-    return number_of(misfit, "value") > 1 || number_of(misfit, "implausible") > 0;
-}
-
-static pf_found found_of(json_t *m)
-{
-    json_t *interval = json_object_get(m, "interval");
-    return (pf_found){.mechanism = text_of(m, "name"),
-                      .changed = number_of(m, "p_changed"),
-                      .gain = number_of(m, "mean_gain"),
-                      .interval = {json_number_value(json_array_get(interval, 0)),
-                                   json_number_value(json_array_get(interval, 1))},
-                      .probed = json_is_true(json_object_get(m, "probed"))};
+    return s->said.odd.misfit > 1 || s->said.odd.implausible > 0;
 }
 
 // What the probes found: every mechanism that is not healthy.
 static void add_found(const sheet *s)
 {
-    json_t *list = json_object_get(s->verdict, "mechanisms");
     int found = 0;
     pf__text_add(s->out, "<p>Found: ");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        pf_found f = found_of(json_array_get(list, i));
+    for (int j = 1; j <= s->said.n_mechanisms; j++) {
+        pf_found f = pf__said_mechanism(&s->said, j);
         if (strcmp(pf__finding(&f), "healthy") == 0) {
             continue;
         }
@@ -162,22 +115,20 @@ static void add_found(const sheet *s)
 // Go holds for the corrected commands only: which, by how much.
 static void add_condition(const sheet *s)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks");
     bool told[PF_MECH_MAX] = {false};
     int n = 0;
-    for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i), *uses = json_object_get(task, "mechanisms");
-        for (size_t u = 0; u < json_array_size(uses) && decision_of(task) != PF_NO_GO; u++) {
-            json_int_t j = json_integer_value(json_array_get(uses, u));
-            double factor =
-                json_number_value(json_array_get(json_object_get(task, "correction"), u));
-            if (j <= 0 || j >= s->kit.n_mech || told[j] || fabs(factor - 1) <= .005) {
+    for (int t = 0; t < s->said.n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(&s->said, t, &task);
+        for (int u = 0; u < task.n_uses && task.decision != PF_NO_GO; u++) {
+            const pf_use *use = &task.uses[u];
+            if (use->index == 0 || told[use->index] || fabs(use->factor - 1) <= .005) {
                 continue;
             }
-            told[j] = true;
+            told[use->index] = true;
             pf__text_add(s->out, n++ ? ", " : "<p><b>It holds for corrected commands only: send ");
-            pf__page_name(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
-            pf__text_addf(s->out, " %.3f times its command", factor);
+            pf__page_name(s->out, use->mechanism);
+            pf__text_addf(s->out, " %.3f times its command", use->factor);
         }
     }
     pf__text_add(s->out, n ? ".</b></p>\n" : "");
@@ -186,24 +137,21 @@ static void add_condition(const sheet *s)
 // Why the verdict is what it is, by the first task that is not go.
 static void add_reason(const sheet *s, pf_decision verdict)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks"), *first = NULL;
-    int all = (int)json_array_size(tasks), go = count_tasks(s, "go"), same = 0;
-    for (int i = 0; i < all; i++) {
-        json_t *task = json_array_get(tasks, (size_t)i);
-        bool is = verdict != PF_GO && decision_of(task) == verdict;
-        first = is && !first ? task : first;
-        same += is;
+    int all = s->said.n_tasks, go = count_tasks(s, PF_GO), same = count_tasks(s, verdict);
+    pf_task_said task = {.decision = PF_GO};
+    for (int t = 0; t < all && (t == 0 || task.decision != verdict); t++) {
+        pf__said_task(&s->said, t, &task);
     }
     pf__text_add(s->out, "<p>");
     if (verdict == PF_GO) {
         pf__text_add(s->out, "The bound of every task reaches the required return, and every task "
                              "ran with its corrected command and came out as predicted.");
-    } else if (first) {
+    } else if (same > 0) {
         pf__text_addf(s->out, "%d of %s %s go. Task ", go, pf__counted(all, "task").text,
                       go == 1 ? "is" : "are");
-        pf__page_name(s->out, text_of(first, "name"));
-        pf__text_addf(s->out, " is %s: ", class_of(verdict));
-        pf__page_text(s->out, why_text(text_of(first, "why")));
+        pf__page_name(s->out, task.name);
+        pf__text_addf(s->out, " is %s: ", pf_decision_name(verdict));
+        pf__page_text(s->out, pf_why_text(task.why));
         pf__text_addf(s->out, same > 1 ? ". So %s %s." : ".", same == 2 ? "is" : "are",
                       pf__counted(same - 1, "other task").text);
     } else {
@@ -220,33 +168,31 @@ static void add_facts(const sheet *s)
     pf_kit_info info = pf_kit_get_info(k);
     char sha[65], text[300];
     pf__sha256_text(info.sha256, sha);
-    json_t *header = json_array_get(s->lines, 0), *audit = json_object_get(s->verdict, "audit");
+    json_t *header = json_array_get(s->lines, 0);
     pf__page_head(s->out, "Machine, kit and check", 0, NULL);
-    const char *injected = text_of(s->verdict, "injected");
     snprintf(text, sizeof text, "%s%s%s", pf_kit_get_string(k, PF_KIT_PLANT),
-             injected[0] ? ", simulated, with this fault put into it: " : "", injected);
+             s->said.injected[0] ? ", simulated, with this fault put into it: " : "",
+             s->said.injected);
     pf__page_fact(s->out, "machine", text);
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
-    double probes = number_of(s->verdict, "probes"), runs = number_of(s->verdict, "rehearsals");
     snprintf(text, sizeof text, "preflight %s, method %s, %s and %s, charge %.3g",
-             text_of(header, "preflight"), text_of(header, "method"),
-             pf__counted(isnan(probes) ? 0 : (long)probes, "probe").text,
-             pf__counted(isnan(runs) ? 0 : (long)runs, "rehearsal").text,
-             number_of(s->verdict, "charge"));
+             pf__said_text(header, "preflight"), pf__said_text(header, "method"),
+             pf__counted(s->said.probes, "probe").text,
+             pf__counted(s->said.rehearsals, "rehearsal").text, s->said.charge);
     pf__page_fact(s->out, "check", text);
-    if (json_is_object(audit)) {
+    const pf_said_audit *audit = &s->said.audit;
+    if (s->said.audited) {
         snprintf(text, sizeof text,
-                 "%g of %g faults, %g sessions each: %g with a false go among the promised ones, "
+                 "%d of %d faults, %d sessions each: %d with a false go among the promised ones, "
                  "at worst %.1f %% (upper 95 %% limit)",
-                 number_of(audit, "covered"), number_of(audit, "entries"),
-                 number_of(audit, "sessions"), number_of(audit, "false_go"),
-                 100 * number_of(audit, "worst_upper"));
+                 audit->covered, audit->entries, audit->sessions, audit->false_go,
+                 100 * audit->worst_upper);
     } else {
         snprintf(text, sizeof text, "%s",
-                 json_object_get(s->verdict, "kit") ? "this kit was not audited"
-                                                    : "not known from a journal alone");
+                 s->said.certificate ? "this kit was not audited"
+                                     : "not known from a journal alone");
     }
     pf__page_fact(s->out, "audit", text);
     snprintf(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
@@ -255,37 +201,34 @@ static void add_facts(const sheet *s)
 }
 
 // The factors of its commands. A task that is no-go is not sent.
-static void add_correction(const sheet *s, json_t *task)
+static void add_correction(const sheet *s, const pf_task_said *task)
 {
-    json_t *factors = json_object_get(task, "correction");
     pf__text_add(s->out, "<td class=\"n\">");
-    for (size_t u = 0; u < json_array_size(factors) && decision_of(task) != PF_NO_GO; u++) {
-        pf__text_addf(s->out, "%s%.3f", u ? ", " : "",
-                      json_number_value(json_array_get(factors, u)));
+    for (int u = 0; u < task->n_uses && task->decision != PF_NO_GO; u++) {
+        pf__text_addf(s->out, "%s%.3f", u ? ", " : "", task->uses[u].factor);
     }
-    pf__text_add(s->out, decision_of(task) == PF_NO_GO ? "-</td>" : "</td>");
+    pf__text_add(s->out, task->decision == PF_NO_GO ? "-</td>" : "</td>");
 }
 
 static void add_tasks(const sheet *s)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks");
     char required[40];
     snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
     PF_PAGE_HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict",
                  "why", "fallback");
-    for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i);
-        pf_decision decision = decision_of(task);
-        pf__page_row(s->out, text_of(task, "name"));
-        add_correction(s, task);
-        pf__page_number(s->out, number_of(task, "mean"), 3);
-        pf__page_number(s->out, number_of(task, "lower"), 3);
-        pf__page_cell(s->out, "td", text_of(task, "rehearsed"));
-        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", class_of(decision),
-                      pf__shouted(decision));
-        // of a go there is nothing to explain or to fall back to
-        pf__page_cell(s->out, "td", decision == PF_GO ? "-" : why_text(text_of(task, "why")));
-        pf__page_cell(s->out, "td", decision == PF_GO ? "-" : text_of(task, "fallback"));
+    for (int t = 0; t < s->said.n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(&s->said, t, &task);
+        bool go = task.decision == PF_GO; // then there is nothing to explain or to fall back to
+        pf__page_row(s->out, task.name);
+        add_correction(s, &task);
+        pf__page_number(s->out, task.mean, 3);
+        pf__page_number(s->out, task.lower, 3);
+        pf__page_cell(s->out, "td", task.rehearsed);
+        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", pf_decision_name(task.decision),
+                      pf__shouted(task.decision));
+        pf__page_cell(s->out, "td", go ? "-" : pf_why_text(task.why));
+        pf__page_cell(s->out, "td", go ? "-" : task.fallback);
         pf__page_row_end(s->out);
     }
     pf__page_table_end(s->out);
@@ -312,14 +255,15 @@ static double margin_left(const sheet *s, int mechanism, double correction)
     return left;
 }
 
+// Of the commands of a mechanism, 1 where no task uses it.
 static double correction_of(const sheet *s, int mechanism)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks");
-    for (size_t i = 0; i < json_array_size(tasks); i++) {
-        json_t *task = json_array_get(tasks, i), *uses = json_object_get(task, "mechanisms");
-        for (size_t u = 0; u < json_array_size(uses); u++) {
-            if (json_integer_value(json_array_get(uses, u)) == mechanism) {
-                return json_number_value(json_array_get(json_object_get(task, "correction"), u));
+    for (int t = 0; t < s->said.n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(&s->said, t, &task);
+        for (int u = 0; u < task.n_uses; u++) {
+            if (task.uses[u].index == mechanism) {
+                return task.uses[u].factor;
             }
         }
     }
@@ -328,14 +272,11 @@ static double correction_of(const sheet *s, int mechanism)
 
 static void add_mechanisms(const sheet *s)
 {
-    json_t *list = json_object_get(s->verdict, "mechanisms");
     PF_PAGE_HEAD(s->out, "Mechanisms", "mechanism", "probed", "P(changed)", "finding",
                  "gain, if it changed", "command left after correction");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *m = json_array_get(list, i);
-        pf_found f = found_of(m);
-        int mechanism = (int)json_integer_value(json_object_get(m, "mechanism"));
-        pf__page_row(s->out, text_of(m, "name"));
+    for (int j = 1; j <= s->said.n_mechanisms; j++) {
+        pf_found f = pf__said_mechanism(&s->said, j);
+        pf__page_row(s->out, f.mechanism);
         pf__page_cell(s->out, "td", f.probed ? "yes" : "NO");
         pf__page_number(s->out, f.changed, 4);
         pf__page_cell(s->out, "td", pf__finding(&f));
@@ -344,9 +285,7 @@ static void add_mechanisms(const sheet *s)
         } else {
             pf__text_add(s->out, "<td>-</td>");
         }
-        double left = mechanism > 0 && mechanism < s->kit.n_mech
-                          ? margin_left(s, mechanism, correction_of(s, mechanism))
-                          : NAN;
+        double left = margin_left(s, j, correction_of(s, j));
         if (isnan(left)) {
             pf__text_add(s->out, "<td>no limit is known</td>");
         } else if (left < 0) {
@@ -362,79 +301,76 @@ static void add_mechanisms(const sheet *s)
 // --- what is open
 
 // What would make a task go, by its reason.
-static const char *remedy(const char *why)
+static const char *remedy(pf_why why)
 {
-    static const char *const rows[][2] = {
-        {"bound",
-         "a gain that is known better (more recovery probes), a larger command limit, or a "
-         "task that asks for less"},
-        {"not-probed", "a larger budget of probes, so that every mechanism it needs is looked at"},
-        {"too-strong",
-         "finding out why the mechanism delivers more than its command; if that is to "
-         "stay, a kit that is calibrated with it"},
-        {"not-rehearsed", "a machine that runs the rehearsal, or --accept not-rehearsed"},
-        {"unseen-loss", "a probe that shows such a loss, or --accept unseen-loss"},
-        {"misfit", "finding out what is wrong: check the channel and the actuator that the check "
-                   "names, then check again"},
-        {"unexplained", "finding out what changed: check again, or calibrate a kit that tells "
-                        "several losses apart"},
-        {"rehearsal", "finding out what its own run shows: the machine does not do what was "
-                      "commanded"}};
+    static const struct {
+        pf_why why;
+        const char *text;
+    } rows[] = {
+        {PF_WHY_BOUND, "a gain that is known better (more recovery probes), a larger command "
+                       "limit, or a task that asks for less"},
+        {PF_WHY_NOT_PROBED,
+         "a larger budget of probes, so that every mechanism it needs is looked at"},
+        {PF_WHY_TOO_STRONG, "finding out why the mechanism delivers more than its command; if that "
+                            "is to stay, a kit that is calibrated with it"},
+        {PF_WHY_NOT_REHEARSED, "a machine that runs the rehearsal, or --accept not-rehearsed"},
+        {PF_WHY_UNSEEN_LOSS, "a probe that shows such a loss, or --accept unseen-loss"},
+        {PF_WHY_MISFIT, "finding out what is wrong: check the channel and the actuator that the "
+                        "check names, then check again"},
+        {PF_WHY_UNEXPLAINED, "finding out what changed: check again, or calibrate a kit that tells "
+                             "several losses apart"},
+        {PF_WHY_REHEARSAL, "finding out what its own run shows: the machine does not do what was "
+                           "commanded"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(rows[i][0], why) == 0) {
-            return rows[i][1];
+        if (rows[i].why == why) {
+            return rows[i].text;
         }
     }
     return "another check";
 }
 
-// The tasks that are not go, by their reason: each reason once, at its first task.
+// The tasks that are not go, by their reason.
 static void add_remedies(const sheet *s)
 {
-    json_t *tasks = json_object_get(s->verdict, "tasks");
-    size_t n = json_array_size(tasks);
-    for (size_t i = 0; i < n; i++) {
-        const char *why = text_of(json_array_get(tasks, i), "why");
-        bool told = strcmp(text_of(json_array_get(tasks, i), "decision"), "go") == 0;
-        for (size_t j = 0; j < i && !told; j++) {
-            json_t *before = json_array_get(tasks, j);
-            told = strcmp(text_of(before, "decision"), "go") != 0 &&
-                   strcmp(text_of(before, "why"), why) == 0;
-        }
-        if (told) {
-            continue;
-        }
-        pf__text_add(s->out, "<li>What would make ");
-        for (size_t j = i; j < n; j++) {
-            json_t *task = json_array_get(tasks, j);
-            if (strcmp(text_of(task, "decision"), "go") != 0 &&
-                strcmp(text_of(task, "why"), why) == 0) {
-                pf__text_add(s->out, j > i ? ", " : "");
-                pf__page_name(s->out, text_of(task, "name"));
+    for (int why = 0; why < PF_WHY_CERTIFIED; why++) {
+        int n = 0;
+        for (int t = 0; t < s->said.n_tasks; t++) {
+            pf_task_said task;
+            pf__said_task(&s->said, t, &task);
+            if (task.decision != PF_GO && (int)task.why == why) {
+                pf__text_add(s->out, n++ ? ", " : "<li>What would make ");
+                pf__page_name(s->out, task.name);
             }
         }
-        pf__text_addf(s->out, " go: %s.</li>\n", remedy(why));
+        if (n > 0) {
+            pf__text_addf(s->out, " go: %s.</li>\n", remedy((pf_why)why));
+        }
     }
 }
 
 static void add_open(const sheet *s)
 {
-    json_t *accepted = json_object_get(s->verdict, "accepted"),
-           *misfit = json_object_get(s->verdict, "misfit");
-    const char *looks = text_of(s->verdict, "looks_like");
+    const char *looks = s->said.odd.looks_like;
+    const struct {
+        bool was;
+        pf_why why;
+    } accepted[] = {{s->said.accepted.not_rehearsed, PF_WHY_NOT_REHEARSED},
+                    {s->said.accepted.unseen_loss, PF_WHY_UNSEEN_LOSS}};
     pf__text_add(s->out, "<h2>What was not tested, and what is assumed</h2>\n<ul>\n");
     add_remedies(s);
     if (misfits(s)) {
         pf__text_add(s->out, "<li>The responses fit no machine of the model, most in channel ");
-        pf__page_name(s->out, text_of(misfit, "channel"));
+        pf__page_name(s->out, s->said.odd.channel);
         pf__text_addf(s->out, "%s", looks[0] ? "; they look like " : "");
         pf__page_text(s->out, looks);
         pf__text_add(s->out, ".</li>\n");
     }
-    for (size_t i = 0; i < json_array_size(accepted); i++) {
-        pf__text_add(s->out, "<li>The condition ");
-        pf__page_text(s->out, json_string_value(json_array_get(accepted, i)));
-        pf__text_add(s->out, " was accepted by whoever ran the check.</li>\n");
+    for (int i = 0; i < 2; i++) {
+        if (accepted[i].was) {
+            pf__text_addf(s->out,
+                          "<li>The condition %s was accepted by whoever ran the check.</li>\n",
+                          pf_why_name(accepted[i].why));
+        }
     }
     if (!s->kit.field) {
         pf__text_add(s->out, "<li>This kit has the paper's rules: nothing is rehearsed, and every "
@@ -547,7 +483,8 @@ static void add_run(const sheet *s, json_t *entry, int number, int plots, double
                                                                      : "NOT as predicted");
     } else {
         pf__text_add(s->out, "probe ");
-        pf__page_name(s->out, pf_kit_probe_name(&s->kit, (int)number_of(request, "probe")));
+        pf__page_name(s->out, pf_kit_probe_name(&s->kit, (int)json_integer_value(
+                                                             json_object_get(request, "probe"))));
         pf__text_add(s->out, "</h3>\n");
     }
     double away[MOST_CHANNELS]; // from healthy; below 0: shown already
@@ -618,7 +555,7 @@ static void add_belief(const sheet *s, double *work)
 // Whether a line of the journal is a response that was taken.
 static bool is_run(json_t *entry)
 {
-    return strcmp(text_of(json_object_get(entry, "request"), "op"), "tell") == 0 &&
+    return strcmp(pf__said_text(json_object_get(entry, "request"), "op"), "tell") == 0 &&
            json_is_true(json_object_get(json_object_get(entry, "reply"), "ok"));
 }
 
@@ -672,7 +609,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     pf_decision verdict = overall(s);
     pf__text_add(s->out, "<section>\n");
     pf__page_heading(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT));
-    pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", class_of(verdict),
+    pf__text_addf(s->out, "<div class=\"verdict %s\">%s</div>\n", pf_decision_name(verdict),
                   pf__shouted(verdict));
     add_reason(s, verdict);
     add_found(s);
@@ -698,11 +635,12 @@ static pf_status make(sheet *s, const char *journal, size_t n, const char *certi
 {
     pf_status status = read_lines(s, journal, n, error);
     status = status ? status : read_kit(s, error);
-    json_t *whole = status == PF_OK && certificate ? json_loads(certificate, 0, NULL) : NULL;
-    if (whole) {
+    if (status == PF_OK && certificate) {
         json_decref(s->verdict);
-        s->verdict = whole;
+        s->verdict = json_loads(certificate, JSON_REJECT_DUPLICATES, NULL);
+        status = s->verdict ? PF_OK : pf_fail(error, PF_ERR_FORMAT, "the certificate is no JSON");
     }
+    status = status ? status : pf__said_read(&s->said, s->verdict, &s->kit, error);
     if (status == PF_OK && page) {
         pf__page_open(s->out, "Readiness of ", pf_kit_get_string(&s->kit, PF_KIT_PLANT), false);
     }

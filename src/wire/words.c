@@ -418,6 +418,7 @@ static void read_task(const pf_session *session, int t, const pf_accepted *accep
         const pf_mechanism_readiness *m = pf_session_mechanism(session, uses[u]);
         bool candidate = uses[u] > 0; // mechanism 0 is never probed nor corrected
         task->uses[u] = (pf_use){
+            .index = uses[u],
             .mechanism = pf_kit_mechanism_name(kit, uses[u]),
             .factor = m->correction,
             .through = candidate ? pf_kit_delivered_share(kit, t, uses[u], m->correction, 1) : NAN,

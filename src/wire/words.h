@@ -59,6 +59,7 @@ void pf__words_found(pf_text *out, const pf_session *session, const char *looks_
 
 // A mechanism that a task uses.
 typedef struct pf_use {
+    int index; // of the mechanism
     const char *mechanism;
     double factor;  // of its commands
     double through; // what its limits let through of that; NaN: not known
