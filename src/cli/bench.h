@@ -48,9 +48,39 @@ typedef struct bench_suite {
     const pf_suite *run;
 } bench_suite;
 
+pf_status bench_suite_open(const bench_call *call, const char *name, bench_suite *suite,
+                           pf_error *error);
+void bench_suite_close(bench_suite *suite);
+
 // Names of all suites, sorted.
 pf_status bench_names(const bench_call *call, char ***names, int *n, pf_error *error);
 void bench_names_free(char **names, int n);
+
+// The hash of the configuration meant: --config, else that of --set, else the one run last, with
+// the others named on stderr; empty if there is none. own: the hash of the suite as called, needed
+// with --set only.
+pf_status bench_find_config(const bench_call *call, const pf_suite *suite, const char *own,
+                            pf_store *store, char hash[65], pf_error *error);
+
+// A suite opened, resolved at the profile, with its database.
+typedef struct bench_session {
+    bench_suite suite;
+    pf_experiment experiment;
+    pf_store *store;
+} bench_session;
+
+// The suite is checked before the database is touched.
+pf_status bench_session_open(bench_session *session, const bench_call *call, pf_store_mode mode,
+                             pf_error *error);
+void bench_session_close(bench_session *session);
+
+// The configuration meant; where the database has none, the suite's own.
+pf_status bench_find_hash(const bench_call *call, bench_session *session, char hash[65],
+                          pf_error *error);
+
+// Models of a suite that predicts with learned ones: loaded, or trained where they are missing.
+pf_status bench_learn(const bench_call *call, pf_experiment *experiment, bool train,
+                      const pf_effort *effort, pf_error *error);
 
 // A suite's stored trials, aggregated, with the paper's numbers.
 typedef struct bench_loaded {
@@ -84,7 +114,14 @@ pf_status bench_recompute(const bench_call *call, const char *name, size_t sampl
 pf_status bench_fidelity(const bench_call *call, bool csv, const char *picture, pf_text *out,
                          int *produced, pf_error *error);
 
-// Subcommands in files of their own.
+// Subcommands, each in a file of its own but table and figure.
+int bench_cmd_list(int argc, char **argv);
+int bench_cmd_run(int argc, char **argv);
+int bench_cmd_status(int argc, char **argv);
+int bench_cmd_verify(int argc, char **argv);
+int bench_cmd_table(int argc, char **argv);
+int bench_cmd_figure(int argc, char **argv);
+int bench_cmd_fidelity(int argc, char **argv);
 int bench_cmd_report(int argc, char **argv);
 
 #endif

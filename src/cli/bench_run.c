@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench.h"
+
+#include "host/parallel.h"
+
+#include <stdlib.h>
+
+// bench run.
+
+static void print_failure(void *self, const pf_unit *u, const char *reason)
+{
+    enum { SHOWN = 10 };
+    int *n = self;
+    if ((*n)++ < SHOWN) {
+        fprintf(stderr, "failed: %s %s seed %d trial %d: %s\n", u->environment, u->setting, u->seed,
+                u->trial, reason ? reason : "");
+    } else if (*n == SHOWN + 1) {
+        fprintf(stderr, "failed: and more; `preflight bench status` has them all\n");
+    }
+}
+
+static int report_run(const bench_call *c, bench_session *s, const pf_run_report *report,
+                      double seconds)
+{
+    pf_error error = {PF_OK, ""};
+    pf_store_counts counts;
+    int shown = 0;
+    pf_status status = pf__store_count(s->store, s->experiment.hash, &counts, &error);
+    if (status == PF_OK && counts.failed > 0) {
+        status = pf__store_failures(s->store, s->experiment.hash, print_failure, &shown, &error);
+    }
+    if (status != PF_OK) {
+        return cli_fail(c->command, status, &error);
+    }
+    printf("%s, %s, config %s: %lld of %s, %lld failed (%zu now, %zu of %s calibrated, %.1f s)\n",
+           s->suite.run->id, c->profile->name, s->experiment.hash, (long long)counts.done,
+           pf__counted((long long)counts.total, "trial").text, (long long)counts.failed,
+           report->done, report->kits_made, pf__counted((long long)report->kits, "kit").text,
+           seconds);
+    if (counts.failed > 0) {
+        fprintf(stderr, "failed trials are run once more with --retry\n");
+    }
+    return counts.failed > 0 ? EXIT_NO : EXIT_YES;
+}
+
+// Environments that were asked for and whose backend is not here; how many.
+static int report_missing(const pf_experiment *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->suite->environments.n; i++) {
+        if (pf__experiment_wants_missing(e, i)) {
+            n++;
+            size_t units = e->n_units / (size_t)e->suite->environments.n;
+            fprintf(stderr, "left out: %s (%s)\n", pf__experiment_missing(e, i),
+                    pf__counted((long long)units, "trial").text);
+        }
+    }
+    return n;
+}
+
+// What the quick profile would leave of a run.
+static cli_shorter quick_run(const pf_experiment *e)
+{
+    cli_shorter shorter = {.option = "--profile quick", .share = 1};
+    pf_experiment quick = {0};
+    if (pf__experiment_outline(&quick, e->suite, pf__profile_find("quick"), NULL) == PF_OK) {
+        shorter.share = (double)quick.n_units / (double)e->n_units;
+    }
+    pf__experiment_free(&quick);
+    return shorter;
+}
+
+static int run_one(const bench_call *c, bench_session *s, int threads, bool retry)
+{
+    pf_error error = {PF_OK, ""};
+    pf_run_report report = {0};
+    cli_progress progress;
+    pf_status status = bench_session_open(s, c, PF_STORE_WRITE, &error);
+    if (status != PF_OK) {
+        return cli_fail(c->command, status, &error);
+    }
+    status = pf__experiment_runnable(&s->experiment, &error);
+    if (status != PF_OK) {
+        bench_session_close(s);
+        return cli_fail(c->command, status, &error);
+    }
+    double start = pf__seconds();
+    int missing = report_missing(&s->experiment);
+    pf_effort effort = cli_effort(&progress, threads);
+    progress.form = c->form;
+    progress.main = progress.job = "trials";
+    progress.shorter = quick_run(&s->experiment);
+    status = bench_learn(c, &s->experiment, true, &effort, &error);
+    status = status ? status : pf__experiment_bind(&s->experiment, s->store, &error);
+    status = status || !retry ? status : pf__store_retry(s->store, s->experiment.hash, &error);
+    status =
+        status ? status : pf__experiment_run(&s->experiment, s->store, &effort, &report, &error);
+    cli_progress_end(&progress);
+    int exit_status = EXIT_YES;
+    if (status == PF_ERR_INTERRUPTED) {
+        fprintf(stderr, "preflight %s: interrupted after %s; run it again to go on from there\n",
+                c->command, pf__counted((long long)report.done, "trial").text);
+        exit_status = EXIT_INTERRUPTED;
+    } else if (status != PF_OK) {
+        exit_status = cli_fail(c->command, status, &error);
+    } else {
+        exit_status = report_run(c, s, &report, pf__seconds() - start);
+        exit_status = missing > 0 && exit_status == EXIT_YES ? EXIT_NO : exit_status;
+    }
+    bench_session_close(s);
+    return exit_status;
+}
+
+// Whether every suite can be read and has what is asked for, before any work; they stay open.
+static int open_suites(const bench_call *c, const cli_list *names, const cli_list *only,
+                       bench_session *sessions)
+{
+    for (int i = 0; i < names->n; i++) {
+        bench_session *s = &sessions[i];
+        pf_error error = {PF_OK, ""};
+        pf_status status = bench_suite_open(c, names->item[i], &s->suite, &error);
+        if (status == PF_OK) {
+            status = pf__experiment_outline(&s->experiment, s->suite.run, c->profile, &error);
+        }
+        status =
+            status ? status : pf__experiment_select(&s->experiment, only->n, only->item, &error);
+        if (status == PF_ERR_ARGUMENT) {
+            return cli_usage(c->command, "%s", error.text);
+        }
+        if (status != PF_OK) {
+            return cli_fail(c->command, status, &error);
+        }
+    }
+    return EXIT_YES;
+}
+
+// The suites one after the other; failed trials of one do not keep the next from running.
+static int run_suites(const bench_call *c, const cli_list *names, const cli_list *only, int threads,
+                      bool retry)
+{
+    bench_session *sessions = calloc((size_t)names->n, sizeof *sessions);
+    if (!sessions) {
+        return cli_fail(c->command, PF_ERR_MEMORY, &(pf_error){PF_ERR_MEMORY, "out of memory"});
+    }
+    int status = open_suites(c, names, only, sessions);
+    for (int i = 0; i < names->n; i++) {
+        if (status <= EXIT_NO) {
+            int one = run_one(c, &sessions[i], threads, retry);
+            status = one > status ? one : status;
+        }
+        bench_session_close(&sessions[i]);
+    }
+    free(sessions);
+    return status;
+}
+
+int bench_cmd_run(int argc, char **argv)
+{
+    const char *threads_text = NULL, *progress = NULL;
+    int status = EXIT_YES;
+    double threads = 0;
+    cli_list only = {.n = 0}, names = {.n = 0};
+    bench_call call = {.command = "bench run"};
+    bool retry = false;
+    cli_option options[BENCH_OPTIONS + 5] = {
+        [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
+        [BENCH_OPTIONS + 1] = {"--only", .list = &only},
+        [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry},
+        [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods},
+        [BENCH_OPTIONS + 4] = {"--progress", .value = &progress}};
+    bench_options(&call, options);
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 5, &names)) {
+        return EXIT_USAGE;
+    }
+    if (names.n == 0) {
+        return cli_usage(call.command, "name a suite; `preflight bench list` shows them");
+    }
+    if (call.config) {
+        return cli_usage(call.command,
+                         "--config is for reading; a run has the hash of its settings");
+    }
+    if (!cli_threads(call.command, threads_text, &threads) ||
+        !cli_progress_form(call.command, progress, &call.form)) {
+        return EXIT_USAGE;
+    }
+    if (bench_resolve(&call, &status)) {
+        status = run_suites(&call, &names, &only, (int)threads, retry);
+    }
+    pf__own_methods_destroy(call.own);
+    return status;
+}
