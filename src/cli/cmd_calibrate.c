@@ -66,19 +66,21 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
                    pf_kit_task_name(kit, t), runs);
         }
     }
-    printf("\n");
-    printf("%-16s %-16s %9s %11s %18s\n", "probe", "mechanism", "charge", "separation", "limits");
+    pf_text table = {0};
+    pf__text_add(&table, "\nprobe\tmechanism\t>charge\t>separation\t>limits\t\n");
     for (int q = 0; q < k.n_probes; q++) {
         const int32_t *targets = NULL;
         int n = pf_kit_probe_targets(kit, q, &targets);
         for (int t = 0; t < n; t++) {
             int j = targets[t];
-            printf("%-16s %-16s %9.3g %8.1f sd %8.3g .. %6.3g%s\n", pf_kit_probe_name(kit, q),
-                   pf_kit_mechanism_name(kit, j), pf_kit_probe_charge(kit, q),
-                   1 / pf_kit_probe_sigma(kit, q)[t], k.lo[j], k.hi[j],
-                   isinf(k.lo[j]) || isinf(k.hi[j]) ? "  (unbounded!)" : "");
+            pf__text_addf(&table, "%s\t%s\t%.3g\t%.1f sd\t%.3g .. %.3g\t%s\n",
+                          pf_kit_probe_name(kit, q), pf_kit_mechanism_name(kit, j),
+                          pf_kit_probe_charge(kit, q), 1 / pf_kit_probe_sigma(kit, q)[t], k.lo[j],
+                          k.hi[j], isinf(k.lo[j]) || isinf(k.hi[j]) ? "(unbounded!)" : "");
         }
     }
+    cli_show(&table);
+    pf__text_free(&table);
 }
 
 // A loss that lies within the scatter of its own coordinate is told badly, and so is its size.

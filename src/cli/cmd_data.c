@@ -94,20 +94,22 @@ static void show(const pf_transitions_info *info, const summary *s)
            info->correlation, info->amplitude, info->single);
     printf("disturbance    %s\n", info->disturbance ? "on" : "off");
     printf("seed           %" PRIu64 "\n", info->seed);
-    printf("\n%-16s %-10s %12s %12s %12s %12s %12s\n", "channel", "kind", "min", "max", "mean",
-           "sd", "sd of change");
+    pf_text tables = {0};
+    pf__text_add(&tables, "\nchannel\tkind\t>min\t>max\t>mean\t>sd\t>sd of change\n");
     for (int c = 0; c < info->n_chan; c++) {
         const column *x = &s->channels[c];
-        printf("%-16s %-10s %12.5g %12.5g %12.5g %12.5g %12.5g\n", info->channels[c],
-               pf__channel_kind_name(info->kinds[c]), x->min, x->max, x->mean, sd(x),
-               sd(&s->changes[c]));
+        pf__text_addf(&tables, "%s\t%s\t%.5g\t%.5g\t%.5g\t%.5g\t%.5g\n", info->channels[c],
+                      pf__channel_kind_name(info->kinds[c]), x->min, x->max, x->mean, sd(x),
+                      sd(&s->changes[c]));
     }
-    printf("\n%-16s %12s %12s %12s %12s\n", "mechanism", "lo", "hi", "sd", "active");
+    pf__text_add(&tables, "\nmechanism\t>lo\t>hi\t>sd\t>active\n");
     for (int j = 0; j < info->n_mech; j++) {
         const pf_mechanism *m = &info->mechanisms[j];
-        printf("%-16s %12.5g %12.5g %12.5g %12.3f\n", m->name, m->lo, m->hi, sd(&s->commands[j]),
-               share(&s->commands[j]));
+        pf__text_addf(&tables, "%s\t%.5g\t%.5g\t%.5g\t%.3f\n", m->name, m->lo, m->hi,
+                      sd(&s->commands[j]), share(&s->commands[j]));
     }
+    cli_show(&tables);
+    pf__text_free(&tables);
 }
 
 static void number(pf_text *out, const char *key, double value)

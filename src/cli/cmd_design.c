@@ -85,13 +85,15 @@ static void print_excursions(const design_view *v)
 static void print_families(const design_view *v)
 {
     const pf_design *d = v->design;
-    printf("\n%-10s %7s %20s %15s  %s\n", "family", "probes", "smallest separation", "largest move",
-           "constraints");
+    pf_text table = {0};
+    pf__text_add(&table, "\nfamily\t>probes\t>smallest separation\t>largest move\tconstraints\n");
     for (int i = 0; i < d->n_families; i++) {
         const pf_design_library *l = &d->families[i];
-        printf("%-10s %7d %20.1f %8.1f scales  %s\n", l->family, l->n_probes, l->smallest,
-               l->worst_move, l->broken[0] ? l->broken : "obeyed");
+        pf__text_addf(&table, "%s\t%d\t%.1f\t%.1f scales\t%s\n", l->family, l->n_probes,
+                      l->smallest, l->worst_move, l->broken[0] ? l->broken : "obeyed");
     }
+    cli_show(&table);
+    pf__text_free(&table);
 }
 
 static void design_view_report(const design_view *v)
