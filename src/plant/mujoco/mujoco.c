@@ -5,7 +5,6 @@
 #include "core/rng.h"
 
 #include <math.h>
-#include <mujoco/mjbatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +16,10 @@
 // The same stream of a trajectory as of the native plants. There is no disturbance and no noise.
 enum { STREAM_RESET = 1 };
 
-// Each instance has a batch of one simulation on the caller's thread: mjb_apply returns where
-// MuJoCo raises an error; everywhere else that ends the process.
 typedef struct instance {
     pf_mujoco_model *shared;
     mjBatch *batch;
-    bool spoiled;              // the last trajectory failed
-    double rest[PF_STATE_MAX]; // the model's own start, before anything is drawn
+    bool spoiled; // the last trajectory failed
 } instance;
 
 // One trajectory on its way through mjb_apply. In memory, since an error jumps out of the callback.
@@ -43,39 +39,29 @@ static void clear_warnings(mjData *d)
     }
 }
 
-// The law of Gymnasium's reset_model from our own stream, positions first.
-static void draw_start(const pf_mujoco_system *s, const pf_roll *roll, mjData *d)
-{
-    pf_rng rng;
-    pf_rng_init(&rng, pf__key_derive(roll->key, STREAM_RESET));
-    for (int i = 0; i < s->nq; i++) {
-        d->qpos[i] += s->reset_qpos * (2 * pf_rng_uniform(&rng) - 1);
-    }
-    for (int i = 0; i < s->nv; i++) {
-        d->qvel[i] +=
-            s->reset_qvel * (s->reset_normal ? pf_rng_normal(&rng) : 2 * pf_rng_uniform(&rng) - 1);
-    }
-}
-
 // Gymnasium also calls mj_forward here; it does not touch the integration state.
 static void place(const job *j, const mjModel *m, mjData *d)
 {
     const pf_roll *roll = j->roll;
+    const pf_mujoco_model *shared = j->self->shared;
     if (j->self->spoiled) {
         mj_resetData(m, d);
     }
-    mj_setState(m, d, roll->start ? roll->start : j->self->rest, mjSTATE_INTEGRATION);
+    mj_setState(m, d, roll->start ? roll->start : shared->rest, mjSTATE_INTEGRATION);
     if (!roll->start && !roll->mean_reset) {
-        draw_start(j->self->shared->system, roll, d);
+        pf_rng rng;
+        pf_rng_init(&rng, pf__key_derive(roll->key, STREAM_RESET));
+        shared->draw(shared, &rng, d);
     }
     clear_warnings(d);
 }
 
-static void read_channels(const pf_mujoco_system *s, const mjData *d, double *y)
+static void read_channels(const pf_mujoco_model *shared, const mjData *d, double *y)
 {
-    int n = s->nq - s->dropped;
-    memcpy(y, d->qpos + s->dropped, sizeof(double) * (size_t)n);
-    memcpy(y + n, d->qvel, sizeof(double) * (size_t)s->nv);
+    const double *const fields[] = {[PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel};
+    for (int c = 0; c < shared->info.n_chan; c++) {
+        y[c] = fields[shared->readings[c].field][shared->readings[c].at];
+    }
 }
 
 // MuJoCo judges a state at the start of the next step, by the same bound; after the last step there
@@ -106,12 +92,11 @@ static pf_status check_warnings(const job *j, const mjData *d)
         {mjWARN_BADCTRL, "bad command"},           {mjWARN_BADQACC, "bad acceleration"},
         {mjWARN_CONTACTFULL, "too many contacts"}, {mjWARN_CNSTRFULL, "too many constraints"},
         {mjWARN_INERTIA, "singular inertia"}};
-    const pf_mujoco_system *s = j->self->shared->system;
     for (int i = 0; i < mjNWARNING; i++) {
         const mjWarningStat *w = &d->warning[names[i].warning];
         if (w->number > 0) {
             return pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
-                           s->name, j->row + 1, names[i].name, w->lastinfo);
+                           j->self->shared->info.name, j->row + 1, names[i].name, w->lastinfo);
         }
     }
     return PF_OK;
@@ -121,16 +106,15 @@ static pf_status check_warnings(const job *j, const mjData *d)
 // still name the cause.
 static pf_status advance(const job *j, const mjModel *m, mjData *d)
 {
-    const pf_mujoco_system *s = j->self->shared->system;
     pf_status status = PF_OK;
-    for (int i = 0; i < s->skip && status == PF_OK; i++) {
+    for (int i = 0; i < j->self->shared->skip && status == PF_OK; i++) {
         mj_step(m, d);
         status = check_warnings(j, d);
     }
     if (status == PF_OK) {
-        status = check_numbers(j, "qpos", d->qpos, s->nq);
+        status = check_numbers(j, "qpos", d->qpos, (int)m->nq);
     }
-    return status == PF_OK ? check_numbers(j, "qvel", d->qvel, s->nv) : status;
+    return status == PF_OK ? check_numbers(j, "qvel", d->qvel, (int)m->nv) : status;
 }
 
 static void run_steps(job *j, const mjModel *m, mjData *d)
@@ -138,7 +122,7 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
     const pf_mujoco_model *shared = j->self->shared;
     const pf_plant_info *info = &shared->info;
     const pf_trace *trace = j->trace;
-    double gains[PF_MUJOCO_MECH];
+    double gains[PF_MECH_MAX];
     for (int i = 0; i < info->n_mech; i++) {
         gains[i] = j->roll->gains ? j->roll->gains[i] : 1;
     }
@@ -151,7 +135,7 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
         }
         if (trace->output) {
-            read_channels(shared->system, d, trace->output + r * (size_t)info->n_chan);
+            read_channels(shared, d, trace->output + r * (size_t)info->n_chan);
         }
     }
 }
@@ -165,7 +149,7 @@ static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
         mj_getState(m, d, j->trace->start, mjSTATE_INTEGRATION);
     }
     if (j->trace->initial) {
-        read_channels(j->self->shared->system, d, j->trace->initial);
+        read_channels(j->self->shared, d, j->trace->initial);
     }
     run_steps(j, m, d);
 }
@@ -218,15 +202,16 @@ static pf_status mujoco_state_from(pf_plant *plant, int n, const double *values,
                                    pf_error *error)
 {
     const instance *self = plant->self;
-    const pf_mujoco_system *s = self->shared->system;
-    if (n != s->nq + s->nv) {
+    const mjModel *m = self->shared->model;
+    int nq = (int)m->nq, nv = (int)m->nv;
+    if (n != nq + nv) {
         return pf_fail(error, PF_ERR_SHAPE,
                        "%s: a state has %d numbers (%d positions, then %d velocities) or all %d, "
                        "not %d",
-                       s->name, s->nq + s->nv, s->nq, s->nv, plant->info.n_state, n);
+                       plant->info.name, nq + nv, nq, nv, plant->info.n_state, n);
     }
     // the state begins with the time, positions, velocities
-    memcpy(state, self->rest, sizeof(double) * (size_t)plant->info.n_state);
+    memcpy(state, self->shared->rest, sizeof(double) * (size_t)plant->info.n_state);
     memcpy(state + 1, values, sizeof(double) * (size_t)n);
     return PF_OK;
 }
@@ -248,26 +233,14 @@ static const pf_plant_ops mujoco_ops = {.native = true,
                                         .destroy = mujoco_destroy,
                                         .state_from = mujoco_state_from};
 
-static void read_rest(const mjModel *m, mjData *d, int simulation, void *argument)
-{
-    (void)simulation;
-    mj_resetData(m, d);
-    mj_getState(m, d, argument, mjSTATE_INTEGRATION);
-}
-
 // Takes over one use of the shared model, also on failure.
 static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_error *error)
 {
     const char *name = shared->info.name;
     pf_plant *made = calloc(1, sizeof *made);
     instance *self = calloc(1, sizeof *self);
-    mjBatchConfig config;
-    mjb_defaultConfig(&config);
-    config.nthread = 1;
-    config.persistent = 1;
     char reason[96] = "out of memory";
-    mjBatch *batch =
-        made && self ? mjb_makeBatch(shared->model, 1, &config, reason, (int)sizeof reason) : NULL;
+    mjBatch *batch = made && self ? pf__mujoco_batch(shared->model, reason, sizeof reason) : NULL;
     if (!batch) {
         free(made);
         free(self);
@@ -275,13 +248,6 @@ static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_err
         return pf_fail(error, PF_ERR_MEMORY, "%s: %s", name, reason);
     }
     *self = (instance){.shared = shared, .batch = batch};
-    if (mjb_apply(batch, NULL, 1, read_rest, self->rest, 0) != 0) {
-        mjb_deleteBatch(batch);
-        free(made);
-        free(self);
-        pf__mujoco_release(shared);
-        return pf_fail(error, PF_ERR_INTERNAL, "%s: MuJoCo cannot give the model's rest", name);
-    }
     *made = (pf_plant){.ops = &mujoco_ops, .info = shared->info, .self = self};
     *plant = made;
     return PF_OK;

@@ -8,9 +8,9 @@
 // The six MuJoCo systems of Gymnasium (v5). The table is in every build, so that a build without
 // the library can name them; the physics are MuJoCo's own, the models Gymnasium's own files.
 
+// The most mechanisms and channels that one of them has.
 #define PF_MUJOCO_MECH 17
 #define PF_MUJOCO_CHAN 45
-#define PF_MUJOCO_NAME 32
 
 typedef struct pf_mujoco_system {
     const char *name, *title;

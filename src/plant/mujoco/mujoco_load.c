@@ -77,13 +77,15 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
         char text[65];
         pf__sha256_of(data, size, text);
         free(data);
+        char source[128];
         if (strncmp(text, m->system->known, strlen(m->system->known)) == 0) {
-            snprintf(m->source, sizeof m->source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
+            snprintf(source, sizeof source, "MuJoCo %s, Gymnasium %s", mj_versionString(),
                      PF_GYMNASIUM_VERSION);
         } else {
-            snprintf(m->source, sizeof m->source, "MuJoCo %s, %s %.16s", mj_versionString(),
+            snprintf(source, sizeof source, "MuJoCo %s, %s %.16s", mj_versionString(),
                      m->system->file, text);
         }
+        m->info.source = pf__arena_text(&m->arena, source);
     }
     return status;
 }
@@ -135,15 +137,35 @@ pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error)
                    system->name, system->file);
 }
 
-// --- the description
-
-static void set_name(char *to, const char *name, const char *ending)
+mjBatch *pf__mujoco_batch(const mjModel *model, char *reason, size_t size)
 {
-    snprintf(to, PF_MUJOCO_NAME, "%s%s", name ? name : "", ending);
+    mjBatchConfig config;
+    mjb_defaultConfig(&config);
+    config.nthread = 1;
+    config.persistent = 1;
+    return mjb_makeBatch(model, 1, &config, reason, (int)size);
 }
 
+// --- the description
+
+static char *joined(pf_mujoco_model *m, const char *name, const char *ending)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s%s", name ? name : "", ending);
+    return pf__arena_text(&m->arena, text);
+}
+
+// What a description is filled into.
+typedef struct lists {
+    pf_mechanism *mechanisms;
+    pf_channel *channels;
+    pf_channel_kind *kinds;
+    pf_mujoco_reading *readings;
+    double *probe, *task; // amplitudes
+} lists;
+
 // Positions and velocities of one joint, as channels from the first number that is kept.
-static void name_joint(pf_mujoco_model *m, int joint)
+static void name_joint(pf_mujoco_model *m, const lists *to, int joint)
 {
     static const char *const free_qpos[] = {"_x", "_y", "_z", "_qw", "_qx", "_qy", "_qz"};
     static const char *const free_qvel[] = {"_vx", "_vy", "_vz", "_wx", "_wy", "_wz"};
@@ -151,21 +173,22 @@ static void name_joint(pf_mujoco_model *m, int joint)
     const pf_mujoco_system *s = m->system;
     const char *name = mj_id2name(model, mjOBJ_JOINT, joint);
     bool is_free = model->jnt_type[joint] == mjJNT_FREE;
-    char(*names)[PF_MUJOCO_NAME] = m->names + PF_MUJOCO_MECH;
     for (int i = 0; i < (is_free ? 7 : 1); i++) {
-        int c = model->jnt_qposadr[joint] + i - s->dropped;
+        int at = model->jnt_qposadr[joint] + i, c = at - s->dropped;
         if (c >= 0) {
-            set_name(names[c], name, is_free ? free_qpos[i] : "");
-            m->kinds[c] = is_free && i >= 3 ? PF_CHANNEL_QUATERNION : PF_CHANNEL_PLAIN;
+            to->channels[c].name = joined(m, name, is_free ? free_qpos[i] : "");
+            to->kinds[c] = is_free && i >= 3 ? PF_CHANNEL_QUATERNION : PF_CHANNEL_PLAIN;
+            to->readings[c] = (pf_mujoco_reading){PF_MUJOCO_QPOS, at};
         }
     }
     for (int i = 0; i < (is_free ? 6 : 1); i++) {
-        int c = s->nq - s->dropped + model->jnt_dofadr[joint] + i;
-        set_name(names[c], name, is_free ? free_qvel[i] : "_vel");
+        int at = model->jnt_dofadr[joint] + i, c = s->nq - s->dropped + at;
+        to->channels[c].name = joined(m, name, is_free ? free_qvel[i] : "_vel");
+        to->readings[c] = (pf_mujoco_reading){PF_MUJOCO_QVEL, at};
     }
 }
 
-static void describe_mechanisms(pf_mujoco_model *m)
+static void describe_mechanisms(pf_mujoco_model *m, const lists *to)
 {
     const mjModel *model = m->model;
     for (int j = 0; j < m->system->nu; j++) {
@@ -174,43 +197,94 @@ static void describe_mechanisms(pf_mujoco_model *m)
         if (!name) {
             name = mj_id2name(model, mjOBJ_JOINT, model->actuator_trnid[2 * j]);
         }
-        set_name(m->names[j], name, "");
-        m->mechanisms[j] = (pf_mechanism){m->names[j], model->actuator_ctrlrange[2 * j],
-                                          model->actuator_ctrlrange[2 * j + 1]};
+        to->mechanisms[j] = (pf_mechanism){joined(m, name, ""), model->actuator_ctrlrange[2 * j],
+                                           model->actuator_ctrlrange[2 * j + 1]};
         // the passive command is the current mechanism's probe
-        m->probe_amplitude[j] = j == 0 ? .20 : .25;
-        m->task_amplitude[j] = j == 0 ? 0 : .25;
+        to->probe[j] = j == 0 ? .20 : .25;
+        to->task[j] = j == 0 ? 0 : .25;
     }
-    m->probe = (pf_pulse){8, 8, false, m->probe_amplitude};
-    m->task = (pf_pulse){12, 12, false, m->task_amplitude};
+    m->probe = (pf_pulse){8, 8, false, to->probe};
+    m->task = (pf_pulse){12, 12, false, to->task};
 }
 
-static void describe(pf_mujoco_model *m)
+// The law of Gymnasium's reset_model from our own stream, positions first.
+static void draw_start(const pf_mujoco_model *m, pf_rng *rng, mjData *d)
 {
     const pf_mujoco_system *s = m->system;
-    describe_mechanisms(m);
-    for (int j = 0; j < m->model->njnt; j++) {
-        name_joint(m, j);
+    for (int i = 0; i < s->nq; i++) {
+        d->qpos[i] += s->reset_qpos * (2 * pf_rng_uniform(rng) - 1);
     }
-    int n_chan = pf__mujoco_channels(s);
-    for (int c = 0; c < n_chan; c++) {
-        m->channels[c] = (pf_channel){m->names[PF_MUJOCO_MECH + c], 0, s->scale[c]};
+    for (int i = 0; i < s->nv; i++) {
+        d->qvel[i] +=
+            s->reset_qvel * (s->reset_normal ? pf_rng_normal(rng) : 2 * pf_rng_uniform(rng) - 1);
     }
+}
+
+static pf_status describe(pf_mujoco_model *m, pf_error *error)
+{
+    const pf_mujoco_system *s = m->system;
+    size_t n_chan = (size_t)pf__mujoco_channels(s), n_mech = (size_t)s->nu;
+    lists to = {.mechanisms = pf__arena_take(&m->arena, n_mech, sizeof *to.mechanisms),
+                .channels = pf__arena_take(&m->arena, n_chan, sizeof *to.channels),
+                .kinds = pf__arena_take(&m->arena, n_chan, sizeof *to.kinds),
+                .readings = pf__arena_take(&m->arena, n_chan, sizeof *to.readings),
+                .probe = pf__arena_take(&m->arena, n_mech, sizeof *to.probe),
+                .task = pf__arena_take(&m->arena, n_mech, sizeof *to.task)};
+    if (!m->arena.failed) {
+        describe_mechanisms(m, &to);
+        for (int j = 0; j < m->model->njnt; j++) {
+            name_joint(m, &to, j);
+        }
+        for (size_t c = 0; c < n_chan; c++) {
+            to.channels[c].scale = s->scale[c];
+        }
+    }
+    m->skip = s->skip;
+    m->readings = to.readings;
+    m->draw = draw_start;
     m->info = (pf_plant_info){.name = s->name,
                               .title = s->title,
-                              .source = m->source,
+                              .source = m->info.source,
                               .n_mech = s->nu,
-                              .n_chan = n_chan,
+                              .n_chan = (int)n_chan,
                               .n_state = mj_stateSize(m->model, mjSTATE_INTEGRATION),
                               .dt_s = s->dt_s,
                               .deterministic = true,
-                              .mechanisms = m->mechanisms,
-                              .channels = m->channels,
-                              .kinds = m->kinds,
+                              .mechanisms = to.mechanisms,
+                              .channels = to.channels,
+                              .kinds = to.kinds,
                               .probe = &m->probe,
                               .task = &m->task,
                               .reveal = s->reveal,
                               .importance = s->importance};
+    m->rest = pf__arena_take(&m->arena, (size_t)m->info.n_state, sizeof *m->rest);
+    return m->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", s->name) : PF_OK;
+}
+
+static void read_rest(const mjModel *model, mjData *d, int simulation, void *argument)
+{
+    (void)simulation;
+    pf_mujoco_model *m = argument;
+    mj_resetData(model, d);
+    mj_getState(model, d, m->rest, mjSTATE_INTEGRATION);
+}
+
+// One call of a function on data of the model, where an error of MuJoCo does not end the process.
+static pf_status call_once(pf_mujoco_model *m, mjfBatchFunc function, pf_error *error)
+{
+    char reason[96] = "out of memory";
+    mjBatch *batch = pf__mujoco_batch(m->model, reason, sizeof reason);
+    bool bad = !batch || mjb_apply(batch, NULL, 1, function, m, 0) != 0;
+    if (batch && bad) {
+        snprintf(reason, sizeof reason, "%s", mjb_error(batch, 0));
+        reason[strcspn(reason, "\n")] = 0;
+    }
+    if (batch) {
+        mjb_deleteBatch(batch);
+    }
+    return bad ? pf_fail(error, PF_ERR_PLANT, "%s: MuJoCo fails at its rest: %s", m->info.name,
+                         reason)
+               : PF_OK;
 }
 
 // The table's constants belong to one model each; a file of another shape is refused.
@@ -219,8 +293,7 @@ static pf_status check_model(const pf_mujoco_model *m, pf_error *error)
     const mjModel *model = m->model;
     const pf_mujoco_system *s = m->system;
     bool same = model->nq == s->nq && model->nv == s->nv && model->nu == s->nu && model->na == 0 &&
-                fabs(model->opt.timestep * s->skip - s->dt_s) < 1e-12 && s->nu <= PF_MUJOCO_MECH &&
-                pf__mujoco_channels(s) <= PF_MUJOCO_CHAN &&
+                fabs(model->opt.timestep * s->skip - s->dt_s) < 1e-12 &&
                 mj_stateSize(model, mjSTATE_INTEGRATION) <= PF_STATE_MAX;
     for (int j = 0; same && j < s->nu; j++) {
         same = model->actuator_ctrllimited[j];
@@ -246,14 +319,13 @@ pf_status pf__mujoco_load(pf_mujoco_model **model, const pf_mujoco_system *syste
     atomic_init(&m->users, 1);
     m->system = system;
     pf_status status = load_model(m, error);
-    if (status == PF_OK) {
-        status = check_model(m, error);
-    }
+    status = status ? status : check_model(m, error);
+    status = status ? status : describe(m, error);
+    status = status ? status : call_once(m, read_rest, error);
     if (status != PF_OK) {
         pf__mujoco_release(m);
         return status;
     }
-    describe(m);
     *model = m;
     return PF_OK;
 }
@@ -262,6 +334,7 @@ void pf__mujoco_release(pf_mujoco_model *model)
 {
     if (model && atomic_fetch_sub(&model->users, 1) == 1) {
         mj_deleteModel(model->model);
+        pf__arena_free(&model->arena);
         free(model);
     }
 }

@@ -5,27 +5,42 @@
 
 #include "mujoco.h"
 
+#include "host/arena.h"
+
+#include <mujoco/mjbatch.h>
 #include <mujoco/mujoco.h>
 #include <stdatomic.h>
 
+// Where a channel is read.
+typedef enum pf_mujoco_field { PF_MUJOCO_QPOS, PF_MUJOCO_QVEL } pf_mujoco_field;
+
+typedef struct pf_mujoco_reading {
+    pf_mujoco_field field;
+    int at;
+} pf_mujoco_reading;
+
 // What a plant and its clones share: the compiled model, never written after loading (each makes
-// its batch from it), and the description that points into this object.
+// its batch from it), and the description that the runner follows. Arrays are the arena's.
 typedef struct pf_mujoco_model {
     atomic_int users;
-    const pf_mujoco_system *system;
+    pf_arena arena;
     mjModel *model;
     pf_plant_info info;
-    char source[128];
-    char names[PF_MUJOCO_MECH + PF_MUJOCO_CHAN][PF_MUJOCO_NAME];
-    pf_mechanism mechanisms[PF_MUJOCO_MECH];
-    pf_channel channels[PF_MUJOCO_CHAN];
-    pf_channel_kind kinds[PF_MUJOCO_CHAN];
-    double probe_amplitude[PF_MUJOCO_MECH], task_amplitude[PF_MUJOCO_MECH];
     pf_pulse probe, task;
+    const pf_mujoco_system *system;    // of the table
+    int skip;                          // MuJoCo steps per control step
+    const pf_mujoco_reading *readings; // n_chan
+    double *rest;                      // n_state: a start before anything is drawn
+    // Draws a start around the rest, which d is at.
+    void (*draw)(const struct pf_mujoco_model *model, pf_rng *rng, mjData *d);
 } pf_mujoco_model;
 
 // Finds and compiles the model file and checks that it is the system the table describes.
 pf_status pf__mujoco_load(pf_mujoco_model **model, const pf_mujoco_system *system, pf_error *error);
+// A batch of one simulation on the caller's thread: mjb_apply returns where MuJoCo raises an error;
+// everywhere else that ends the process. NULL: reason says why.
+mjBatch *pf__mujoco_batch(const mjModel *model, char *reason, size_t size);
+
 void pf__mujoco_release(pf_mujoco_model *model); // the last user frees it
 
 #endif
