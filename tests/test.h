@@ -52,6 +52,7 @@ const char *pf_scratch_dir(void);
     X(plant, true)                                                                                 \
     X(fault, true)                                                                                 \
     X(mujoco, true)                                                                                \
+    X(mujoco_file, true)                                                                           \
     X(classic, true)                                                                               \
     X(loops, true)                                                                                 \
     X(bridge, true)                                                                                \

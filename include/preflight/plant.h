@@ -32,6 +32,13 @@ typedef enum pf_channel_kind {
     PF_CHANNEL_QUATERNION = 2 // one of four channels in a row, real part first
 } pf_channel_kind;
 
+// What a mechanism delivers that has gain g.
+typedef enum pf_loss {
+    PF_LOSS_COMMAND = 0, // g times the command within its limits
+    PF_LOSS_FORCE = 1    // g times the force, under the whole command: a servo that keeps its set
+                         // point, a motor that holds a load
+} pf_loss;
+
 // A command shape, one mechanism at a time: a hold of `steps` rows, or a doublet (first half
 // positive, second half negative), then zero up to `rows`.
 typedef struct pf_pulse {
@@ -62,7 +69,7 @@ typedef struct pf_knob {
 } pf_knob;
 
 #define PF_KNOBS_MAX 8
-#define PF_STATE_MAX 512
+#define PF_STATE_MAX 4096
 #define PF_MECH_MAX 256
 
 // What a plant tells of itself. Strings and arrays belong to the plant.
@@ -97,6 +104,7 @@ typedef struct pf_plant_info {
     // Faults beyond what commands and readings carry. A native plant gets them from its class.
     int n_faults;
     const pf_plant_fault *faults;
+    const pf_loss *losses; // n_mech. Nullable: the command of each.
 } pf_plant_info;
 
 // The closed loops of a native plant, by index in info.policies. All functions must be pure.
@@ -143,7 +151,7 @@ typedef struct pf_plant_class {
 // An instance, owned by one thread.
 typedef struct pf_plant pf_plant;
 
-// By name ("attitude", "ant", "exec:COMMAND"); the error lists what there is.
+// By name ("attitude", "ant", "mujoco:FILE", "exec:COMMAND"); the error lists what there is.
 PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
 // From a class of the caller's, which must outlive it.
 PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class,

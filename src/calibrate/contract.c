@@ -4,6 +4,7 @@
 #include "source.h"
 
 #include "host/arena.h"
+#include "plant/plant_impl.h"
 
 // A fault strong enough that any effect shows.
 static const double weak = .15;
@@ -126,6 +127,20 @@ static bool open_checker(checker *c, bool all, pf_arena *arena)
     return !arena->failed;
 }
 
+// The return table is over what is delivered of a command; a loss of force is another thing.
+static pf_status check_losses(const checker *c)
+{
+    for (int j = 1; j < c->plan->n_mech; j++) {
+        if (pf__plant_loses_force(pf_plant_get_info(c->plant), j)) {
+            return pf_fail(c->error, PF_ERR_UNSUPPORTED,
+                           "mechanism '%s' of plant %s loses force, not command: its tasks cannot "
+                           "be certified",
+                           c->plan->mechanisms[j].name, c->plan->plant);
+        }
+    }
+    return PF_OK;
+}
+
 // What is a matter of the plant alone.
 static pf_status check_plant(checker *c)
 {
@@ -133,6 +148,7 @@ static pf_status check_plant(checker *c)
     enum { WAYS = PF_REPEAT_INSTANCE }; // another instance may take seconds to start
     pf_status status = pf__plant_repeats(c->plan, c->plant, WAYS, repeat, c->error);
     status = status ? status : pf__repeat_tolerance(c->plan, repeat, WAYS, &c->tolerance, c->error);
+    status = status ? status : check_losses(c);
     return status ? status : check_dormancy(c);
 }
 

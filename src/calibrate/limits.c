@@ -3,6 +3,7 @@
 #include "limits.h"
 
 #include "host/arena.h"
+#include "plant/plant_impl.h"
 #include "settings/config.h"
 
 #include <math.h>
@@ -65,7 +66,7 @@ static double pulse_amplitude(const pf_plan *plan, int mechanism, int *steps)
             return first;
         }
     }
-    double quarter = pf__plan_quarter_range(&plan->mechanisms[mechanism]);
+    double quarter = pf__quarter_range(&plan->mechanisms[mechanism]);
     return isfinite(quarter) ? quarter : 0;
 }
 

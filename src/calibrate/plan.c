@@ -29,9 +29,13 @@ static char *text(const pf_plan_builder *b, const char *s)
     return pf__arena_text(b->arena, s);
 }
 
-double pf__plan_quarter_range(const pf_mechanism *mechanism)
+// How high a pulse of the plant's own is; where it has none, or the plant does not know the limits
+// that the configuration gives, a quarter of the range.
+static double pulse_amplitude(const pf_plan_builder *b, const pf_pulse *given, int mechanism)
 {
-    return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
+    return given && isfinite(given->amplitude[mechanism])
+               ? given->amplitude[mechanism]
+               : pf__quarter_range(&b->plan->mechanisms[mechanism]);
 }
 
 // A pulse on one mechanism, all others zero; rows x n_mech from the arena.
@@ -222,8 +226,7 @@ static pf_status build_settings(pf_plan_builder *b)
 static void build_passive(pf_plan_builder *b)
 {
     const pf_pulse *pulse_known = b->info ? b->info->probe : NULL;
-    double amplitude =
-        pulse_known ? pulse_known->amplitude[0] : pf__plan_quarter_range(&b->plan->mechanisms[0]);
+    double amplitude = pulse_amplitude(b, pulse_known, 0);
     b->plan->passive_rows = pulse_known ? pulse_known->rows : 8;
     b->plan->passive = pulse_command(b, 0, isfinite(amplitude) ? amplitude : 0,
                                      pulse_known ? pulse_known->steps : 8, b->plan->passive_rows,
@@ -253,7 +256,7 @@ static pf_status default_probes(pf_plan_builder *b)
     pf_plan_probe *list = pf__arena_take(b->arena, (size_t)m, sizeof *list);
     for (int q = 0; list && q < m; q++) {
         const pf_mechanism *mechanism = &plan->mechanisms[q + 1];
-        double amplitude = given ? given->amplitude[q + 1] : pf__plan_quarter_range(mechanism);
+        double amplitude = pulse_amplitude(b, given, q + 1);
         if (!isfinite(amplitude) || amplitude == 0) {
             return complain(b, (pf_place){0, 0}, "mechanism", mechanism->name,
                             "has no finite limits to derive a pulse from: give `lo` and `hi`, or "
@@ -559,8 +562,8 @@ static pf_status default_tasks(pf_plan_builder *b)
             .reveal = b->info && b->info->reveal ? b->info->reveal[j - 1] : 1.0 / m,
             .importance = b->info && b->info->importance ? b->info->importance[j - 1] : 1};
         task->rows = given ? given->rows : probe->rows;
-        task->command = given ? pulse_command(b, j, given->amplitude[j], given->steps, given->rows,
-                                              given->doublet)
+        task->command = given ? pulse_command(b, j, pulse_amplitude(b, given, j), given->steps,
+                                              given->rows, given->doublet)
                               : one_column(b, probe, j);
     }
     plan->n_tasks = n;

@@ -67,9 +67,6 @@ typedef struct pf_plan_builder {
     pf_error *error;
 } pf_plan_builder;
 
-// A quarter of the command range on the side that reaches farther.
-double pf__plan_quarter_range(const pf_mechanism *mechanism);
-
 // Index of a mechanism by name, or by number where no name matches; -1: none.
 int pf__plan_find_mechanism(const pf_plan *plan, const char *reference);
 

@@ -52,6 +52,8 @@ static void list_plants(bool json)
             printf("%-16s %s (needs `make domains`)%s\n", name, title,
                    pf__protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         }
+        printf("%-16s any MJCF or URDF file%s\n", PF_MUJOCO_PREFIX "FILE",
+               pf__mujoco_version()[0] ? "" : "; not in this build: run `make deps`");
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
                "package)%s\n",
                "gym:ID",
@@ -299,6 +301,112 @@ static int list_faults(bool json, const char *name)
     return EXIT_YES;
 }
 
+static void limit_text(char *to, size_t size, double limit)
+{
+    snprintf(to, size, isinf(limit) ? "none" : "%.4g", limit);
+}
+
+// One mechanism: its limits, what a loss takes, and what the plant says of it.
+static void list_mechanism(bool json, pf_text *out, const pf_plant *plant, int j)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    const pf_mechanism *m = &info->mechanisms[j];
+    const char *loss =
+        pf__loss_name(pf__plant_loses_force(info, j) ? PF_LOSS_FORCE : PF_LOSS_COMMAND);
+    const char *about = pf__plant_about(plant, j);
+    char lo[32], hi[32];
+    limit_text(lo, sizeof lo, m->lo);
+    limit_text(hi, sizeof hi, m->hi);
+    if (!json) {
+        printf("%3d %-28s %9s .. %-9s %-8s %s\n", j, m->name, lo, hi, loss, about);
+    }
+    pf__json_open(out, NULL, "{");
+    pf__text_add(out, "\"name\":");
+    pf__json_string(out, m->name);
+    pf__json_key(out, "lo");
+    pf__json_number(out, m->lo);
+    pf__json_key(out, "hi");
+    pf__json_number(out, m->hi);
+    pf__json_add_string(out, "loss", loss);
+    pf__json_add_string(out, "about", about);
+    pf__text_add(out, "}");
+}
+
+static void list_channels(bool json, pf_text *out, const pf_plant_info *info)
+{
+    pf__json_open(out, "channels", "[");
+    for (int c = 0; c < info->n_chan; c++) {
+        const char *kind = pf__channel_kind_name(info->kinds ? info->kinds[c] : PF_CHANNEL_PLAIN);
+        if (!json) {
+            printf("%s%s", c == 0 ? "channels: " : ", ", info->channels[c].name);
+        }
+        pf__json_open(out, NULL, "{");
+        pf__text_add(out, "\"name\":");
+        pf__json_string(out, info->channels[c].name);
+        pf__json_add_string(out, "kind", kind);
+        pf__text_add(out, "}");
+    }
+    pf__text_add(out, "]");
+    if (!json) {
+        printf("\n");
+    }
+}
+
+// What is made of a plant: for somebody who brings a machine and wants to see it as we do.
+static void list_machine(bool json, const pf_plant *plant)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    const char *about = pf__plant_about(plant, -1);
+    pf_text out = {0};
+    pf__text_add(&out, "{\"name\":");
+    pf__json_string(&out, info->name);
+    pf__json_add_string(&out, "title", info->title);
+    pf__json_add_string(&out, "source", info->source);
+    pf__json_key(&out, "dt_s");
+    pf__json_number(&out, info->dt_s);
+    pf__json_key(&out, "sensor_noise");
+    pf__json_number(&out, info->sensor_noise);
+    pf__json_add_string(&out, "about", about);
+    if (!json) {
+        printf("%s\n%s (%s)\n%s%scontrol step %.4g s\n\n", info->name, info->title, info->source,
+               about, about[0] ? "\n" : "", info->dt_s);
+        printf("    %-28s %9s    %-9s %-8s\n", "mechanism", "from", "to", "loss of");
+    }
+    pf__json_open(&out, "mechanisms", "[");
+    for (int j = 0; j < info->n_mech; j++) {
+        list_mechanism(json, &out, plant, j);
+    }
+    pf__text_add(&out, "]");
+    if (!json) {
+        printf("\n");
+    }
+    list_channels(json, &out, info);
+    pf__text_add(&out, "}\n");
+    if (json) {
+        fputs(out.data ? out.data : "", stdout);
+    }
+    pf__text_free(&out);
+}
+
+static int list_plant_or_refuse(const char *what, bool json)
+{
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    pf_status status = pf_plant_create(&plant, what, &error);
+    if (status == PF_ERR_ARGUMENT && !strchr(what, ':')) {
+        return cli_usage("list",
+                         "'%s' cannot be listed: plants, methods, settings, faults, suites or the "
+                         "name of a plant",
+                         what);
+    }
+    if (status != PF_OK) {
+        return cli_fail("list", status, &error);
+    }
+    list_machine(json, plant);
+    pf_plant_destroy(plant);
+    return EXIT_YES;
+}
+
 static int list_one(const char *what, bool json)
 {
     if (strcmp(what, "plants") == 0) {
@@ -312,8 +420,7 @@ static int list_one(const char *what, bool json)
     } else if (strcmp(what, "suites") == 0) {
         return bench_list_suites(json);
     } else {
-        return cli_usage(
-            "list", "'%s' cannot be listed: plants, methods, settings, faults or suites", what);
+        return list_plant_or_refuse(what, json);
     }
     return EXIT_YES;
 }
@@ -356,8 +463,8 @@ int cmd_list(int argc, char **argv)
     }
     bool faults = what.n > 0 && strcmp(what.item[0], "faults") == 0;
     if (what.n > 2 || (what.n == 2 && !faults)) {
-        return cli_usage("list", "say one word: plants, methods, settings, faults [PLANT] or "
-                                 "suites; or none for everything");
+        return cli_usage("list", "say one word: plants, methods, settings, faults [PLANT], "
+                                 "suites or a plant; or none for everything");
     }
     bool settings = what.n > 0 && strcmp(what.item[0], "settings") == 0;
     if (format && (!settings || json || strcmp(format, "md") != 0)) {

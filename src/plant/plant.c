@@ -159,7 +159,29 @@ bool pf__plant_is_process(const char *name)
 
 bool pf__plant_is_mujoco(const char *name)
 {
-    return pf__mujoco_find(name) != NULL;
+    return pf__mujoco_find(name) != NULL ||
+           strncmp(name, PF_MUJOCO_PREFIX, strlen(PF_MUJOCO_PREFIX)) == 0;
+}
+
+double pf__quarter_range(const pf_mechanism *mechanism)
+{
+    return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
+}
+
+const char *pf__plant_about(const pf_plant *plant, int mechanism)
+{
+    const char *words = plant->ops->about ? plant->ops->about(plant, mechanism) : NULL;
+    return words ? words : "";
+}
+
+const char *pf__loss_name(pf_loss loss)
+{
+    return loss == PF_LOSS_FORCE ? "force" : "command";
+}
+
+bool pf__plant_loses_force(const pf_plant_info *info, int mechanism)
+{
+    return info->losses && info->losses[mechanism] == PF_LOSS_FORCE;
 }
 
 pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
@@ -173,6 +195,9 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
     const pf_mujoco_system *system = pf__mujoco_find(name);
     if (system) {
         return pf__mujoco_create(plant, system, error);
+    }
+    if (pf__plant_is_mujoco(name)) {
+        return pf__mujoco_create_file(plant, name + strlen(PF_MUJOCO_PREFIX), error);
     }
     if (strncmp(name, "exec:", 5) == 0) {
         return pf__bridge_create(plant, name + 5, error);

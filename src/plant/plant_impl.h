@@ -36,6 +36,9 @@ typedef struct pf_plant_ops {
     // Nullable: the plant has no measures of its own.
     pf_status (*forecast)(pf_plant *plant, const pf_forecast *forecast, double *returns,
                           double *beyond, pf_error *error);
+    // A mechanism, or with -1 the machine, in words that its description has no number for. NULL,
+    // or Nullable: there are none.
+    const char *(*about)(const pf_plant *plant, int mechanism);
     // Nullable: the plant is no process.
     void (*set_timeouts)(pf_plant *plant, double hello_s, double roll_s);
 } pf_plant_ops;
@@ -82,7 +85,7 @@ const char *pf__plant_domain_at(int index, const char **title);
 
 // Whether a plant of that name is a process of its own, which takes time to start.
 bool pf__plant_is_process(const char *name);
-// Whether it is one of the MuJoCo systems.
+// Whether it is one of the MuJoCo systems or a model file for MuJoCo.
 bool pf__plant_is_mujoco(const char *name);
 
 // The default delivery of the fault layer: v = g * clip(u, lo, hi).
@@ -113,6 +116,17 @@ const char *pf__fault_declared_name(const pf_fault *fault, const pf_plant_info *
 
 // Whether a plant may declare a fault of this name: no kind of ours, or one that needs its physics.
 bool pf__fault_name_free(const char *name);
+
+// A quarter of a mechanism's range, to its wider side; infinite where it has no limits.
+double pf__quarter_range(const pf_mechanism *mechanism);
+
+// A mechanism, or with -1 the machine, in the plant's own words; "": it has none.
+const char *pf__plant_about(const pf_plant *plant, int mechanism);
+
+// Whether the loss of a mechanism is one of its force.
+bool pf__plant_loses_force(const pf_plant_info *info, int mechanism);
+
+const char *pf__loss_name(pf_loss loss); // "command", "force"
 
 // Fills rows x n_mech with the pulse of one mechanism, all others zero.
 void pf__pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command);

@@ -19,7 +19,8 @@ enum { STREAM_RESET = 1 };
 typedef struct instance {
     pf_mujoco_model *shared;
     mjBatch *batch;
-    bool spoiled; // the last trajectory failed
+    bool spoiled;        // the last trajectory failed
+    double *gain, *bias; // of the batch's own model, where mechanisms lose force. Nullable.
 } instance;
 
 // One trajectory on its way through mjb_apply. In memory, since an error jumps out of the callback.
@@ -56,9 +57,15 @@ static void place(const job *j, const mjModel *m, mjData *d)
     clear_warnings(d);
 }
 
-static void read_channels(const pf_mujoco_model *shared, const mjData *d, double *y)
+// Sensors are of the state that was reached, under the command that is held: mj_step leaves those
+// of the state before. mj_forward does not touch the integration state.
+static void read_channels(const pf_mujoco_model *shared, const mjModel *m, mjData *d, double *y)
 {
-    const double *const fields[] = {[PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel};
+    const double *const fields[] = {
+        [PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel, [PF_MUJOCO_SENSOR] = d->sensordata};
+    if (shared->senses) {
+        mj_forward(m, d);
+    }
     for (int c = 0; c < shared->info.n_chan; c++) {
         y[c] = fields[shared->readings[c].field][shared->readings[c].at];
     }
@@ -79,9 +86,7 @@ static pf_status check_numbers(const job *j, const char *what, const double *x, 
     return PF_OK;
 }
 
-// Any warning fails the trajectory: MuJoCo goes on after each of them with something else than was
-// asked for.
-static pf_status check_warnings(const job *j, const mjData *d)
+const char *pf__mujoco_warning(const mjData *d, int *about)
 {
     // the cause before what may follow from it
     static const struct {
@@ -95,11 +100,22 @@ static pf_status check_warnings(const job *j, const mjData *d)
     for (int i = 0; i < mjNWARNING; i++) {
         const mjWarningStat *w = &d->warning[names[i].warning];
         if (w->number > 0) {
-            return pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
-                           j->self->shared->info.name, j->row + 1, names[i].name, w->lastinfo);
+            *about = w->lastinfo;
+            return names[i].name;
         }
     }
-    return PF_OK;
+    return NULL;
+}
+
+// Any warning fails the trajectory: MuJoCo goes on after each of them with something else than was
+// asked for.
+static pf_status check_warnings(const job *j, const mjData *d)
+{
+    int about = 0;
+    const char *warning = pf__mujoco_warning(d, &about);
+    return warning ? pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
+                             j->self->shared->info.name, j->row + 1, warning, about)
+                   : PF_OK;
 }
 
 // One control step under the held command. Warnings are read after each MuJoCo step, while they
@@ -114,7 +130,26 @@ static pf_status advance(const job *j, const mjModel *m, mjData *d)
     if (status == PF_OK) {
         status = check_numbers(j, "qpos", d->qpos, (int)m->nq);
     }
-    return status == PF_OK ? check_numbers(j, "qvel", d->qvel, (int)m->nv) : status;
+    status = status ? status : check_numbers(j, "qvel", d->qvel, (int)m->nv);
+    return status ? status : check_numbers(j, "act", d->act, (int)m->na);
+}
+
+// What the actuators are told: the command over what is held at rest. A mechanism that loses force
+// keeps its command (the loss is in the model by then).
+static void command(const job *j, const double *u, mjData *d)
+{
+    const pf_mujoco_model *shared = j->self->shared;
+    const pf_plant_info *info = &shared->info;
+    double gains[PF_MECH_MAX], delivered[PF_MECH_MAX];
+    for (int i = 0; i < info->n_mech; i++) {
+        bool command = !pf__plant_loses_force(info, i);
+        gains[i] = j->roll->gains && command ? j->roll->gains[i] : 1;
+    }
+    pf__fault_deliver(info->n_mech, info->mechanisms, u, gains, delivered);
+    for (int i = shared->first; i < info->n_mech; i++) {
+        int at = i - shared->first;
+        d->ctrl[at] = shared->hold ? shared->hold[at] + delivered[i] : delivered[i];
+    }
 }
 
 static void run_steps(job *j, const mjModel *m, mjData *d)
@@ -122,20 +157,15 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
     const pf_mujoco_model *shared = j->self->shared;
     const pf_plant_info *info = &shared->info;
     const pf_trace *trace = j->trace;
-    double gains[PF_MECH_MAX];
-    for (int i = 0; i < info->n_mech; i++) {
-        gains[i] = j->roll->gains ? j->roll->gains[i] : 1;
-    }
     for (; j->row < j->roll->rows && j->status == PF_OK; j->row++) {
         size_t r = (size_t)j->row;
-        pf__fault_deliver(info->n_mech, info->mechanisms,
-                          j->roll->command + r * (size_t)info->n_mech, gains, d->ctrl);
+        command(j, j->roll->command + r * (size_t)info->n_mech, d);
         j->status = advance(j, m, d);
         if (trace->state) {
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
         }
         if (trace->output) {
-            read_channels(shared, d, trace->output + r * (size_t)info->n_chan);
+            read_channels(shared, m, d, trace->output + r * (size_t)info->n_chan);
         }
     }
 }
@@ -149,7 +179,7 @@ static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
         mj_getState(m, d, j->trace->start, mjSTATE_INTEGRATION);
     }
     if (j->trace->initial) {
-        read_channels(j->self->shared, d, j->trace->initial);
+        read_channels(j->self->shared, m, d, j->trace->initial);
     }
     run_steps(j, m, d);
 }
@@ -166,15 +196,42 @@ static pf_status check_start(const pf_plant *plant, const double *start, pf_erro
         }
     }
     for (int j = 0; j < m->njnt; j++) {
-        const double *q = start + 1 + m->jnt_qposadr[j] + 3; // after the time and the place
-        if (m->jnt_type[j] == mjJNT_FREE && mju_norm(q, 4) < mjMINVAL) {
+        int type = m->jnt_type[j], at = m->jnt_qposadr[j] + (type == mjJNT_FREE ? 3 : 0);
+        bool turns = type == mjJNT_FREE || type == mjJNT_BALL;
+        // after the time
+        if (turns && mju_norm(start + 1 + at, 4) < mjMINVAL) {
             return pf_fail(error, PF_ERR_ARGUMENT,
-                           "%s: positions 3 to 6 of the start state are a quaternion and cannot "
+                           "%s: positions %d to %d of the start state are a quaternion and cannot "
                            "all be 0; upright is 1 0 0 0",
-                           plant->info.name);
+                           plant->info.name, at, at + 3);
         }
     }
     return PF_OK;
+}
+
+// The parameters of a gain or a bias for g times the force. All are factors of it, but of a
+// muscle's only the peak force, or where that is negative the number that it follows from.
+static void scale_force(bool muscle, double g, int n, const double *given, double *out)
+{
+    for (int k = 0; k < n; k++) {
+        bool factor = !muscle || k == (given[2] < 0 ? 3 : 2);
+        out[k] = factor ? g * given[k] : given[k];
+    }
+}
+
+// Writes the gains of mechanisms that lose force into the batch's own model.
+static void weaken(const instance *self, const double *gains)
+{
+    const pf_mujoco_model *shared = self->shared;
+    const mjModel *m = shared->model;
+    for (int i = shared->first; self->gain && i < shared->info.n_mech; i++) {
+        int a = i - shared->first;
+        double g = gains && pf__plant_loses_force(&shared->info, i) ? gains[i] : 1;
+        scale_force(m->actuator_gaintype[a] == mjGAIN_MUSCLE, g, mjNGAIN,
+                    m->actuator_gainprm + a * mjNGAIN, self->gain + a * mjNGAIN);
+        scale_force(m->actuator_biastype[a] == mjBIAS_MUSCLE, g, mjNBIAS,
+                    m->actuator_biasprm + a * mjNBIAS, self->bias + a * mjNBIAS);
+    }
 }
 
 static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
@@ -185,6 +242,7 @@ static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
         return status;
     }
     instance *self = plant->self;
+    weaken(self, roll->gains);
     job j = {self, roll, trace, error, PF_OK, 0};
     if (mjb_apply(self->batch, NULL, 1, run_job, &j, 0) != 0) {
         char reason[96];
@@ -227,11 +285,18 @@ static void mujoco_destroy(pf_plant *plant)
 
 static pf_status mujoco_clone(const pf_plant *plant, pf_plant **copy, pf_error *error);
 
+static const char *mujoco_about(const pf_plant *plant, int mechanism)
+{
+    const pf_mujoco_model *shared = ((const instance *)plant->self)->shared;
+    return shared->words ? shared->words[mechanism < 0 ? shared->info.n_mech : mechanism] : NULL;
+}
+
 static const pf_plant_ops mujoco_ops = {.native = true,
                                         .roll = mujoco_roll,
                                         .clone = mujoco_clone,
                                         .destroy = mujoco_destroy,
-                                        .state_from = mujoco_state_from};
+                                        .state_from = mujoco_state_from,
+                                        .about = mujoco_about};
 
 // Takes over one use of the shared model, also on failure.
 static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_error *error)
@@ -248,6 +313,10 @@ static pf_status make_instance(pf_plant **plant, pf_mujoco_model *shared, pf_err
         return pf_fail(error, PF_ERR_MEMORY, "%s: %s", name, reason);
     }
     *self = (instance){.shared = shared, .batch = batch};
+    if (shared->info.losses) {
+        self->gain = mjb_expand(batch, "actuator_gainprm", NULL, NULL);
+        self->bias = mjb_expand(batch, "actuator_biasprm", NULL, NULL);
+    }
     *made = (pf_plant){.ops = &mujoco_ops, .info = shared->info, .self = self};
     *plant = made;
     return PF_OK;
@@ -259,6 +328,14 @@ static pf_status mujoco_clone(const pf_plant *plant, pf_plant **copy, pf_error *
     pf_mujoco_model *shared = ((const instance *)plant->self)->shared;
     atomic_fetch_add(&shared->users, 1);
     return make_instance(copy, shared, error);
+}
+
+pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_error *error)
+{
+    *plant = NULL;
+    pf_mujoco_model *shared = NULL;
+    pf_status status = pf__mujoco_load_file(&shared, reference, error);
+    return status == PF_OK ? make_instance(plant, shared, error) : status;
 }
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)

@@ -5,8 +5,9 @@
 
 #include "plant/plant_impl.h"
 
-// The six MuJoCo systems of Gymnasium (v5). The table is in every build, so that a build without
-// the library can name them; the physics are MuJoCo's own, the models Gymnasium's own files.
+// The six MuJoCo systems of Gymnasium (v5), and any model file by its path (`mujoco:FILE`). The
+// table is in every build, so that a build without the library can name them; the physics are
+// MuJoCo's own, the models Gymnasium's own files.
 
 // The most mechanisms and channels that one of them has.
 #define PF_MUJOCO_MECH 17
@@ -39,5 +40,9 @@ const char *pf__mujoco_version(void);
 pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error);
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error);
+
+// FILE or FILE#KEYFRAME: MJCF, or URDF whose joints get motors.
+#define PF_MUJOCO_PREFIX "mujoco:"
+pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_error *error);
 
 #endif

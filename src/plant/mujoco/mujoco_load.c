@@ -90,31 +90,53 @@ static pf_status name_source(pf_mujoco_model *m, const char *path, pf_error *err
     return status;
 }
 
+pf_status pf__mujoco_ready(const char *name, pf_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (mj_version() != mjVERSION_HEADER) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: built for MuJoCo %d, the library is %d",
+                       name, mjVERSION_HEADER, mj_version());
+    }
+    pthread_once(&once, set_handler);
+    return PF_OK;
+}
+
+void pf__mujoco_one_line(char *text)
+{
+    for (char *c = text; *c; c++) {
+        *c = *c == '\n' ? ' ' : *c;
+    }
+    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--) {
+        text[n - 1] = 0;
+    }
+}
+
+void pf__mujoco_set_options(mjModel *model)
+{
+    // A diverged state must stay what it is, not turn into a fresh start. The fault layer applies
+    // the limits; a forecast that delivers more than the nominal share is not cut a second time.
+    model->opt.disableflags |= mjDSBL_AUTORESET | mjDSBL_CLAMPCTRL;
+}
+
 static pf_status load_model(pf_mujoco_model *m, pf_error *error)
 {
     const pf_mujoco_system *s = m->system;
-    if (mj_version() != mjVERSION_HEADER) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: built for MuJoCo %d, the library is %d",
-                       s->name, mjVERSION_HEADER, mj_version());
-    }
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char path[PATH_SIZE], reason[REASON_SIZE] = "";
+    pf_status status = pf__mujoco_ready(s->name, error);
+    if (status != PF_OK) {
+        return status;
+    }
     if (!find_file(s->file, path)) {
         return pf__mujoco_present(s, error);
     }
-    pthread_once(&once, set_handler);
     m->model = mj_loadXML(path, NULL, reason, sizeof reason);
     if (!m->model) {
-        for (char *c = reason; *c; c++) {
-            *c = *c == '\n' ? ' ' : *c;
-        }
+        pf__mujoco_one_line(reason);
         return pf_fail(error, PF_ERR_FORMAT,
                        "%s: MuJoCo cannot read %s (%s); take Gymnasium's file: `make deps`",
                        s->name, path, reason);
     }
-    // A diverged state must stay what it is, not turn into a fresh start. The fault layer applies
-    // the limits; a forecast that delivers more than the nominal share is not cut a second time.
-    m->model->opt.disableflags |= mjDSBL_AUTORESET | mjDSBL_CLAMPCTRL;
+    pf__mujoco_set_options(m->model);
     return name_source(m, path, error);
 }
 
@@ -269,21 +291,20 @@ static void read_rest(const mjModel *model, mjData *d, int simulation, void *arg
     mj_getState(model, d, m->rest, mjSTATE_INTEGRATION);
 }
 
-// One call of a function on data of the model, where an error of MuJoCo does not end the process.
-static pf_status call_once(pf_mujoco_model *m, mjfBatchFunc function, pf_error *error)
+pf_status pf__mujoco_call(const pf_mujoco_model *m, mjfBatchFunc function, void *argument,
+                          pf_error *error)
 {
     char reason[96] = "out of memory";
     mjBatch *batch = pf__mujoco_batch(m->model, reason, sizeof reason);
-    bool bad = !batch || mjb_apply(batch, NULL, 1, function, m, 0) != 0;
+    bool bad = !batch || mjb_apply(batch, NULL, 1, function, argument, 0) != 0;
     if (batch && bad) {
         snprintf(reason, sizeof reason, "%s", mjb_error(batch, 0));
-        reason[strcspn(reason, "\n")] = 0;
+        pf__mujoco_one_line(reason);
     }
     if (batch) {
         mjb_deleteBatch(batch);
     }
-    return bad ? pf_fail(error, PF_ERR_PLANT, "%s: MuJoCo fails at its rest: %s", m->info.name,
-                         reason)
+    return bad ? pf_fail(error, PF_ERR_PLANT, "%s: MuJoCo fails at rest: %s", m->info.name, reason)
                : PF_OK;
 }
 
@@ -321,7 +342,7 @@ pf_status pf__mujoco_load(pf_mujoco_model **model, const pf_mujoco_system *syste
     pf_status status = load_model(m, error);
     status = status ? status : check_model(m, error);
     status = status ? status : describe(m, error);
-    status = status ? status : call_once(m, read_rest, error);
+    status = status ? status : pf__mujoco_call(m, read_rest, m, error);
     if (status != PF_OK) {
         pf__mujoco_release(m);
         return status;

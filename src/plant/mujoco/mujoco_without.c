@@ -20,3 +20,10 @@ pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf
     *plant = NULL;
     return pf__mujoco_present(system, error);
 }
+
+pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_error *error)
+{
+    *plant = NULL;
+    return pf_fail(error, PF_ERR_UNSUPPORTED,
+                   "mujoco:%s: built without MuJoCo; run `make deps` and build again", reference);
+}
