@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
+#include "core/certificate.h"
+#include "core/joint.h"
+#include "field_kit.h"
 #include "gymnasium.h"
 #include "plant/mujoco/mujoco.h"
 #include "plant/plant_impl.h"
@@ -334,6 +337,127 @@ static void check_refusals(void)
     CHECK_CONTAINS(error.text, "the file has none");
 }
 
+// --- losses of force
+
+#define SERVO MODELS "servo.xml"
+
+// What a task of a servo really returns from one start, at a gain and with a correction.
+static double flown(pf_plant *plant, const pf_kit *k, int task, uint64_t start, double gain,
+                    double correction)
+{
+    enum { MOST = 32, CHAN = 8, MECH = 4 };
+    double command[MOST * MECH] = {0}, gains[MECH] = {1, 1, 1, 1}, out[3][MOST * CHAN];
+    const double *asked = pf_kit_task_command(k, task);
+    int rows = pf_kit_task_rows(k, task), j = k->use_mech[k->task_use[task]];
+    pf_roll roll = pf_roll_default();
+    roll.key = pf_key_stream(77, "servo", start, PF_PURPOSE_TASK, 0);
+    roll.rows = rows;
+    roll.command = command;
+    roll_checked(plant, &roll, &(pf_trace){.output = out[0]});
+    roll.command = asked;
+    roll_checked(plant, &roll, &(pf_trace){.output = out[1]});
+    for (int r = 0; r < rows; r++) {
+        command[r * MECH + j] =
+            pf__corrected_command(asked[r * MECH + j], correction, k->lo[j], k->hi[j]);
+    }
+    roll.command = command;
+    gains[j] = gain;
+    roll.gains = gains;
+    roll_checked(plant, &roll, &(pf_trace){.output = out[2]});
+    const double *scale = k->return_scale;
+    return pf__return(pf__tracking_distance(rows, k->n_chan, scale, out[2], out[1]) /
+                      pf__tracking_distance(rows, k->n_chan, scale, out[1], out[0]));
+}
+
+// The mean over the members of a kit, by gain and correction or by their product.
+static double predicted(const pf_kit *k, int task, double gain, double correction, bool product)
+{
+    double mean = 0;
+    int use = k->task_use[task];
+    for (int e = 0; e < k->n_members; e++) {
+        size_t row = (size_t)use * (size_t)k->n_members + (size_t)e;
+        pf__delivered d = pf__deliver(k, task, k->use_mech[use], correction);
+        double error = product
+                           ? pf__tracking_error_at(k->n_shares, k->shares,
+                                                   k->tracking_error + row * (size_t)k->n_shares,
+                                                   gain * d.share)
+                           : pf__use_error(k, use, e, gain, d);
+        mean += pf__return(error) / k->n_members;
+    }
+    return mean;
+}
+
+static void check_force_table(const pf_kit *k)
+{
+    PF_CASE(
+        "what a corrected servo returns is foreseen by gain and correction, not by their product");
+    static const double gains[] = {.25, .4, .55, .85, 1}, corrections[] = {.8, 1, 1.4, 2.2, 3.5};
+    pf_plant *plant = plant_checked(SERVO);
+    double worst = 0, by_product = 0;
+    CHECK(k->n_force > 0 && k->n_tasks == 3);
+    for (int i = 0; plant && i < 25 * k->n_tasks; i++) {
+        int task = i / 25;
+        double gain = gains[i / 5 % 5], correction = corrections[i % 5], truth = 0;
+        for (uint64_t start = 0; start < 10; start++) {
+            truth += flown(plant, k, task, start, gain, correction) / 10;
+        }
+        worst = fmax(worst, fabs(predicted(k, task, gain, correction, false) - truth));
+        by_product = fmax(by_product, fabs(predicted(k, task, gain, correction, true) - truth));
+    }
+    CHECK(worst < .06);
+    CHECK(by_product > .15);
+    if (pf_long()) {
+        printf("farthest from what is flown: %.3f by gain and correction, %.3f by their product\n",
+               worst, by_product);
+    }
+    pf_plant_destroy(plant);
+}
+
+static void check_force_verdicts(const pf_kit *k)
+{
+    PF_CASE("no servo of any gain that is go returns less than it must");
+    static const char *const names[] = {"shoulder", "elbow", "wrist"};
+    static const double gains[] = {1, .7, .5, .35, .2};
+    field f;
+    field_open(&f, SERVO, k);
+    int go = 0, false_go = 0, checks = pf_long() ? 20 : 3;
+    for (int i = 0; i < checks * 15; i++) {
+        char fault[32];
+        snprintf(fault, sizeof fault, "%s:%g", names[i % 3], gains[i / 3 % 5]);
+        field_faults(&f, fault);
+        field_check(&f, (uint64_t)i, NULL);
+        go += field_go(&f);
+        false_go += field_false_go(&f);
+    }
+    CHECK(false_go == 0);
+    CHECK(go > checks * 15 * 3 / 2);
+    if (pf_long()) {
+        printf("%d of %d tasks go, %d of them falsely\n", go, checks * 45, false_go);
+    }
+    field_close(&f);
+}
+
+static void check_force_kit(const field_kit *kit)
+{
+    PF_CASE("a kit knows which mechanisms lose force; damage to that is refused");
+    pf_kit k = kit->kit;
+    pf_error error = {PF_OK, ""};
+    CHECK(!pf_kit_loses_force(&k, 0) && pf_kit_loses_force(&k, 1) && pf_kit_loses_force(&k, 3));
+    CHECK(pf_kit_check(&k, &error) == PF_OK);
+    static const int32_t odd[] = {0, 1, 2, 1};
+    k.loss = odd;
+    CHECK(pf_kit_check(&k, &error) == PF_ERR_FORMAT);
+    CHECK_CONTAINS(error.text, "mechanism 2 has no kind of loss");
+    k = kit->kit;
+    k.n_force--;
+    CHECK(pf_kit_check(&k, &error) == PF_ERR_FORMAT);
+    CHECK_CONTAINS(error.text, "n_force");
+    // of a healthy servo no correction is right, of a weak one the best of the table
+    CHECK(pf__right_correction(&kit->kit, 3, 1) == 1);
+    CHECK(pf__right_correction(&kit->kit, 3, .5) >= 1.75);
+    CHECK_NEAR(pf__right_correction(&field_kit_of("attitude", NULL)->kit, 3, .4), 2.5, 1e-12);
+}
+
 // --- with the program
 
 static void check_program(void)
@@ -353,6 +477,8 @@ static void check_program(void)
                      "elbow: GO. Send elbow 1."));
     CHECK(program_in(folder, "check @/arm.kit --fault elbow:.1 --seed 3", 1, "NO-GO"));
     CHECK(program_in(folder, "check @/arm.kit --seed 3", 0, "GO: all ready"));
+    CHECK(program_in(folder, "train " SERVO " -o @/servo.model --profile quick", 3,
+                     "its servos lose force, and a learned model knows commands only"));
     CHECK(program_in(folder, "calibrate mujoco:" PF_SOURCE "/tests/models/reach.urdf -o @/r.kit", 3,
                      "'roll' has no finite limits"));
 }
@@ -376,6 +502,10 @@ void test_mujoco_file(void)
     check_source();
     check_refusals();
     check_program();
+    const field_kit *servo = field_kit_of(SERVO, "alarm_trials=100");
+    check_force_kit(servo);
+    check_force_table(&servo->kit);
+    check_force_verdicts(&servo->kit);
     json_t *fixture = gymnasium_fixture("mujoco_file_fixture.py");
     if (!fixture) {
         pf_skip("build/venv has no Python package of MuJoCo (make deps)");

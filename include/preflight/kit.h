@@ -180,6 +180,10 @@ PF_API const char *pf_kit_get_string(const pf_kit *kit, pf_kit_string which);
 PF_API const char *pf_kit_mechanism_name(const pf_kit *kit, int mechanism);
 PF_API const char *pf_kit_channel_name(const pf_kit *kit, int channel);
 
+// Whether a mechanism that has lost strength has gain times the force under its whole command (a
+// servo that keeps its set point), rather than gain times the command.
+PF_API bool pf_kit_loses_force(const pf_kit *kit, int mechanism);
+
 // A method that the kit has an alarm threshold for, and the threshold.
 PF_API const char *pf_kit_method_id(const pf_kit *kit, int method);
 PF_API double pf_kit_threshold(const pf_kit *kit, int method);

@@ -238,6 +238,12 @@ pf_status pf__environment_usable(const pf_plant *plant, const char *name, const 
                                  pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
+    if (info->losses) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "%s: environments: mechanisms of plant '%s' lose force, and suites know "
+                       "losses of command only",
+                       file, name);
+    }
     return info->probe && (info->task || info->n_metrics > 0)
                ? PF_OK
                : pf_fail(error, PF_ERR_FORMAT,

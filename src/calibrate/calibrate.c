@@ -109,6 +109,12 @@ pf_status pf_calibrate(const pf_plan *plan, pf_plant *plant, const pf_model *mod
                          "sensed_start: a twin predicts from its saved state, not from channels; "
                          "it goes with --predictor ensemble:FILE");
     }
+    if (status == PF_OK && model && info->losses) {
+        status = pf_fail(error, PF_ERR_UNSUPPORTED,
+                         "plant %s: its servos lose force, and a learned model knows commands "
+                         "only; leave --predictor out",
+                         info->name);
+    }
     if (status == PF_OK && model) {
         status = model_check(plan, info, model, error);
     }

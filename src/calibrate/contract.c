@@ -6,6 +6,8 @@
 #include "host/arena.h"
 #include "plant/plant_impl.h"
 
+#include <stdlib.h>
+
 // A fault strong enough that any effect shows.
 static const double weak = .15;
 
@@ -47,14 +49,13 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     return status ? status : pf__step(c->effort, "contract", ++c->done, c->total, c->error);
 }
 
-// The first of n mechanisms (NULL: all but the current one) whose loss shows or does not show; -1:
-// none.
+// The first of n mechanisms whose loss shows or does not show; -1: none.
 static pf_status find_first(checker *c, pf_roll *roll, int n, const int *mechanisms, bool shows,
                             int *found)
 {
     *found = -1;
     for (int i = 0; i < n && *found < 0; i++) {
-        int j = mechanisms ? mechanisms[i] : i + 1;
+        int j = mechanisms[i];
         bool differ = false;
         pf_status status = compare(c, roll, j, shows, &differ);
         if (status != PF_OK) {
@@ -71,8 +72,18 @@ static pf_status check_dormancy(checker *c)
     pf_roll roll = pf_roll_default();
     roll.command = plan->passive;
     roll.rows = plan->passive_rows;
-    int j = -1;
-    pf_status status = find_first(c, &roll, plan->n_mech - 1, NULL, true, &j);
+    // what loses force loses what it holds at rest too, and is as dormant as its load lets it
+    int n = 0, j = -1, *dormant = malloc((size_t)plan->n_mech * sizeof *dormant);
+    if (!dormant) {
+        return pf_fail(c->error, PF_ERR_MEMORY, "out of memory");
+    }
+    for (int i = 1; i < plan->n_mech; i++) {
+        if (!pf__plant_loses_force(pf_plant_get_info(c->plant), i)) {
+            dormant[n++] = i;
+        }
+    }
+    pf_status status = find_first(c, &roll, n, dormant, true, &j);
+    free(dormant);
     return j < 0 ? status
                  : pf_fail(c->error, PF_ERR_PLANT,
                            "plant %s: passive data change when mechanism '%s' is weak, so it is "
@@ -127,20 +138,6 @@ static bool open_checker(checker *c, bool all, pf_arena *arena)
     return !arena->failed;
 }
 
-// The return table is over what is delivered of a command; a loss of force is another thing.
-static pf_status check_losses(const checker *c)
-{
-    for (int j = 1; j < c->plan->n_mech; j++) {
-        if (pf__plant_loses_force(pf_plant_get_info(c->plant), j)) {
-            return pf_fail(c->error, PF_ERR_UNSUPPORTED,
-                           "mechanism '%s' of plant %s loses force, not command: its tasks cannot "
-                           "be certified",
-                           c->plan->mechanisms[j].name, c->plan->plant);
-        }
-    }
-    return PF_OK;
-}
-
 // What is a matter of the plant alone.
 static pf_status check_plant(checker *c)
 {
@@ -148,7 +145,6 @@ static pf_status check_plant(checker *c)
     enum { WAYS = PF_REPEAT_INSTANCE }; // another instance may take seconds to start
     pf_status status = pf__plant_repeats(c->plan, c->plant, WAYS, repeat, c->error);
     status = status ? status : pf__repeat_tolerance(c->plan, repeat, WAYS, &c->tolerance, c->error);
-    status = status ? status : check_losses(c);
     return status ? status : check_dormancy(c);
 }
 

@@ -36,7 +36,12 @@ static double rows_of_tasks(const pf_plan *plan, const pf_kit *kit)
     double all = 0;
     for (int t = 0; t < plan->n_tasks; t++) {
         double rows = plan->tasks[t].rows;
-        all += rows * plan->tasks[t].n_uses * kit->n_members * (2.0 + PF_RETURN_SHARES);
+        double uses = (double)plan->tasks[t].n_uses * kit->n_members;
+        all += rows * uses * (2.0 + PF_RETURN_SHARES);
+        for (int u = 0; u < plan->tasks[t].n_uses; u++) {
+            bool force = pf_kit_loses_force(kit, plan->tasks[t].uses[u]);
+            all += force ? rows * kit->n_members * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS : 0;
+        }
         // the response, what is expected with the command and without
         all += kit->n_rehearse > 0 ? rows * pf__counts(plan).rehearsals * 3 : 0;
     }

@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Every gain of the joint posterior and every correction in use lies between these.
+static const double force_gains[PF_FORCE_GAINS] = {0,  .1, .2, .3, .4,  .5,   .6,
+                                                   .7, .8, .9, 1,  1.1, 1.25, 1.5};
+static const double corrections[PF_FORCE_CORRECTIONS] = {.7, .85, 1, 1.15, 1.3, 1.5, 1.75,
+                                                         2,  2.5, 3, 4,    6,   10};
+
 // --- dimensions
 
 static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
@@ -50,6 +56,13 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
     k->n_bounded =
         kind->rehearse && plan->config && plan->config->design.n_outputs > 0 ? k->n_uses : 0;
     k->n_members = kind->n_members;
+    for (int t = 0; t < plan->n_tasks && kind->losses; t++) {
+        for (int u = 0; u < plan->tasks[t].n_uses; u++) {
+            bool force = kind->losses[plan->tasks[t].uses[u]] == PF_LOSS_FORCE;
+            k->n_force = force ? k->n_uses * k->n_members * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS
+                               : k->n_force;
+        }
+    }
     k->n_methods = kind->n_methods > 0 ? kind->n_methods : 1;
     k->statistic = kind->statistic;
     k->cross_ratio = 1;
@@ -230,6 +243,13 @@ pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_
     memcpy(b->grid, plan->grid, sizeof(double) * (size_t)plan->n_grid);
     for (int i = 0; i < PF_RETURN_SHARES; i++) {
         b->shares[i] = i * .05;
+    }
+    for (int j = 0; j < k->n_mech && k->n_force > 0; j++) {
+        b->loss[j] = kind->losses[j] == PF_LOSS_FORCE;
+    }
+    if (k->n_force > 0) {
+        memcpy(b->force_gains, force_gains, sizeof force_gains);
+        memcpy(b->corrections, corrections, sizeof corrections);
     }
     for (int i = 0; i < k->n_knots; i++) {
         b->knots[i] = kind->knots[i]; // a kit without looks has none

@@ -30,8 +30,9 @@ typedef struct pf_kit_kind {
     int n_members;
     int n_knots; // gains of looks; 0: no joint posterior, and no misfit
     const double *knots;
-    bool rehearse; // room for rehearsals
-    int n_methods; // 0: the plan's method alone
+    bool rehearse;         // room for rehearsals
+    const pf_loss *losses; // n_mech. Nullable: all lose command.
+    int n_methods;         // 0: the plan's method alone
     const char *const *methods;
 } pf_kit_kind;
 

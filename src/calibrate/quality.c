@@ -74,7 +74,8 @@ double pf__quality_bound(const pf_kit *k, int task, int use, double gain, double
     for (int e = 0; e < members; e++) {
         double error = 0;
         for (int u = 0; u < n; u++) {
-            double own = u == use ? gain : 1, correction = own > 0 ? 1 / own : 1;
+            double own = u == use ? gain : 1;
+            double correction = own > 0 ? pf__right_correction(k, k->use_mech[first + u], own) : 1;
             pf__delivered d = pf__deliver(k, task, k->use_mech[first + u], correction);
             error += pf__use_error(k, first + u, e, own, d);
         }

@@ -5,6 +5,7 @@
 
 #include "plant/plant_impl.h"
 #include "core/certificate.h"
+#include "core/joint.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,6 +53,35 @@ static pf_status plant_errors(pf_plant_source *c, pf_worker *w, const member_run
         status = roll_task(c, w, run->task, roll, w->response, error);
         run->nte[s] = tracking_error(c, run, w->response, w->predicted);
     }
+    return status;
+}
+
+// The same over gain and correction, where a loss is one of force: the plant itself runs the
+// corrected command.
+static pf_status force_errors(pf_plant_source *c, pf_worker *w, const member_run *run,
+                              pf_roll *roll, double *nte, pf_error *error)
+{
+    const pf_plan_task *t = &c->plan->tasks[run->task];
+    const pf_mechanism *m = &c->plan->mechanisms[run->mechanism];
+    size_t mech = (size_t)c->plan->n_mech, n = (size_t)t->rows * mech;
+    double *command = malloc(n * sizeof *command);
+    if (!command) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the return table");
+    }
+    memcpy(command, t->command, n * sizeof *command);
+    pf_status status = PF_OK;
+    for (int i = 0; i < PF_FORCE_GAINS * PF_FORCE_CORRECTIONS && status == PF_OK; i++) {
+        double correction = c->build.corrections[i % PF_FORCE_CORRECTIONS];
+        for (size_t at = (size_t)run->mechanism; at < n; at += mech) {
+            command[at] = pf__corrected_command(t->command[at], correction, m->lo, m->hi);
+        }
+        w->gains[run->mechanism] = c->build.force_gains[i / PF_FORCE_CORRECTIONS];
+        roll->command = command;
+        status = roll_task(c, w, run->task, roll, w->response, error);
+        nte[i] = tracking_error(c, run, w->response, w->predicted);
+    }
+    roll->command = t->command;
+    free(command);
     return status;
 }
 
@@ -164,8 +194,13 @@ static pf_status run_member(void *self, int worker, size_t item, pf_error *error
     roll.disturbance = true;
     member_run run = {task, j, (int)member, energy,
                       c->build.tracking_error + item * PF_RETURN_SHARES};
-    return pf__plant_anchored(c) ? plant_errors(c, w, &run, &roll, error)
-                                 : model_errors(c, w, &run, &roll, error);
+    if (pf_kit_loses_force(&c->build.kit, j)) {
+        double *nte = c->build.force_error + item * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS;
+        status = force_errors(c, w, &run, &roll, nte, error);
+    }
+    return status                  ? status
+           : pf__plant_anchored(c) ? plant_errors(c, w, &run, &roll, error)
+                                   : model_errors(c, w, &run, &roll, error);
 }
 
 // Whether the errors of a use stand still to the bit from share 1 on but not before it: the plant
@@ -406,10 +441,14 @@ static pf_status one_use(void *self, int worker, size_t use, pf_error *error)
 
 static int member_slots(void *self, size_t item, pf_slot *slots)
 {
+    enum { CELLS = PF_FORCE_GAINS * PF_FORCE_CORRECTIONS };
     pf_kit_build *b = &((return_work *)self)->c->build;
     slots[0] = (pf_slot){.data = b->tracking_error + item * PF_RETURN_SHARES,
                          .size = PF_RETURN_SHARES * sizeof(double)};
-    return 1;
+    if (b->kit.n_force > 0) {
+        slots[1] = (pf_slot){.data = b->force_error + item * CELLS, .size = CELLS * sizeof(double)};
+    }
+    return b->kit.n_force > 0 ? 2 : 1;
 }
 
 static int use_slots(void *self, size_t use, pf_slot *slots)

@@ -111,6 +111,7 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                         .n_state = plan->n_state,
                         .n_scale = 1,
                         .n_members = plan->settings.members,
+                        .losses = info->losses,
                         .curves = plan->settings.every_severity && plan->settings.severity_curve &&
                                   statistic == PF_STATISTIC_MATCHED};
     if (plan->settings.field && statistic == PF_STATISTIC_MATCHED &&

@@ -34,6 +34,12 @@ static void show(const pf_kit *kit)
            pf__counted(k.alarm_trials, "alarm trial").text);
     printf("mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
            k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
+    for (int j = 0, n = 0; j < k.n_mech; j++) {
+        if (pf_kit_loses_force(kit, j)) {
+            printf("%s%s", n++ ? ", " : "losses of force ", pf_kit_mechanism_name(kit, j));
+        }
+        printf("%s", j + 1 == k.n_mech && n > 0 ? "\n" : "");
+    }
     printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0], k.hazard);
     printf("budget         %s, then %s after an alarm (%s)\n",
            pf__counted(k.rules.budget1, "opportunity").text,

@@ -79,13 +79,25 @@ pf_status pf__predict_task_given(const pf_task_model *task, const pf_joint *join
 
 // What the corrected, clipped command of a mechanism is of the asked one: the share along it, the
 // share of squares beside it, and of a policy what the correction asks for (0: it is a command).
+// Where force is lost none of that counts, but the correction itself.
 typedef struct pf__delivered {
-    double share, off_shape, asked;
+    double share, off_shape, asked, correction;
 } pf__delivered;
 pf__delivered pf__deliver(const pf_kit *kit, int task, int mechanism, double correction);
 
 // NTE of one use (counted over all tasks) at a gain.
 double pf__use_error(const pf_kit *kit, int use, int member, double gain, pf__delivered delivered);
+
+// The correction of a mechanism that loses force: of those in the table, the one with which its
+// tasks miss least on average, over gains with weights, and `healthy` at gain 1.
+double pf__force_correction(const pf_kit *kit, int mechanism, double healthy, int n,
+                            const double *gains, const double *weights);
+
+// The correction that is right for one gain.
+double pf__right_correction(const pf_kit *kit, int mechanism, double gain);
+
+// The correction of a mechanism under a joint belief.
+double pf__session_correction(const pf_session *session, const pf_joint *joint, int mechanism);
 
 // The deployment rule (Eq. deployment_rule), with the rule that an unprobed mechanism blocks. Any
 // value that is not finite is a no-go.

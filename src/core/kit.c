@@ -76,6 +76,11 @@ bool pf__kit_starts_from_channels(const pf_kit *kit)
     return strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "ensemble") == 0;
 }
 
+bool pf_kit_loses_force(const pf_kit *kit, int mechanism)
+{
+    return kit->n_force > 0 && kit->loss[mechanism] != 0;
+}
+
 int pf_kit_probe_rows(const pf_kit *kit, int probe)
 {
     return kit->probe_row[probe + 1] - kit->probe_row[probe];
@@ -312,6 +317,7 @@ static pf_status ranges_check(const pf_kit *k, pf_error *error)
         {"n_knots", k->n_knots, 0, KNOTS_MAX},
         {"n_groups", k->n_groups, 0, k->n_rehearse},
         {"n_grouped", k->n_grouped, 0, k->n_rehearse},
+        {"n_force", k->n_force, 0, 4 * WINDOW_MAX},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (rules[i].value < rules[i].lo || rules[i].value > rules[i].hi) {
@@ -340,6 +346,11 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
         (int64_t)k->n_uses * k->n_grid * k->n_members > WINDOW_MAX ||
         (int64_t)k->n_uses * k->n_shares * k->n_members > 4 * (int64_t)WINDOW_MAX) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: rows, channels, members or tasks are too many");
+    }
+    int64_t force = (int64_t)k->n_uses * k->n_members * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS;
+    if (k->n_force != 0 && k->n_force != force) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: n_force must be 0 or one table per use and member");
     }
     if (k->n_curve != 0 && k->n_curve != k->n_targets) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_curve must be 0 or the number of targets");
@@ -511,6 +522,9 @@ static pf_status numbers_check(const pf_kit *k, pf_error *error)
         {"blind", k->blind, (size_t)k->n_blind, -1, 1},
         {"excursion", k->excursion, (size_t)k->n_bounded, 0, 1e300},
         {"before", k->before, (size_t)k->n_before, 0, .99 * PF_UNBOUNDED},
+        {"force_gains", k->force_gains, k->n_force ? PF_FORCE_GAINS : 0, 0, 1e6},
+        {"corrections", k->corrections, k->n_force ? PF_FORCE_CORRECTIONS : 0, 0, 1e6},
+        {"force_error", k->force_error, (size_t)k->n_force, 0, 1e300},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         for (size_t j = 0; j < rules[i].n; j++) {
@@ -569,6 +583,9 @@ static pf_status structure_check(const pf_kit *k, pf_error *error)
         (s = partition("task_row", k->task_row, k->n_tasks, 0, k->n_task_rows, error)) ||
         (s = ascending("grid", k->grid, k->n_grid, error)) ||
         (s = ascending("shares", k->shares, k->n_shares, error)) ||
+        (s = ascending("force_gains", k->force_gains, k->n_force ? PF_FORCE_GAINS : 0, error)) ||
+        (s = ascending("corrections", k->corrections, k->n_force ? PF_FORCE_CORRECTIONS : 0,
+                       error)) ||
         (s = sums_to_one("prior", k->prior, k->n_mech, error))) {
         return s;
     }
@@ -589,6 +606,11 @@ static pf_status structure_check(const pf_kit *k, pf_error *error)
         }
         if (k->centre_nominal[t] == k->centre_changed[t]) {
             return pf_fail(error, PF_ERR_FORMAT, "kit: centres of target %d are equal", t);
+        }
+    }
+    for (int j = 0; j < k->n_mech && k->n_force > 0; j++) {
+        if (k->loss[j] != 0 && k->loss[j] != 1) {
+            return pf_fail(error, PF_ERR_FORMAT, "kit: mechanism %d has no kind of loss", j);
         }
     }
     for (int i = 0; i < k->n_uses; i++) {
@@ -956,14 +978,21 @@ static int count_sections(const pf_kit *k)
     return n;
 }
 
+// How many dimensions a file has: what was added at the end and is 0 is left out, so that kits
+// without it keep their bytes.
+static size_t written_dims(const pf_kit *k)
+{
+    return k->n_force > 0 ? N_DIMS : N_DIMS - 1;
+}
+
 size_t pf__kit_image_size(const pf_kit *k)
 {
     if (pf__kit_check_dims(k, NULL) != PF_OK) {
         return 0;
     }
     size_t bytes = PF_KIT_HEAD_BYTES + (size_t)count_sections(k) * PF_KIT_SECTION_BYTES +
-                   padded(N_DIMS * sizeof(int32_t)) + (N_SCALARS + N_SETTINGS) * sizeof(double) +
-                   padded(sizeof setting_names);
+                   padded(written_dims(k) * sizeof(int32_t)) +
+                   (N_SCALARS + N_SETTINGS) * sizeof(double) + padded(sizeof setting_names);
 #define X(id, type, field, count)                                                                  \
     {                                                                                              \
         size_t n = (size_t)(count);                                                                \
@@ -1030,7 +1059,7 @@ pf_status pf__kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error
     memcpy(w.image, PF_KIT_MAGIC, 8);
     memcpy(w.image + 8, head, sizeof head);
     memcpy(w.image + 16, &size, sizeof size);
-    put_section(&w, PF_KIT_ID_DIMS, sizeof dims[0], N_DIMS, dims);
+    put_section(&w, PF_KIT_ID_DIMS, sizeof dims[0], written_dims(k), dims);
     put_section(&w, PF_KIT_ID_SCALARS, sizeof scalars[0], N_SCALARS, scalars);
     put_section(&w, PF_KIT_ID_SETTINGS, sizeof values[0], N_SETTINGS, values);
     put_section(&w, PF_KIT_ID_SETTING_NAMES, 1, sizeof setting_names, setting_names);

@@ -73,7 +73,8 @@ enum {
     X(n_grouped)   /* tasks of all groups together */                                              \
     X(n_bounded)   /* n_uses where a rehearsal must not move an output too far, else 0 */          \
     X(n_blind)     /* doubles of all blind directions; 0: every rehearsal sees everything */       \
-    X(n_before)    /* n_chan where predictions start from several readings, else 0 */
+    X(n_before)    /* n_chan where predictions start from several readings, else 0 */              \
+    X(n_force)     /* doubles of the table over gain and correction, 0 where all lose command */
 
 #define PF_KIT_SCALARS(X)                                                                          \
     X(cross_ratio)  /* worst ratio of a target's row under another's fault to its nominal row */   \
@@ -151,7 +152,16 @@ enum {
     X(72, double, blind, k->n_blind)                                                               \
     X(73, int32_t, blind_first, k->n_blind ? k->n_rehearse + k->n_groups + 1 : 0) /* in blind */   \
     X(74, double, before, k->n_before) /* most that a channel moves between the readings of a      \
-                                          start */
+                                          start */                                                 \
+    X(75, int32_t, loss, k->n_force ? k->n_mech : 0) /* 1: of force, 0: of command */              \
+    X(76, double, force_gains, k->n_force ? PF_FORCE_GAINS : 0)                                    \
+    X(77, double, corrections, k->n_force ? PF_FORCE_CORRECTIONS : 0)                              \
+    /* per use and member: gains x corrections; 0 for uses of mechanisms that lose command */      \
+    X(78, double, force_error, k->n_force)
+
+// A mechanism that loses force delivers no share of its command: what a task misses then depends on
+// gain and correction apart. Points of that table.
+enum { PF_FORCE_GAINS = 14, PF_FORCE_CORRECTIONS = 13 };
 
 // What is known of a rehearsal from healthy runs of it, seen through the sensors: the numbers of
 // one row of `rehearsal` and `group_rehearsal`.

@@ -48,7 +48,8 @@ pf__delivered pf__deliver(const pf_kit *k, int task, int mechanism, double corre
     double share = asked > 0 ? along / asked : correction;
     return (pf__delivered){.share = share,
                            .off_shape = asked > 0 ? fmax(0, sent / asked - share * share) : 0,
-                           .asked = pf_kit_task_rows(k, task) > 0 ? 0 : whole};
+                           .asked = pf_kit_task_rows(k, task) > 0 ? 0 : whole,
+                           .correction = whole};
 }
 
 double pf_kit_delivered_share(const pf_kit *k, int task, int mechanism, double correction,
@@ -57,10 +58,91 @@ double pf_kit_delivered_share(const pf_kit *k, int task, int mechanism, double c
     return gain * pf__deliver(k, task, mechanism, correction).share;
 }
 
+// Moments of one mechanism; the current one is nominal by definition.
+static pf_moments moments_of(const pf_joint *joint, int mechanism)
+{
+    return mechanism > 0 ? pf_joint_moments(joint, mechanism) : (pf_moments){0, 1, 1};
+}
+
+// --- loss of force
+
+// On straight lines between the points of the table over gain and correction.
+static double force_error(const pf_kit *k, int use, int member, double gain, double correction)
+{
+    enum { CELLS = PF_FORCE_GAINS * PF_FORCE_CORRECTIONS };
+    const double *gains = k->force_gains;
+    const double *table =
+        k->force_error + ((size_t)use * (size_t)k->n_members + (size_t)member) * CELLS;
+    int g = 1;
+    while (g < PF_FORCE_GAINS - 1 && gains[g] < gain) {
+        g++;
+    }
+    double around[2];
+    for (int i = 0; i < 2; i++) {
+        around[i] = pf__tracking_error_at(PF_FORCE_CORRECTIONS, k->corrections,
+                                          table + (g - 1 + i) * PF_FORCE_CORRECTIONS, correction);
+    }
+    return pf__tracking_error_at(2, gains + g - 1, around, gain);
+}
+
+double pf__force_correction(const pf_kit *k, int mechanism, double healthy, int n,
+                            const double *gains, const double *weights)
+{
+    double best = 1, least = INFINITY;
+    for (int c = 0; c < PF_FORCE_CORRECTIONS; c++) {
+        double correction = k->corrections[c], sum = 0;
+        for (int i = 0; i < k->n_uses * k->n_members; i++) {
+            int use = i / k->n_members, member = i % k->n_members;
+            if (k->use_mech[use] != mechanism) {
+                continue;
+            }
+            sum += healthy * force_error(k, use, member, 1, correction);
+            for (int g = 0; g < n; g++) {
+                sum += weights[g] > PF_NEGLIGIBLE
+                           ? weights[g] * force_error(k, use, member, gains[g], correction)
+                           : 0;
+            }
+        }
+        // where nothing is gained by it, less is sent
+        if (sum < least * (1 - 1e-6)) {
+            least = sum;
+            best = correction;
+        }
+    }
+    return best;
+}
+
+double pf__right_correction(const pf_kit *k, int mechanism, double gain)
+{
+    const double certain = 1;
+    return pf_kit_loses_force(k, mechanism)
+               ? pf__force_correction(k, mechanism, 0, 1, &gain, &certain)
+           : gain > 0 ? 1 / gain
+                      : 1e6;
+}
+
+// The correction of a mechanism under a joint belief.
+double pf__session_correction(const pf_session *s, const pf_joint *joint, int mechanism)
+{
+    if (mechanism > 0 && pf_kit_loses_force(s->kit, mechanism)) {
+        size_t row = (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+        double changed = pf_joint_moments(joint, mechanism).changed;
+        return pf__force_correction(s->kit, mechanism, fmax(0, 1 - changed), joint->n_grid,
+                                    joint->grid, joint->mass + row);
+    }
+    pf_moments moments = moments_of(joint, mechanism);
+    return pf__correction(&moments);
+}
+
+// --- what a task returns
+
 // Recordings know the command only, so what is sent beside it counts as error there: sum (u - g
 // clip(c u))^2 / sum u^2 = (1 - e)^2 + g^2 off_shape.
 double pf__use_error(const pf_kit *k, int use, int member, double gain, pf__delivered delivered)
 {
+    if (pf_kit_loses_force(k, k->use_mech[use])) {
+        return force_error(k, use, member, gain, delivered.correction);
+    }
     size_t row = (size_t)use * (size_t)k->n_members + (size_t)member;
     const double *table = k->tracking_error + row * (size_t)k->n_shares;
     double tracking_error =
@@ -77,13 +159,7 @@ static double use_error(const pf_session *s, int use, int member, double gain)
 {
     int j = s->kit->use_mech[use];
     return pf__use_error(s->kit, use, member, gain,
-                         (pf__delivered){s->share[j], s->off_shape[j], s->asked[j]});
-}
-
-// Moments of one mechanism; the current one is nominal by definition.
-static pf_moments moments_of(const pf_joint *joint, int mechanism)
-{
-    return mechanism > 0 ? pf_joint_moments(joint, mechanism) : (pf_moments){0, 1, 1};
+                         (pf__delivered){s->share[j], s->off_shape[j], s->asked[j], s->sent[j]});
 }
 
 // Uses of one task; with several faults a use counts by itself.
@@ -167,18 +243,22 @@ static bool task_blocked(const pf_session *s, const pf_joint *joint, int task, p
 
 // --- the bound of a task
 
+static void set_share(pf_session *s, int task, int mechanism, double correction)
+{
+    pf__delivered d = pf__deliver(s->kit, task, mechanism, correction);
+    s->share[mechanism] = d.share;
+    s->off_shape[mechanism] = d.off_shape;
+    s->asked[mechanism] = d.asked;
+    s->sent[mechanism] = d.correction;
+}
+
 // Sets what each use of a task delivers under the corrections of the joint belief.
 static void set_shares(pf_session *s, const pf_joint *joint, int task)
 {
     const pf_kit *k = s->kit;
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         int j = k->use_mech[u];
-        pf_moments moments = moments_of(joint, j);
-        double correction = pf__correction(&moments);
-        pf__delivered d = pf__deliver(k, task, j, correction);
-        s->share[j] = d.share;
-        s->off_shape[j] = d.off_shape;
-        s->asked[j] = d.asked;
+        set_share(s, task, j, pf__session_correction(s, joint, j));
     }
 }
 
@@ -369,10 +449,8 @@ static double best_return(pf_session *s, int task, int use, double gain)
 {
     const pf_kit *k = s->kit;
     int j = k->use_mech[use];
-    double mean = 0, correction = gain > 0 ? 1 / gain : 1e6;
-    pf__delivered d = pf__deliver(k, task, j, correction);
-    s->share[j] = d.share;
-    s->off_shape[j] = d.off_shape;
+    double mean = 0;
+    set_share(s, task, j, pf__right_correction(k, j, gain));
     s->asked[j] = 0;
     for (int e = 0; e < k->n_members; e++) {
         mean += pf__return(use_error(s, use, e, gain)) / k->n_members;
@@ -492,7 +570,7 @@ void pf_session_certify(pf_session *s)
         if (joint->cells && j > 0) {
             out->mean_gain = pf__joint_mean_if_changed(joint, j);
         }
-        out->correction = pf__correction(&moments);
+        out->correction = pf__session_correction(s, joint, j);
         out->interval[0] = out->interval[1] = 1;
         if (j > 0) {
             pf_joint_interval(joint, j, &out->interval[0], &out->interval[1]);

@@ -124,6 +124,7 @@ static void lay_out(pf_session *s, layout *l, const pf_kit *k)
     s->share = take(l, m + 1, d);
     s->off_shape = take(l, m + 1, d);
     s->asked = take(l, m + 1, d);
+    s->sent = take(l, m + 1, d);
     lay_out_field(s, l, k, gains, rehearsed);
 }
 

@@ -95,6 +95,7 @@ struct pf_session {
     double *expected;       // n_grid: the straight line of z
     double *share;          // m + 1: what a healthy mechanism delivers of the task at hand
     double *asked;          // m + 1: the whole correction of a policy, 0 for an open loop
+    double *sent;           // m + 1: the correction itself
     double *off_shape;      // m + 1: and what it sends beside the asked shape (recordings)
     pf__between *between;   // PF_POSTERIOR_GAINS: of the kit's knots
     pf__look look;          // of the response that is told

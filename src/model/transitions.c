@@ -695,6 +695,12 @@ pf_status pf_transitions_make(const pf_train_settings *settings, pf_plant *plant
                               const pf_effort *effort, pf_error *error)
 {
     maker k = {.settings = settings, .info = pf_plant_get_info(plant)};
+    if (k.info->losses) {
+        return pf_fail(error, PF_ERR_UNSUPPORTED,
+                       "plant %s: its servos lose force, and a learned model knows commands only; "
+                       "calibrate it with a twin",
+                       k.info->name);
+    }
     pf_status status = pf__file_writable(path, error);
     status = status ? status : start(&k, plant, effort, error);
     status = status ? status

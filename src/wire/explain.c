@@ -3,7 +3,7 @@
 #include "journal.h"
 #include "said.h"
 
-#include "core/joint.h"
+#include "core/certificate.h"
 
 #include <math.h>
 
@@ -159,7 +159,7 @@ void pf__explain_tell(pf_text *out, pf_session *session, const pf_ask *ask, int 
         pf__words_percent(out, moments.changed);
         pf__text_addf(out,
                       ", gain %.3f on average, 90 %% between %.2f and %.2f; correction %.3f.\n",
-                      moments.mean, lo, hi, pf__correction(&moments));
+                      moments.mean, lo, hi, pf__session_correction(session, &joint, targets[t]));
     }
 }
 

@@ -442,6 +442,29 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
     pf__text_add(out, "}");
 }
 
+// What a task misses by gain and correction, of each member of each use that loses force.
+static void add_force(pf_text *out, const pf_kit *k, int t)
+{
+    const size_t cells = PF_FORCE_GAINS * PF_FORCE_CORRECTIONS;
+    if (k->n_force == 0) {
+        return;
+    }
+    add_numbers(out, "gains", PF_FORCE_GAINS, k->force_gains);
+    add_numbers(out, "corrections", PF_FORCE_CORRECTIONS, k->corrections);
+    pf__json_open(out, "force_nte", "[");
+    for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
+        pf__json_open(out, NULL, "[");
+        for (int e = 0; e < k->n_members && pf_kit_loses_force(k, k->use_mech[u]); e++) {
+            size_t row = (size_t)u * (size_t)k->n_members + (size_t)e;
+            pf__json_comma(out);
+            pf__json_matrix(out, PF_FORCE_GAINS, PF_FORCE_CORRECTIONS,
+                            k->force_error + row * cells);
+        }
+        pf__text_add(out, "]");
+    }
+    pf__text_add(out, "]");
+}
+
 static void add_kit_task(pf_text *out, const pf_kit *k, int t)
 {
     pf__json_open(out, NULL, "{");
@@ -463,6 +486,7 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     add_number(out, "reveal", k->task_reveal[t]);
     add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
+    add_force(out, k, t);
     pf__json_open(out, "nte", "[");
     for (int u = k->task_use[t]; u < k->task_use[t + 1]; u++) {
         pf__json_comma(out);
