@@ -60,6 +60,10 @@ ok $? "example of check"
 ok $? "example of replay"
 "$program" explain run.jsonl | grep -q 'ALARM'
 ok $? "example of explain"
+if "$program" list plants | grep '^mujoco:' | grep -qv 'not in this build'; then
+    "$program" demo "mujoco:$root/examples/arm.xml" | grep -q 'shoulder: GO. Send shoulder'
+    ok $? "example of a model file"
+fi
 "$program" kit show attitude.kit --json | python3 -c 'import json, sys; json.load(sys.stdin)'
 ok $? "kit show --json is JSON"
 echo '{"op":"ask"}' | "$program" serve attitude.kit | grep -q '"ask":"probe"'

@@ -624,6 +624,9 @@ static bool is_worth_it(const rival *longer, const rival *best)
     return gains ? longer->gain < 2. / 3 * best->gain : longer->left < .95 * best->left;
 }
 
+// Numbers that several readings may have together.
+enum { START_MOST = 512 };
+
 // Readings that a trajectory model starts from.
 static pf_status choose_history(training *t, const pf_transitions *data, int *history,
                                 pf_error *error)
@@ -631,7 +634,7 @@ static pf_status choose_history(training *t, const pf_transitions *data, int *hi
     const pf_transitions_info *info = pf_transitions_get_info(data);
     int most = t->s->kind == PF_TRAIN_TRAJECTORY ? t->s->history : 1;
     most = most < info->lead + 1 ? most : info->lead + 1;
-    most = most * info->n_chan <= PF_STATE_MAX ? most : PF_STATE_MAX / info->n_chan;
+    most = most * info->n_chan <= START_MOST ? most : START_MOST / info->n_chan;
     rival best = {NAN, NAN};
     bool search = most > 1;
     *history = 1;

@@ -25,7 +25,7 @@ static const double still = .01;       // largest velocity at rest, rad/s or m/s
 static const double reset_angle = .01; // half width of the draw of angles, rad, and rad/s
 static const double reset_share = .01; // of lengths, in mean sizes of a body, and that per second
 static const double noise_share = .25; // suggested sensor noise, of the rms pulse response
-static const double no_load = 1e-9;    // force that counts as none, of the largest
+static const double no_load = 1e-5;    // force that counts as none, of the largest weight
 
 // A file on its way to a description.
 typedef struct maker {
@@ -396,7 +396,7 @@ static void hold_against_gravity(maker *k, const mjModel *m, const mjData *d)
 {
     double most = 0;
     for (int i = 0; i < m->nv; i++) {
-        most = fmax(most, fabs(d->qfrc_bias[i] - d->qfrc_passive[i]));
+        most = fmax(most, fabs(d->qfrc_bias[i])); // before springs and compensation carry it
     }
     for (int tree = 0; tree < m->ntree && most > 0; tree++) {
         hold_tree(k, m, d, tree, no_load * most);
@@ -465,6 +465,20 @@ static bool rests(maker *k, const mjModel *m, const mjData *d)
     return k->speed < still;
 }
 
+// Initial positions are often 0 although a joint cannot be there: such a joint begins in the middle
+// of its range.
+static void enter_ranges(const mjModel *m, mjData *d)
+{
+    for (int j = 0; j < m->njnt; j++) {
+        const mjtNum *range = m->jnt_range + 2 * j;
+        double *q = d->qpos + m->jnt_qposadr[j];
+        bool line = m->jnt_type[j] == mjJNT_HINGE || m->jnt_type[j] == mjJNT_SLIDE;
+        if (line && m->jnt_limited[j] && (*q < range[0] || *q > range[1])) {
+            *q = (range[0] + range[1]) / 2;
+        }
+    }
+}
+
 // Holds the machine at its home until it rests; what it reached is the start that resets draw
 // around.
 static void settle(const mjModel *m, mjData *d, int simulation, void *argument)
@@ -475,6 +489,7 @@ static void settle(const mjModel *m, mjData *d, int simulation, void *argument)
         mj_resetDataKeyframe(m, d, k->home);
     } else {
         mj_resetData(m, d);
+        enter_ranges(m, d);
     }
     mj_forward(m, d);
     hold_still(k, m, d);
@@ -837,7 +852,7 @@ static void describe_rest(const maker *k)
                       "; it does not come to rest: after %.2g s %s still moves at %.2g per second",
                       k->time_s, joint_name(model, k->moving, room, sizeof room), k->speed);
     }
-    if (k->unheld) {
+    if (k->unheld && !k->rests) {
         pf__text_addf(&out, "; motors hold nothing, since gravity also loads %s, which has none",
                       k->unheld);
     }
