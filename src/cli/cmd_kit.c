@@ -14,6 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void show_losses(const pf_kit *kit, int n_mech)
+{
+    int n = 0;
+    for (int j = 0; j < n_mech; j++) {
+        if (pf_kit_loses_force(kit, j)) {
+            printf("%s%s", n++ ? ", " : "losses of force ", pf_kit_mechanism_name(kit, j));
+        }
+    }
+    printf("%s", n > 0 ? "\n" : "");
+}
+
 static void show(const pf_kit *kit)
 {
     pf_kit_info k = pf_kit_get_info(kit);
@@ -34,12 +45,7 @@ static void show(const pf_kit *kit)
            pf__counted(k.alarm_trials, "alarm trial").text);
     printf("mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
            k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
-    for (int j = 0, n = 0; j < k.n_mech; j++) {
-        if (pf_kit_loses_force(kit, j)) {
-            printf("%s%s", n++ ? ", " : "losses of force ", pf_kit_mechanism_name(kit, j));
-        }
-        printf("%s", j + 1 == k.n_mech && n > 0 ? "\n" : "");
-    }
+    show_losses(kit, k.n_mech);
     printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0], k.hazard);
     printf("budget         %s, then %s after an alarm (%s)\n",
            pf__counted(k.rules.budget1, "opportunity").text,
