@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "host/parallel.h"
+#include "plant/plant_impl.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -89,7 +90,13 @@ static void judge_mechanisms(findings *f)
 {
     for (int j = 1; j < f->plan->n_mech; j++) {
         const pf_repeat *r = &f->d->passive[j];
-        if (r->differs > f->d->tolerance) {
+        bool shows = r->differs > f->d->tolerance;
+        if (shows && pf__plant_loses_force(f->info, j)) {
+            say(f, false,
+                "%s loses force, also what it holds at rest: a loss moves %s by %.2g of its "
+                "largest reading before any command. Today's logs may show it.",
+                mechanism_name(f, j), channel_name(f, r->channel), r->differs);
+        } else if (shows) {
             say(f, true,
                 "The loss of %s is not dormant: what today's controller does moves %s by %.2g of "
                 "its largest reading when it is weak. Leave it out of `passive`, or make it "
