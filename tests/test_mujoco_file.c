@@ -485,6 +485,32 @@ static void check_program(void)
                      "'roll' has no finite limits"));
 }
 
+// A crane whose boom sags: the task to slew does not move the boom's motor, and needs it.
+static void check_load(void)
+{
+    PF_CASE("a task that names what holds its load is refused before it is rehearsed");
+    char folder[400], path[480];
+    CHECK(program_folder(folder, sizeof folder, "crane"));
+    snprintf(path, sizeof path, "%s/crane.yaml", folder);
+    FILE *file = fopen(path, "w");
+    if (!CHECK(file)) {
+        return;
+    }
+    fputs("tasks:\n  - name: slew\n    mechanisms: [slew, luff]\n    command:\n", file);
+    for (int r = 0; r < 12; r++) {
+        fputs("      - [0, .75, 0]\n", file);
+    }
+    fclose(file);
+    CHECK(program_in(folder,
+                     "calibrate " MODELS "crane.xml --config @/crane.yaml -o @/c.kit "
+                     "--set episodes=30 --set alarm_trials=100",
+                     0, "kit"));
+    CHECK(program_in(folder, "kit show @/c.kit", 0, "losses of force luff"));
+    CHECK(program_in(folder, "check @/c.kit --fault luff:.8 --seed 2", 1,
+                     "slew: NO-GO because it may return as little"));
+    CHECK(program_in(folder, "check @/c.kit --fault slew:.5 --seed 2", 0, "GO: all ready"));
+}
+
 void test_mujoco_file(void)
 {
     PF_CASE("the installed MuJoCo");
@@ -504,6 +530,7 @@ void test_mujoco_file(void)
     check_source();
     check_refusals();
     check_program();
+    check_load();
     const field_kit *servo = field_kit_of(SERVO, "alarm_trials=100");
     check_force_kit(servo);
     check_force_table(&servo->kit);

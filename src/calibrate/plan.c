@@ -643,7 +643,9 @@ static pf_status task_uses(pf_plan_builder *b, const pf_config_task *given, pf_p
                 return complain(b, given->place, "mechanism", given->mechanisms.text[i],
                                 "is not one of the machine's");
             }
-            if (!commands_mechanism(plan, task, j)) {
+            // one that loses force may hold a load that matters to the task
+            bool holds = b->info && pf__plant_loses_force(b->info, j);
+            if (!commands_mechanism(plan, task, j) && !holds) {
                 return complain(b, given->place, "task", given->name,
                                 "uses a mechanism that its command never moves");
             }

@@ -70,8 +70,16 @@ static pf_status force_errors(pf_plant_source *c, pf_worker *w, const member_run
     }
     memcpy(command, t->command, n * sizeof *command);
     pf_status status = PF_OK;
+    bool moves = false; // else it holds a load while the task runs, and no correction matters
+    for (size_t at = (size_t)run->mechanism; at < n; at += mech) {
+        moves = moves || t->command[at] != 0;
+    }
     for (int i = 0; i < PF_FORCE_GAINS * PF_FORCE_CORRECTIONS && status == PF_OK; i++) {
         double correction = c->build.corrections[i % PF_FORCE_CORRECTIONS];
+        if (!moves && i % PF_FORCE_CORRECTIONS > 0) {
+            nte[i] = nte[i - 1];
+            continue;
+        }
         for (size_t at = (size_t)run->mechanism; at < n; at += mech) {
             command[at] = pf__corrected_command(t->command[at], correction, m->lo, m->hi);
         }
