@@ -25,7 +25,7 @@ static const double still = .01;       // largest velocity at rest, rad/s or m/s
 static const double reset_angle = .01; // half width of the draw of angles, rad, and rad/s
 static const double reset_share = .01; // of lengths, in mean sizes of a body, and that per second
 static const double noise_share = .25; // suggested sensor noise, of the rms pulse response
-static const double no_load = 1e-5;    // force that counts as none, of the largest weight
+static const double no_load = 1e-5;    // force that counts as none, of the largest weight or range
 
 // A file on its way to a description.
 typedef struct maker {
@@ -386,8 +386,11 @@ static void hold_tree(maker *k, const mjModel *m, const mjData *d, int tree, dou
         int a = holder(m, m->dof_jntid[i]);
         double load = d->qfrc_bias[i] - d->qfrc_passive[i];
         if (motor_joint(m, a) >= 0 && fabs(load) > least) {
-            k->m->hold[a] = load / (m->actuator_gear[6 * m->actuator_outadr[a]] *
-                                    m->actuator_gainprm[a * mjNGAIN]);
+            const mjtNum *range = m->actuator_ctrlrange + 2 * a;
+            double hold = load / (m->actuator_gear[6 * m->actuator_outadr[a]] *
+                                  m->actuator_gainprm[a * mjNGAIN]);
+            bool some = !m->actuator_ctrllimited[a] || fabs(hold) > no_load * (range[1] - range[0]);
+            k->m->hold[a] = some ? hold : 0;
         }
     }
 }
