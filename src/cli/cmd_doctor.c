@@ -209,13 +209,10 @@ static void show_mechanisms(const findings *f, pf_text *out)
     pf__text_addf(out,
                   "\n## What does a loss show?\n\n"
                   "Apart: standard deviations between a healthy machine and a loss to %.3g in one "
-                  "probe. Then the response per command, beside that of the probe.\n\n"
+                  "probe. Then the response per command at these multiples of the probe.\n\n"
                   "mechanism\t>apart\tmost in",
                   f->plan->settings.g_cal);
-    for (int i = 0; i < PF_SWEEP; i++) {
-        pf__text_addf(out, "\t>x %.3g", pf__sweep[i]);
-    }
-    pf__text_add(out, "\n");
+    pf__text_add(out, "\t>1/16\t>1/8\t>1/4\t>1/2\t>1\t>2\t>4\n");
     for (int q = 0; q < f->plan->n_probes; q++) {
         int j = f->plan->probes[q].targets[0], most = 0;
         const double *shows = f->d->shows + (size_t)j * (size_t)f->plan->n_chan;
