@@ -420,6 +420,103 @@ static void check_feedback(pf_faults faults)
     CHECK(both > 100 && differ > 50); // or nothing was tested
 }
 
+// --- suspicion
+
+// A kit of which the first `fall` curves of a task miss it wherever less than all is delivered.
+static pf_fixture *falling(uint64_t seed, int members, int fall)
+{
+    pf_fixture_config c = pf_fixture_config_default();
+    c.seed = seed;
+    c.field = c.looks = true;
+    c.n_members = members;
+    pf_fixture *f = pf_fixture_create(&c);
+    for (int i = 0; i < f->kit.n_uses * members * f->kit.n_shares; i++) {
+        double away = 1 - f->kit.shares[i % f->kit.n_shares];
+        bool falls = i / f->kit.n_shares % members < fall && away > 1e-9;
+        f->at.tracking_error[i] = falls ? 1 : away * away;
+    }
+    return f;
+}
+
+// What a curve returns where a share is delivered.
+static double plain_return(const pf_kit *k, int use, int member, double share)
+{
+    const double *nte = k->tracking_error + (use * k->n_members + member) * k->n_shares;
+    int at = (int)(share / .05);
+    double part = share / .05 - at;
+    return exp(-((1 - part) * nte[at] + part * nte[at + 1]));
+}
+
+// Mean less three standard deviations over curves and hypotheses: healthy with weight `healthy`,
+// and the gains below `below` by their mass.
+static double plain_bound(const pf_kit *k, int task, double share, double healthy,
+                          const double *mass, double below)
+{
+    double whole = 0, mean = 0, square = 0;
+    for (int g = -1; g < GAINS; g++) {
+        double gain = g < 0 ? 1 : plain_gain(g), weight = g < 0 ? healthy : mass[g];
+        for (int e = 0; e < k->n_members && (g < 0 || gain < below); e++) {
+            double ret = plain_return(k, k->task_use[task], e, gain * share);
+            whole += weight;
+            mean += weight * ret;
+            square += weight * ret * ret;
+        }
+    }
+    mean /= whole;
+    return mean - 3 * sqrt(fmax(0, square / whole - mean * mean));
+}
+
+// Mass of the losses that more curves miss than alpha allows of a new run.
+static double plain_harm(const pf_kit *k, int task, double share, const double *mass)
+{
+    double harm = 0;
+    for (int g = 0; plain_gain(g) < 1; g++) {
+        int miss = 0;
+        for (int e = 0; e < k->n_members; e++) {
+            miss += plain_return(k, k->task_use[task], e, plain_gain(g) * share) < .85;
+        }
+        harm += miss + 1 > .1 * (k->n_members + 1) ? mass[g] : 0;
+    }
+    return harm;
+}
+
+// Gives how often a loss that is suspected breaks no promise, so that the bound is that over all.
+static int check_suspicion(int members, int fall)
+{
+    int freed = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        pf_fixture *f = falling(seed, members, fall);
+        const pf_kit *k = &f->kit;
+        pf_session *s = pf_fixture_session(f, NULL, seed);
+        pf_rng rng;
+        pf_rng_init(&rng, seed);
+        while (pf_session_ask(s).kind == PF_ASK_PROBE) {
+            CHECK(pf_fixture_tell(f, s, 0, 1, .05, &rng) == PF_OK);
+            pf_session_certify(s);
+            pf_joint joint = pf_session_joint(s);
+            for (int j = 1; j <= 3; j++) {
+                const double *mass = joint.mass + (j - 1) * GAINS;
+                double least = .01 * k->prior[j], changed = 0;
+                for (int g = 0; g < GAINS; g++) {
+                    changed += mass[g];
+                }
+                double share =
+                    pf_kit_delivered_share(k, j - 1, j, pf_session_mechanism(s, j)->correction, 1);
+                double harm = members >= 50 ? plain_harm(k, j - 1, share, mass) : changed;
+                double all = plain_bound(k, j - 1, share, 1 - changed, mass, 9);
+                double given = plain_bound(k, j - 1, share, 0, mass, 1);
+                bool suspected = changed >= least && harm >= least;
+                CHECK_NEAR(pf_session_task(s, j - 1)->lower, suspected ? fmin(all, given) : all,
+                           1e-6);
+                freed += changed >= least && !suspected && given < all;
+            }
+        }
+        free(s);
+        pf_fixture_free(f);
+    }
+    return freed;
+}
+
 void test_posterior(void)
 {
     PF_CASE("its gains and their weights before any look");
@@ -436,4 +533,7 @@ void test_posterior(void)
     check_feedback(PF_FAULTS_ONE);
     PF_CASE("no severity feedback, several faults");
     check_feedback(PF_FAULTS_MANY);
+    PF_CASE("a loss at which the promise holds is not suspected; curves enough must say so");
+    CHECK(check_suspicion(60, 4) > 20);
+    CHECK(check_suspicion(60, 7) == 0 && check_suspicion(16, 1) == 0);
 }

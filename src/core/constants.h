@@ -33,6 +33,9 @@
 // A mechanism whose probability of a change fell below this share of what it was is not suspected
 // any more: its bound is that over all hypotheses, not that given a loss.
 #define PF_SUSPECTED_SHARE .01
+// With this many curves of a task a loss is harmless where the promise holds at its gain. The share
+// of curves that fall short is then known to +-.04 at alpha .1; with the 16 of a twin to +-.08.
+#define PF_HARMLESS_CURVES 50
 // An alarm is dismissed where the probability that anything changed is below this; until then more
 // looks are taken.
 #define PF_DISMISSED .01

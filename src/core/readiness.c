@@ -269,12 +269,39 @@ static pf_task_model model_of(const pf_session *s, int task, task_at *at)
     return (pf_task_model){at, k->n_members, at->n, k->use_mech + at->first, use_returns};
 }
 
-// Whether a mechanism is still suspected of a loss: its probability has not fallen to a small share
-// of what it was before the first look.
-static bool suspected(const pf_session *s, const pf_joint *joint, int mechanism)
+// Whether a use keeps the promise at a gain: no more curves fall short of j_min than let a new run
+// do so with probability alpha at most. Few curves cannot tell.
+static bool harmless(const pf_session *s, const pf_task_model *model, int use, double gain)
 {
-    return mechanism > 0 && pf_joint_moments(joint, mechanism).changed >=
-                                PF_SUSPECTED_SHARE * s->kit->prior[mechanism];
+    const pf_kit *k = s->kit;
+    int may = (int)(k->alpha * (k->n_members + 1) + 1e-9), fall = 0;
+    for (int e = 0; e < k->n_members && fall < may; e++) {
+        double ret = 0;
+        model->returns(model->self, e, use, 1, &gain, &ret, NULL);
+        fall += !(ret >= k->j_min);
+    }
+    return fall < may;
+}
+
+// Whether a mechanism is still suspected of a loss: its probability has not fallen to a small share
+// of what it was before the first look. Where there are curves enough only losses count that break
+// the promise: the mildest one can be told from none by no look.
+static bool suspected(const pf_session *s, const pf_joint *joint, const pf_task_model *model,
+                      int use)
+{
+    int mechanism = model->uses[use];
+    double least = mechanism > 0 ? PF_SUSPECTED_SHARE * s->kit->prior[mechanism] : 0;
+    if (mechanism == 0 || pf_joint_moments(joint, mechanism).changed < least ||
+        s->kit->n_members < PF_HARMLESS_CURVES) {
+        return mechanism > 0 && pf_joint_moments(joint, mechanism).changed >= least;
+    }
+    const double *mass = joint->mass + (size_t)(mechanism - 1) * (size_t)joint->n_grid;
+    double harm = 0;
+    for (int g = 0; g < joint->n_grid && joint->grid[g] < 1 && harm < least; g++) {
+        bool counts = mass[g] > PF_NEGLIGIBLE * least;
+        harm += counts && !harmless(s, model, use, joint->grid[g]) ? mass[g] : 0;
+    }
+    return harm >= least;
 }
 
 // Gains that would return less than j_min and that no look has spoken against; false: there are
@@ -338,7 +365,7 @@ static pf_prediction predict_task(pf_session *s, const pf_joint *joint, int task
     double lower = p.lower;
     bool only_unseen = true;
     for (int u = 0; u < at.n; u++) {
-        if (!suspected(s, joint, model.uses[u])) {
+        if (!suspected(s, joint, &model, u)) {
             continue;
         }
         pf__predict_task_given(&model, joint, u, rule, s->probability, s->returns, s->gains, &given,
