@@ -5,7 +5,10 @@
 #include "core/kit_layout.h"
 #include "wire/protocol.h"
 #include "host/file.h"
+#include "calibrate/fit.h"
 #include "calibrate/plan.h"
+#include "calibrate/source.h"
+#include "design/search.h"
 #include "preflight/train.h"
 #include "program.h"
 #include "test.h"
@@ -118,6 +121,7 @@ static void check_kit(lab *l)
     if (calibrate(&plan, l->plant, NULL, 1, &exact, &n_exact) &&
         CHECK(pf__kit_read(&twin, exact, n_exact, NULL) == PF_OK)) {
         size_t all = (size_t)k->n_uses * (size_t)k->n_members * (size_t)k->n_shares;
+        CHECK(twin.n_whiten == 0);
         CHECK(memcmp(twin.tracking_error, k->tracking_error, all * sizeof(double)) == 0);
     }
     free(exact);
@@ -140,6 +144,77 @@ static void check_kit(lab *l)
         CHECK(n == l->n && memcmp(again, l->bytes, n) == 0);
     }
     free(again);
+}
+
+// --- weights
+
+static void check_weights(lab *l)
+{
+    pf_plan plan = l->plan;
+    pf_plan_probe probe = plan.probes[0];
+    pf_plant_source c = {.plan = &plan, .model = l->model};
+    PF_CASE("auto weighs the inner products of a learned model, as far as windows allow");
+    CHECK(l->kit.n_whiten > 0 && pf__kit_whiten(&l->kit, 0)[1] != 0);
+    CHECK(pf__plant_weighted(&c, PF_STATISTIC_MATCHED));
+    CHECK(!pf__plant_weighted(&c, PF_STATISTIC_NORM));
+    c.model = NULL;
+    CHECK(!pf__plant_weighted(&c, PF_STATISTIC_MATCHED));
+    plan.settings.weighting = PF_WEIGHTING_SHRUNK;
+    CHECK(pf__plant_weighted(&c, PF_STATISTIC_MATCHED));
+    plan.settings.weighting = PF_WEIGHTING_AUTO;
+    c.model = l->model;
+    plan.n_probes = 1;
+    plan.probes = &probe;
+    probe.rows = PF_WHITEN_MAX / CHAN;
+    CHECK(pf__plant_weighted(&c, PF_STATISTIC_MATCHED));
+    probe.rows++;
+    CHECK(!pf__plant_weighted(&c, PF_STATISTIC_MATCHED));
+}
+
+// What a design confirms of its probes, and what calibration then finds of them: the spread of a
+// healthy coordinate, whose unit is what was confirmed.
+static void check_confirmed(lab *l)
+{
+    pf_plan plan = l->plan;
+    pf_design_config config;
+    pf_design design;
+    pf_error error = {PF_OK, ""};
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_kit kit;
+    PF_CASE("a design confirms with the weights that calibration will use");
+    if (!passed(pf__design_config_read(&config, &plan, &error), &error)) {
+        return;
+    }
+    config.compare = false;
+    bool made = passed(pf__design_create(&design, &config, &plan, l->plant, l->model,
+                                         &(pf_effort){.threads = 1}, &error),
+                       &error);
+    pf_plan_probe *probes = calloc((size_t)design.library.n_probes, sizeof *probes);
+    for (int q = 0; made && probes && q < design.library.n_probes; q++) {
+        probes[q] = design.library.probes[q].probe;
+    }
+    plan.probes = probes;
+    plan.n_probes = design.library.n_probes;
+    plan.settings.alarm_trials = 20;
+    if (made && probes && calibrate(&plan, l->plant, l->model, 1, &bytes, &n) &&
+        CHECK(pf__kit_read(&kit, bytes, n, NULL) == PF_OK)) {
+        CHECK(design.library.n_targets == kit.n_targets);
+        for (int i = 0; i < kit.n_targets; i++) {
+            const pf_design_target *t = &design.library.targets[i];
+            double sd = sqrt(kit.look_variance[pf__kit_look(&kit, t->probe) +
+                                               (size_t)(i - kit.probe_target[t->probe])]);
+            printf("    probe %d, mechanism %d: confirmed %.1f, calibrated %.1f\n", t->probe,
+                   t->mechanism, t->confirmed, 1 / sd);
+            CHECK(fabs(log(t->confirmed * sd)) < log(1.5));
+        }
+    }
+    free(bytes);
+    free(probes);
+    if (made) {
+        pf__design_free(&design);
+    }
+    pf__limits_free(&config);
 }
 
 static void check_members(lab *l)
@@ -570,6 +645,8 @@ void test_ensemble(void)
     PF_CASE("a quick model of the servo calibrates a kit");
     if (open_lab(&l)) {
         check_kit(&l);
+        check_weights(&l);
+        check_confirmed(&l);
         check_members(&l);
         check_hidden(&l);
         check_scales(&l);

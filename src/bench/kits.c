@@ -313,6 +313,7 @@ static pf_status choose_library(pf_plan *plan, pf_plan *source, const pf_kits_re
         return take_library(plan, source, r, error);
     }
     plan->settings.g_cal = r->settings->g_cal;
+    plan->settings.weighting = PF_WEIGHTING_NONE; // libraries of suites are confirmed without
     plan->settings.seed = r->seed;
     plan->settings.sensor_noise =
         isnan(r->settings->sensor_noise) ? plan->settings.sensor_noise : r->settings->sensor_noise;
@@ -563,6 +564,7 @@ static pf_status calibrate_field(pf_trial_kits *kits, const pf_kits_request *r, 
     if (r->old && method == 1) {
         settings.posterior = PF_POSTERIOR_TRANSPORT;
         settings.rehearse = PF_REHEARSE_NONE;
+        settings.weighting = PF_WEIGHTING_NONE;
     }
     status = status ? status : pf__plan_take_settings(&plan, &settings, error);
     if (status == PF_OK) {

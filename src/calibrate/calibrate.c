@@ -51,7 +51,7 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
             "hazard: the joint posterior holds for a machine that does not change during "
             "a check; leave hazard at 0, or set posterior: transport");
     }
-    if (plan->settings.weighting != PF_WEIGHTING_NONE &&
+    if (plan->settings.weighting == PF_WEIGHTING_SHRUNK &&
         (*method)->statistic == PF_STATISTIC_NORM) {
         return pf_fail(error, PF_ERR_ARGUMENT,
                        "weighting: shrunk needs a method with the matched statistic, such as "
@@ -59,7 +59,7 @@ static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
     }
     for (int q = 0; q < plan->n_probes; q++) {
         int window = plan->probes[q].rows * plan->n_chan;
-        if (plan->settings.weighting != PF_WEIGHTING_NONE && window > PF_WHITEN_MAX) {
+        if (plan->settings.weighting == PF_WEIGHTING_SHRUNK && window > PF_WHITEN_MAX) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "weighting: probe '%s' has a window of %d numbers, shrunk takes at most "
                            "%d; shorten it or leave weighting out",

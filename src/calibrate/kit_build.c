@@ -29,8 +29,7 @@ static void set_dims(pf_kit *k, const pf_plan *plan, const pf_kit_kind *kind)
         k->n_rows += plan->probes[q].rows;
         k->n_variant += plan->probes[q].rows * plan->probes[q].n_targets * plan->n_grid;
         int window = plan->probes[q].rows * plan->n_chan;
-        k->n_whiten +=
-            plan->settings.weighting == PF_WEIGHTING_SHRUNK ? window * (window + 1) / 2 : 0;
+        k->n_whiten += kind->weighted ? window * (window + 1) / 2 : 0;
     }
     k->n_response = kind->responses ? k->n_rows : 0;
     k->n_variant = kind->responses ? k->n_variant : 0;

@@ -26,6 +26,7 @@ typedef struct pf_kit_kind {
     int n_state;
     int n_scale;    // rows of the scale
     bool responses; // room for recorded responses
+    bool weighted;  // room for the whitening factors of all probes
     bool curves;    // room for a curve of z per target
     int n_members;
     int n_knots; // gains of looks; 0: no joint posterior, and no misfit

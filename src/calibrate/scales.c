@@ -13,8 +13,8 @@ enum { SCALE_STARTS = 40 };
 // Random streams of their own, so that no draw is shared with the calibration episodes.
 enum { STREAM_PULSE = 1000, STREAM_RESIDUAL = 1001, STREAM_WEIGHT = 1002 };
 
-// Nominal runs of each probe behind its weight.
-enum { WEIGHT_RUNS = 200 };
+// Nominal runs of each probe behind its weight: at least so many, and two per number of its window.
+enum { WEIGHT_RUNS = 200, WEIGHT_PER_NUMBER = 2 };
 
 // A residual scale is never less than this share of the pulse scale.
 static const double least_share = 1e-3;
@@ -215,6 +215,23 @@ pf_status pf__plant_scales(pf_plant_source *c, pf_error *error)
 
 // --- weights
 
+bool pf__plant_weighted(const pf_plant_source *c, pf_statistic statistic)
+{
+    const pf_plan *plan = c->plan;
+    bool fits = statistic == PF_STATISTIC_MATCHED;
+    for (int q = 0; q < plan->n_probes; q++) {
+        fits = fits && plan->probes[q].rows * plan->n_chan <= PF_WHITEN_MAX;
+    }
+    return plan->settings.weighting == PF_WEIGHTING_SHRUNK ||
+           (plan->settings.weighting == PF_WEIGHTING_AUTO && c->model && fits);
+}
+
+static size_t weight_runs(int window)
+{
+    int runs = WEIGHT_PER_NUMBER * window;
+    return (size_t)(runs > WEIGHT_RUNS ? runs : WEIGHT_RUNS);
+}
+
 typedef struct weight_work {
     pf_plant_source *c;
     double *residuals; // runs x window of the probe at hand
@@ -249,11 +266,11 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     weight_work work = {.c = c};
-    if (plan->settings.weighting == PF_WEIGHTING_NONE) {
+    if (c->build.kit.n_whiten == 0) {
         return PF_OK;
     }
     size_t window = (size_t)pf__kit_most_rows(&c->build.kit) * (size_t)plan->n_chan;
-    work.residuals = pf__arena_take(&c->arena, WEIGHT_RUNS * window, sizeof(double));
+    work.residuals = pf__arena_take(&c->arena, weight_runs((int)window) * window, sizeof(double));
     double *scratch = pf__arena_take(&c->arena, window * window, sizeof(double));
     if (c->arena.failed) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for the weights of the probes");
@@ -263,10 +280,11 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
     for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
         int n = plan->probes[q].rows * plan->n_chan;
         work.probe = q;
-        status = pf__parallel_kept(c->effort, c->n_workers, WEIGHT_RUNS, run_weight, weight_slots,
-                                   &work, "weights", error);
+        size_t runs = weight_runs(n);
+        status = pf__parallel_kept(c->effort, c->n_workers, runs, run_weight, weight_slots, &work,
+                                   "weights", error);
         if (status == PF_OK) {
-            pf__fit_whiten(n, WEIGHT_RUNS, work.residuals, scratch, factor);
+            pf__fit_whiten(n, (int)runs, work.residuals, scratch, factor);
             factor += (size_t)n * (size_t)(n + 1) / 2;
         }
     }

@@ -211,6 +211,9 @@ bool pf__plant_anchored(const pf_plant_source *c);
 // Whether residuals are divided by the predictor's own nominal residual.
 bool pf__plant_residual(const pf_plant_source *c);
 
+// Whether the inner products of this statistic are weighted.
+bool pf__plant_weighted(const pf_plant_source *c, pf_statistic statistic);
+
 // Says how long the calibration takes (effort->estimate): `seconds` is what one row of a trajectory
 // was measured to take, all workers at once.
 void pf__plant_estimate(const pf_plant_source *c, double seconds);

@@ -112,6 +112,7 @@ pf_kit_kind pf__plant_kind(const pf_plant_source *c, const pf_plant_info *info,
                         .n_scale = 1,
                         .n_members = plan->settings.members,
                         .losses = info->losses,
+                        .weighted = pf__plant_weighted(c, statistic),
                         .curves = plan->settings.every_severity && plan->settings.severity_curve &&
                                   statistic == PF_STATISTIC_MATCHED};
     if (plan->settings.field && statistic == PF_STATISTIC_MATCHED &&

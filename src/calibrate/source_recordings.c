@@ -769,7 +769,7 @@ pf_status pf__calibrate_recordings(const pf_plan *plan, const char *file, const 
 {
     *bytes = NULL;
     *n_bytes = 0;
-    if (plan && plan->settings.weighting != PF_WEIGHTING_NONE) {
+    if (plan && plan->settings.weighting == PF_WEIGHTING_SHRUNK) {
         return pf_fail(error, PF_ERR_UNSUPPORTED,
                        "weighting: shrunk needs a simulator to draw residuals from; recordings "
                        "have too few");

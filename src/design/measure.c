@@ -437,6 +437,7 @@ pf_status pf__measure_confirm(pf_design_job *job, pf_design_library *library, pf
                       .weak = job->config->episodes * 2 / 5};
     w.first = pf__arena_take(&arena, (size_t)library->n_probes, sizeof *w.first);
     pf_status status = open_study(&w.study, job, library, false, true, &arena, error);
+    status = status ? status : pf__plant_weights(&w.study.c, error);
     status = status ? status : confirm(&w, &arena, error);
     pf__study_close(&w.study);
     pf__arena_free(&arena);

@@ -75,6 +75,7 @@ pf_status pf__study_open(pf_study *s, const pf_design_job *job, int n, const pf_
     s->plan.n_probes = n + still;
     s->c = (pf_plant_source){.plan = &s->plan, .model = job->model, .effort = job->effort};
     pf_kit_kind kind = pf__plant_kind(&s->c, pf_plant_get_info(job->plant), PF_STATISTIC_MATCHED);
+    kind.weighted = kind.weighted && own_scales; // weights are those of its probes, like the scales
     pf_status status = pf__plant_open(&s->c, job->plant, &kind, error);
     if (status == PF_OK && own_scales) {
         return pf__plant_scales(&s->c, error);
@@ -137,6 +138,9 @@ pf_status pf__study_predict(pf_study *s, int worker, int q, const double *start,
     size_t window = (size_t)e.rows * (size_t)e.n_chan, targets = (size_t)e.n_targets;
     bool finite = all_finite(window, e.nominal) &&
                   (!signatures || all_finite(targets * window, e.signatures));
+    for (size_t t = 0; t < targets && finite && signatures && e.whiten; t++) {
+        pf__whiten((int)window, e.whiten, e.signatures + t * window);
+    }
     return finite
                ? PF_OK
                : pf_fail(error, PF_ERR_NONFINITE, "what is predicted for probe '%s' is not finite",
@@ -147,6 +151,9 @@ void pf__study_match(pf_study *s, int worker, int q, pf_match *out)
 {
     pf__evidence e = pf__worker_evidence(&s->c, worker, q);
     pf__evidence_residual(&e, e.residual);
+    if (e.whiten) {
+        pf__whiten(e.rows * e.n_chan, e.whiten, e.residual);
+    }
     if (out) {
         pf__evidence_match(&e, out);
     }
