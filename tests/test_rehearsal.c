@@ -514,6 +514,25 @@ static void check_blind(void)
     while (rehearse(&a).kind == PF_ASK_REHEARSAL) {
     }
     verdict(&a, 0, PF_NO_GO, PF_WHY_REHEARSAL, PF_REHEARSED_APART);
+    close_stand(&a);
+    PF_CASE("a group that a model errs about more than a failure shows is not run, its tasks once");
+    for (int more = 0; more < 2; more++) {
+        open_stand(&a, &c);
+        double *group = a.f->at.group_rehearsal;
+        double theta = -log(a.f->kit.j_min), room = theta * group[PF_REHEARSAL_ENERGY];
+        group[PF_REHEARSAL_CLEAN] = group[PF_REHEARSAL_MEAN] + (more ? 1.01 : .99) * room;
+        start(&a);
+        pf_ask ask = probe(&a);
+        for (int i = 0; more && i < M; i++) {
+            CHECK(asks(&ask, 1, one[i]));
+            ask = rehearse(&a);
+            verdict(&a, i, PF_GO, PF_WHY_CERTIFIED, PF_REHEARSED_APART);
+        }
+        CHECK(more || asks(&ask, M, all));
+        close_stand(&a);
+    }
+    open_stand(&a, &c);
+    start(&a);
     PF_CASE("the distance is what Pythagoras leaves of it");
     const pf_kit *k = &a.f->kit;
     for (int which = 0; which < k->n_tasks + k->n_groups; which++) {

@@ -261,6 +261,15 @@ static int runs_of(const pf_session *s, int task)
     return noise > asked ? noise : asked;
 }
 
+// Whether a learned model errs about a group by more than what just fails would show: its run says
+// nothing, and a task is not to answer for that.
+static bool group_drowned(const pf_kit *k, int group)
+{
+    const double *numbers = k->group_rehearsal + (size_t)group * PF_REHEARSAL_NUMBERS;
+    return k->n_blind > 0 &&
+           pf__rehearsal_runs(k, numbers, pf__rehearsal_numbers(k, k->n_tasks + group)) > 1;
+}
+
 // The next group with at least two tasks that are due in it.
 static bool next_group(pf_session *s)
 {
@@ -272,7 +281,7 @@ static bool next_group(pf_session *s)
                 s->rehearsing[n++] = k->group_task[i];
             }
         }
-        if (n >= 2 && build_command(s, n, g)) {
+        if (n >= 2 && !group_drowned(k, g) && build_command(s, n, g)) {
             s->group = g;
             return true;
         }
