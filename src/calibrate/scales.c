@@ -11,10 +11,13 @@
 enum { SCALE_STARTS = 40 };
 
 // Random streams of their own, so that no draw is shared with the calibration episodes.
-enum { STREAM_PULSE = 1000, STREAM_RESIDUAL = 1001, STREAM_WEIGHT = 1002 };
+enum { STREAM_PULSE = 1000, STREAM_RESIDUAL = 1001, STREAM_WEIGHT = 1002, STREAM_CHOICE = 1003 };
 
 // Nominal runs of each probe behind its weight: at least so many, and two per number of its window.
 enum { WEIGHT_RUNS = 200, WEIGHT_PER_NUMBER = 2 };
+
+// Episodes of each class that say whether weights separate better.
+enum { CHOICE_RUNS = 60 };
 
 // A residual scale is never less than this share of the pulse scale.
 static const double least_share = 1e-3;
@@ -236,6 +239,7 @@ typedef struct weight_work {
     pf_plant_source *c;
     double *residuals; // runs x window of the probe at hand
     int probe;
+    double *choice; // episodes x 2 x targets
 } weight_work;
 
 static int weight_slots(void *self, size_t item, pf_slot *slots)
@@ -262,6 +266,99 @@ static pf_status run_weight(void *self, int worker, size_t item, pf_error *error
     return status;
 }
 
+// One episode of a probe, healthy or with a target at g_cal: the coefficients of all targets, plain
+// and then weighted.
+static pf_status run_choice(void *self, int worker, size_t item, pf_error *error)
+{
+    weight_work *work = self;
+    pf_plant_source *c = work->c;
+    pf_worker *w = &c->workers[worker];
+    const pf_plan_probe *p = &c->plan->probes[work->probe];
+    size_t class = item / CHOICE_RUNS, n = (size_t)p->n_targets;
+    for (int j = 0; j < c->plan->n_mech; j++) {
+        w->gains[j] = class > 0 && j == p->targets[class - 1] ? c->plan->settings.g_cal : 1;
+    }
+    pf_key key = pf_key_stream(c->plan->settings.seed, c->plan->environment, item % CHOICE_RUNS,
+                               PF_PURPOSE_CALIBRATION, STREAM_CHOICE);
+    pf_status status = pf__plant_run(c, worker, work->probe, w->gains, key, error);
+    pf__evidence e = pf__worker_evidence(c, worker, work->probe);
+    status = status ? status : pf__evidence_signatures(&e, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf__evidence_residual(&e, e.residual);
+    for (size_t weighted = 0; weighted < 2; weighted++) {
+        pf__evidence_match(&e, w->matches);
+        for (size_t t = 0; t < n; t++) {
+            work->choice[(2 * item + weighted) * n + t] =
+                w->matches[t].usable ? w->matches[t].coefficient : NAN;
+        }
+        pf__evidence_whiten(&e);
+    }
+    return PF_OK;
+}
+
+static int choice_slots(void *self, size_t item, pf_slot *slots)
+{
+    weight_work *work = self;
+    size_t n = 2 * (size_t)work->c->plan->probes[work->probe].n_targets;
+    slots[0] = (pf_slot){.data = work->choice + item * n, .size = n * sizeof(double)};
+    return 1;
+}
+
+// Median and dispersion of a target's coefficients in a class; dispersion infinite: too few.
+static void describe(const weight_work *work, size_t class, size_t weighted, size_t target,
+                     double *median, double *dispersion)
+{
+    size_t n = (size_t)work->c->plan->probes[work->probe].n_targets;
+    double values[CHOICE_RUNS], scratch[2 * CHOICE_RUNS];
+    int count = 0;
+    for (size_t i = class * CHOICE_RUNS; i < (class + 1) * CHOICE_RUNS; i++) {
+        double value = work->choice[(2 * i + weighted) * n + target];
+        values[count] = value;
+        count += !isnan(value);
+    }
+    *median = count > 0 ? pf__fit_median(count, values, scratch) : 0;
+    *dispersion = count > 1 ? pf__fit_dispersion(count, values, scratch) : INFINITY;
+}
+
+// Dispersions between healthy and weakened, of the target that a probe separates least.
+static double separates(const weight_work *work, size_t weighted)
+{
+    double least = INFINITY;
+    for (size_t t = 0; t < (size_t)work->c->plan->probes[work->probe].n_targets; t++) {
+        double healthy, weak, a, b;
+        describe(work, 0, weighted, t, &healthy, &a);
+        describe(work, 1 + t, weighted, t, &weak, &b);
+        least = fmin(least, fabs(weak - healthy) / fmax(fmax(a, b), 1e-300));
+    }
+    return least;
+}
+
+// A weight that separates the losses of a probe worse than none does becomes the identity: it knows
+// how the model errs about healthy machines, and some err about a loss where they do not.
+static pf_status choose_weight(weight_work *work, double *factor, pf_error *error)
+{
+    pf_plant_source *c = work->c;
+    const pf_plan_probe *p = &c->plan->probes[work->probe];
+    size_t targets = (size_t)p->n_targets, items = (1 + targets) * CHOICE_RUNS;
+    work->choice = malloc(2 * items * targets * sizeof *work->choice);
+    if (!work->choice) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the weights of the probes");
+    }
+    pf_status status = pf__parallel_kept(c->effort, c->n_workers, items, run_choice, choice_slots,
+                                         work, "weights", error);
+    if (status == PF_OK && separates(work, 1) < separates(work, 0)) {
+        for (int i = 0; i < p->rows * c->plan->n_chan; i++) {
+            for (int j = 0; j <= i; j++) {
+                *factor++ = i == j;
+            }
+        }
+    }
+    free(work->choice);
+    return status;
+}
+
 pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
@@ -285,6 +382,8 @@ pf_status pf__plant_weights(pf_plant_source *c, pf_error *error)
                                    "weights", error);
         if (status == PF_OK) {
             pf__fit_whiten(n, (int)runs, work.residuals, scratch, factor);
+            bool choose = plan->settings.weighting == PF_WEIGHTING_AUTO;
+            status = choose ? choose_weight(&work, factor, error) : PF_OK;
             factor += (size_t)n * (size_t)(n + 1) / 2;
         }
     }
