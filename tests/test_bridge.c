@@ -381,8 +381,8 @@ static void test_hello_fields(void)
     check_hello(HELLO(AB, "[]", REST), "\"channels\" must list");
     check_hello(HELLO(AB, "[{\"name\":\"y\",\"scale\":-1}]", REST), "negative");
     check_hello(HELLO(AB, "[\"y\"]", ",\"dt\":-1,\"state_size\":0}"), "\"dt\" is not");
-    check_hello(HELLO(AB, "[\"y\"]", ",\"dt\":0,\"state_size\":513}"), "0..512");
-    check_hello(HELLO(AB, "[\"y\"]", ",\"dt\":0,\"state_size\":1.5}"), "0..512");
+    check_hello(HELLO(AB, "[\"y\"]", ",\"dt\":0,\"state_size\":4097}"), "0..4096");
+    check_hello(HELLO(AB, "[\"y\"]", ",\"dt\":0,\"state_size\":1.5}"), "0..4096");
     check_hello(HELLO(AB, "[\"y\"]", TASKS("7")), "\"tasks\" is not a list");
     check_hello(HELLO(AB, "[\"y\"]", TASKS("[{\"name\":\"t\",\"mechanisms\":[2],\"rows\":1}]")),
                 "mechanism 0 of task t is unknown");
