@@ -171,7 +171,7 @@ PF_API const pf_plant_class *pf_plant_at(int index);
 // A plant whose trajectories come from a function in this process. The function gets 53 bits of the
 // key as a seed, a saved start (n_start numbers, Nullable: from the seed), n_mech gains and rows x
 // n_mech commands; it fills start_out (n_state), initial (n_chan) and output (rows x n_chan).
-// noise: with disturbance and sensor noise. Nonzero: it failed and said why (320 bytes).
+// noise: with disturbance and sensor noise. Nonzero: it failed and said why (400 bytes).
 typedef int (*pf_roll_function)(void *self, uint64_t seed, const double *start, int n_start,
                                 const double *gains, const double *commands, int rows, int noise,
                                 double *start_out, double *initial, double *output, char *why);

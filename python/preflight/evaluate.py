@@ -176,7 +176,7 @@ def _listed(kit: Kit, machine: Machine, faults: Any) -> Iterator[_Fault]:
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"faults: {name!r} is no name")
         try:
-            held = Faults(machine, fault, kit._handle)
+            held = Faults(machine, fault, kit)
         except ValueError as problem:
             where = named and name in machine.mechanisms + machine.channels
             hint = "; the keys of faults are names of yours, a list needs none" if where else ""

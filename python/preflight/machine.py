@@ -9,7 +9,7 @@ import functools
 import math
 import operator
 import threading
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -112,23 +112,14 @@ class Machine:
 
 
 class Faults:
-    """What is wrong with a machine, as the C library holds it. kit: the handle of the one whose
-    tasks and noise give the units."""
+    """What is wrong with a machine, as the C library holds it. kit: the one whose tasks and noise
+    give the units."""
 
-    def __init__(self, machine: Machine, fault: Fault, kit: Optional[int] = None):
+    def __init__(self, machine: Machine, fault: Fault, kit: Any = None):
         self.handle: Optional[int] = None
-        texts = [t.encode() for t in fault_texts(machine, fault)]
-        if not texts:
-            return
-        why = ctypes.create_string_buffer(WHY)
-        handle = ctypes.c_void_p()
-        status = library.faults_open(ctypes.byref(handle), machine.handle, kit,
-                                     (ctypes.c_char_p * len(texts))(*texts), len(texts), why)
-        if status and library.status(status) == b"bad-argument":
-            raise ValueError(why.value.decode("utf-8", "replace"))
-        if status:
-            library.fail(status, why)
-        self.handle = handle.value
+        texts = fault_texts(machine, fault)
+        if texts:
+            self.handle = hold_faults(library.faults_open, machine.handle, kit, texts)
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
@@ -136,8 +127,22 @@ class Faults:
             self.handle = None
 
 
-def fault_texts(machine: Machine, fault: Fault) -> List[str]:
-    """Faults as `--fault` takes them.
+def hold_faults(call: Callable[..., int], of: Any, kit: Any, texts: Sequence[str]) -> Optional[int]:
+    """The handle that `faults_open` or `steps_open` gives for texts as `--fault` takes them."""
+    why = ctypes.create_string_buffer(WHY)
+    handle = ctypes.c_void_p()
+    data = [t.encode() for t in texts]
+    status = call(ctypes.byref(handle), of, None if kit is None else kit._handle,
+                  (ctypes.c_char_p * len(data))(*data), len(data), why)
+    if status and library.status(status) == b"bad-argument":
+        raise ValueError(why.value.decode("utf-8", "replace"))
+    if status:
+        library.fail(status, why)
+    return handle.value
+
+
+def fault_texts(machine: Any, fault: Fault) -> List[str]:
+    """Faults as `--fault` takes them; `machine` has the names.
 
     >>> machine = Machine("attitude")
     >>> fault_texts(machine, {"thruster3": .35, 5: {"backlash": .5}, "effectiveness": .8})

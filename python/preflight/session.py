@@ -585,7 +585,7 @@ class Session:
                 raise ValueError("the kit was calibrated from recordings and names no plant to "
                                  "run; give plant")
             machine = self.kit._machine or Machine(self.kit.plant)
-        faults = Faults(machine, fault, self.kit._handle)
+        faults = Faults(machine, fault, self.kit)
         taken = {1: 0, 2: 0, 3: 0}
         ask = self.ask()
         while not ask.done:

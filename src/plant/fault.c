@@ -378,13 +378,14 @@ static pf_status parse_plant(const words *w, const pf_plant_info *info, pf_fault
         f->kind = knob >= 0 ? PF_FAULT_KNOB : PF_FAULT_DECLARED;
         f->at = knob >= 0 ? knob : declared;
     } else {
-        names have, mechanisms;
+        names have, mechanisms, channels;
         plant_names(info, &have);
         mechanism_names(info, &mechanisms);
+        channel_names(info, &channels);
         return pf_fail(error, PF_ERR_ARGUMENT,
-                       "fault %s: must be MECHANISM:GAIN such as 3:0.35, MECHANISM:KIND=X, "
-                       "CHANNEL:KIND=X, or one of the plant: %s; its mechanisms are %s",
-                       w->text, have.text, mechanisms.text);
+                       "fault %s: must be MECHANISM:GAIN, MECHANISM:KIND=X, CHANNEL:KIND=X or "
+                       "NAME=X; names: %s; mechanisms: %s; channels: %s",
+                       w->text, have.text, mechanisms.text, channels.text);
     }
     return take_value(w, info, f, error);
 }
@@ -514,7 +515,7 @@ pf_status pf_fault_set_units(pf_fault *faults, int n, const pf_kit *kit, const p
         if (!(f->unit > 0)) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "%s of channel %s counts in deviations of its noise, and plant %s "
-                           "declares neither noise nor scale; use it with a kit",
+                           "declares neither noise nor scale; give its scale, or a kit",
                            table[f->kind].name, info->channels[f->at].name, info->name);
         }
     }
