@@ -442,9 +442,9 @@ pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
             return complain(b, given->place, "pulse.mechanism", given->pulse_mechanism,
                             "is not a candidate mechanism");
         }
-        probe->rows = given->pulse_steps > 0 ? given->pulse_steps : 8;
-        probe->command =
-            pulse_command(b, j, given->pulse_amplitude, probe->rows, probe->rows, false);
+        int steps = given->pulse_steps > 0 ? given->pulse_steps : PF_PULSE_STEPS;
+        probe->rows = given->pulse_rows > 0 ? given->pulse_rows : steps;
+        probe->command = pulse_command(b, j, given->pulse_amplitude, steps, probe->rows, false);
     }
     if (!probe->command) {
         return PF_OK; // out of memory is reported once at the end
