@@ -183,9 +183,23 @@ void test_plan(void)
     CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", "g_cal: .3", 9, NULL, 0, &error) != PF_OK);
     CHECK_CONTAINS(error.text, "mechanisms");
     const char *unbounded = "mechanisms: [{name: a}, {name: b}]\nchannels: [{name: x}]\n";
-    CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
-                               &error) != PF_OK);
+    PF_CASE("without probes and limits the recordings must bring the probes");
+    pf_plan *open;
+    CHECK(pf_plan_create(&open, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0, &error) ==
+          PF_OK);
+    CHECK(open->probes_open && open->n_probes == 0 && open->n_tasks == 0);
+    const char *log = "episode,probe,mechanism,gain,step,x\n1,p,,1,1,.5\n";
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    CHECK(pf_calibrate_recordings(open, "log.csv", log, strlen(log), NULL, &bytes, &n_bytes,
+                                  &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "limits");
+    pf_plant *plant;
+    CHECK(pf_plant_create(&plant, "dc_servo", NULL) == PF_OK);
+    CHECK(pf_calibrate(open, plant, NULL, NULL, &bytes, &n_bytes, &error) == PF_ERR_ARGUMENT);
+    CHECK(bytes == NULL);
+    pf_plant_destroy(plant);
+    pf_plan_destroy(open);
     PF_CASE("limits may be closer than the plant's, not wider");
     int at = 0;
     while (strcmp(pf_plant_at(at)->info.name, "aircraft") != 0) {
