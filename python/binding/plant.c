@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-int pf_py_plant_open(pf_py_plant **plant, const char *name, char *why)
+int pf_py_plant_open(pf_py_plant **plant, const char *name, const char *folder, char *why)
 {
     pf_error error = {PF_OK, ""};
     *plant = NULL;
     pf_py_plant *made = calloc(1, sizeof *made);
-    pf_status status = made ? pf_plant_create(&made->plant, name, &error)
+    pf_status status = made ? pf_plant_create_in(&made->plant, name, folder, &error)
                             : pf_fail(&error, PF_ERR_MEMORY, "out of memory for a plant");
     if (status != PF_OK) {
         free(made);

@@ -231,11 +231,9 @@ def _machines(kit: Kit, plant: Union[str, Plant, Machine, None], model: Optional
     if kit.predictor == "ensemble" and model is None:
         raise PreflightError("missing-prediction", "the kit predicts with a learned model; give "
                              "its file as model")
-    own = None if plant is not None and kit.predictor != "twin" else (
-        kit._machine or Machine(kit.plant))
-    if plant is None:
-        return own, None
-    return Machine.of(plant), own
+    given = None if plant is None else Machine.of(plant)
+    own = None if given is not None and kit.predictor != "twin" else kit.own_machine(given)
+    return (own, None) if given is None else (given, own)
 
 
 def evaluate(kit: Kit, plant: Union[str, Plant, Machine, None], faults: Any, trials: int, *,

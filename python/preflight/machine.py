@@ -8,6 +8,7 @@ import ctypes
 import functools
 import math
 import operator
+import os
 import threading
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
@@ -24,7 +25,8 @@ Fault = Union[None, str, Mapping[Union[int, str], Any], Sequence[str]]
 class Machine:
     """A plant by name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`.
 
-    Used by one thread at a time.
+    Used by one thread at a time. folder: where an `exec:` command runs if the files that it names
+    are there and not in the current folder.
 
     >>> machine = Machine("attitude")
     >>> machine.mechanisms[:2], machine.channels[0], machine.state_size
@@ -33,13 +35,14 @@ class Machine:
     (3, 6)
     """
 
-    def __init__(self, plant: Union[str, Plant]):
+    def __init__(self, plant: Union[str, Plant], *, folder: str = ""):
         self.handle: Optional[int] = None
         self.in_process = not isinstance(plant, str)
         why = ctypes.create_string_buffer(WHY)
         handle = ctypes.c_void_p()
         if isinstance(plant, str):
-            status = library.plant_open(ctypes.byref(handle), plant.encode(), why)
+            status = library.plant_open(ctypes.byref(handle), plant.encode(),
+                                        os.fsencode(folder), why)
         elif isinstance(plant, Plant):
             self._callback = ROLL(_caller(plant))
             name = plant.registered or f"python:{plant.name}"
@@ -197,11 +200,10 @@ def _caller(plant: Plant) -> Any:
     def roll(seed: int, start: Any, n_start: int, gains: Any, commands: Any, rows: int,
              noise: int, start_out: Any, initial: Any, output: Any, why: int) -> int:
         try:
-            begin = array_at(start, n_start).copy() if start else seed
+            state = array_at(start, n_start).copy() if start else None
             with lock:
                 trace = runner.roll(array_at(commands, rows, n_mech).copy(),
-                                    array_at(gains, n_mech).copy(), begin, bool(start),
-                                    bool(noise))
+                                    array_at(gains, n_mech).copy(), seed, state, bool(noise))
             for address, values, n in ((start_out, trace.start, n_state),
                                        (initial, trace.initial, n_chan),
                                        (output, trace.output, rows * n_chan)):

@@ -211,6 +211,7 @@ static pf_status build_settings(pf_plan_builder *b)
     int m = p->n_mech - 1;
     p->plant = text(b, c->plant ? c->plant : b->info ? b->info->name : "recordings");
     p->environment = b->info ? text(b, pf_plant_environment(b->info)) : p->plant;
+    p->folder = b->info && b->info->folder ? text(b, b->info->folder) : NULL;
     p->n_state = b->info ? b->info->n_state : 0;
     p->method = "eg-mpt";
     p->settings = pf__settings_default(PF_SETTINGS_FIELD);

@@ -22,6 +22,7 @@ typedef struct pf_plan_task {
 struct pf_plan {
     const char *plant;
     const char *environment; // what random streams are named after
+    const char *folder;      // that the plant's command names files in. Nullable.
     int n_mech, n_chan, n_state;
     const pf_mechanism *mechanisms;
     const pf_channel *channels; // scale 0: to be found
