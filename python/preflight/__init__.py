@@ -76,4 +76,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> List[str]:
-    return sorted({*globals(), *_HOME, *_MODULES, "__version__"})
+    return sorted({*__all__, *_MODULES, "__version__",
+                   *(n for n in globals() if n.startswith("__"))})

@@ -43,6 +43,8 @@ class Faulty(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
         if (self._scale < 0).any():
             raise ValueError("scale: a size is not negative")
         self._kit = Kit.load(kit) if isinstance(kit, (str, os.PathLike)) else kit
+        if not isinstance(self._kit, (Kit, type(None))):
+            raise TypeError(f"kit: a Kit or the path of one, not {type(kit).__name__}")
         self._seed: Optional[int] = None
         self._episode = 0
         if self._kit is not None:
@@ -145,7 +147,8 @@ def _names(given: Optional[Sequence[str]], n: int, what: str) -> Tuple[str, ...]
     if given is None:
         return tuple(f"{'obs' if what == 'observation' else what}{i}" for i in range(n))
     names = tuple(given)
-    if isinstance(given, str) or len(names) != n or len(set(names)) < n:
+    texts = all(isinstance(name, str) and name for name in names)
+    if isinstance(given, str) or not texts or len(names) != n or len(set(names)) < n:
         raise ValueError(f"{what}s: {given!r} must be {n} different names, one for each component")
     return names
 

@@ -155,10 +155,17 @@ def fault_texts(machine: Any, fault: Fault) -> List[str]:
         return []
     if isinstance(fault, str):
         return [fault]
+    if not isinstance(fault, (Mapping, list, tuple)):
+        raise ValueError(f"fault: {fault!r}; give a mapping such as {{'{machine.mechanisms[-1]}': "
+                         "0.35}, or a list of texts such as '3:0.35'")
     if not isinstance(fault, Mapping):
         return [_text(f, "a fault") for f in fault]
     texts = []
     for place, what in fault.items():
+        if not isinstance(place, str) and not hasattr(place, "__index__"):
+            raise ValueError(f"fault: {place!r} is no place; give a name, or a mechanism's number")
+        if isinstance(what, Mapping) and not what:
+            raise ValueError(f"fault: {place!r} has no kind; give one, such as {{'gain': 0.35}}")
         where = place if isinstance(place, str) else str(operator.index(place))
         # {"effectiveness": .8} is of the plant as a whole, what has a place is written with a colon
         named = (not isinstance(place, str) or where in machine.mechanisms + machine.channels

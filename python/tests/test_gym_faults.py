@@ -209,6 +209,8 @@ class GymFaultsTest(Case):
         for fault, reason in (
                 ({"arm": .5}, "action0, action1, action2.*obs0, obs1, obs2"),
                 ({"arm": {"lag": 2}}, "action0, action1, action2.*obs0, obs1, obs2"),
+                (.5, "give a mapping such as {'action2': 0.35}"), ({1.5: 1}, "1.5 is no place"),
+                ({"action0": {}}, "has no kind"),
                 ({3: .5}, "no such mechanism"), ({"action0": "rust"}, "gain, gain_up"),
                 ({"obs0": {"bias": 1}}, "give its scale, or a kit"),
                 ({"action0": {"delay": 1.5}}, "whole number"), ({"action0": None}, "give a number"),
@@ -220,9 +222,12 @@ class GymFaultsTest(Case):
         for options, reason in (({"scale": [1, 2]}, "scale: shape"), ({"scale": -1}, "scale"),
                                 ({"scale": "big"}, "scale"),
                                 ({"actions": ["a", "a", "b"]}, "3 different names"),
+                                ({"actions": [1, 2, 3]}, "3 different names"),
                                 ({"observations": "abc"}, "3 different names")):
             with self.assertRaisesRegex(ValueError, reason):
                 make(Hover(), None, **options)
+        with self.assertRaisesRegex(TypeError, "kit: a Kit or the path"):
+            make(Hover(), None, kit=3)
         with self.assertRaisesRegex(TypeError, "go with an id"):
             make(Hover(), None, render_mode="human")
         env = make(Hover(), {"action0": .5})
