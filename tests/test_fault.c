@@ -630,6 +630,9 @@ static void check_bad_texts(void)
         {"angle_z:dropout=1.1", "from 0 to 1"},
         {"backlash=.5", "of which mechanism"},
         {"weight=2", "effectiveness, disturbance, time_constant, dead_band"},
+        {"weight=2", "thruster0, thruster1"},
+        {"weight=2", "angle_x, angle_y"},
+        {"plant:weight=2", "thrust; mechanisms"},
         {"effectiveness", "needs a number"},
         {"thrust=nan", "finite"},
         {"time_constant=0", "from 0.01"},
@@ -765,6 +768,109 @@ static void check_declared(void)
     CHECK_CONTAINS(error.text, "exec:");
 }
 
+// --- a machine that the caller steps
+
+// Shows what is delivered, and before the first command 5 and 6.
+static int echo_roll(void *self, uint64_t seed, const double *start, int n_start,
+                     const double *gains, const double *commands, int rows, int noise,
+                     double *start_out, double *initial, double *output, char *why)
+{
+    (void)self, (void)seed, (void)start, (void)n_start, (void)noise, (void)start_out, (void)why;
+    initial[0] = 5;
+    initial[1] = 6;
+    for (int i = 0; i < 2 * rows; i++) {
+        double u = commands[i];
+        output[i] = gains[i % 2] * (u < -1 ? -1 : u > 1 ? 1 : u);
+    }
+    return 0;
+}
+
+// Stepped by hand, and in the middle by another run that goes on from the saved bytes.
+static bool stepped_alike(pf_plant *plant, const pf_fault *faults, int n, pf_key key)
+{
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    double command[ROWS * 2], first[2], want[ROWS * 2], now[2] = {5, 6};
+    fill(info, ROWS, command);
+    pf_roll roll = {.key = key,
+                    .command = command,
+                    .rows = ROWS,
+                    .policy = -1,
+                    .faults = faults,
+                    .n_faults = n};
+    pf_trace trace = {.initial = first, .output = want};
+    pf_fault_run *run, *other;
+    if (!CHECK(pf_plant_roll(plant, &roll, &trace, NULL) == PF_OK) ||
+        !CHECK(pf_fault_sense(faults, n, info, key, first, ROWS, want, NULL) == PF_OK) ||
+        !CHECK(pf_fault_run_create(&run, faults, n, info, NULL) == PF_OK) ||
+        !CHECK(pf_fault_run_create(&other, faults, n, info, NULL) == PF_OK)) {
+        return false;
+    }
+    double dirt[2] = {1, 1};
+    pf_fault_run_step(run, dirt);
+    pf_fault_run_reset(run, key);
+    pf_fault_run_read(run, now);
+    bool same = same_bits(now, first, 2);
+    for (int r = 0; r < ROWS; r++) {
+        if (r == ROWS / 2) {
+            size_t size = pf_fault_run_save(run, NULL);
+            unsigned char *bytes = malloc(size);
+            CHECK(pf_fault_run_save(run, bytes) == size);
+            CHECK(pf_fault_run_load(other, bytes, size, NULL) == PF_OK);
+            CHECK(pf_fault_run_load(run, bytes, size - 1, NULL) == PF_ERR_FORMAT);
+            memset(bytes, 0xff, size);
+            CHECK(pf_fault_run_load(run, bytes, size, NULL) == (n ? PF_ERR_FORMAT : PF_OK));
+            free(bytes);
+        }
+        memcpy(now, command + 2 * r, sizeof now);
+        pf_fault_run_step(r < ROWS / 2 ? run : other, now);
+        pf_fault_run_read(r < ROWS / 2 ? run : other, now);
+        same = same && same_bits(now, want + 2 * r, 2);
+    }
+    pf_fault_run_destroy(run);
+    pf_fault_run_destroy(other);
+    return same;
+}
+
+static void check_steps(void)
+{
+    const char *hello = "{\"protocol\":1,\"name\":\"echo\",\"mechanisms\":["
+                        "{\"name\":\"a\",\"lo\":-1,\"hi\":1},{\"name\":\"b\",\"lo\":-1,\"hi\":1}],"
+                        "\"channels\":[\"x\",\"y\"],\"dt\":1,\"state_size\":0}";
+    pf_plant *plant;
+    pf_error error = {PF_OK, ""};
+    CHECK(pf_plant_from_function(&plant, "echo", hello, echo_roll, NULL, &error) == PF_OK);
+    const pf_plant_info *info = pf_plant_get_info(plant);
+    pf_fault all[64];
+    int n = 0;
+    PF_CASE("a machine that the caller steps has the bits of a trajectory, for every kind");
+    CHECK(stepped_alike(plant, NULL, 0, 3));
+    for (int k = 0; k < pf_fault_count(); k++) {
+        const pf_fault_info *kind = pf_fault_at(k);
+        bool whole = kind->place == PF_FAULT_ON_PLANT;
+        pf_fault f = {(pf_fault_kind)k, whole ? -1 : 1,
+                      kind->measure == PF_FAULT_WHOLE_STEPS ? 3 : .5, .25};
+        if (!whole || k == PF_FAULT_EFFECTIVENESS) {
+            CHECK(stepped_alike(plant, &f, 1, 3) && stepped_alike(plant, &f, 1, 4));
+            all[n++] = f;
+        }
+    }
+    CHECK(stepped_alike(plant, all, n, 5));
+    PF_CASE("a delay longer than the trajectory");
+    pf_fault late[] = {{PF_FAULT_READS_DELAY, 0, 1000, 0}, {PF_FAULT_READS_DELAY, 1, 0, 0}};
+    CHECK(stepped_alike(plant, late, 2, 3));
+    PF_CASE("what only the physics carries is refused");
+    pf_plant *native = open_plant("attitude");
+    pf_fault slow = {PF_FAULT_TIME_CONSTANT, -1, 2, 0}, bare = {PF_FAULT_BIAS, 1, 1, 0};
+    pf_fault_run *run;
+    CHECK(pf_fault_run_create(&run, &slow, 1, pf_plant_get_info(native), &error) ==
+          PF_ERR_UNSUPPORTED);
+    CHECK_CONTAINS(error.text, "time_constant");
+    CHECK(pf_fault_run_create(&run, &bare, 1, info, &error) == PF_ERR_ARGUMENT && run == NULL);
+    CHECK_CONTAINS(error.text, "unit is not set");
+    pf_plant_destroy(native);
+    pf_plant_destroy(plant);
+}
+
 // --- a kit: units, probes, checks, flights
 
 static void check_units(void)
@@ -889,6 +995,7 @@ void test_fault(void)
     check_bad_texts();
     check_refusals();
     check_declared();
+    check_steps();
     check_units();
     check_rig();
     check_flight();

@@ -84,6 +84,44 @@ static void check_set(void)
     CHECK(plan == NULL);
 }
 
+static void check_pulse_rows(void)
+{
+    pf_plan plan;
+    pf_error error;
+    const char *more =
+        "probes: [{name: one, pulse: {mechanism: b, amplitude: 1, steps: 3, rows: 5}},"
+        " {name: two, pulse: {mechanism: a, amplitude: 1, rows: 9}}]\n";
+    if (!CHECK(read_plan(&plan, more, &error) == PF_OK)) {
+        printf("%s\n", error.text);
+        return;
+    }
+    CHECK(plan.probes[0].rows == 5 && plan.probes[0].charge == .05);
+    for (int r = 0; r < 5; r++) {
+        CHECK(plan.probes[0].command[r * 3 + 2] == (r < 3 ? 1 : 0));
+    }
+    CHECK(plan.probes[1].rows == 9 && plan.probes[1].command[7 * 3 + 1] == 1 &&
+          plan.probes[1].command[8 * 3 + 1] == 0);
+    pf__plan_free(&plan);
+}
+
+static void check_plain_names(void)
+{
+    pf_plan plan;
+    pf_error error;
+    const char *text = "mechanisms: [base, {name: arm, lo: -1, hi: 1}]\nchannels: [x, y]\n"
+                       "probes: [{name: p, pulse: {mechanism: arm, amplitude: 1}}]\n";
+    if (!CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", text, strlen(text), NULL, 0, &error) ==
+               PF_OK)) {
+        printf("%s\n", error.text);
+        return;
+    }
+    CHECK_STR(plan.mechanisms[0].name, "base");
+    CHECK(isinf(plan.mechanisms[0].lo) && plan.mechanisms[1].hi == 1);
+    CHECK_STR(plan.channels[1].name, "y");
+    CHECK(plan.n_chan == 2 && plan.channels[1].scale == 0);
+    pf__plan_free(&plan);
+}
+
 static void check_given(void)
 {
     pf_plan plan;
@@ -115,10 +153,19 @@ void test_plan(void)
     PF_CASE("given probes and tasks");
     check_set();
     check_given();
+    PF_CASE("a pulse may have rows after its steps");
+    check_pulse_rows();
+    PF_CASE("mechanisms and channels may be names alone");
+    check_plain_names();
     PF_CASE("refusals name the place and the thing");
     refused("probes: [{name: p, pulse: {mechanism: c, amplitude: 1}}]", "'c'");
     refused("probes: [{name: p, pulse: {mechanism: base, amplitude: 1}}]", "'base'");
     refused("probes: [{name: p, pulse: {mechanism: a, amplitude: 2}}]", "limits");
+    refused("probes: [{name: p, pulse: {mechanism: a, amplitude: 1, steps: 4, rows: 3}}]",
+            "3 rows");
+    refused("probes: [{name: p, pulse: {mechanism: a, amplitude: 1, rows: 7}}]", "its 8 steps");
+    refused("probes: [{name: p, rows: 9, pulse: {mechanism: a, amplitude: 1}}]",
+            "a key of `pulse`");
     refused("probes: [{name: p, command: [[0,0,0]]}]", "moves no candidate");
     refused("probes: [{name: p, command: [[0,1]]}]", "columns");
     refused("probes: [{name: p, command: [[0,1,0]], targets: [a, a]}]", "twice");
@@ -136,9 +183,23 @@ void test_plan(void)
     CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", "g_cal: .3", 9, NULL, 0, &error) != PF_OK);
     CHECK_CONTAINS(error.text, "mechanisms");
     const char *unbounded = "mechanisms: [{name: a}, {name: b}]\nchannels: [{name: x}]\n";
-    CHECK(pf__plan_from_config(&plan, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0,
-                               &error) != PF_OK);
+    PF_CASE("without probes and limits the recordings must bring the probes");
+    pf_plan *open;
+    CHECK(pf_plan_create(&open, NULL, "x.yaml", unbounded, strlen(unbounded), NULL, 0, &error) ==
+          PF_OK);
+    CHECK(open->probes_open && open->n_probes == 0 && open->n_tasks == 0);
+    const char *log = "episode,probe,mechanism,gain,step,x\n1,p,,1,1,.5\n";
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    CHECK(pf_calibrate_recordings(open, "log.csv", log, strlen(log), NULL, &bytes, &n_bytes,
+                                  &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "limits");
+    pf_plant *plant;
+    CHECK(pf_plant_create(&plant, "dc_servo", NULL) == PF_OK);
+    CHECK(pf_calibrate(open, plant, NULL, NULL, &bytes, &n_bytes, &error) == PF_ERR_ARGUMENT);
+    CHECK(bytes == NULL);
+    pf_plant_destroy(plant);
+    pf_plan_destroy(open);
     PF_CASE("limits may be closer than the plant's, not wider");
     int at = 0;
     while (strcmp(pf_plant_at(at)->info.name, "aircraft") != 0) {

@@ -7,6 +7,7 @@
 #include "host/csv.h"
 #include "host/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,74 @@ static void test_uncertified(void)
         free(bytes);
     }
     free(csv);
+}
+
+// A kit of the usual recordings with a configuration; `more` follows the mechanisms.
+static made configured(const char *limits, const char *more, bool no_u)
+{
+    char text[512];
+    recording r = recording_usual();
+    r.no_u = no_u;
+    made m = {.status = PF_ERR_INTERNAL};
+    pf_plan *plan = NULL;
+    snprintf(text, sizeof text, "mechanisms: [wind, {name: port, %s}, {name: starboard, %s}]\n%s",
+             limits, limits, more);
+    m.status = pf_plan_create(&plan, NULL, "limits.yaml", text, strlen(text), NULL, 0, &m.error);
+    if (m.status == PF_OK) {
+        char *csv = recording_text(&r);
+        m = recording_kit_of_text(plan, csv, 1);
+        free(csv);
+    }
+    pf_plan_destroy(plan);
+    return m;
+}
+
+static void test_limits(void)
+{
+    PF_CASE("a configuration with limits alone: probes and tasks are those of the u columns");
+    recording r = recording_usual();
+    made plain = recording_kit(NULL, &r), m = configured("lo: -2, hi: 2", "", false);
+    if (!CHECK(m.status == PF_OK)) {
+        printf("%s\n", m.error.text);
+        free(plain.bytes);
+        return;
+    }
+    const pf_kit *a = &plain.kit, *b = &m.kit;
+    CHECK(b->lo[1] == -2 && b->hi[2] == 2 && isinf(b->hi[0]) && isinf(a->hi[1]));
+    CHECK_STR(pf_kit_mechanism_name(b, 2), "starboard");
+    CHECK_STR(pf_kit_channel_name(b, 1), pf_kit_channel_name(a, 1));
+    CHECK_STR(pf_kit_probe_name(b, 0), pf_kit_probe_name(a, 0));
+    CHECK_STR(pf_kit_task_name(b, 1), pf_kit_task_name(a, 1));
+    CHECK(b->n_probes == 2 && b->n_tasks == 2);
+    CHECK(memcmp(a->command, b->command, sizeof(double) * 2 * ROWS * MECH) == 0);
+    CHECK(memcmp(a->prior, b->prior, sizeof(double) * MECH) == 0);
+    CHECK(memcmp(a->variant, b->variant, sizeof(double) * WINDOW) == 0);
+    free(m.bytes);
+    free(plain.bytes);
+    PF_CASE("the same with finite limits from which pulses could be derived, with tasks, settings");
+    m = configured("lo: -1, hi: 1",
+                   "tasks: [{name: sail, mechanisms: port}]\nchannels: [speed, turn]\nalpha: .2\n"
+                   "prior: [.8, .1, .1]\n",
+                   false);
+    if (CHECK(m.status == PF_OK)) {
+        CHECK(m.kit.n_probes == 2 && m.kit.n_tasks == 1 && m.kit.alpha == .2);
+        CHECK(m.kit.prior[1] == .1 && m.kit.command[MECH + 1] == 1);
+        CHECK_STR(pf_kit_task_name(&m.kit, 0), "sail");
+        CHECK_STR(pf_kit_probe_name(&m.kit, 1), "right");
+    }
+    free(m.bytes);
+    PF_CASE("what was commanded beyond the limits is refused");
+    m = configured("lo: -1, hi: .5", "", false);
+    CHECK(m.status == PF_ERR_ARGUMENT && m.bytes == NULL);
+    CHECK_CONTAINS(m.error.text, "probe 'left' commands 1 to port");
+    CHECK_CONTAINS(m.error.text, "limits -1..0.5");
+    PF_CASE("without u columns the configuration says what the probes are");
+    m = configured("lo: -1", "", true);
+    CHECK(m.status == PF_ERR_MISMATCH && m.bytes == NULL);
+    CHECK_CONTAINS(m.error.text, "no u columns, and the configuration has neither `probes` nor");
+    m = configured("lo: -1, hi: 1", "", true);
+    CHECK(m.status == PF_ERR_FORMAT && m.bytes == NULL);
+    CHECK_CONTAINS(m.error.text, "no probe of the configuration");
 }
 
 static void refuse_plan(const planned *p, const recording *r, pf_status status, const char *part)
@@ -466,6 +535,7 @@ static void test_csv_sizes(void)
 
 void test_recordings_refused(void)
 {
+    test_limits();
     test_csv();
     test_csv_sizes();
     test_with_plan();

@@ -225,6 +225,16 @@ static void test_distributions(void)
     pf_rng before = rng;
     CHECK(before.has_spare && pf_rng_normal(&rng) == before.spare && !rng.has_spare);
     CHECK(memcmp(before.s, rng.s, sizeof rng.s) == 0);
+
+    PF_CASE("a zeroed stream is that of key 0, and ends what it draws");
+    pf_rng zeroed = {{0}, 0, false};
+    pf_rng_init(&rng, 0);
+    if (CHECK(pf_rng_uniform(&zeroed) == pf_rng_uniform(&rng))) {
+        memset(&zeroed, 0, sizeof zeroed);
+        pf_rng_init(&rng, 0);
+        CHECK(pf_rng_normal(&zeroed) == pf_rng_normal(&rng));
+        CHECK(pf_rng_below(&zeroed, 1000) == pf_rng_below(&rng, 1000));
+    }
 }
 
 static void test_below(void)

@@ -95,7 +95,7 @@ PF_API pf_key pf_key_root(uint64_t seed);
 PF_API pf_key pf_key_stream(uint64_t seed, const char *environment, uint64_t trial,
                             pf_purpose purpose, uint64_t index);
 
-// xoshiro256++ in the caller's memory.
+// xoshiro256++ in the caller's memory. Zeroed it is the stream of key 0.
 typedef struct pf_rng {
     uint64_t s[4];
     double spare; // Second value of the polar pair, when has_spare.

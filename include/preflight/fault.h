@@ -151,6 +151,26 @@ PF_API pf_status pf_fault_sense(const pf_fault *faults, int n, const struct pf_p
                                 pf_key key, double *first, int rows, double *output,
                                 pf_error *error);
 
+// Faults of a machine that the caller steps: the same bits as in pf_plant_roll and pf_fault_sense.
+typedef struct pf_fault_run pf_fault_run;
+
+// Units must be set. The faults and the limits of info are copied. What only the physics could
+// carry is refused.
+PF_API pf_status pf_fault_run_create(pf_fault_run **run, const pf_fault *faults, int n,
+                                     const struct pf_plant_info *info, pf_error *error);
+PF_API void pf_fault_run_destroy(pf_fault_run *run); // Nullable.
+// A new trajectory; key names the random streams.
+PF_API void pf_fault_run_reset(pf_fault_run *run, pf_key key);
+// From a command (n_mech) to what is delivered, after limits, faults and gains.
+PF_API void pf_fault_run_step(pf_fault_run *run, double *command);
+// From what a sensor would say (n_chan) to what it says. The first one after a reset is the reading
+// before the first command.
+PF_API void pf_fault_run_read(pf_fault_run *run, double *reading);
+// Where the trajectory is, in bytes (Nullable); gives their number. A run with the same faults
+// goes on from there.
+PF_API size_t pf_fault_run_save(const pf_fault_run *run, void *bytes);
+PF_API pf_status pf_fault_run_load(pf_fault_run *run, const void *bytes, size_t n, pf_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -177,6 +177,9 @@ typedef enum pf_kit_string {
 } pf_kit_string;
 
 PF_API const char *pf_kit_get_string(const pf_kit *kit, pf_kit_string which);
+// The folder that the command of the plant names files in (pf_plant_create_in), "" if it names
+// none.
+PF_API const char *pf_kit_folder(const pf_kit *kit);
 PF_API const char *pf_kit_mechanism_name(const pf_kit *kit, int mechanism);
 PF_API const char *pf_kit_channel_name(const pf_kit *kit, int channel);
 

@@ -105,6 +105,8 @@ typedef struct pf_plant_info {
     int n_faults;
     const pf_plant_fault *faults;
     const pf_loss *losses; // n_mech. Nullable: the command of each.
+    // Of a process: the folder that its command names files in. Nullable: it names none.
+    const char *folder;
 } pf_plant_info;
 
 // The closed loops of a native plant, by index in info.policies. All functions must be pure.
@@ -153,6 +155,10 @@ typedef struct pf_plant pf_plant;
 
 // By name ("attitude", "ant", "mujoco:FILE", "exec:COMMAND"); the error lists what there is.
 PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
+// The same; an exec: command that names files which are in this folder (Nullable) and not in the
+// current one runs there.
+PF_API pf_status pf_plant_create_in(pf_plant **plant, const char *name, const char *folder,
+                                    pf_error *error);
 // From a class of the caller's, which must outlive it.
 PF_API pf_status pf_plant_from_class(pf_plant **plant, const pf_plant_class *plant_class,
                                      pf_error *error);
@@ -171,7 +177,7 @@ PF_API const pf_plant_class *pf_plant_at(int index);
 // A plant whose trajectories come from a function in this process. The function gets 53 bits of the
 // key as a seed, a saved start (n_start numbers, Nullable: from the seed), n_mech gains and rows x
 // n_mech commands; it fills start_out (n_state), initial (n_chan) and output (rows x n_chan).
-// noise: with disturbance and sensor noise. Nonzero: it failed and said why (320 bytes).
+// noise: with disturbance and sensor noise. Nonzero: it failed and said why (400 bytes).
 typedef int (*pf_roll_function)(void *self, uint64_t seed, const double *start, int n_start,
                                 const double *gains, const double *commands, int rows, int noise,
                                 double *start_out, double *initial, double *output, char *why);

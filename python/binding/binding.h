@@ -17,7 +17,7 @@
 #define PF_PY
 #endif
 
-#define PF_PY_WHY 320
+#define PF_PY_WHY 400
 
 PF_PY const char *pf_py_version(void);
 PF_PY void pf_py_free(void *memory); // Nullable.
@@ -32,7 +32,8 @@ typedef int (*pf_py_roll_fn)(uint64_t seed, const double *start, int n_start, co
                              const double *commands, int rows, int noise, double *start_out,
                              double *initial, double *output, char *why);
 
-PF_PY int pf_py_plant_open(pf_py_plant **plant, const char *name, char *why);
+// folder as in pf_plant_create_in.
+PF_PY int pf_py_plant_open(pf_py_plant **plant, const char *name, const char *folder, char *why);
 // hello as in the bridge protocol; the function must outlive the plant.
 PF_PY int pf_py_plant_wrap(pf_py_plant **plant, const char *name, const char *hello,
                            pf_py_roll_fn roll, char *why);
@@ -48,6 +49,24 @@ typedef struct pf_py_kit pf_py_kit;
 PF_PY int pf_py_faults_open(pf_py_faults **faults, const pf_py_plant *plant, const pf_py_kit *kit,
                             const char *const *texts, int n, char *why);
 PF_PY void pf_py_faults_close(pf_py_faults *faults);
+
+// The same on a body that has no plant of ours: what is commanded and what is read, by name.
+typedef struct pf_py_body {
+    const char *name;
+    int n_mech, n_chan;
+    const char *const *mechanisms, *const *channels; // names
+    const double *lo, *hi;                           // n_mech
+    const double *scale;                             // n_chan; 0: unknown
+} pf_py_body;
+
+PF_PY int pf_py_steps_open(pf_fault_run **run, const pf_py_body *body, const pf_py_kit *kit,
+                           const char *const *texts, int n, char *why);
+PF_PY void pf_py_steps_close(pf_fault_run *run);
+PF_PY void pf_py_steps_reset(pf_fault_run *run, uint64_t key);
+PF_PY void pf_py_steps_act(pf_fault_run *run, double *command);
+PF_PY void pf_py_steps_read(pf_fault_run *run, double *reading);
+PF_PY size_t pf_py_steps_save(const pf_fault_run *run, void *bytes);
+PF_PY int pf_py_steps_load(pf_fault_run *run, const void *bytes, size_t n, char *why);
 
 // start (Nullable) in, start_out (Nullable) out; output is rows x channels. Channels before the
 // first command, where the plant tells them, are readings too.

@@ -24,7 +24,7 @@ from typing import Any, Callable, List, Optional
 
 import numpy as np
 
-WHY = 320  # bytes of a message
+WHY = 400  # bytes of a message
 
 
 class PreflightError(Exception):
@@ -69,6 +69,12 @@ class Plan(Structure):
                 ("threads", c_int), ("stop", POINTER(c_int)), ("progress", PROGRESS)]
 
 
+class Body(Structure):
+    _fields_ = [("name", c_char_p), ("n_mech", c_int), ("n_chan", c_int),
+                ("mechanisms", POINTER(c_char_p)), ("channels", POINTER(c_char_p)),
+                ("lo", c_void_p), ("hi", c_void_p), ("scale", c_void_p)]
+
+
 class Row(Structure):
     _fields_ = [("name", c_char_p), ("faults", c_void_p), ("catalogue", c_void_p),
                 ("entry", c_int32)]
@@ -94,12 +100,19 @@ FUNCTIONS = {
     "version": (c_char_p,),
     "free": (None, c_void_p),
     "status": (c_char_p, c_int),
-    "plant_open": (c_int, _HANDLE, c_char_p, c_char_p),
+    "plant_open": (c_int, _HANDLE, c_char_p, c_char_p, c_char_p),
     "plant_wrap": (c_int, _HANDLE, c_char_p, c_char_p, ROLL, c_char_p),
     "plant_close": (None, c_void_p),
     "plant_json": (_TEXT, c_void_p),
     "faults_open": (c_int, _HANDLE, c_void_p, c_void_p, POINTER(c_char_p), c_int, c_char_p),
     "faults_close": (None, c_void_p),
+    "steps_open": (c_int, _HANDLE, POINTER(Body), c_void_p, POINTER(c_char_p), c_int, c_char_p),
+    "steps_close": (None, c_void_p),
+    "steps_reset": (None, c_void_p, c_uint64),
+    "steps_act": (None, c_void_p, c_void_p),
+    "steps_read": (None, c_void_p, c_void_p),
+    "steps_save": (c_size_t, c_void_p, c_char_p),
+    "steps_load": (c_int, c_void_p, c_char_p, c_size_t, c_char_p),
     "plant_roll": (c_int, c_void_p, c_uint64, c_void_p, c_void_p, c_void_p, c_void_p, c_int,
                    c_int, c_void_p, c_void_p, c_void_p, c_char_p),
     "plant_limits": (None, c_void_p, c_double, c_double),

@@ -176,7 +176,7 @@ def _listed(kit: Kit, machine: Machine, faults: Any) -> Iterator[_Fault]:
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"faults: {name!r} is no name")
         try:
-            held = Faults(machine, fault, kit._handle)
+            held = Faults(machine, fault, kit)
         except ValueError as problem:
             where = named and name in machine.mechanisms + machine.channels
             hint = "; the keys of faults are names of yours, a list needs none" if where else ""
@@ -231,11 +231,9 @@ def _machines(kit: Kit, plant: Union[str, Plant, Machine, None], model: Optional
     if kit.predictor == "ensemble" and model is None:
         raise PreflightError("missing-prediction", "the kit predicts with a learned model; give "
                              "its file as model")
-    own = None if plant is not None and kit.predictor != "twin" else (
-        kit._machine or Machine(kit.plant))
-    if plant is None:
-        return own, None
-    return Machine.of(plant), own
+    given = None if plant is None else Machine.of(plant)
+    own = None if given is not None and kit.predictor != "twin" else kit.own_machine(given)
+    return (own, None) if given is None else (given, own)
 
 
 def evaluate(kit: Kit, plant: Union[str, Plant, Machine, None], faults: Any, trials: int, *,

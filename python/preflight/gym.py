@@ -266,6 +266,48 @@ class GymPlant(Plant):
             rows[t + 1] = seen
 
 
+def faults(env: Any, fault: Any = None, *, actions: Optional[Sequence[str]] = None,
+           observations: Optional[Sequence[str]] = None,
+           scale: Union[float, Sequence[float], None] = None, kit: Any = None,
+           **options: Any) -> Any:
+    """A Gymnasium environment with something wrong: the same environment, whose actions and
+    observations pass through faults (docs/faults.md).
+
+    env: an id, which `gymnasium.make` makes with `options`, or an environment. fault: as
+    `Kit.check` takes it. Mechanisms are the components of the action (action0, action1, ... or
+    numbers), channels those of the observation (obs0, obs1, ...), flattened; `actions` and
+    `observations` name them. Both must be a Box of real numbers.
+
+    What bias and noise of a channel count in: a twentieth of `scale`, the size of a change that
+    matters (one number, or one per component), or what `kit` says, whose mechanisms and channels
+    then have these names. Amplitudes of a mechanism are those of the kit's tasks, else a quarter of
+    the range of the action.
+
+    `reset(seed=s)` gives chance the draws that a plant with the seed s has. Later resets without a
+    seed have draws of their own, each time the same after the same seed. The action reaches the
+    environment in the type that it was given in. Readings may leave the bounds of their space, as
+    those of a broken sensor do.
+
+    >>> env = faults("Pendulum-v1", {"action0": 0.5, "obs2": "frozen"})
+    >>> start = env.reset(seed=3)[0]
+    >>> bool(env.step([1.0])[0][2] == start[2])
+    True
+    """
+    gymnasium = _gymnasium()
+    from preflight.faulty import Faulty
+    if isinstance(env, str):
+        env = gymnasium.make(env, **options)
+    elif options:
+        raise TypeError(f"faults() got {', '.join(options)}; options of gymnasium.make go with an "
+                        "id, not with an environment")
+    elif isinstance(env, gymnasium.vector.VectorEnv):
+        raise TypeError("a vector of environments cannot have faults; put them on each: "
+                        "gymnasium.make_vec(id, wrappers=[lambda env: preflight.faults(env, ...)])")
+    elif not isinstance(env, gymnasium.Env):
+        raise TypeError(f"an environment is an id or a gymnasium.Env, not {type(env).__name__}")
+    return Faulty(env, fault, actions=actions, observations=observations, scale=scale, kit=kit)
+
+
 def gym_plant(env_id: str) -> Plant:
     """The plant behind the name `gym:ID`: as the experiments use it where they do, else a
     `GymPlant` with its defaults."""

@@ -210,6 +210,19 @@ class Kit(Shown):
         """Numbers that a prediction starts from; 0: it needs none."""
         return self.info["state_size"]
 
+    def own_machine(self, given: Optional[Machine] = None) -> Machine:
+        """The plant that the kit was made on. A plant of a program in Python is the one that it was
+        calibrated on or, for a kit from a file, `given`."""
+        if self._machine is not None:
+            return self._machine
+        if given is not None and given.in_process and given.name == self.plant:
+            return given
+        if self.plant.startswith("python:"):
+            other = "" if given is None else f", which is not {given.name}"
+            raise ValueError(f"the kit was calibrated on {self.plant}{other}: a plant of a program "
+                             "in Python; give it as plant")
+        return Machine(self.plant, folder=self.info.get("folder", ""))
+
     def _warn_unprobed(self) -> None:
         probed = {j for p in self.probes for j in p.targets}
         for j, name in enumerate(self.mechanisms):

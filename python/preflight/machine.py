@@ -8,8 +8,9 @@ import ctypes
 import functools
 import math
 import operator
+import os
 import threading
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -24,7 +25,8 @@ Fault = Union[None, str, Mapping[Union[int, str], Any], Sequence[str]]
 class Machine:
     """A plant by name ("attitude", "gym:BipedalWalker-v3", "exec:./rig"), or a `Plant`.
 
-    Used by one thread at a time.
+    Used by one thread at a time. folder: where an `exec:` command runs if the files that it names
+    are there and not in the current folder.
 
     >>> machine = Machine("attitude")
     >>> machine.mechanisms[:2], machine.channels[0], machine.state_size
@@ -33,13 +35,14 @@ class Machine:
     (3, 6)
     """
 
-    def __init__(self, plant: Union[str, Plant]):
+    def __init__(self, plant: Union[str, Plant], *, folder: str = ""):
         self.handle: Optional[int] = None
         self.in_process = not isinstance(plant, str)
         why = ctypes.create_string_buffer(WHY)
         handle = ctypes.c_void_p()
         if isinstance(plant, str):
-            status = library.plant_open(ctypes.byref(handle), plant.encode(), why)
+            status = library.plant_open(ctypes.byref(handle), plant.encode(),
+                                        os.fsencode(folder), why)
         elif isinstance(plant, Plant):
             self._callback = ROLL(_caller(plant))
             name = plant.registered or f"python:{plant.name}"
@@ -112,23 +115,14 @@ class Machine:
 
 
 class Faults:
-    """What is wrong with a machine, as the C library holds it. kit: the handle of the one whose
-    tasks and noise give the units."""
+    """What is wrong with a machine, as the C library holds it. kit: the one whose tasks and noise
+    give the units."""
 
-    def __init__(self, machine: Machine, fault: Fault, kit: Optional[int] = None):
+    def __init__(self, machine: Machine, fault: Fault, kit: Any = None):
         self.handle: Optional[int] = None
-        texts = [t.encode() for t in fault_texts(machine, fault)]
-        if not texts:
-            return
-        why = ctypes.create_string_buffer(WHY)
-        handle = ctypes.c_void_p()
-        status = library.faults_open(ctypes.byref(handle), machine.handle, kit,
-                                     (ctypes.c_char_p * len(texts))(*texts), len(texts), why)
-        if status and library.status(status) == b"bad-argument":
-            raise ValueError(why.value.decode("utf-8", "replace"))
-        if status:
-            library.fail(status, why)
-        self.handle = handle.value
+        texts = fault_texts(machine, fault)
+        if texts:
+            self.handle = hold_faults(library.faults_open, machine.handle, kit, texts)
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
@@ -136,8 +130,22 @@ class Faults:
             self.handle = None
 
 
-def fault_texts(machine: Machine, fault: Fault) -> List[str]:
-    """Faults as `--fault` takes them.
+def hold_faults(call: Callable[..., int], of: Any, kit: Any, texts: Sequence[str]) -> Optional[int]:
+    """The handle that `faults_open` or `steps_open` gives for texts as `--fault` takes them."""
+    why = ctypes.create_string_buffer(WHY)
+    handle = ctypes.c_void_p()
+    data = [t.encode() for t in texts]
+    status = call(ctypes.byref(handle), of, None if kit is None else kit._handle,
+                  (ctypes.c_char_p * len(data))(*data), len(data), why)
+    if status and library.status(status) == b"bad-argument":
+        raise ValueError(why.value.decode("utf-8", "replace"))
+    if status:
+        library.fail(status, why)
+    return handle.value
+
+
+def fault_texts(machine: Any, fault: Fault) -> List[str]:
+    """Faults as `--fault` takes them; `machine` has the names.
 
     >>> machine = Machine("attitude")
     >>> fault_texts(machine, {"thruster3": .35, 5: {"backlash": .5}, "effectiveness": .8})
@@ -147,10 +155,17 @@ def fault_texts(machine: Machine, fault: Fault) -> List[str]:
         return []
     if isinstance(fault, str):
         return [fault]
+    if not isinstance(fault, (Mapping, list, tuple)):
+        raise ValueError(f"fault: {fault!r}; give a mapping such as {{'{machine.mechanisms[-1]}': "
+                         "0.35}, or a list of texts such as '3:0.35'")
     if not isinstance(fault, Mapping):
         return [_text(f, "a fault") for f in fault]
     texts = []
     for place, what in fault.items():
+        if not isinstance(place, str) and not hasattr(place, "__index__"):
+            raise ValueError(f"fault: {place!r} is no place; give a name, or a mechanism's number")
+        if isinstance(what, Mapping) and not what:
+            raise ValueError(f"fault: {place!r} has no kind; give one, such as {{'gain': 0.35}}")
         where = place if isinstance(place, str) else str(operator.index(place))
         # {"effectiveness": .8} is of the plant as a whole, what has a place is written with a colon
         named = (not isinstance(place, str) or where in machine.mechanisms + machine.channels
@@ -192,11 +207,10 @@ def _caller(plant: Plant) -> Any:
     def roll(seed: int, start: Any, n_start: int, gains: Any, commands: Any, rows: int,
              noise: int, start_out: Any, initial: Any, output: Any, why: int) -> int:
         try:
-            begin = array_at(start, n_start).copy() if start else seed
+            state = array_at(start, n_start).copy() if start else None
             with lock:
                 trace = runner.roll(array_at(commands, rows, n_mech).copy(),
-                                    array_at(gains, n_mech).copy(), begin, bool(start),
-                                    bool(noise))
+                                    array_at(gains, n_mech).copy(), seed, state, bool(noise))
             for address, values, n in ((start_out, trace.start, n_state),
                                        (initial, trace.initial, n_chan),
                                        (output, trace.output, rows * n_chan)):

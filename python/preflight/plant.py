@@ -22,6 +22,8 @@
 from __future__ import annotations
 
 import collections
+import functools
+import inspect
 import json
 import math
 import operator
@@ -200,8 +202,9 @@ class Plant:
         """`state_size` numbers that `load` takes; asked for right after a reset."""
         return [float(self._seed)]
 
-    def load(self, state: np.ndarray, noise: bool) -> None:
-        """Start from what `state` gave."""
+    def load(self, state: np.ndarray, noise: bool, seed: int) -> None:
+        """Start from what `state` gave. What disturbs the machine from there has the seed `seed`,
+        which is not that of the start. (A plant known by its seed alone has one for both.)"""
         self._seed = int(state[0])
         self.reset(self._seed, noise)
 
@@ -232,17 +235,18 @@ class Plant:
         gains = np.ones(n) if gains is None else vector(gains, n, "gains")
         if state is not None:
             state = vector(state, self.state_size, "state")
-        else:
-            seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
+        seed = 0 if seed is None else whole(seed, SEED_LIMIT, "seed")
         return self.trajectory(commands, gains, seed, state, noise)
 
-    def trajectory(self, commands: np.ndarray, gains: np.ndarray, seed: Optional[int],
+    def trajectory(self, commands: np.ndarray, gains: np.ndarray, seed: int,
                    state: Optional[np.ndarray], noise: bool) -> Trace:
         """`roll` with arrays that were checked already."""
-        if state is not None:
-            self.load(state, noise)
+        if state is not None and _takes_seed(type(self)):
+            self.load(state, noise, seed)
+        elif state is not None:
+            self.load(state, noise)  # type: ignore[call-arg]
         else:
-            self._seed = seed or 0
+            self._seed = seed
             self.reset(self._seed, noise)
         start = vector(self.state(), self.state_size, "state()") if self.state_size else np.zeros(0)
         rows = np.empty((len(commands) + 1, len(self.channels)))  # first before any command
@@ -298,6 +302,16 @@ class Plant:
         return hello
 
 
+@functools.cache
+def _takes_seed(plant: type) -> bool:
+    """Whether `load` has room for the seed; plants that draw nothing after a start may leave it."""
+    try:
+        inspect.signature(plant.load).bind(None, None, None, None)
+    except TypeError:
+        return False
+    return True
+
+
 def _mechanism(m: Mechanism) -> dict:
     entry: dict = {"name": m.name}
     if math.isfinite(m.lo):
@@ -323,21 +337,20 @@ class Runner:
         self.plant = plant
         self._kept: collections.OrderedDict = collections.OrderedDict()
 
-    def roll(self, commands: np.ndarray, gains: np.ndarray, start: Any, from_state: bool,
+    def roll(self, commands: np.ndarray, gains: np.ndarray, seed: int, state: Any,
              noise: bool) -> Trace:
-        """start: the seed, or with from_state the saved start."""
+        """state: the saved start, None: from the seed."""
         plant = self.plant
         seeded = type(plant).load is Plant.load  # the start is the seed
         key = None
         if plant.calm and seeded:
-            seed = int(start[0]) if from_state else int(start)
-            key = (seed, gains.tobytes(), commands.tobytes())
+            key = (seed if state is None else int(state[0]), gains.tobytes(), commands.tobytes())
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         roll = plant.trajectory if type(plant).roll is Plant.roll else _rolled(plant)
-        trace = (roll(commands, gains, None, np.array(start, float), noise) if from_state
-                 else roll(commands, gains, int(start), None, noise))
+        trace = roll(commands, gains, seed, None if state is None else np.array(state, float),
+                     noise)
         if key is not None:
             self._kept[key] = trace
             if len(self._kept) > self.KEPT:

@@ -513,14 +513,14 @@ class Session:
         array_at(self._desk.runs, len(values))[...] = values
         return 2
 
-    def _use_twin(self) -> None:
+    def _use_twin(self, given: Optional[Machine] = None) -> None:
         if self._twin_ready or self._predicts:
             return
         if self.kit.predictor != "twin":
             raise PreflightError("missing-prediction", "the kit predicts with a learned model; "
                                  "give its file as model")
         if self._machine is None:
-            self._machine = self.kit._machine or Machine(self.kit.plant)
+            self._machine = self.kit.own_machine(given)
         self._check(library.session_twin(self._handle, self._machine.handle, self._why))
         self._twin_ready = True
 
@@ -577,15 +577,16 @@ class Session:
         `preflight check --seed`. plant: the machine, by default the kit's own plant. fault: what
         is wrong with it, as `Kit.check` takes it."""
         seed = whole(seed, 2**64, "seed")
+        machine = None if plant is None else Machine.of(plant)
         if not self._predicts and not self._twin_ready:
-            self._use_twin()
-        machine = Machine.of(plant) if plant is not None else self._machine
+            self._use_twin(machine)
+        machine = machine or self._machine
         if machine is None:
             if self._predicts:
                 raise ValueError("the kit was calibrated from recordings and names no plant to "
                                  "run; give plant")
-            machine = self.kit._machine or Machine(self.kit.plant)
-        faults = Faults(machine, fault, self.kit._handle)
+            machine = self.kit.own_machine()
+        faults = Faults(machine, fault, self.kit)
         taken = {1: 0, 2: 0, 3: 0}
         ask = self.ask()
         while not ask.done:

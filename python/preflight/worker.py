@@ -71,10 +71,8 @@ def answer(runner: Runner, request: dict) -> dict:
     if "task" in request:
         raise ValueError("this plant offers no closed loops")
     commands = np.array(request["commands"], float).reshape(-1, len(plant.mechanisms))
-    from_state = "state" in request
-    start = request["state"] if from_state else request["seed"]
-    trace = runner.roll(commands, np.array(request["gains"], float), start, from_state,
-                        bool(request.get("noise", False)))
+    trace = runner.roll(commands, np.array(request["gains"], float), int(request.get("seed", 0)),
+                        request.get("state"), bool(request.get("noise", False)))
     return reply_of(request, trace)
 
 

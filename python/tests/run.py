@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 MODULES = ("plant", "machine", "kit", "session", "evaluate", "gym")
 TESTS = ("test_plant", "test_box2d", "test_session", "test_bridge", "test_faults",
          "test_results", "test_examples", "test_many", "test_methods", "test_evaluate", "test_show",
-         "test_progress")
+         "test_progress", "test_gym_faults", "test_saved")
 
 
 class Result(unittest.TextTestResult):

@@ -36,6 +36,11 @@ class ExamplesTest(Case):
         self.assertRegex(text, r"(?m)^action1 +1\.\d+ .* go$")
         self.assertRegex(text, r"(?m)^action2 +[23]\.\d+ .* go$")
 
+    def test_an_environment_with_faults(self):
+        text = python(EXAMPLES / "faulty_gym.py")
+        self.assertRegex(text, r"(?m)^healthy +-1\d\d +100%$")
+        self.assertRegex(text, r"(?m)^speed:frozen +-\d{4} +\d\d%$")
+
     def test_an_exec_plant(self):
         self.assertLessEqual(len((EXAMPLES / "exec_plant.py").read_text().splitlines()), 41)
         kit = self.folder / "rooms.kit"
@@ -83,6 +88,9 @@ class ExamplesTest(Case):
     def test_names_are_exported(self):
         for name in pf.__all__:
             self.assertTrue(hasattr(pf, name), name)
+        listed = python("-c", "import preflight; print(*dir(preflight))").split()
+        for name in (*pf.__all__, "bench", "box2d", "gym", "plot", "__version__"):
+            self.assertIn(name, listed)
         with self.assertRaises(AttributeError):
             pf.nonesuch  # noqa: B018
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 """Plants in Python and the Gymnasium wrapper."""
+import sys
 import unittest
 
 import gymnasium
@@ -26,6 +27,35 @@ class Ramp(Plant):
 
     def observe(self):
         return self.x
+
+
+DRIFT = """
+import numpy as np
+import preflight
+
+
+class Drift(preflight.Plant):
+    name = "drift"
+    mechanisms = [preflight.Mechanism("a", -1, 1), preflight.Mechanism("b", -1, 1)]
+    channels = [preflight.Channel("x")]
+
+    def reset(self, seed, noise):
+        start = np.random.default_rng([seed, 1]).normal()
+        self.load([start], noise, seed)
+
+    def state(self):
+        return [self.x]
+
+    def load(self, state, noise, seed):
+        self.x, self.rng = float(state[0]), np.random.default_rng(seed)
+        self.size = 0.1 if noise else 0.0
+
+    def step(self, delivered):
+        self.x += delivered.sum() + self.size * self.rng.normal()
+
+    def observe(self):
+        return [self.x]
+"""
 
 
 class PlantTest(Case):
@@ -64,14 +94,14 @@ class PlantTest(Case):
         plant = Ramp()
         runner = Runner(plant)
         u, g = np.zeros((3, 2)), np.ones(2)
-        one = runner.roll(u, g, 5, False, True)
-        two = runner.roll(u, g, np.array([5.0]), True, False)
+        one = runner.roll(u, g, 5, None, True)
+        two = runner.roll(u, g, 9, np.array([5.0]), False)
         self.assertIs(one, two)
         self.assertEqual(plant.resets, 1)
-        runner.roll(u, 0.5 * g, 5, False, True)
+        runner.roll(u, 0.5 * g, 5, None, True)
         self.assertEqual(plant.resets, 2)
         for seed in range(2 * Runner.KEPT):
-            runner.roll(u, g, seed, False, True)
+            runner.roll(u, g, seed, None, True)
         self.assertEqual(len(runner._kept), Runner.KEPT)
 
     def test_in_process_equals_direct(self):
@@ -82,6 +112,41 @@ class PlantTest(Case):
             through = machine.roll(u, [1, 0.3], key=seed << 11)
             for a, b in zip(direct, through):
                 self.assertEqual(a.tobytes(), b.tobytes())
+
+    def test_what_disturbs_a_saved_start_has_a_seed(self):
+        """The trajectory's own, here and behind the bridge, whatever was drawn before."""
+        file = self.folder / "drift.py"
+        file.write_text(DRIFT)
+        space = {}
+        exec(DRIFT, space)
+        plant = space["Drift"]()
+        here = preflight.Machine(plant)
+        there = preflight.Machine(f"exec:{sys.executable} -m preflight.worker {file}:Drift")
+        u = np.zeros((4, 2))
+
+        def rolled(machine, key, noise=True):
+            return machine.roll(u, key=key << 11, state=[.5], noise=noise).output.tobytes()
+        first = {key: rolled(here, key) for key in (1, 2)}
+        self.assertNotEqual(first[1], first[2])
+        here.roll(u, key=7 << 11, noise=True)
+        for key in (2, 1):
+            self.assertEqual(rolled(here, key), first[key])
+            self.assertEqual(rolled(there, key), first[key])
+            direct = plant.roll(u, seed=key, state=[.5], noise=True)
+            self.assertEqual(direct.output.tobytes(), first[key])
+        self.assertEqual(rolled(here, 1, False), np.full((4, 1), .5).tobytes())
+
+    def test_a_load_without_a_seed_still_works(self):
+        class Old(Ramp):
+            state_size = 2
+
+            def state(self):
+                return self.x
+
+            def load(self, state, noise):
+                self.x = np.array(state)
+        machine = preflight.Machine(Old())
+        self.assertEqual(machine.roll([[0, 1]], state=[3, 4]).output.tolist(), [[3, 5]])
 
     def test_a_problem_in_python_is_reported(self):
         plant = Ramp()

@@ -33,6 +33,11 @@ static pf_status model_check(const pf_plan *plan, const pf_plant_info *info, con
 static pf_status plan_check(const pf_plan *plan, const pf_plant_info *info,
                             const pf_method **method, pf_error *error)
 {
+    if (plan->n_probes == 0) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "the plan was made without a plant and has no probes; it is one for "
+                       "recordings");
+    }
     if (plan->n_mech != info->n_mech || plan->n_chan != info->n_chan ||
         plan->n_state != info->n_state) {
         return pf_fail(error, PF_ERR_MISMATCH, "the plan was made for another plant than %s",

@@ -124,12 +124,15 @@ static void add_names(names *list, const pf_plan *plan, const pf_kit_kind *kind)
     if (kind->n_methods == 0) {
         add_name(list, plan->method);
     }
-    bool loops = false;
+    bool loops = plan->folder != NULL; // the folder comes after them
     for (int q = 0; q < plan->n_probes; q++) {
         loops = loops || plan->probes[q].policy;
     }
     for (int q = 0; q < plan->n_probes && loops; q++) {
         add_name(list, plan->probes[q].policy ? plan->probes[q].policy : "");
+    }
+    if (plan->folder) {
+        add_name(list, plan->folder);
     }
 }
 

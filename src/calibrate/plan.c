@@ -114,9 +114,7 @@ static pf_status build_channels(pf_plan_builder *b)
     const pf_config *c = b->config;
     pf_plan *plan = b->plan;
     if (c->n_channels == 0 && !b->info) {
-        return pf_fail(b->error, PF_ERR_ARGUMENT,
-                       "%s: `channels` is needed for a machine that is not a registered plant",
-                       c->file);
+        return PF_OK; // recordings name them
     }
     if (c->n_channels > 0 && b->info && c->n_channels != b->info->n_chan) {
         return pf_fail(b->error, PF_ERR_ARGUMENT, "%s: %d channels are listed, plant %s has %d",
@@ -213,6 +211,7 @@ static pf_status build_settings(pf_plan_builder *b)
     int m = p->n_mech - 1;
     p->plant = text(b, c->plant ? c->plant : b->info ? b->info->name : "recordings");
     p->environment = b->info ? text(b, pf_plant_environment(b->info)) : p->plant;
+    p->folder = b->info && b->info->folder ? text(b, b->info->folder) : NULL;
     p->n_state = b->info ? b->info->n_state : 0;
     p->method = "eg-mpt";
     p->settings = pf__settings_default(PF_SETTINGS_FIELD);
@@ -247,6 +246,18 @@ int pf__plan_find_mechanism(const pf_plan *plan, const char *reference)
 }
 
 // --- probes
+
+// Whether a pulse can be derived from the limits of every candidate.
+static bool has_pulses(const pf_plan *plan)
+{
+    for (int j = 1; j < plan->n_mech; j++) {
+        double amplitude = pf__quarter_range(&plan->mechanisms[j]);
+        if (!isfinite(amplitude) || amplitude == 0) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static pf_status default_probes(pf_plan_builder *b)
 {
@@ -442,9 +453,9 @@ pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
             return complain(b, given->place, "pulse.mechanism", given->pulse_mechanism,
                             "is not a candidate mechanism");
         }
-        probe->rows = given->pulse_steps > 0 ? given->pulse_steps : 8;
-        probe->command =
-            pulse_command(b, j, given->pulse_amplitude, probe->rows, probe->rows, false);
+        int steps = given->pulse_steps > 0 ? given->pulse_steps : PF_PULSE_STEPS;
+        probe->rows = given->pulse_rows > 0 ? given->pulse_rows : steps;
+        probe->command = pulse_command(b, j, given->pulse_amplitude, steps, probe->rows, false);
     }
     if (!probe->command) {
         return PF_OK; // out of memory is reported once at the end
@@ -460,7 +471,8 @@ static pf_status build_probes(pf_plan_builder *b)
 {
     const pf_config *c = b->config;
     if (c->n_probes == 0) {
-        return default_probes(b);
+        b->plan->probes_open = b->info == NULL;
+        return b->info || has_pulses(b->plan) ? default_probes(b) : PF_OK;
     }
     pf_plan_probe *list = pf__arena_take(b->arena, (size_t)c->n_probes, sizeof *list);
     for (int q = 0; list && q < c->n_probes; q++) {
@@ -733,13 +745,24 @@ static pf_status build(pf_plan_builder *b)
     if (status == PF_OK) {
         status = build_probes(b);
     }
-    if (status == PF_OK && !b->arena->failed) {
+    if (status == PF_OK && !b->arena->failed && b->plan->n_probes > 0) {
         status = build_tasks(b);
     }
     if (status == PF_OK && b->arena->failed) {
         status = pf_fail(b->error, PF_ERR_MEMORY, "out of memory for the plan");
     }
     return status;
+}
+
+pf_status pf__plan_recorded(pf_plan *plan, pf_arena *arena, pf_error *error)
+{
+    pf_plan_builder b = {plan, arena, NULL, plan->config, error};
+    pf_status status = PF_OK;
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        const pf_plan_probe *p = &plan->probes[q];
+        status = within_limits(&b, (pf_place){0, 0}, "probe", p->name, p->rows, p->command);
+    }
+    return status == PF_OK && plan->config->n_tasks > 0 ? build_tasks(&b) : status;
 }
 
 pf_status pf__plan_from_config(pf_plan *plan, const pf_plant_info *info, const char *file,

@@ -22,6 +22,7 @@ typedef struct pf_plan_task {
 struct pf_plan {
     const char *plant;
     const char *environment; // what random streams are named after
+    const char *folder;      // that the plant's command names files in. Nullable.
     int n_mech, n_chan, n_state;
     const pf_mechanism *mechanisms;
     const pf_channel *channels; // scale 0: to be found
@@ -30,6 +31,10 @@ struct pf_plan {
     const pf_plan_task *tasks;
     const double *passive; // passive_rows x n_mech: what today's controller does. Nullable.
     int passive_rows;
+    // Neither a plant nor the configuration has probes: those of recordings are what was recorded.
+    // Where no pulse can be derived from the limits, n_probes is 0 until then, and so is n_chan
+    // where no channels are listed.
+    bool probes_open;
     const char *method;
     pf_settings settings; // complete; its lists are the configuration's
     int n_grid;
@@ -76,5 +81,9 @@ pf_roll pf__plan_probe_roll(const pf_plan_probe *probe, const pf_plant_info *inf
 // One probe as a configuration gives it: command, charge, limits, targets.
 pf_status pf__plan_given_probe(pf_plan_builder *b, const pf_config_probe *given,
                                pf_plan_probe *probe);
+
+// With recorded probes in the plan (probes_open): refuses what leaves the limits, and takes the
+// tasks of the configuration where it lists some.
+pf_status pf__plan_recorded(pf_plan *plan, pf_arena *arena, pf_error *error);
 
 #endif

@@ -141,7 +141,7 @@ static pf_status find_probe(reader *r, int *probe)
             return PF_OK;
         }
     }
-    if (rec->plan) {
+    if (!rec->own_probes) {
         *probe = as_index(field, rec->n_probes);
         return *probe >= 0 ? PF_OK
                            : refuse(r, PROBE,
@@ -167,10 +167,15 @@ static pf_status find_probe(reader *r, int *probe)
 
 static int mechanism_index(const pf_recordings *rec, pf_csv_field field)
 {
-    for (int j = 0; j < rec->n_mech; j++) {
+    for (int j = 0; rec->plan && j < rec->n_mech; j++) {
+        if (pf__csv_is(field, rec->plan->mechanisms[j].name)) {
+            return j;
+        }
+    }
+    for (int j = 0; rec->own_probes && j < rec->n_u; j++) {
         char name[16];
         snprintf(name, sizeof name, "u%d", j);
-        if (pf__csv_is(field, rec->plan ? rec->plan->mechanisms[j].name : name)) {
+        if (pf__csv_is(field, name)) {
             return j;
         }
     }
@@ -396,7 +401,7 @@ static pf_status make_room(reader *r)
         size_t n = (size_t)probe->rows;
         probe->command_line = pf__arena_take(arena, n, sizeof(int));
         probe->command = pf__arena_take(arena, n, sizeof(double) * (size_t)rec->n_mech);
-        if (rec->plan && probe->command) {
+        if (!rec->own_probes && probe->command) {
             memcpy(probe->command, rec->plan->probes[q].command,
                    n * sizeof(double) * (size_t)rec->n_mech);
         }
@@ -434,7 +439,7 @@ static bool same_command(double a, double b)
 static pf_status read_command(reader *r, pf_recorded_probe *probe, int step)
 {
     const pf_recordings *rec = r->rec;
-    bool first = !rec->plan && probe->command_line[step - 1] == 0;
+    bool first = rec->own_probes && probe->command_line[step - 1] == 0;
     double *command = probe->command + (size_t)(step - 1) * (size_t)rec->n_mech;
     for (int j = 0; j < rec->n_u; j++) {
         int column = CHANNELS + rec->n_chan + j;
@@ -447,15 +452,15 @@ static pf_status read_command(reader *r, pf_recorded_probe *probe, int step)
             command[j] = u;
         } else if (!same_command(u, command[j])) {
             char what[240], where[32] = "in the configuration";
-            if (!rec->plan) {
+            if (rec->own_probes) {
                 snprintf(where, sizeof where, "on line %d", probe->command_line[step - 1]);
             }
             snprintf(what, sizeof what,
                      "%.9g, but %.9g %s for step %d of probe '%.48s'; nominal rows must agree "
                      "(log the command, not a measurement)",
                      u, command[j], where, step, probe->name);
-            return pf__csv_refuse(&r->csv, column, rec->plan ? PF_ERR_MISMATCH : PF_ERR_FORMAT,
-                                  what, r->error);
+            return pf__csv_refuse(
+                &r->csv, column, rec->own_probes ? PF_ERR_FORMAT : PF_ERR_MISMATCH, what, r->error);
         }
     }
     if (first) {
@@ -544,29 +549,29 @@ static pf_status check_steps(reader *r)
 
 // --- all of it
 
-static pf_status read_all(reader *r)
-{
-    pf_status (*const steps[])(reader *) = {read_header, walk_episodes, make_room, walk_numbers,
-                                            check_steps};
-    pf_status status = PF_OK;
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == PF_OK; i++) {
-        status = steps[i](r);
-    }
-    return status;
-}
-
 // Probes of a plan are known before the first row.
-static bool plan_probes(reader *r)
+static pf_status plan_probes(reader *r)
 {
     pf_recordings *rec = r->rec;
-    int n = rec->plan ? rec->plan->n_probes : 0;
+    int n = rec->own_probes ? 0 : rec->plan->n_probes;
     rec->probes = pf__arena_take(&rec->arena, (size_t)n, sizeof *rec->probes);
     for (int q = 0; q < n && rec->probes; q++) {
         rec->probes[q] = (pf_recorded_probe){.name = rec->plan->probes[q].name,
                                              .rows = rec->plan->probes[q].rows};
     }
     rec->n_probes = r->room_probes = n;
-    return rec->probes != NULL;
+    return rec->probes ? PF_OK : no_memory(r);
+}
+
+static pf_status read_all(reader *r)
+{
+    pf_status (*const steps[])(reader *) = {read_header, plan_probes,  walk_episodes,
+                                            make_room,   walk_numbers, check_steps};
+    pf_status status = PF_OK;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && status == PF_OK; i++) {
+        status = steps[i](r);
+    }
+    return status;
 }
 
 pf_status pf__recordings_read(pf_recordings *rec, const pf_plan *plan, const char *file,
@@ -578,7 +583,7 @@ pf_status pf__recordings_read(pf_recordings *rec, const pf_plan *plan, const cha
     if (status != PF_OK) {
         return status;
     }
-    status = plan_probes(&r) ? read_all(&r) : no_memory(&r);
+    status = read_all(&r);
     free(r.table);
     pf__csv_close(&r.csv);
     if (status != PF_OK) {

@@ -46,9 +46,10 @@ typedef struct pf_recorded_probe {
 
 typedef struct pf_recordings {
     const pf_plan *plan; // Nullable
+    bool own_probes;     // the u columns say which probes there are
     const char *file;
     int n_chan, n_mech;
-    int n_u; // n_mech, or 0 where a plan gives the commands
+    int n_u; // n_mech, or 0 where the plan gives the commands
     const char **channels;
     int n_probes;
     pf_recorded_probe *probes;

@@ -24,21 +24,30 @@ pf_status pf__recordings_match(pf_recordings *rec, pf_error *error)
                            file, rec->n_u, PF_MECH_MAX);
         }
         rec->n_mech = rec->n_u;
+        rec->own_probes = true;
         return PF_OK;
     }
     rec->n_mech = plan->n_mech;
+    rec->own_probes = plan->probes_open && rec->n_u > 0;
+    if (plan->n_probes == 0 && rec->n_u == 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s:1: there are no u columns, and the configuration has neither `probes` "
+                       "nor finite limits of all mechanisms to derive pulses from; give one of "
+                       "them",
+                       file);
+    }
     if (rec->n_u > 0 && rec->n_u != plan->n_mech) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s:1: %d u columns, the configuration has %d mechanisms; give one column "
                        "for each or none",
                        file, rec->n_u, plan->n_mech);
     }
-    if (rec->n_chan != plan->n_chan) {
+    if (plan->n_chan > 0 && rec->n_chan != plan->n_chan) {
         return pf_fail(error, PF_ERR_MISMATCH,
                        "%s:1: %d channel columns, the configuration has %d channels", file,
                        rec->n_chan, plan->n_chan);
     }
-    for (int c = 0; c < rec->n_chan; c++) {
+    for (int c = 0; c < plan->n_chan; c++) {
         if (strcmp(rec->channels[c], plan->channels[c].name) != 0) {
             return pf_fail(error, PF_ERR_MISMATCH,
                            "%s:1: column '%s': channel %d of the configuration is called '%s'; "
@@ -215,23 +224,28 @@ static pf_status counts_check(const pf_recordings *rec, pf_plan *plan, pf_error 
 
 // --- a machine known by its recordings only
 
+static void make_channels(const pf_recordings *rec, pf_arena *arena, pf_plan *plan)
+{
+    pf_channel *channels = pf__arena_take(arena, (size_t)rec->n_chan, sizeof *channels);
+    for (int c = 0; channels && c < rec->n_chan; c++) {
+        channels[c] = (pf_channel){rec->channels[c], 0, 0};
+    }
+    plan->n_chan = rec->n_chan;
+    plan->channels = channels;
+}
+
 static void make_machine(const pf_recordings *rec, pf_arena *arena, pf_plan *plan)
 {
     plan->plant = "recordings";
     plan->n_mech = rec->n_mech;
-    plan->n_chan = rec->n_chan;
     pf_mechanism *mechanisms = pf__arena_take(arena, (size_t)rec->n_mech, sizeof *mechanisms);
     for (int j = 0; mechanisms && j < rec->n_mech; j++) {
         char name[16];
         snprintf(name, sizeof name, "u%d", j);
         mechanisms[j] = (pf_mechanism){pf__arena_text(arena, name), -INFINITY, INFINITY};
     }
-    pf_channel *channels = pf__arena_take(arena, (size_t)rec->n_chan, sizeof *channels);
-    for (int c = 0; channels && c < rec->n_chan; c++) {
-        channels[c] = (pf_channel){rec->channels[c], 0, 0};
-    }
     plan->mechanisms = mechanisms;
-    plan->channels = channels;
+    make_channels(rec, arena, plan);
 }
 
 // Probes as recorded; each is also a task. Gives the number of mechanisms that appear weakened.
@@ -275,12 +289,12 @@ static int make_probes(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
     return m;
 }
 
-static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
-                           pf_error *error)
+// Probes, tasks and prior as the recordings have them; change is the prior of any loss, NaN: the
+// plan has a prior of its own.
+static pf_status take_recorded(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
+                               double change, pf_error *error)
 {
     bool candidate[PF_MECH_MAX] = {false};
-    *plan = (pf_plan){0};
-    make_machine(rec, arena, plan);
     int m = make_probes(rec, arena, plan, candidate);
     double *prior = pf__arena_take(arena, (size_t)rec->n_mech, sizeof *prior);
     if (arena->failed) {
@@ -295,21 +309,51 @@ static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *p
         }
     }
     // a mechanism that was never weakened is no candidate: nothing could be said of it
-    prior[0] = .95;
+    prior[0] = 1 - change;
     for (int j = 1; j < rec->n_mech; j++) {
-        prior[j] = candidate[j] ? .05 / m : 0;
+        prior[j] = candidate[j] ? change / m : 0;
     }
-    plan->prior = prior;
+    plan->prior = isnan(change) ? plan->prior : prior;
+    return PF_OK;
+}
+
+static pf_status make_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
+                           pf_error *error)
+{
+    *plan = (pf_plan){0};
+    make_machine(rec, arena, plan);
+    pf_status status = take_recorded(rec, arena, plan, .05, error);
+    int m = 0;
+    for (int j = 1; status == PF_OK && j < rec->n_mech; j++) {
+        m += plan->prior[j] > 0;
+    }
     plan->method = "eg-mpt";
     plan->settings = pf__settings_default(PF_SETTINGS_FIELD);
     plan->settings.budget1 = 2 * m > 8 ? 2 * m : 8;
     plan->settings.sensor_noise = 0;
-    return PF_OK;
+    return status;
 }
 
 // --- both
 
-static pf_status given_plan(const pf_recordings *rec, pf_plan *plan, pf_error *error)
+// What the configuration leaves to the recordings.
+static pf_status fill_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
+                           pf_error *error)
+{
+    if (plan->n_chan == 0) {
+        make_channels(rec, arena, plan);
+    }
+    if (!rec->own_probes) {
+        return PF_OK;
+    }
+    const pf_config_numbers *prior = &plan->settings.prior;
+    pf_status status =
+        take_recorded(rec, arena, plan, prior->n > 1 ? NAN : pf__settings_number(prior), error);
+    return status == PF_OK ? pf__plan_recorded(plan, arena, error) : status;
+}
+
+static pf_status given_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
+                            pf_error *error)
 {
     *plan = *rec->plan;
     plan->n_state = 0;
@@ -332,20 +376,18 @@ static pf_status given_plan(const pf_recordings *rec, pf_plan *plan, pf_error *e
                        "alarm_trials is %d and alarm_rate %g; at least 1, and 0 to below 1",
                        plan->settings.alarm_trials, plan->settings.alarm_rate);
     }
-    for (int q = 0; q < plan->n_probes; q++) {
-        pf_status status = targets_check(rec, plan, q, error);
-        if (status != PF_OK) {
-            return status;
-        }
+    pf_status status = fill_plan(rec, arena, plan, error);
+    for (int q = 0; q < plan->n_probes && status == PF_OK; q++) {
+        status = targets_check(rec, plan, q, error);
     }
-    return PF_OK;
+    return status;
 }
 
 pf_status pf__recordings_plan(const pf_recordings *rec, pf_arena *arena, pf_plan *plan,
                               pf_error *error)
 {
     pf_status status =
-        rec->plan ? given_plan(rec, plan, error) : make_plan(rec, arena, plan, error);
+        rec->plan ? given_plan(rec, arena, plan, error) : make_plan(rec, arena, plan, error);
     if (status == PF_OK) {
         status = choose_g_cal(rec, plan, plan->settings.g_cal, error);
     }

@@ -160,7 +160,15 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
                        "the kit was calibrated from recordings and names no plant to run; use "
                        "`preflight serve`, or --plant exec:COMMAND");
     }
-    return pf_plant_create(plant, name ? name : own, error);
+    if (!name && strncmp(own, "python:", 7) == 0) {
+        return pf_fail(error, PF_ERR_MISMATCH,
+                       "%s is a plant of a program in Python, which can check the kit: "
+                       "Kit.load(...).check(plant); a kit made on 'exec:python3 -m "
+                       "preflight.worker FILE:CLASS' can be checked here",
+                       own);
+    }
+    return name ? pf_plant_create(plant, name, error)
+                : pf_plant_create_in(plant, own, pf_kit_folder(kit), error);
 }
 
 bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,

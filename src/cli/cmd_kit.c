@@ -32,6 +32,9 @@ static void show(const pf_kit *kit)
     pf__sha256_text(k.sha256, sha);
     printf("plant          %s (%s)\n", pf_kit_get_string(kit, PF_KIT_PLANT),
            pf_kit_get_string(kit, PF_KIT_SOURCE));
+    if (pf_kit_folder(kit)[0]) {
+        printf("folder         %s\n", pf_kit_folder(kit));
+    }
     printf("predictor      %s, statistic %s\n", pf_kit_get_string(kit, PF_KIT_PREDICTOR),
            pf__statistic_name(k.statistic));
     if (k.starts_from_channels) {

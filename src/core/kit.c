@@ -71,6 +71,12 @@ const char *pf_kit_probe_policy(const pf_kit *kit, int probe)
     return kit->n_names > n ? string_at(kit, n + probe) : "";
 }
 
+const char *pf_kit_folder(const pf_kit *kit)
+{
+    int n = open_names(kit) + kit->n_probes;
+    return kit->n_names > n ? string_at(kit, n) : "";
+}
+
 bool pf__kit_starts_from_channels(const pf_kit *kit)
 {
     return strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "ensemble") == 0;
@@ -335,7 +341,8 @@ pf_status pf__kit_check_dims(const pf_kit *k, pf_error *error)
         return s;
     }
     int names = open_names(k);
-    if (k->n_names != names && k->n_names != names + k->n_probes) {
+    if (k->n_names != names && k->n_names != names + k->n_probes &&
+        k->n_names != names + k->n_probes + 1) {
         return pf_fail(error, PF_ERR_FORMAT, "kit: n_names is %d, must be %d", (int)k->n_names,
                        names);
     }

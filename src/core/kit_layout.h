@@ -186,7 +186,8 @@ enum {
 // The strings come in this order in `name`: the fixed ones, then one per mechanism, channel,
 // probe, task (its name), task (its policy, empty for an open loop), task (its fallback, empty: the
 // uncorrected command) and method id; then, where a probe is a closed loop, one per probe (its
-// policy, empty for an open loop).
+// policy, empty for an open loop); then, after these, the folder that the plant's command names
+// files in, where it names some.
 struct pf_kit {
 #define X(field) int32_t field;
     PF_KIT_DIMS(X)

@@ -61,6 +61,9 @@ static uint64_t rotate(uint64_t x, int k)
 uint64_t pf__rng_bits(pf_rng *rng)
 {
     uint64_t *s = rng->s;
+    if ((s[0] | s[1] | s[2] | s[3]) == 0) {
+        pf_rng_init(rng, 0); // the one state that never changes: nobody has started it
+    }
     uint64_t result = rotate(s[0] + s[3], 23) + s[0];
     uint64_t t = s[1] << 17;
     s[2] ^= s[0];

@@ -3,6 +3,7 @@
 #include "plant_impl.h"
 #include "core/rng.h"
 
+#include "host/arena.h"
 #include "host/text.h"
 #include "preflight/kit.h"
 
@@ -377,13 +378,14 @@ static pf_status parse_plant(const words *w, const pf_plant_info *info, pf_fault
         f->kind = knob >= 0 ? PF_FAULT_KNOB : PF_FAULT_DECLARED;
         f->at = knob >= 0 ? knob : declared;
     } else {
-        names have, mechanisms;
+        names have, mechanisms, channels;
         plant_names(info, &have);
         mechanism_names(info, &mechanisms);
+        channel_names(info, &channels);
         return pf_fail(error, PF_ERR_ARGUMENT,
-                       "fault %s: must be MECHANISM:GAIN such as 3:0.35, MECHANISM:KIND=X, "
-                       "CHANNEL:KIND=X, or one of the plant: %s; its mechanisms are %s",
-                       w->text, have.text, mechanisms.text);
+                       "fault %s: must be MECHANISM:GAIN, MECHANISM:KIND=X, CHANNEL:KIND=X or "
+                       "NAME=X; names: %s; mechanisms: %s; channels: %s",
+                       w->text, have.text, mechanisms.text, channels.text);
     }
     return take_value(w, info, f, error);
 }
@@ -513,7 +515,7 @@ pf_status pf_fault_set_units(pf_fault *faults, int n, const pf_kit *kit, const p
         if (!(f->unit > 0)) {
             return pf_fail(error, PF_ERR_ARGUMENT,
                            "%s of channel %s counts in deviations of its noise, and plant %s "
-                           "declares neither noise nor scale; use it with a kit",
+                           "declares neither noise nor scale; give its scale, or a kit",
                            table[f->kind].name, info->channels[f->at].name, info->name);
         }
     }
@@ -578,8 +580,9 @@ static double late(const pf_fault *f, pf_fault_state *s, double u)
     if (steps == 0) {
         return u;
     }
-    double was = s->past[s->row % steps]; // zero in the first steps
-    s->past[s->row++ % steps] = u;
+    double was = s->past[s->row]; // zero in the first steps
+    s->past[s->row] = u;
+    s->row = (s->row + 1) % steps;
     return was;
 }
 
@@ -631,45 +634,63 @@ void pf__fault_step(const pf_fault *faults, int n, const pf_mechanism *mechanism
 
 // --- what channels read
 
-// Readings of one channel in the order they come.
-typedef struct series {
-    double *first, *rows; // first: n_first readings before the rows
-    int n_first, n, n_chan, channel;
-} series;
+// What one fault of a channel keeps along a trajectory.
+typedef struct sensor {
+    pf_rng rng;
+    double last;  // read before
+    double count; // readings so far
+    size_t next;  // of a delay: the kept reading that goes next
+} sensor;
 
-static double *reading(const series *s, int i)
+// How many of so many readings a fault has to keep.
+static size_t kept(const pf_fault *f, size_t readings)
 {
-    const bool before = i < s->n_first;
-    double *from = before ? s->first : s->rows;
-    int row = before ? i : i - s->n_first;
-    return from + (size_t)row * (size_t)s->n_chan + (size_t)s->channel;
+    size_t steps = f->kind == PF_FAULT_READS_DELAY ? (size_t)f->value : 0;
+    return steps < readings ? steps : readings;
 }
 
-static void sense(const pf_fault *f, const series *s, pf_rng *rng)
+static double late_reading(const pf_fault *f, sensor *s, double *past, double y)
 {
-    // from the last to the first: a delay shows what is not changed yet
-    for (int i = s->n - 1; i >= 0 && f->kind == PF_FAULT_READS_DELAY; i--) {
-        *reading(s, i) = *reading(s, i > f->value ? i - (int)f->value : 0);
+    size_t n = (size_t)f->value;
+    if (n == 0) {
+        return y;
     }
-    for (int i = 0; i < s->n && f->kind != PF_FAULT_READS_DELAY; i++) {
-        double *y = reading(s, i);
-        switch (f->kind) {
-        case PF_FAULT_READS_BIAS:
-            *y += f->value * f->unit;
-            break;
-        case PF_FAULT_READS_SCALE:
-            *y *= f->value;
-            break;
-        case PF_FAULT_READS_FROZEN:
-            *y = i > f->value ? *reading(s, i - 1) : *y;
-            break;
-        case PF_FAULT_READS_NOISE:
-            *y += f->value * f->unit * pf_rng_normal(rng);
-            break;
-        default: // dropout
-            *y = i > 0 && pf_rng_uniform(rng) < f->value ? *reading(s, i - 1) : *y;
-        }
+    // until there are enough, the first one stays where it is
+    double was = s->count == 0 ? y : past[s->count < f->value ? 0 : s->next];
+    past[s->next] = y;
+    s->next = (s->next + 1) % n;
+    return was;
+}
+
+// What becomes of one reading. past: room for what the fault keeps.
+static double sense(const pf_fault *f, sensor *s, double *past, double y)
+{
+    switch (f->kind) {
+    case PF_FAULT_READS_DELAY:
+        y = late_reading(f, s, past, y);
+        break;
+    case PF_FAULT_READS_BIAS:
+        y += f->value * f->unit;
+        break;
+    case PF_FAULT_READS_SCALE:
+        y *= f->value;
+        break;
+    case PF_FAULT_READS_FROZEN:
+        y = s->count > f->value ? s->last : y;
+        break;
+    case PF_FAULT_READS_NOISE:
+        y += f->value * f->unit * pf_rng_normal(&s->rng);
+        break;
+    default: // dropout
+        y = s->count > 0 && pf_rng_uniform(&s->rng) < f->value ? s->last : y;
     }
+    s->count++;
+    return s->last = y;
+}
+
+static bool reads(const pf_fault *f)
+{
+    return place_of(f) == PF_FAULT_ON_CHANNEL;
 }
 
 pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_info *info,
@@ -677,13 +698,21 @@ pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_in
                                 pf_error *error)
 {
     pf_status status = pf_fault_check(faults, n, info, error);
+    size_t before = (size_t)n_first, all = before + (size_t)rows, n_chan = (size_t)info->n_chan;
     for (int i = 0; i < n && status == PF_OK; i++) {
-        pf_rng rng;
-        if (place_of(&faults[i]) == PF_FAULT_ON_CHANNEL) {
-            draw_from(&rng, key, &faults[i]);
-            series s = {first, output, n_first, n_first + rows, info->n_chan, faults[i].at};
-            sense(&faults[i], &s, &rng);
+        const pf_fault *f = &faults[i];
+        double *past = reads(f) ? malloc((kept(f, all) + 1) * sizeof *past) : NULL;
+        if (reads(f) && !past) {
+            return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its faults",
+                           info->name);
         }
+        sensor s = {.last = 0};
+        draw_from(&s.rng, key, f);
+        for (size_t r = 0; r < all && reads(f); r++) {
+            double *row = r < before ? first + r * n_chan : output + (r - before) * n_chan;
+            row[f->at] = sense(f, &s, past, row[f->at]);
+        }
+        free(past);
     }
     return status;
 }
@@ -692,4 +721,154 @@ pf_status pf_fault_sense(const pf_fault *faults, int n, const pf_plant_info *inf
                          double *first, int rows, double *output, pf_error *error)
 {
     return pf__fault_sense_after(faults, n, info, key, first != NULL, first, rows, output, error);
+}
+
+// --- a machine that the caller steps
+
+struct pf_fault_run {
+    pf_arena arena;
+    int n, n_mech;
+    pf_fault *faults;
+    pf_mechanism *mechanisms; // limits only
+    // one piece that changes along a trajectory, which is what save writes
+    unsigned char *moving;
+    size_t bytes;
+    double *gains;          // n_mech
+    sensor *sensors;        // n
+    pf_fault_state *states; // n
+    double *past;           // what the faults keep, one after the other
+};
+
+static pf_status run_lay_out(pf_fault_run *run, const pf_plant_info *info, pf_error *error)
+{
+    size_t n = (size_t)run->n, m = (size_t)run->n_mech, n_past = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_past += kept(&run->faults[i], SIZE_MAX);
+    }
+    // every size is a multiple of 8
+    size_t sensors = m * sizeof *run->gains, states = sensors + n * sizeof *run->sensors;
+    size_t past = states + n * sizeof *run->states;
+    run->bytes = past + n_past * sizeof *run->past;
+    run->moving = pf__arena_take(&run->arena, run->bytes + 1, 1);
+    if (run->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its faults", info->name);
+    }
+    run->gains = (double *)(void *)run->moving;
+    run->sensors = (sensor *)(void *)(run->moving + sensors);
+    run->states = (pf_fault_state *)(void *)(run->moving + states);
+    run->past = (double *)(void *)(run->moving + past);
+    return PF_OK;
+}
+
+pf_status pf_fault_run_create(pf_fault_run **run, const pf_fault *faults, int n,
+                              const pf_plant_info *info, pf_error *error)
+{
+    *run = NULL;
+    pf_status status = pf_fault_check(faults, n, info, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        if (place_of(&faults[i]) == PF_FAULT_ON_PLANT && faults[i].kind != PF_FAULT_EFFECTIVENESS) {
+            status = pf_fail(error, PF_ERR_UNSUPPORTED,
+                             "plant %s: only its own physics can carry the fault %s", info->name,
+                             name_of(&faults[i], info));
+        }
+    }
+    pf_fault_run *made = status == PF_OK ? calloc(1, sizeof *made) : NULL;
+    if (status == PF_OK && !made) {
+        status =
+            pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its faults", info->name);
+    }
+    if (status != PF_OK) {
+        return status;
+    }
+    made->n = n;
+    made->n_mech = info->n_mech;
+    made->faults = pf__arena_take(&made->arena, (size_t)n + 1, sizeof *made->faults);
+    made->mechanisms = pf__arena_take(&made->arena, (size_t)info->n_mech, sizeof *made->mechanisms);
+    for (int i = 0; made->faults && i < n; i++) {
+        made->faults[i] = faults[i];
+    }
+    for (int j = 0; made->mechanisms && j < info->n_mech; j++) {
+        made->mechanisms[j] = (pf_mechanism){NULL, info->mechanisms[j].lo, info->mechanisms[j].hi};
+    }
+    status = made->arena.failed ? pf_fail(error, PF_ERR_MEMORY,
+                                          "plant %s: out of memory for its faults", info->name)
+                                : run_lay_out(made, info, error);
+    if (status != PF_OK) {
+        pf_fault_run_destroy(made);
+        return status;
+    }
+    pf_fault_run_reset(made, 0);
+    *run = made;
+    return PF_OK;
+}
+
+void pf_fault_run_destroy(pf_fault_run *run)
+{
+    if (run) {
+        pf__arena_free(&run->arena);
+        free(run);
+    }
+}
+
+void pf_fault_run_reset(pf_fault_run *run, pf_key key)
+{
+    memset(run->moving, 0, run->bytes);
+    pf__fault_gains(run->faults, run->n, run->n_mech, key, NULL, run->gains);
+    for (int i = 0; i < run->n; i++) {
+        if (reads(&run->faults[i])) {
+            draw_from(&run->sensors[i].rng, key, &run->faults[i]);
+        }
+    }
+}
+
+void pf_fault_run_step(pf_fault_run *run, double *command)
+{
+    pf__fault_step(run->faults, run->n, run->mechanisms, run->states, command);
+    pf__fault_deliver(run->n_mech, run->mechanisms, command, run->gains, command);
+}
+
+void pf_fault_run_read(pf_fault_run *run, double *reading)
+{
+    double *past = run->past;
+    for (int i = 0; i < run->n; i++) {
+        const pf_fault *f = &run->faults[i];
+        if (reads(f)) {
+            reading[f->at] = sense(f, &run->sensors[i], past, reading[f->at]);
+            past += kept(f, SIZE_MAX);
+        }
+    }
+}
+
+size_t pf_fault_run_save(const pf_fault_run *run, void *bytes)
+{
+    if (bytes) {
+        memcpy(bytes, run->moving, run->bytes);
+    }
+    return run->bytes;
+}
+
+// Whether every place that is counted to exists.
+static bool counts_fit(const pf_fault_run *run)
+{
+    for (int i = 0; i < run->n; i++) {
+        const pf_fault *f = &run->faults[i];
+        size_t next = run->sensors[i].next, n = kept(f, SIZE_MAX);
+        int row = run->states[i].row, steps = f->kind == PF_FAULT_DELAY ? (int)f->value : 0;
+        if ((next > 0 && next >= n) || row < 0 || (row > 0 && row >= steps)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+pf_status pf_fault_run_load(pf_fault_run *run, const void *bytes, size_t n, pf_error *error)
+{
+    if (n == run->bytes) {
+        memcpy(run->moving, bytes, n);
+        if (counts_fit(run)) {
+            return PF_OK;
+        }
+    }
+    pf_fault_run_reset(run, 0);
+    return pf_fail(error, PF_ERR_FORMAT, "these %zu bytes were saved with other faults", n);
 }

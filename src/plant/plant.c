@@ -186,6 +186,12 @@ bool pf__plant_loses_force(const pf_plant_info *info, int mechanism)
 
 pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
 {
+    return pf_plant_create_in(plant, name, NULL, error);
+}
+
+pf_status pf_plant_create_in(pf_plant **plant, const char *name, const char *folder,
+                             pf_error *error)
+{
     *plant = NULL;
     for (int i = 0; i < pf_plant_count(); i++) {
         if (strcmp(registry[i]->info.name, name) == 0) {
@@ -200,7 +206,7 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
         return pf__mujoco_create_file(plant, name + strlen(PF_MUJOCO_PREFIX), error);
     }
     if (strncmp(name, "exec:", 5) == 0) {
-        return pf__bridge_create(plant, name + 5, error);
+        return pf__bridge_create(plant, name + 5, folder, error);
     }
     if (strncmp(name, "gym:", 4) == 0) {
         return pf__gym_create(plant, name + 4, error);

@@ -54,7 +54,9 @@ struct pf_plant {
 #define PF_TRACE_MAX (1 << 22)
 
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
-pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error);
+// folder (Nullable) is that of pf_plant_create_in.
+pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
+                            pf_error *error);
 
 // A Gymnasium environment behind the same protocol, in a worker of our Python package (`gym:ID`).
 pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);

@@ -28,8 +28,16 @@ static pf_status check_probe(const pf__yaml_node *node, const void *base, const 
     const pf_config_probe *p = base;
     int n = (p->command.value != NULL) + (p->pulse_mechanism != NULL) + (p->policy != NULL);
     if (p->rows > 0 && !p->policy) {
-        return pf__yaml_refuse(error, node->at, "%s: rows are those of a policy; leave them out",
-                               path);
+        return pf__yaml_refuse(error, node->at, "%s: rows are those of a policy; %s", path,
+                               p->pulse_mechanism ? "those of a pulse are a key of `pulse`"
+                                                  : "leave them out");
+    }
+    int steps = p->pulse_steps > 0 ? p->pulse_steps : PF_PULSE_STEPS;
+    if (p->pulse_rows > 0 && p->pulse_rows < steps) {
+        return pf__yaml_refuse(error, node->at,
+                               "%s: the pulse has %d rows, fewer than its %d steps; give more rows "
+                               "or fewer steps",
+                               path, p->pulse_rows, steps);
     }
     return n == 1 ? PF_OK
                   : pf__yaml_refuse(error, node->at,
@@ -73,8 +81,8 @@ static const pf_schema_shape refs_shape = {.single = &ref_element};
     }
 
 static const pf_schema_row mechanism_rows[] = {
-    {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_mechanism, name), NULL,
-     "what the mechanism is called"},
+    {"name", PF_KIND_NAME, PF_ROW_REQUIRED | PF_ROW_ALONE, 1, 64,
+     offsetof(pf_config_mechanism, name), NULL, "what the mechanism is called"},
     {"lo", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, offsetof(pf_config_mechanism, lo), NULL,
      "least command"},
     {"hi", PF_KIND_NUMBER, 0, -DBL_MAX, DBL_MAX, offsetof(pf_config_mechanism, hi), NULL,
@@ -85,8 +93,8 @@ static const pf_schema mechanism_object =
 static const pf_schema_shape mechanism_list = LIST_OF(mechanism_object, n_mechanisms);
 
 static const pf_schema_row channel_rows[] = {
-    {"name", PF_KIND_NAME, PF_ROW_REQUIRED, 1, 64, offsetof(pf_config_channel, name), NULL,
-     "what the channel is called"},
+    {"name", PF_KIND_NAME, PF_ROW_REQUIRED | PF_ROW_ALONE, 1, 64, offsetof(pf_config_channel, name),
+     NULL, "what the channel is called"},
     {"scale", PF_KIND_NUMBER, PF_ROW_OPEN_MIN, 0, DBL_MAX, offsetof(pf_config_channel, scale), NULL,
      "responses are divided by it"},
 };
@@ -101,6 +109,8 @@ static const pf_schema_row pulse_rows[] = {
      "height of the pulse in units of the command"},
     {"steps", PF_KIND_COUNT, 0, 1, 65536, offsetof(pf_config_probe, pulse_steps), NULL,
      "length of the pulse in control steps"},
+    {"rows", PF_KIND_COUNT, 0, 1, 65536, offsetof(pf_config_probe, pulse_rows), NULL,
+     "length of the probe in control steps, zero after the pulse; default: its steps"},
 };
 static const pf_schema pulse_object = {pulse_rows, PF_COUNT(pulse_rows), 0, 0, NULL, NULL};
 static const pf_schema_shape pulse_shape = {.object = &pulse_object};

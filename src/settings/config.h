@@ -21,12 +21,16 @@ typedef struct pf_config_channel {
     pf_place place;
 } pf_config_channel;
 
+// Control steps of a pulse that gives none.
+enum { PF_PULSE_STEPS = 8 };
+
 typedef struct pf_config_probe {
     char *name;
     pf_config_matrix command;
     char *pulse_mechanism; // NULL: no pulse
     double pulse_amplitude;
-    int pulse_steps; // -1: not given
+    int pulse_steps; // -1: PF_PULSE_STEPS
+    int pulse_rows;  // -1: as many as steps
     char *policy;    // NULL: an open loop
     int rows;        // of the policy, -1: not given
     double charge;

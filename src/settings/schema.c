@@ -104,6 +104,18 @@ static const char *list_keys(char *out, size_t size, const pf_schema *object)
     return out;
 }
 
+// Whether an item of a list may be its name alone.
+static bool takes_name(const pf_schema *object)
+{
+    return (object->rows[0].flags & PF_ROW_ALONE) != 0;
+}
+
+// The name of an item, which has been read and so has one.
+static const pf__yaml_node *name_of(const pf_schema *object, const pf__yaml_node *item)
+{
+    return item->kind == PF__YAML_SCALAR ? item : pf__yaml_get(item, object->rows[0].key);
+}
+
 static int count_words(const char *const *words)
 {
     int n = 0;
@@ -208,11 +220,14 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
         break;
     case PF_KIND_OBJECT: {
         char keys[160];
-        snprintf(out, size, "a mapping of %s", list_keys(keys, sizeof keys, row->shape->object));
+        const pf_schema *object = row->shape->object;
+        snprintf(out, size, "%sa mapping of %s", takes_name(object) ? "a name or " : "",
+                 list_keys(keys, sizeof keys, object));
         break;
     }
     case PF_KIND_LIST:
-        snprintf(out, size, "a list of %g to %g mappings", row->min, row->max);
+        snprintf(out, size, "a list of %g to %g %smappings", row->min, row->max,
+                 takes_name(row->shape->object) ? "names or " : "");
         break;
     }
     return out;
@@ -420,10 +435,10 @@ static pf_status read_list(reader *r, const pf_schema_row *row, const pf__yaml_n
     }
     int i = 0;
     for (const pf__yaml_node *item = node->first; item != NULL; item = item->next, i++) {
-        const pf__yaml_node *name = pf__yaml_get(item, object->rows[0].key);
+        const pf__yaml_node *name = name_of(object, item);
         int j = 0;
         for (const pf__yaml_node *other = node->first; other != item; other = other->next, j++) {
-            if (strcmp(pf__yaml_get(other, object->rows[0].key)->text, name->text) == 0) {
+            if (strcmp(name_of(object, other)->text, name->text) == 0) {
                 return pf__yaml_refuse(r->error, name->at,
                                        "%s: %d and %d are both called '%s'; rename one", r->path, j,
                                        i, name->text);
@@ -493,11 +508,15 @@ static pf_status read_object(reader *r, const pf_schema_row *row, const pf__yaml
 {
     const pf_schema *object = row->shape->object;
     set_defaults(object, base);
-    if (node->kind != PF__YAML_MAPPING) {
+    bool alone = node->kind == PF__YAML_SCALAR && takes_name(object) && !pf__yaml_is_null(node);
+    if (node->kind != PF__YAML_MAPPING && !alone) {
         return refuse_value(r, row, node);
     }
     if (object->place > 0) {
         *(pf_place *)(base + object->place) = (pf_place){node->at.line, node->at.column};
+    }
+    if (alone) {
+        return read_value(r, &object->rows[0], node, base);
     }
     for (const pf__yaml_node *child = node->first; child != NULL; child = child->next) {
         const pf_schema_row *found = find_row(object, child->key);

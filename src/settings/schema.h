@@ -140,7 +140,8 @@ enum {
     PF_ROW_OPEN_MIN = 2,
     PF_ROW_OPEN_MAX = 4,
     PF_ROW_OPEN = PF_ROW_OPEN_MIN | PF_ROW_OPEN_MAX,
-    PF_ROW_NONZERO = 8
+    PF_ROW_NONZERO = 8,
+    PF_ROW_ALONE = 16 // of the name of a list's items: an item may be its name alone
 };
 
 typedef struct pf_schema_row {

@@ -533,6 +533,9 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     pf__json_add_string(out, "sha256", sha);
     pf__json_add_string(out, "preflight", pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__json_add_string(out, "plant", pf_kit_get_string(k, PF_KIT_PLANT));
+    if (pf_kit_folder(k)[0]) {
+        pf__json_add_string(out, "folder", pf_kit_folder(k));
+    }
     pf__json_add_string(out, "predictor", pf_kit_get_string(k, PF_KIT_PREDICTOR));
     if (pf_kit_get_string(k, PF_KIT_MODEL)[0]) {
         pf__json_add_string(out, "model", pf_kit_get_string(k, PF_KIT_MODEL));

@@ -138,8 +138,10 @@ static pf_status no_plant(pf_plant **plant, const char *kind, const char *name, 
                    name);
 }
 
-pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
+                            pf_error *error)
 {
+    (void)folder;
     return no_plant(plant, "exec:", command, error);
 }
 

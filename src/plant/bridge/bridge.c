@@ -7,10 +7,12 @@
 #include "process.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROTOCOL 1
 // A simulator that imports half of Python needs seconds to say hello.
@@ -20,6 +22,7 @@
 typedef struct bridge {
     char *name;                // "exec:COMMAND", "gym:ID"
     char *command;             // what is run
+    char *folder;              // of the files that it names. Nullable.
     const char *hint;          // what to do when it cannot be run. Nullable.
     char label[PF_QUOTE_SIZE]; // name, cut, for messages
     pf_bridge_limits limits;
@@ -178,7 +181,8 @@ static json_t *make_request(const bridge *self, const pf_roll *roll)
     json_t *from = roll->start != NULL ? number_list(roll->start, about->n_state)
                                        : json_integer((json_int_t)(roll->key >> 11));
     bad |= json_object_set_new(request, roll->start != NULL ? "state" : "seed", from);
-    if (roll->start != NULL && roll->disturbance) {
+    bool noise = roll->disturbance || roll->sensor_noise > 0;
+    if (roll->start != NULL && noise) {
         // the start is given, what disturbs it is not
         bad |= json_object_set_new(request, "seed", json_integer((json_int_t)(roll->key >> 11)));
     }
@@ -191,7 +195,6 @@ static json_t *make_request(const bridge *self, const pf_roll *roll)
         bad |= json_object_set_new(request, "commands",
                                    number_rows(roll->command, roll->rows, about->n_mech));
     }
-    bool noise = roll->disturbance || roll->sensor_noise > 0;
     bad |= json_object_set_new(request, "noise", json_boolean(noise));
     bad |= add_faults(request, about, roll);
     if (bad != 0) {
@@ -463,6 +466,7 @@ static void bridge_destroy(pf_plant *plant)
     pf__description_free(&self->about);
     free(self->name);
     free(self->command);
+    free(self->folder);
     free(self);
     plant->self = NULL;
 }
@@ -513,14 +517,21 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
     pf_plant *made = calloc(1, sizeof *made);
     bridge *self = calloc(1, sizeof *self);
     char *name = copy_text(program->name), *command = copy_text(program->command);
-    if (made == NULL || self == NULL || name == NULL || command == NULL) {
+    char *folder = program->folder != NULL ? copy_text(program->folder) : NULL;
+    bool lost = program->folder != NULL && folder == NULL;
+    if (made == NULL || self == NULL || name == NULL || command == NULL || lost) {
+        free(folder);
         free(made);
         free(self);
         free(name);
         free(command);
         return pf_fail(error, PF_ERR_MEMORY, "a process plant: not enough memory");
     }
-    *self = (bridge){.name = name, .command = command, .hint = program->hint, .limits = limits};
+    *self = (bridge){.name = name,
+                     .command = command,
+                     .folder = folder,
+                     .hint = program->hint,
+                     .limits = limits};
     pf__bridge_quote(self->label, name, strlen(name));
     pf__process_init(&self->process);
     *made = (pf_plant){.ops = &bridge_ops, .self = self};
@@ -531,6 +542,7 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
         return status;
     }
     made->info = pf__description_info(&self->about, self->name);
+    made->info.folder = self->folder;
     *plant = made;
     return PF_OK;
 }
@@ -538,7 +550,8 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_bridge_program program = {.name = self->name, .command = self->command, .hint = self->hint};
+    pf_bridge_program program = {
+        .name = self->name, .command = self->command, .hint = self->hint, .folder = self->folder};
     pf_status status = create(copy, &program, self->limits, error);
     if (status != PF_OK) {
         return status;
@@ -562,20 +575,83 @@ pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf
     return create(plant, program, limits, error);
 }
 
-pf_status pf__bridge_create(pf_plant **plant, const char *command, pf_error *error)
+// --- the folder of a command
+
+// The next word of a command that may be a relative path: not an option, not absolute. Its length;
+// 0: there is none.
+static size_t next_word(const char **at)
+{
+    static const char between[] = " \t\n'\"`;|&<>()=:,";
+    for (;;) {
+        *at += strspn(*at, between);
+        size_t n = strcspn(*at, between);
+        if (n == 0 || (**at != '/' && **at != '-' && n < PATH_MAX / 2)) {
+            return n;
+        }
+        *at += n;
+    }
+}
+
+static bool is_file(const char *folder, const char *word, size_t n)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%.*s", folder, (int)n, word);
+    bool dots = strspn(word, "./") >= n;
+    return size > 0 && (size_t)size < sizeof path && !dots && access(path, F_OK) == 0;
+}
+
+// Whether a command names a file in a folder, which is not in the other one (Nullable) too.
+static bool names_file(const char *command, const char *folder, const char *other)
+{
+    size_t n;
+    for (const char *at = command; (n = next_word(&at)) > 0; at += n) {
+        if (is_file(folder, at, n) && (other == NULL || !is_file(other, at, n))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The command with a change of folder before it, to be freed; NULL: no memory.
+static char *run_in(const char *folder, const char *command)
+{
+    size_t n = strlen(folder), used = 0;
+    char *text = malloc(4 * n + strlen(command) + 32);
+    if (text != NULL) {
+        used += (size_t)sprintf(text, "cd '");
+        for (size_t i = 0; i < n; i++) {
+            used += (size_t)sprintf(text + used, folder[i] == '\'' ? "'\\''" : "%c", folder[i]);
+        }
+        sprintf(text + used, "' || exit 126\n%s", command);
+    }
+    return text;
+}
+
+pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
+                            pf_error *error)
 {
     *plant = NULL;
     if (command == NULL || command[strspn(command, " \t\n")] == '\0') {
         return pf_fail(error, PF_ERR_ARGUMENT, "exec: needs a command, as in exec:./rig");
     }
+    char here[PATH_MAX];
+    const char *home = getcwd(here, sizeof here) != NULL ? here : NULL;
+    bool away = folder != NULL && folder[0] != '\0' && names_file(command, folder, home);
+    home = away ? folder : home;
     size_t size = sizeof "exec:" + strlen(command);
-    char *name = malloc(size);
-    if (name == NULL) {
-        return pf_fail(error, PF_ERR_MEMORY, "exec: not enough memory");
+    char *name = malloc(size), *there = away ? run_in(folder, command) : NULL;
+    pf_status status = PF_ERR_MEMORY;
+    if (name != NULL && (there != NULL || !away)) {
+        snprintf(name, size, "exec:%s", command);
+        pf_bridge_program program = {
+            .name = name,
+            .command = away ? there : command,
+            .folder = home != NULL && names_file(command, home, NULL) ? home : NULL};
+        status = pf__bridge_open(plant, &program, error);
+    } else {
+        pf_fail(error, status, "exec: not enough memory");
     }
-    snprintf(name, size, "exec:%s", command);
-    pf_bridge_program program = {.name = name, .command = command};
-    pf_status status = pf__bridge_open(plant, &program, error);
     free(name);
+    free(there);
     return status;
 }

@@ -62,7 +62,8 @@ typedef struct pf_bridge_limits {
 // run (Nullable). open copies the first two; the hint is static.
 typedef struct pf_bridge_program {
     const char *name, *command, *hint;
-    double hello_s; // 0: the default
+    const char *folder; // of the files that the command names. Nullable; copied.
+    double hello_s;     // 0: the default
 } pf_bridge_program;
 
 // The shell command that runs the Python worker on something it knows: gym:ID, method:FILE:CLASS.
