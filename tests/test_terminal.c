@@ -180,7 +180,21 @@ static void check_escapes(void)
     CHECK(pf__file_write(path, text, strlen(text), NULL) == PF_OK);
     free(text);
     says("explain @/bad", 0, "\033", false);
-    says("explain @/bad", 0, "\n?[2J ", true);
+    says("explain @/bad", 0, "\n\\u001b[2J ", true);
+    CHECK(run("check '@/a\033[2Jb' 2>&1 | od -c | grep -q 033", 1, ""));
+    CHECK(run("check '@/a\033[2Jb'", 3, "/a\\u001b[2Jb: No such file"));
+    PF_CASE("a name cannot turn the direction of a line");
+    text = program_text(folder, "c");
+    at = strstr(text, "\"name\":\"thruster3\"");
+    CHECK(at != NULL);
+    memcpy(at + 8,
+           "\xe2\x80\xae"
+           "er3\xe2\x80\xa9",
+           9);
+    CHECK(pf__file_write(path, text, strlen(text), NULL) == PF_OK);
+    free(text);
+    says("explain @/bad", 0, "\xe2\x80", false);
+    says("explain @/bad", 0, "\n\\u202eer3\\u2029", true);
 }
 
 // --- words

@@ -16,25 +16,43 @@
 #include <string.h>
 #include <unistd.h>
 
-int cli_usage(const char *command, const char *format, ...)
+// "preflight COMMAND: ..." on standard error. Names in it come from files and callers.
+static void say(const char *command, const char *format, va_list list)
 {
-    fprintf(stderr, "preflight %s: ", command);
+    char text[4096];
+    pf_text shown = {0};
+    vsnprintf(text, sizeof text, format, list);
+    pf__text_addf(&shown, "preflight %s: ", command);
+    pf__text_add_shown(&shown, text, strlen(text), "\n\t");
+    fprintf(stderr, "%s\n", shown.data ? shown.data : "out of memory");
+    pf__text_free(&shown);
+}
+
+void cli_say(const char *command, const char *format, ...)
+{
     va_list list;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    say(command, format, list);
     va_end(list);
-    fprintf(stderr, "\nTry `preflight %s --help`.\n", command);
+}
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(command, format, list);
+    va_end(list);
+    fprintf(stderr, "Try `preflight %s --help`.\n", command);
     return EXIT_USAGE;
 }
 
 int cli_fail(const char *command, pf_status status, const pf_error *error)
 {
     if (status == PF_ERR_INTERRUPTED) {
-        fprintf(stderr, "preflight %s: interrupted, nothing was written\n", command);
+        cli_say(command, "interrupted, nothing was written");
         return EXIT_INTERRUPTED;
     }
-    fprintf(stderr, "preflight %s: %s\n", command,
-            error->text[0] ? error->text : pf_status_text(status));
+    cli_say(command, "%s", error->text[0] ? error->text : pf_status_text(status));
     return status == PF_ERR_INTERNAL || status == PF_ERR_MEMORY ? EXIT_INTERNAL : EXIT_BAD_INPUT;
 }
 
@@ -100,11 +118,12 @@ bool cli_other_kind(const char *command, const char *path, int wanted)
     if (!own || own->kind & wanted) {
         return false;
     }
-    fprintf(stderr, "preflight %s: %s is %s", command, path, own->is);
+    char shown_by[300] = "";
     if (own->shown_by) {
-        fprintf(stderr, ": `preflight %s %s` shows it", own->shown_by, path);
+        snprintf(shown_by, sizeof shown_by, ": `preflight %s %.240s` shows it", own->shown_by,
+                 path);
     }
-    fprintf(stderr, "%s\n", own->more);
+    cli_say(command, "%s is %s%s%s", path, own->is, shown_by, own->more);
     return true;
 }
 
@@ -190,10 +209,10 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
     }
     const char *was = pf_kit_get_string(kit, PF_KIT_PROCESSOR), *is = pf__numeric_library();
     if (strcmp(was, is) != 0) {
-        fprintf(stderr,
-                "preflight %s: warning: the kit was calibrated with numeric library '%s', here it "
-                "is '%s'; predictions may differ in the last bits\n",
-                command, was, is);
+        cli_say(command,
+                "warning: the kit was calibrated with numeric library '%s', here it is '%s'; "
+                "predictions may differ in the last bits",
+                was, is);
     }
     return true;
 }

@@ -55,7 +55,13 @@ typedef struct cli_option {
 bool cli_parse(const char *command, int argc, char **argv, const cli_option *options, int n,
                cli_list *positional);
 
-// Prints "preflight COMMAND: message" and gives the exit status.
+// Prints "preflight COMMAND: message" on standard error, control characters as text.
+void cli_say(const char *command, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+// The same of a call that is wrong; gives the exit status.
 int cli_usage(const char *command, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))

@@ -213,12 +213,12 @@ static int open_path(const call *c, int connection, char *path, size_t n)
         }
     }
     if (fd < 0 && errno == EEXIST) {
-        fprintf(stderr,
-                "preflight serve: %s: holds a journal already and is not overwritten; move it "
-                "away or name another file\n",
+        cli_say("serve",
+                "%s: holds a journal already and is not overwritten; move it away or name another "
+                "file",
                 path);
     } else if (fd < 0) {
-        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        cli_say("serve", "%s: %s", path, strerror(errno));
     }
     return fd;
 }

@@ -70,9 +70,8 @@ void pf__page_text_n(pf_text *out, const char *text, size_t n)
             as = "&quot;";
             break;
         default:
-            // what is no character, or a control character, is shown as one that is missing
-            as = size == 0 || ((unsigned char)*text < ' ' && !strchr("\t\n", *text)) ? "&#xfffd;"
-                                                                                     : NULL;
+            // what steers the text around it is shown as a character that is missing
+            as = pf__text_steers(text, n) > 0 && !strchr("\t\n", *text) ? "&#xfffd;" : NULL;
         }
         size = size ? size : 1;
         pf__text_add_n(out, as ? as : text, as ? strlen(as) : size);

@@ -9,9 +9,7 @@
 
 void pf__words_name(pf_text *out, const char *name)
 {
-    for (; *name; name++) {
-        pf__text_add_n(out, (unsigned char)*name < 32 ? "?" : name, 1);
-    }
+    pf__text_add_shown(out, name, strlen(name), "");
 }
 
 void pf__words_percent(pf_text *out, double probability)
