@@ -257,7 +257,9 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");
     snprintf(c->audit, sizeof c->audit, "%s",
-             audited ? line : "not audited (`preflight audit` does it)");
+             audited                            ? line
+             : cli_audit_damaged("check", path) ? "not audited: the file with its audit is damaged"
+                                                : "not audited (`preflight audit` does it)");
     pf__text_free(&summary);
     free(path);
 }

@@ -9,6 +9,7 @@
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"
+#include "wire/audit_file.h"
 #include "wire/reply.h"
 
 #include <stdarg.h>
@@ -215,6 +216,54 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
                 was, is);
     }
     return true;
+}
+
+static int refuse_output(const char *command, const cli_file *output, const cli_file *other)
+{
+    return strcmp(output->path, "-") == 0
+               ? cli_usage(command,
+                           "%s and %s both write to standard output; give one of them a file",
+                           other->name, output->name)
+               : cli_usage(command, "%s and %s name the same file", other->name, output->name);
+}
+
+int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
+                const cli_file *outputs)
+{
+    pf_error error = {PF_OK, ""};
+    for (int i = 0; i < n_outputs; i++) {
+        const cli_file *output = &outputs[i];
+        for (int k = 0; output->path && k < n_inputs; k++) {
+            if (inputs[k].path && pf__file_same(output->path, inputs[k].path)) {
+                return cli_usage(command, "%s %s would overwrite %s", output->name, output->path,
+                                 inputs[k].name);
+            }
+        }
+        for (int k = 0; output->path && k < i; k++) {
+            if (outputs[k].path && pf__file_same(output->path, outputs[k].path)) {
+                return refuse_output(command, output, &outputs[k]);
+            }
+        }
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        pf_status status = outputs[i].path ? pf__file_writable(outputs[i].path, &error) : PF_OK;
+        if (status != PF_OK) {
+            return cli_fail(command, status, &error);
+        }
+    }
+    return EXIT_YES;
+}
+
+bool cli_audit_damaged(const char *command, const char *path)
+{
+    bool damaged = path && pf__audit_damaged(path);
+    if (damaged) {
+        cli_say(command,
+                "warning: %s is damaged, so the kit counts as not audited; run `preflight audit` "
+                "again",
+                path);
+    }
+    return damaged;
 }
 
 int cli_write(const char *command, const char *path, const pf_text *text)
