@@ -172,6 +172,11 @@ static void add_reason(const sheet *s, pf_decision verdict)
     pf__text_add(s->out, "</p>\n");
 }
 
+static long long seed_of(const sheet *s)
+{
+    return json_integer_value(json_object_get(json_array_get(s->lines, 0), "seed"));
+}
+
 static void add_facts(const sheet *s)
 {
     const pf_kit *k = &s->kit;
@@ -187,8 +192,8 @@ static void add_facts(const sheet *s)
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
-    snprintf(text, sizeof text, "preflight %s, method %s, %s and %s, charge %.3g",
-             pf__said_text(header, "preflight"), pf__said_text(header, "method"),
+    snprintf(text, sizeof text, "preflight %s, method %s, seed %lld, %s and %s, charge %.3g",
+             pf__said_text(header, "preflight"), pf__said_text(header, "method"), seed_of(s),
              pf__counted(s->said.probes, "probe").text,
              pf__counted(s->said.rehearsals, "rehearsal").text, s->said.charge);
     pf__page_fact(s->out, "check", text);
@@ -220,25 +225,38 @@ static void add_correction(const sheet *s, const pf_task_said *task)
     pf__text_add(s->out, task->decision == PF_NO_GO ? "-</td>" : "</td>");
 }
 
+// A task that is go has nothing to explain or to fall back to.
+static void add_why(const sheet *s, const pf_task_said *task)
+{
+    bool go = task->decision == PF_GO;
+    pf__text_add(s->out, go ? "<td class=\"y\">-" : "<td class=\"y\">");
+    if (!go) {
+        pf__page_text(s->out, pf_why_text(task->why));
+    }
+    if (!go && pf__has_fallback(task->fallback)) {
+        pf__text_add(s->out, "; fallback: ");
+        pf__page_name(s->out, task->fallback);
+    }
+    pf__text_add(s->out, "</td>");
+}
+
 static void add_tasks(const sheet *s)
 {
     char required[40];
     snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
-    PF_PAGE_HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict",
-                 "why", "fallback");
+    PF_PAGE_HEAD(s->out, "Tasks", "task", "verdict", "correction", "return", required, "rehearsed",
+                 "why not, and fallback");
     for (int t = 0; t < s->said.n_tasks; t++) {
         pf_task_said task;
         pf__said_task(&s->said, t, &task);
-        bool go = task.decision == PF_GO; // then there is nothing to explain or to fall back to
         pf__page_row(s->out, task.name);
+        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", pf_decision_name(task.decision),
+                      pf__shouted(task.decision));
         add_correction(s, &task);
         pf__page_number(s->out, task.mean, 3);
         pf__page_number(s->out, task.lower, 3);
         pf__page_cell(s->out, "td", task.rehearsed);
-        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", pf_decision_name(task.decision),
-                      pf__shouted(task.decision));
-        pf__page_cell(s->out, "td", go ? "-" : pf_why_text(task.why));
-        pf__page_cell(s->out, "td", go ? "-" : task.fallback);
+        add_why(s, &task);
         pf__page_row_end(s->out);
     }
     pf__page_table_end(s->out);
@@ -391,8 +409,21 @@ static void add_open(const sheet *s)
                   "here.</li>\n</ul>\n",
                   s->kit.faults == PF_FAULTS_MANY ? "Several losses at once are told apart."
                                                   : "One loss at a time is assumed.");
-    pf__text_add(s->out, "<table class=\"sign\"><tbody><tr><td>Name</td><td>Date</td>"
-                         "<td>Signature</td></tr></tbody></table>\n");
+}
+
+// What is signed stands beside the signature, whatever page that comes to.
+static void add_signature(const sheet *s, pf_decision verdict)
+{
+    char sha[65];
+    pf__sha256_text(pf_kit_get_info(&s->kit).sha256, sha);
+    pf__text_addf(s->out,
+                  "<table class=\"sign\"><tbody><tr><td colspan=\"3\"><b class=\"%s\">%s</b> for ",
+                  pf_decision_name(verdict), pf__shouted(verdict));
+    pf__page_name(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
+    pf__text_addf(s->out,
+                  ", kit <span class=\"x\">%s</span>, seed %lld</td></tr>\n<tr class=\"s\"><td>Name"
+                  "</td><td>Date and time</td><td>Signature</td></tr></tbody></table>\n",
+                  sha, seed_of(s));
 }
 
 // --- the runs
@@ -625,6 +656,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     add_tasks(s);
     add_mechanisms(s);
     add_open(s);
+    add_signature(s, verdict);
     pf_status status = add_runs(s, error);
     if (certificate) {
         pf__text_add(s->out, "<h2>The certificate</h2>\n<pre>");
