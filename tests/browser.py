@@ -36,6 +36,12 @@ def rows_of(page, caption):
         return [...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent.trim())); }""", caption)
 
 
+def percent(p):
+    p *= 100
+    return ("below 0.01 %" if p < .01 else "over 99.99 %" if p > 99.99 else
+            f"{p:.2f} %" if p < 1 or p > 99.9 else f"{p:.1f} %")
+
+
 def check_sheet(name, page, certificate):
     """What the sheet shows is what the certificate says."""
     tasks, mechanisms = certificate["tasks"], certificate["mechanisms"]
@@ -44,11 +50,11 @@ def check_sheet(name, page, certificate):
     check(f"{name}: verdict", (page.inner_text(".verdict") == "GO") == ready)
     shown = rows_of(page, "Tasks")
     check(f"{name}: every task", [r[0] for r in shown] == [t["name"] for t in tasks])
-    check(f"{name}: bounds", [r[3] for r in shown] == [f"{t['lower']:.3f}" for t in tasks])
-    check(f"{name}: decisions", [r[5].lower() for r in shown] == [t["decision"] for t in tasks])
+    check(f"{name}: bounds", [r[4] for r in shown] == [f"{t['lower']:.3f}" for t in tasks])
+    check(f"{name}: decisions", [r[1].lower() for r in shown] == [t["decision"] for t in tasks])
     shown = rows_of(page, "Mechanisms")
     check(f"{name}: every mechanism", [r[0] for r in shown] == [m["name"] for m in mechanisms])
-    check(f"{name}: beliefs", [r[2] for r in shown] == [f"{m['p_changed']:.4f}" for m in mechanisms])
+    check(f"{name}: beliefs", [r[2] for r in shown] == [percent(m["p_changed"]) for m in mechanisms])
     sent = page.inner_text("main")
     for task in tasks:
         for j, factor in zip(task["mechanisms"], task["correction"]):

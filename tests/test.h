@@ -75,6 +75,7 @@ const char *pf_scratch_dir(void);
     X(journal, true)                                                                               \
     X(said, true)                                                                                  \
     X(sheet, true)                                                                                 \
+    X(outputs, true)                                                                               \
     X(pages, true)                                                                                 \
     X(terminal, false)                                                                             \
     X(machine, true)                                                                               \

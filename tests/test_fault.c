@@ -609,6 +609,7 @@ static void check_bad_texts(void)
         {"", "MECHANISM:GAIN"},
         {"5", "MECHANISM:GAIN"},
         {"5:", "can have: gain"},
+        {"3:abc", "'abc' is no number"},
         {":.5", "thruster0"},
         {"8:.5", "0..7"},
         {"thruster9:.5", "thruster7"},

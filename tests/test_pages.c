@@ -51,7 +51,10 @@ static void check_pieces(void)
     CHECK(escapes("<b a=\"1\">&'", "&lt;b a=&quot;1&quot;&gt;&amp;'"));
     CHECK(escapes("a\x01"
                   "b\x7f\xff\xc3\xa9",
-                  "a&#xfffd;b\x7f&#xfffd;\xc3\xa9"));
+                  "a&#xfffd;b&#xfffd;&#xfffd;\xc3\xa9"));
+    CHECK(escapes("a\xe2\x80\xae"
+                  "b\xc2\x9b",
+                  "a&#xfffd;b&#xfffd;"));
     CHECK(escapes("", ""));
     PF_CASE("the Markdown of reports as HTML");
     CHECK(renders("# A `b<c` **d**\ntext\nmore\n\nnext",

@@ -90,6 +90,57 @@ static void check_cut(const char *part, const char *key)
     free(journal);
 }
 
+// Up to the list of what was not tested.
+static char *first_page(const char *call, int status)
+{
+    char whole[200];
+    snprintf(whole, sizeof whole, "check @/a.kit --report @/first.html %s", call);
+    CHECK(run(whole, status, ""));
+    char *page = program_text(folder, "first.html"), *end = strstr(page, "What was not tested");
+    if (CHECK(end != NULL)) {
+        *end = 0;
+    }
+    return page;
+}
+
+static void check_first_page(void)
+{
+    PF_CASE("the first page has the misfit, what it looks like, and what is not confirmed");
+    char *page = first_page("--fault angle_z:frozen --seed 7", 1);
+    CHECK_CONTAINS(page, "The responses fit no machine of the model: channel angle_z speaks");
+    CHECK_CONTAINS(page, "It looks like angle_z:frozen.");
+    free(page);
+    page = first_page("--fault 3:.5 --fault 1:.3", 1);
+    CHECK_CONTAINS(page, "The responses fit no machine of the model: the mix of amplitudes speaks");
+    free(page);
+    holds("first.html", "in channel <bdi></bdi>", false);
+    page = first_page("--fault 3:0", 1);
+    CHECK_CONTAINS(page, "thruster3</bdi>: lost strength, P(changed) over 99.99 %");
+    CHECK_CONTAINS(page, ", not confirmed.");
+    CHECK_CONTAINS(page, "What was found of thruster3 is not confirmed: ");
+    free(page);
+    PF_CASE("verdicts stand beside the names; no probability is 0 or 1");
+    page = first_page("--fault 3:.5", 0);
+    CHECK_CONTAINS(page, "thruster3</th><td class=\"go\"><b>GO</b></td>");
+    CHECK_CONTAINS(page, "<td class=\"n\">over 99.99 %</td>");
+    CHECK_CONTAINS(page, "<td class=\"n\">below 0.01 %</td>");
+    CHECK(!strstr(page, ">0.0000<") && !strstr(page, ">1.0000<") && !strstr(page, "100 %"));
+    CHECK(!strstr(page, "not confirmed"));
+    free(page);
+    PF_CASE("what is signed stands beside the signature, with the seed");
+    page = first_page("--seed 7", 0);
+    CHECK_CONTAINS(page, "method eg-mpt, seed 7, ");
+    free(page);
+    page = program_text(folder, "first.html");
+    const char *sign = strstr(page, "<table class=\"sign\">");
+    if (CHECK(sign != NULL)) {
+        CHECK_CONTAINS(sign, "<b class=\"go\">GO</b> for <bdi>attitude</bdi>, kit ");
+        CHECK_CONTAINS(sign,
+                       ", seed 7</td></tr>\n<tr class=\"s\"><td>Name</td><td>Date and time</td>");
+    }
+    free(page);
+}
+
 void test_sheet(void)
 {
     size_t n = 0;
@@ -119,6 +170,7 @@ void test_sheet(void)
     holds("lost.html", "thruster3</bdi>: lost strength", true);
     holds("lost.html", "It holds for corrected commands only: send <bdi>thruster3</bdi> ", true);
     holds("lost.html", "simulated, with this fault put into it: ", true);
+    check_first_page();
     PF_CASE("a loss that is not certain is on the sheet");
     bool doubted = false;
     for (int seed = 0; seed < 12 && !doubted; seed++) {

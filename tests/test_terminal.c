@@ -6,6 +6,7 @@
 #include "host/file.h"
 #include "host/text.h"
 #include "program.h"
+#include "wire/words.h"
 
 #include <pty.h>
 #include <stdio.h>
@@ -180,7 +181,21 @@ static void check_escapes(void)
     CHECK(pf__file_write(path, text, strlen(text), NULL) == PF_OK);
     free(text);
     says("explain @/bad", 0, "\033", false);
-    says("explain @/bad", 0, "\n?[2J ", true);
+    says("explain @/bad", 0, "\n\\u001b[2J ", true);
+    CHECK(run("check '@/a\033[2Jb' 2>&1 | od -c | grep -q 033", 1, ""));
+    CHECK(run("check '@/a\033[2Jb'", 3, "/a\\u001b[2Jb: No such file"));
+    PF_CASE("a name cannot turn the direction of a line");
+    text = program_text(folder, "c");
+    at = strstr(text, "\"name\":\"thruster3\"");
+    CHECK(at != NULL);
+    memcpy(at + 8,
+           "\xe2\x80\xae"
+           "er3\xe2\x80\xa9",
+           9);
+    CHECK(pf__file_write(path, text, strlen(text), NULL) == PF_OK);
+    free(text);
+    says("explain @/bad", 0, "\xe2\x80", false);
+    says("explain @/bad", 0, "\n\\u202eer3\\u2029", true);
 }
 
 // --- words
@@ -245,6 +260,90 @@ static void check_too_strong(void)
     CHECK_CONTAINS(text, "\"why\":\"too-strong\"");
     CHECK(!strstr(text, "\"probed\":false"));
     free(text);
+}
+
+static void check_remedies(void)
+{
+    static const char *const calls[] = {"check @/a.kit --fault 3:0", "explain @/dead.j"};
+    PF_CASE("where a limit is the reason, limits, task or repair would help, not probes");
+    CHECK(run("check @/a.kit --fault 3:0 --journal @/dead.j --certificate @/dead.c --report "
+              "@/dead.html",
+              1, ""));
+    char *sheet = program_text(folder, "dead.html");
+    for (int i = 0; i < 2; i++) {
+        char *text = output_of(calls[i], i == 0);
+        char *remedy = strstr(text, "What would make it go: limits that let ");
+        if (CHECK(remedy != NULL)) {
+            *strstr(remedy, " Fallback") = 0;
+            CHECK_CONTAINS(remedy,
+                           " times the command of thruster3 through (they let 4.00), a task "
+                           "that asks for at most ");
+            CHECK_CONTAINS(remedy, "or repair; a gain that is known better does not help.");
+            CHECK(!strstr(remedy, "recovery probes"));
+            // the sheet says the same, in its own frame
+            CHECK_CONTAINS(sheet, remedy + strlen("What would make it go: "));
+        }
+        CHECK_CONTAINS(text, "What was found of thruster3 is not confirmed: no task");
+        free(text);
+    }
+    free(sheet);
+    PF_CASE("of a certificate alone limits are not known, so none is named");
+    says("explain @/dead.c", 0,
+         "What would make it go: a gain that is known better (more recovery "
+         "probes), a larger command limit, or a task that asks for less.",
+         true);
+}
+
+// A stuck thruster looks like another one that is too strong.
+static void check_unconfirmed(void)
+{
+    bool silent = false;
+    PF_CASE("a finding that no response of its own probes supports is not confirmed");
+    for (int seed = 0; seed < 8 && !silent; seed++) {
+        char call[200];
+        snprintf(call, sizeof call, "check @/a.kit --fault 3:stuck=.5 --seed %d --report @/s.html",
+                 seed);
+        char *text = output_of(call, 1), *page = program_text(folder, "s.html");
+        silent =
+            strstr(text, " too strong ") && strstr(text, "NO-GO because a mechanism it needs is "
+                                                         "too strong");
+        static const char said[] =
+            "is not confirmed: no task that uses it came out as predicted in "
+            "a rehearsal, and no response of its own probes says so; another "
+            "fault, also of another mechanism, may look the same.";
+        CHECK(!silent || (strstr(text, said) && strstr(page, said)));
+        CHECK(!silent || !strstr(text, "a larger budget of probes"));
+        free(page);
+        free(text);
+    }
+    CHECK(silent);
+    PF_CASE("two losses at once: no sentence contradicts another");
+    char *text = output_of("check @/a.kit --fault 3:.5 --fault 1:.3", 1);
+    CHECK(!strstr(text, "nothing says why") && strstr(text, " lost strength "));
+    CHECK_CONTAINS(text, "it alarmed, and what was found does not explain it.");
+    free(text);
+    PF_CASE("a fault of mechanism 0 is said to be one that nothing probes");
+    says("check @/a.kit --fault 0:.5", 0, "thruster0 is mechanism 0, which is never probed", true);
+    says("check @/a.kit --fault 3:.5", 0, "never probed", false);
+}
+
+static void check_percent(void)
+{
+    static const struct {
+        double probability;
+        const char *text;
+    } rows[] = {{0, "below 0.01 %"}, {.00005, "below 0.01 %"},
+                {.00014, "0.01 %"},  {.005, "0.50 %"},
+                {.5, "50.0 %"},      {.9994, "99.94 %"},
+                {.99988, "99.99 %"}, {.9999996, "over 99.99 %"},
+                {1, "over 99.99 %"}};
+    PF_CASE("a probability is never 0 or 100 %");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pf_text text = {0};
+        pf__words_percent(&text, rows[i].probability);
+        CHECK_STR(text.data, rows[i].text);
+        pf__text_free(&text);
+    }
 }
 
 static void check_against(void)
@@ -409,6 +508,9 @@ void test_terminal(void)
     check_escapes();
     check_parts();
     check_too_strong();
+    check_remedies();
+    check_unconfirmed();
+    check_percent();
     check_against();
     check_columns();
     check_counts();

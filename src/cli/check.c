@@ -161,7 +161,8 @@ static void add_probe(cli_check *c, const pf_ask *asked, pf_text *out)
         add_answer(reading, out);
         pf__text_add(out, "\t");
     }
-    pf__text_addf(out, "%.1f %%\t", 100 * state.change);
+    pf__words_percent(out, state.change);
+    pf__text_add(out, "\t");
     add_news(c, out);
 }
 
@@ -195,7 +196,7 @@ static void start_runs(cli_check *c)
         cli_columns_fit(&c->columns, 2, pf_kit_mechanism_name(c->kit, j));
     }
     cli_columns_fit(&c->columns, 3, "healthy 100:1");
-    cli_columns_fit(&c->columns, 4, "100.0 %");
+    cli_columns_fit(&c->columns, 4, "over 99.99 %");
     pf__text_addf(&c->runs, "%s\n", head);
     if (c->live) {
         pf_text start = {0};
@@ -257,7 +258,9 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");
     snprintf(c->audit, sizeof c->audit, "%s",
-             audited ? line : "not audited (`preflight audit` does it)");
+             audited                            ? line
+             : cli_audit_damaged("check", path) ? "not audited: the file with its audit is damaged"
+                                                : "not audited (`preflight audit` does it)");
     pf__text_free(&summary);
     free(path);
 }
@@ -394,6 +397,23 @@ void cli_check_finish(cli_check *c)
     pf__text_free(&reply);
 }
 
+// A fault was put into the mechanism that no probe moves.
+static void add_unseen(const cli_check *c, pf_text *out)
+{
+    bool unseen = false;
+    for (int i = 0; i < c->n_faults; i++) {
+        const pf_fault_info *kind = pf_fault_at((int)c->faults[i].kind);
+        unseen = unseen || (kind && kind->place == PF_FAULT_ON_MECHANISM && c->faults[i].at == 0);
+    }
+    if (unseen) {
+        pf__text_add(out, "\n");
+        pf__words_name(out, pf_kit_mechanism_name(c->kit, 0));
+        pf__text_add(out,
+                     " is mechanism 0, which is never probed: --fault put a fault there that no "
+                     "probe looks for.\n");
+    }
+}
+
 void cli_check_show(const cli_check *c)
 {
     pf_text text = {0};
@@ -406,6 +426,7 @@ void cli_check_show(const cli_check *c)
         pf__text_addf(&text, "This kit was %s.\n", c->audit);
     }
     pf__words_found(&text, c->session, c->looks_like);
+    add_unseen(c, &text);
     pf__words_follows(&text, c->session, &c->accepted);
     cli_show(&text);
     pf__text_free(&text);

@@ -9,6 +9,7 @@
 #include "settings/config.h"
 #include "host/file.h"
 #include "preflight/run.h"
+#include "wire/audit_file.h"
 #include "wire/reply.h"
 
 #include <stdarg.h>
@@ -16,25 +17,43 @@
 #include <string.h>
 #include <unistd.h>
 
-int cli_usage(const char *command, const char *format, ...)
+// "preflight COMMAND: ..." on standard error. Names in it come from files and callers.
+static void say(const char *command, const char *format, va_list list)
 {
-    fprintf(stderr, "preflight %s: ", command);
+    char text[4096];
+    pf_text shown = {0};
+    vsnprintf(text, sizeof text, format, list);
+    pf__text_addf(&shown, "preflight %s: ", command);
+    pf__text_add_shown(&shown, text, strlen(text), "\n\t");
+    fprintf(stderr, "%s\n", shown.data ? shown.data : "out of memory");
+    pf__text_free(&shown);
+}
+
+void cli_say(const char *command, const char *format, ...)
+{
     va_list list;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    say(command, format, list);
     va_end(list);
-    fprintf(stderr, "\nTry `preflight %s --help`.\n", command);
+}
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(command, format, list);
+    va_end(list);
+    fprintf(stderr, "Try `preflight %s --help`.\n", command);
     return EXIT_USAGE;
 }
 
 int cli_fail(const char *command, pf_status status, const pf_error *error)
 {
     if (status == PF_ERR_INTERRUPTED) {
-        fprintf(stderr, "preflight %s: interrupted, nothing was written\n", command);
+        cli_say(command, "interrupted, nothing was written");
         return EXIT_INTERRUPTED;
     }
-    fprintf(stderr, "preflight %s: %s\n", command,
-            error->text[0] ? error->text : pf_status_text(status));
+    cli_say(command, "%s", error->text[0] ? error->text : pf_status_text(status));
     return status == PF_ERR_INTERNAL || status == PF_ERR_MEMORY ? EXIT_INTERNAL : EXIT_BAD_INPUT;
 }
 
@@ -100,11 +119,12 @@ bool cli_other_kind(const char *command, const char *path, int wanted)
     if (!own || own->kind & wanted) {
         return false;
     }
-    fprintf(stderr, "preflight %s: %s is %s", command, path, own->is);
+    char shown_by[300] = "";
     if (own->shown_by) {
-        fprintf(stderr, ": `preflight %s %s` shows it", own->shown_by, path);
+        snprintf(shown_by, sizeof shown_by, ": `preflight %s %.240s` shows it", own->shown_by,
+                 path);
     }
-    fprintf(stderr, "%s\n", own->more);
+    cli_say(command, "%s is %s%s%s", path, own->is, shown_by, own->more);
     return true;
 }
 
@@ -198,12 +218,60 @@ bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path,
     }
     const char *was = pf_kit_get_string(kit, PF_KIT_PROCESSOR), *is = pf__numeric_library();
     if (strcmp(was, is) != 0) {
-        fprintf(stderr,
-                "preflight %s: warning: the kit was calibrated with numeric library '%s', here it "
-                "is '%s'; predictions may differ in the last bits\n",
-                command, was, is);
+        cli_say(command,
+                "warning: the kit was calibrated with numeric library '%s', here it is '%s'; "
+                "predictions may differ in the last bits",
+                was, is);
     }
     return true;
+}
+
+static int refuse_output(const char *command, const cli_file *output, const cli_file *other)
+{
+    return strcmp(output->path, "-") == 0
+               ? cli_usage(command,
+                           "%s and %s both write to standard output; give one of them a file",
+                           other->name, output->name)
+               : cli_usage(command, "%s and %s name the same file", other->name, output->name);
+}
+
+int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
+                const cli_file *outputs)
+{
+    pf_error error = {PF_OK, ""};
+    for (int i = 0; i < n_outputs; i++) {
+        const cli_file *output = &outputs[i];
+        for (int k = 0; output->path && k < n_inputs; k++) {
+            if (inputs[k].path && pf__file_same(output->path, inputs[k].path)) {
+                return cli_usage(command, "%s %s would overwrite %s", output->name, output->path,
+                                 inputs[k].name);
+            }
+        }
+        for (int k = 0; output->path && k < i; k++) {
+            if (outputs[k].path && pf__file_same(output->path, outputs[k].path)) {
+                return refuse_output(command, output, &outputs[k]);
+            }
+        }
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        pf_status status = outputs[i].path ? pf__file_writable(outputs[i].path, &error) : PF_OK;
+        if (status != PF_OK) {
+            return cli_fail(command, status, &error);
+        }
+    }
+    return EXIT_YES;
+}
+
+bool cli_audit_damaged(const char *command, const char *path)
+{
+    bool damaged = path && pf__audit_damaged(path);
+    if (damaged) {
+        cli_say(command,
+                "warning: %s is damaged, so the kit counts as not audited; run `preflight audit` "
+                "again",
+                path);
+    }
+    return damaged;
 }
 
 int cli_write(const char *command, const char *path, const pf_text *text)

@@ -55,7 +55,13 @@ typedef struct cli_option {
 bool cli_parse(const char *command, int argc, char **argv, const cli_option *options, int n,
                cli_list *positional);
 
-// Prints "preflight COMMAND: message" and gives the exit status.
+// Prints "preflight COMMAND: message" on standard error, control characters as text.
+void cli_say(const char *command, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+// The same of a call that is wrong; gives the exit status.
 int cli_usage(const char *command, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 2, 3)))
@@ -96,6 +102,22 @@ typedef struct cli_faults {
 
 bool cli_read_faults(const char *command, const cli_list *given, const pf_plant_info *info,
                      const pf_kit *kit, cli_faults *faults);
+
+// --- outputs
+
+// A file of a call.
+typedef struct cli_file {
+    const char *name; // for messages: "the kit"; of an output its option
+    const char *path; // NULL: there is none
+} cli_file;
+
+// Whether every output can be written, is none of the inputs and no other output, and at most one
+// of them goes to standard output. Else it was printed; gives the exit status.
+int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
+                const cli_file *outputs);
+
+// Warns where the file with the audit of a kit (Nullable) is damaged. Whether it is.
+bool cli_audit_damaged(const char *command, const char *path);
 
 // --- progress
 

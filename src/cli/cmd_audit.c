@@ -252,19 +252,16 @@ int cmd_audit(int argc, char **argv)
     if (c.sessions && !cli_integer("audit", "--sessions", c.sessions, 1, 1e6, &sessions)) {
         return EXIT_USAGE;
     }
-    const char *inputs[] = {c.kit.item[0], c.catalogue, c.model};
-    for (int i = 0; i < 3 && c.output; i++) {
-        if (inputs[i] && pf__file_same(c.output, inputs[i])) {
-            return cli_usage("audit", "-o %s would overwrite an input", c.output);
-        }
-    }
     if (c.output && strcmp(c.output, "-") == 0) {
         return cli_usage("audit", "-o needs a file, which keeps the result; --json prints it");
     }
-    int status = EXIT_YES;
+    const cli_file inputs[] = {{"an input, the kit", c.kit.item[0]},
+                               {"an input, the catalogue", c.catalogue},
+                               {"an input, the model", c.model}};
+    int status = cli_outputs("audit", 3, inputs, 1, &(cli_file){"-o", c.output});
     cli_kit file;
     pf_catalogue catalogue;
-    if (!cli_kit_open("audit", c.kit.item[0], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("audit", c.kit.item[0], &file, &status)) {
         return status;
     }
     if (read_catalogue(&c, &catalogue, &status)) {

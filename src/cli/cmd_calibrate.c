@@ -236,7 +236,7 @@ static pf_status from_plant(const call *c, const cli_config *t, cli_part *part, 
     return status;
 }
 
-static int check_probes(const call *c)
+static int check_files(const call *c)
 {
     if (c->probes && c->recordings) {
         return cli_usage("calibrate",
@@ -244,10 +244,10 @@ static int check_probes(const call *c)
     }
     bool word =
         c->probes && (strcmp(c->probes, "single") == 0 || strcmp(c->probes, "designed") == 0);
-    if (c->probes && !word && pf__file_same(c->output, c->probes)) {
-        return cli_usage("calibrate", "-o %s would overwrite the library", c->output);
-    }
-    return EXIT_YES;
+    const cli_file inputs[] = {{"an input, the recordings", c->recordings},
+                               {"an input, the configuration", c->config},
+                               {"the library", word ? NULL : c->probes}};
+    return cli_outputs("calibrate", 3, inputs, 1, &(cli_file){"-o", c->output});
 }
 
 static int read_predictor(call *c)
@@ -275,10 +275,6 @@ static int check_call(const call *c)
     }
     if (c->faults && strcmp(c->faults, "one") != 0 && strcmp(c->faults, "many") != 0) {
         return cli_usage("calibrate", "--faults %s: say one or many", c->faults);
-    }
-    if ((c->recordings && pf__file_same(c->output, c->recordings)) ||
-        (c->config && pf__file_same(c->output, c->config))) {
-        return cli_usage("calibrate", "-o %s would overwrite an input", c->output);
     }
     if (c->audit && (c->recordings || strcmp(c->output, "-") == 0)) {
         return cli_usage("calibrate",
@@ -450,7 +446,7 @@ int cmd_calibrate(int argc, char **argv)
         status = read_predictor(&c);
     }
     if (status == EXIT_YES) {
-        status = check_probes(&c);
+        status = check_files(&c);
     }
     cli_config t;
     double threads = 0;
@@ -463,11 +459,6 @@ int cmd_calibrate(int argc, char **argv)
     }
     if (status != EXIT_YES) {
         return status;
-    }
-    pf_error error = {PF_OK, ""};
-    pf_status result = pf__file_writable(c.output, &error);
-    if (result != PF_OK) {
-        return cli_fail("calibrate", result, &error);
     }
     status = cli_config_open("calibrate", c.config, &c.set, &t);
     if (status != EXIT_YES) {

@@ -3,8 +3,9 @@
 #include "check.h"
 #include "cli.h"
 
-#include "host/file.h"
+#include "wire/audit_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct call {
@@ -12,6 +13,18 @@ typedef struct call {
     cli_list fault, kit, accept;
     bool json;
 } call;
+
+static bool is_screen(const char *output)
+{
+    return output && strcmp(output, "-") == 0;
+}
+
+// Whether standard output is free for a person to read.
+static bool is_told(const call *c)
+{
+    return !c->json && !is_screen(c->journal) && !is_screen(c->certificate) &&
+           !is_screen(c->report);
+}
 
 static int write_sheet(const cli_check *k, const char *path)
 {
@@ -39,7 +52,7 @@ static int report(cli_check *k, const call *c)
     }
     if (status == EXIT_YES && c->json) {
         status = cli_write("check", "-", &k->certificate);
-    } else if (status == EXIT_YES) {
+    } else if (status == EXIT_YES && is_told(c)) {
         cli_check_show(k);
     }
     return status != EXIT_YES ? status : pf__all_go(k->session, &k->accepted) ? EXIT_YES : EXIT_NO;
@@ -95,30 +108,16 @@ static int give_up(const cli_check *k, const call *c, pf_status result, const pf
 // Probes cost something: an output that cannot be written is found before the first.
 static int check_outputs(const call *c)
 {
-    enum { OUTPUTS = 3 };
-    const char *outputs[OUTPUTS] = {c->journal, c->certificate, c->report};
-    static const char *const names[OUTPUTS] = {"--journal", "--certificate", "--report"};
-    pf_error error = {PF_OK, ""};
-    for (int i = 0; i < OUTPUTS; i++) {
-        pf_status status = outputs[i] ? pf__file_writable(outputs[i], &error) : PF_OK;
-        if (status != PF_OK) {
-            return cli_fail("check", status, &error);
-        }
-        if (outputs[i] && pf__file_same(outputs[i], c->kit.item[0])) {
-            return cli_usage("check", "%s would overwrite the kit", outputs[i]);
-        }
-        if (outputs[i] && c->model && pf__file_same(outputs[i], c->model)) {
-            return cli_usage("check", "%s would overwrite the model", outputs[i]);
-        }
-    }
-    for (int i = 0; i < OUTPUTS; i++) {
-        for (int k = 0; k < i; k++) {
-            if (outputs[i] && outputs[k] && pf__file_same(outputs[i], outputs[k])) {
-                return cli_usage("check", "%s and %s name the same file", names[k], names[i]);
-            }
-        }
-    }
-    return EXIT_YES;
+    char *audit = pf__audit_path(c->kit.item[0]);
+    const cli_file inputs[] = {
+        {"the kit", c->kit.item[0]}, {"the audit of the kit", audit}, {"the model", c->model}};
+    const cli_file outputs[] = {{"--journal", c->journal},
+                                {"--certificate", c->certificate},
+                                {"--report", c->report},
+                                {"--json", c->json ? "-" : NULL}};
+    int status = cli_outputs("check", 3, inputs, 4, outputs);
+    free(audit);
+    return status;
 }
 
 static int drive(cli_check *k, const call *c)
@@ -150,7 +149,7 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .method = c->method,
                    .seed = seed,
                    .accepted = *accepted,
-                   .live = !c->json,
+                   .live = is_told(c),
                    .likeness = true};
     if (open_model(&k, c, &status)) {
         status = drive(&k, c);

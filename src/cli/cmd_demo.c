@@ -328,7 +328,7 @@ static int write_report(story *s)
 {
     pf__page_close(&s->report);
     int status = cli_write("demo", s->report_path, &s->report);
-    if (status == EXIT_YES && strcmp(s->report_path, "-") != 0) {
+    if (status == EXIT_YES) {
         pf_text text = {0};
         pf__text_addf(&text, "\nThe sheets of the %d checks are in %s.\n", ACTS, s->report_path);
         cli_show(&text);
@@ -391,6 +391,9 @@ static int check_report(const char *path)
 {
     pf_error error = {PF_OK, ""};
     pf_status status = path ? pf__file_writable(path, &error) : PF_OK;
+    if (path && strcmp(path, "-") == 0) {
+        return cli_usage("demo", "--report needs a file; standard output has the story");
+    }
     if (status == PF_OK && path && !pf__protocol_supported()) {
         status = pf_fail(&error, PF_ERR_UNSUPPORTED,
                          "--report: this program was built without jansson; install "

@@ -326,9 +326,10 @@ static int check_call(call *c)
     if (c->plot && !cli_picture("design", c->plot)) {
         return EXIT_USAGE;
     }
-    if ((c->config && pf__file_same(c->output, c->config)) ||
-        (c->plot && pf__file_same(c->output, c->plot))) {
-        return cli_usage("design", "-o %s would overwrite another file of this call", c->output);
+    const cli_file outputs[] = {{"-o", c->output}, {"--plot", c->plot}};
+    int status = cli_outputs("design", 1, &(cli_file){"the configuration", c->config}, 2, outputs);
+    if (status != EXIT_YES) {
+        return status;
     }
     if (!cli_seed("design", c->seed, &c->seed_number)) {
         return EXIT_USAGE;
@@ -463,16 +464,5 @@ int cmd_design(int argc, char **argv)
         return EXIT_USAGE;
     }
     int status = check_call(&c);
-    pf_error error = {PF_OK, ""};
-    pf_status writable = PF_OK;
-    if (status == EXIT_YES) {
-        writable = pf__file_writable(c.output, &error);
-        if (writable == PF_OK && c.plot) {
-            writable = pf__file_writable(c.plot, &error);
-        }
-    }
-    if (writable != PF_OK) {
-        return cli_fail("design", writable, &error);
-    }
     return status == EXIT_YES ? run(&c) : status;
 }

@@ -6,7 +6,6 @@
 #include "core/rehearsal.h"
 #include "core/sha256.h"
 
-#include "host/file.h"
 #include "wire/audit_file.h"
 #include "wire/kit_page.h"
 #include "wire/reply.h"
@@ -118,12 +117,22 @@ static int report(const pf_kit *kit, const char *path, const char *output)
     pf_error error = {PF_OK, ""};
     pf_text html = {0};
     char *audit = pf__audit_path(path);
+    cli_audit_damaged("kit", audit);
     pf_status status = pf__kit_page(kit, audit, &html, &error);
     int result =
         status == PF_OK ? cli_write("kit", output, &html) : cli_fail("kit", status, &error);
     free(audit);
     pf__text_free(&html);
     return result;
+}
+
+static int check_output(const char *path, const char *output)
+{
+    char *audit = pf__audit_path(path);
+    const cli_file inputs[] = {{"the kit", path}, {"the audit of the kit", audit}};
+    int status = cli_outputs("kit", 2, inputs, 1, &(cli_file){"-o", output});
+    free(audit);
+    return status;
 }
 
 int cmd_kit(int argc, char **argv)
@@ -143,12 +152,9 @@ int cmd_kit(int argc, char **argv)
         return cli_usage("kit", page ? "report needs -o FILE, the page to write, and no --json"
                                      : "-o belongs to `kit report`");
     }
-    if (page && pf__file_same(words.item[1], output)) {
-        return cli_usage("kit", "%s would overwrite the kit", output);
-    }
-    int status = EXIT_YES;
+    int status = page ? check_output(words.item[1], output) : EXIT_YES;
     cli_kit file;
-    if (!cli_kit_open("kit", words.item[1], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("kit", words.item[1], &file, &status)) {
         return status;
     }
     if (page) {

@@ -98,10 +98,12 @@ int cmd_explain(int argc, char **argv)
     pf_text words = {0};
     pf_replay replay = {0};
     bool journal = n > 10 && memcmp(text, "{\"journal\"", 10) == 0;
-    if (html && (!journal || pf__file_same(html, files.item[0]))) {
+    status = html && !journal ? cli_usage("explain", "--html needs a journal, not a certificate")
+                              : cli_outputs("explain", 1, &(cli_file){"the journal", files.item[0]},
+                                            1, &(cli_file){"--html", html});
+    if (status != EXIT_YES) {
         free(text);
-        return cli_usage("explain", journal ? "--html would overwrite the journal"
-                                            : "--html needs a journal, not a certificate");
+        return status;
     }
     pf_status result = journal ? pf__replay_journal(text, n, true, &replay, &error)
                                : pf__explain_certificate(text, n, &words, &error);

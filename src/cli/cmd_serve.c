@@ -8,6 +8,7 @@
 #include "wire/reply.h"
 #include "preflight/run.h"
 
+#include "host/file.h"
 #include "host/parallel.h"
 
 #include <errno.h>
@@ -213,12 +214,12 @@ static int open_path(const call *c, int connection, char *path, size_t n)
         }
     }
     if (fd < 0 && errno == EEXIST) {
-        fprintf(stderr,
-                "preflight serve: %s: holds a journal already and is not overwritten; move it "
-                "away or name another file\n",
+        cli_say("serve",
+                "%s: holds a journal already and is not overwritten; move it away or name another "
+                "file",
                 path);
     } else if (fd < 0) {
-        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
+        cli_say("serve", "%s: %s", path, strerror(errno));
     }
     return fd;
 }
@@ -230,7 +231,13 @@ static int open_journal(const call *c, const pf_session *session, int connection
         return -1;
     }
     if (strlen(c->journal) + 16 > sizeof path) {
-        fprintf(stderr, "preflight serve: --journal: the path is too long\n");
+        cli_say("serve", "--journal: the path is too long");
+        return -2;
+    }
+    pf_error error = {PF_OK, ""};
+    pf_status status = pf__file_writable(c->journal, &error);
+    if (status != PF_OK) {
+        cli_fail("serve", status, &error);
         return -2;
     }
     int fd = open_path(c, connection, path, sizeof path);

@@ -230,8 +230,14 @@ static bool all_bound(const char *command, const cli_option *bound, int n)
     return rows == n;
 }
 
-static bool take_option(const char *command, const cli_option *option, const char *value)
+static bool take_option(const char *command, const option_row *row, const cli_option *option,
+                        const char *value)
 {
+    bool file = strcmp(row->words, "file") == 0;
+    if (!value[0] && (file || strcmp(row->words, "folder") == 0)) {
+        cli_usage(command, "%s needs the name of a %s", option->name, row->words);
+        return false;
+    }
     if (option->list && option->list->n == (int)(sizeof option->list->item / sizeof(char *))) {
         cli_usage(command, "%s is given too often", option->name);
         return false;
@@ -290,7 +296,7 @@ static bool parse_option(const char *command, int argc, char **argv, int *at,
             cli_usage(command, "%s needs a value", option->name);
             return false;
         }
-        return take_option(command, option, equals ? equals + 1 : argv[++*at]);
+        return take_option(command, &options[i], option, equals ? equals + 1 : argv[++*at]);
     }
     return refuse_option(command, word);
 }

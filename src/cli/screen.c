@@ -118,18 +118,11 @@ static const char *colour_of(span word)
     return "";
 }
 
-// Names come from files: a control character in one must not reach the terminal.
 static void add_word(layout *l, span word)
 {
     const char *colour = cli_paint(colour_of(word));
     pf__text_add(&l->out, colour);
-    for (size_t i = 0; i < word.n; i++) {
-        unsigned char c = (unsigned char)word.text[i];
-        bool c1 = c == 0xC2 && i + 1 < word.n && (unsigned char)word.text[i + 1] < 0xA0;
-        bool control = c < 32 || c == 127 || c1;
-        pf__text_add_n(&l->out, control ? "?" : word.text + i, 1);
-        i += c1;
-    }
+    pf__text_add_n(&l->out, word.text, word.n);
     pf__text_add(&l->out, colour[0] ? cli_paint(NULL) : "");
     l->at += columns_of(word);
 }
@@ -299,9 +292,18 @@ static void print(layout *l)
     pf__text_free(&l->out);
 }
 
+// Names come from files: a control character in one must not reach the terminal, nor one that
+// turns the direction of the line.
+static span harmless(span text, pf_text *room)
+{
+    pf__text_add_shown(room, text.text, text.n, "\n\t");
+    return (span){room->data ? room->data : "", room->size};
+}
+
 void cli_show(const pf_text *text)
 {
-    span all = {text->data ? text->data : "", text->size};
+    pf_text room = {0};
+    span all = harmless((span){text->data ? text->data : "", text->size}, &room);
     layout l = {.width = cli_width()};
     for (size_t at = 0; at < all.n;) {
         span line = line_at(all, at);
@@ -313,6 +315,7 @@ void cli_show(const pf_text *text)
         at += line.n + 1;
     }
     print(&l);
+    pf__text_free(&room);
 }
 
 static span whole(const char *text)
@@ -328,15 +331,19 @@ void cli_columns_start(cli_columns *columns, const char *head)
 
 void cli_columns_fit(cli_columns *columns, int column, const char *cell)
 {
-    int n = columns_of(whole(cell)), *width = &columns->width[column];
+    pf_text room = {0};
+    int n = columns_of(harmless(whole(cell), &room)), *width = &columns->width[column];
     *width = n > *width ? n : *width;
+    pf__text_free(&room);
 }
 
 static void show_row(const cli_columns *columns, const char *row, bool head)
 {
+    pf_text room = {0};
     layout l = {.width = cli_width()};
-    add_row(&l, columns, whole(row), head);
+    add_row(&l, columns, harmless(whole(row), &room), head);
     print(&l);
+    pf__text_free(&room);
 }
 
 void cli_show_head(const cli_columns *columns)

@@ -13,6 +13,21 @@
 
 enum { PATH_BYTES = 4096 };
 
+// Why a file cannot be opened or written.
+static pf_status refuse(const char *path, int problem, pf_error *error)
+{
+    return problem == EISDIR ? pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path)
+                             : pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(problem));
+}
+
+// The folder of a path, ended without its slash; false: too long.
+static bool folder_of(const char *path, char folder[PATH_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    int n = !slash || slash == path ? 1 : (int)(slash - path);
+    return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
+}
+
 pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
 {
     *data = NULL;
@@ -20,7 +35,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0) {
-        pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+        refuse(path, errno, error);
         if (fd >= 0) {
             close(fd);
         }
@@ -28,7 +43,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
     }
     if (S_ISDIR(info.st_mode)) {
         close(fd);
-        return pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path);
+        return refuse(path, EISDIR, error);
     }
     // grows as it reads, so pipes work and a lying size does no harm
     size_t used = 0, room = 1 << 16;
@@ -40,7 +55,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
             continue;
         }
         if (got < 0) {
-            status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+            status = refuse(path, errno, error);
             break;
         }
         if (got == 0) {
@@ -104,7 +119,7 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
     }
     int fd = open(temporary, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
     if (fd < 0) {
-        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+        return refuse(path, errno, error);
     }
     bool good = write_all(fd, data, size) && (special || fsync(fd) == 0);
     int problem = errno;
@@ -120,36 +135,31 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
         if (!special) {
             unlink(temporary);
         }
-        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(problem));
+        return refuse(path, problem, error);
     }
     return PF_OK;
-}
-
-// The folder of a path, ended without its slash; false: too long.
-static bool folder_of(const char *path, char folder[PATH_BYTES])
-{
-    const char *slash = strrchr(path, '/');
-    int n = !slash || slash == path ? 1 : (int)(slash - path);
-    return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
 }
 
 pf_status pf__file_writable(const char *path, pf_error *error)
 {
     struct stat info;
+    char folder[PATH_BYTES];
     if (strcmp(path, "-") == 0) {
         return PF_OK;
     }
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        return pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path);
+        return refuse(path, EISDIR, error);
     }
-    char folder[PATH_BYTES];
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { // a device or pipe is there already
+        return access(path, W_OK) == 0 ? PF_OK : refuse(path, errno, error);
+    }
     if (!folder_of(path, folder)) {
         return pf_fail(error, PF_ERR_FILE, "the name of a file is too long");
     }
-    if (access(folder, W_OK) != 0) {
-        return pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+    if (stat(folder, &info) != 0 && errno == ENOENT) {
+        return pf_fail(error, PF_ERR_FILE, "%s: there is no folder %s", path, folder);
     }
-    return PF_OK;
+    return access(folder, W_OK) == 0 ? PF_OK : refuse(path, errno, error);
 }
 
 bool pf__file_same(const char *a, const char *b)

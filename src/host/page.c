@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-// Classes: n a number, w not wrapped, k0.. inks, g the mark of a healthy value;
-// screen and paper: what is shown on one of them only.
+// Classes: n a number, w with an interval, x broken anywhere, y a text, k0.. inks, g the mark of a
+// healthy value; screen and paper: what is shown on one of them only.
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#111;--paper:#fff;--rule:#bbb;--panel:#f6f6f6;"
     "--go:#0a6b2d;--if:#8a5a00;--no:#a11212;--bar:#6b8fc9;"
@@ -20,19 +20,19 @@ static const char style[] =
     "print{body{font-size:11px;margin:0}.screen{display:none}}"
     "@media screen{.paper{display:none}}"
     "body{font:13px/1.4 system-ui,sans-serif;max-width:182mm;margin:1em auto;padding:0 6px;"
-    "color:var(--ink);background:var(--paper);overflow-wrap:anywhere}thead th{overflow-wrap:normal}"
+    "color:var(--ink);background:var(--paper);overflow-wrap:anywhere}"
     "h1{font-size:20px;margin:0 0 .3em;overflow-wrap:anywhere}h2{font-size:15px;margin:1.2em 0 "
     ".3em}"
     "h3{font-size:13px;margin:1em 0 .2em}"
     ".wide{max-width:330mm}.t{overflow-x:auto}@media print{.t{overflow:visible}}"
     "table{border-collapse:collapse;width:100%;margin:.5em 0}caption{text-align:left;"
     "font-weight:600}th,td{border:1px solid var(--rule);padding:2px 5px;text-align:left;"
-    "vertical-align:top;unicode-bidi:isolate}td{overflow-wrap:anywhere}tbody "
-    "th{overflow-wrap:break-word}@media print{tbody th,td{overflow-wrap:anywhere}}"
-    "td.n{text-align:right;font-variant-numeric:tabular-nums}td.w,td.n{white-space:nowrap}"
+    "vertical-align:top;unicode-bidi:isolate;overflow-wrap:break-word}.x{overflow-wrap:anywhere}"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}td.n,.w "
+    "span{white-space:nowrap}.y{min-width:14em}"
     ".verdict{font-size:34px;font-weight:700;border:3px solid;padding:2px 14px;"
     "display:inline-block}.go{color:var(--go)}.go-if{color:var(--if)}.no-go{color:var(--no)}"
-    ".sign td{height:2.4em}figure{display:inline-block;"
+    ".sign{break-inside:avoid}.sign .s td{height:3.2em;width:33%}figure{display:inline-block;"
     "margin:4px 8px 4px 0;break-inside:avoid}figcaption{font-size:11px}"
     "img{max-width:100%;background:#fff}figure svg{max-width:100%;height:auto}svg "
     ".p{fill:var(--panel)}"
@@ -44,7 +44,8 @@ static const char style[] =
     ".k6{stroke:var(--k6);color:var(--k6)}.k7{stroke:var(--k7);color:var(--k7)}"
     "pre{white-space:pre-wrap;word-break:break-all;font-size:9px}.small{font-size:11px}section+"
     "section{break-before:page;margin-top:3em}@media "
-    "print{th,td{padding:0 4px}}";
+    "print{.sign .s td{height:2.4em}th,td{padding:0 4px}p,ul,table{margin:.4em 0}h2{margin:.7em 0 "
+    ".2em}.verdict{font-size:26px}}";
 
 void pf__page_text(pf_text *out, const char *text)
 {
@@ -70,9 +71,8 @@ void pf__page_text_n(pf_text *out, const char *text, size_t n)
             as = "&quot;";
             break;
         default:
-            // what is no character, or a control character, is shown as one that is missing
-            as = size == 0 || ((unsigned char)*text < ' ' && !strchr("\t\n", *text)) ? "&#xfffd;"
-                                                                                     : NULL;
+            // what steers the text around it is shown as a character that is missing
+            as = pf__text_steers(text, n) > 0 && !strchr("\t\n", *text) ? "&#xfffd;" : NULL;
         }
         size = size ? size : 1;
         pf__text_add_n(out, as ? as : text, as ? strlen(as) : size);
@@ -86,9 +86,23 @@ void pf__page_name(pf_text *out, const char *name)
     pf__page_cell(out, "bdi", name);
 }
 
+// Whether a text has a word that no column has room for: it may be broken anywhere, others never.
+static bool is_long(const char *text)
+{
+    enum { ROOM = 24 };
+    size_t most = 0;
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        most = n > most ? n : most;
+        text += n + (text[n] == ' ');
+    }
+    return most > ROOM;
+}
+
 void pf__page_cell(pf_text *out, const char *tag, const char *text)
 {
-    pf__text_addf(out, "<%s>", tag);
+    bool cell = strcmp(tag, "td") == 0 || strcmp(tag, "th scope=\"row\"") == 0;
+    pf__text_addf(out, "<%s%s>", tag, cell && is_long(text) ? " class=\"x\"" : "");
     pf__page_text(out, text);
     pf__text_addf(out, "</%.*s>", (int)strcspn(tag, " "), tag);
 }
@@ -220,7 +234,7 @@ void pf__page_interval(pf_text *out, double lo, double value, double hi, double 
         "<line class=\"g\" x1=\"%.1f\" y1=\"1\" x2=\"%.1f\" y2=\"15\"/>"
         "<rect class=\"b\" x=\"%.1f\" y=\"4\" width=\"%.1f\" height=\"8\"/>"
         "<line class=\"m\" x1=\"%.1f\" y1=\"2\" x2=\"%.1f\" y2=\"14\"/></svg> "
-        "%.2f (%.2f to %.2f)</td>",
+        "<span>%.2f (%.2f to %.2f)</span></td>",
         width, width, value, lo, hi, width, one, one, from, fmax(to - from, 1), at, at, value, lo,
         hi);
 }

@@ -94,6 +94,45 @@ size_t pf__utf8_size(const char *text, size_t n)
     return bad ? 0 : size;
 }
 
+// The number of a character of a known size.
+static unsigned code_of(const char *s, size_t size)
+{
+    unsigned code = size == 1 ? (unsigned char)*s : (unsigned char)*s & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        code = code << 6 | ((unsigned char)s[i] & 0x3fu);
+    }
+    return code;
+}
+
+size_t pf__text_steers(const char *s, size_t n)
+{
+    size_t size = pf__utf8_size(s, n);
+    unsigned code = size > 0 ? code_of(s, size) : 0;
+    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+    bool turns = code == 0x61c || code == 0x200e || code == 0x200f ||
+                 (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    bool breaks = code == 0x2028 || code == 0x2029;
+    return size == 0 ? 1 : control || turns || breaks ? size : 0;
+}
+
+void pf__text_add_shown(pf_text *text, const char *s, size_t n, const char *keep)
+{
+    while (n > 0) {
+        size_t steers = *s && strchr(keep, *s) ? 0 : pf__text_steers(s, n);
+        size_t size = pf__utf8_size(s, n);
+        if (steers > 0) {
+            bool none = size == 0; // a byte of no character
+            pf__text_addf(text, none ? "\\x%02x" : "\\u%04x",
+                          none ? (unsigned char)*s : code_of(s, size));
+        } else {
+            pf__text_add_n(text, s, size);
+        }
+        size = size ? size : 1;
+        s += size;
+        n -= size;
+    }
+}
+
 const char *pf__text_shown(char *out, size_t size, const char *text, size_t n)
 {
     const char *tail = n < size ? "" : "...";

@@ -44,6 +44,12 @@ void pf__json_matrix(pf_text *text, int rows, int columns, const double *values)
 // surrogates and what lies beyond U+10FFFF are none.
 size_t pf__utf8_size(const char *s, size_t n);
 
+// The size of the character here that no reader may be handed as it is, 0: it is a plain one. That
+// is a control character, one that turns the direction of the text around it, or a byte of none.
+size_t pf__text_steers(const char *s, size_t n);
+// Adds a text with such characters shown as \u001b or \xff. keep: the ones that stay, such as "\n".
+void pf__text_add_shown(pf_text *text, const char *s, size_t n, const char *keep);
+
 // The first n bytes of a text for a message: short enough for `size`, never half a character, '?'
 // for a control character. Returns out.
 const char *pf__text_shown(char *out, size_t size, const char *text, size_t n);

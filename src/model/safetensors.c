@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // The numbers of a file are used where they lie.
@@ -603,7 +604,9 @@ pf_status pf__safetensors_read(pf_safetensors *file, const char *path, pf_error 
     void *bytes = NULL;
     size_t n = 0;
     *file = (pf_safetensors){.path = path};
-    if (access(path, F_OK) == 0 && !pf__file_regular(path)) {
+    struct stat info;
+    bool there = stat(path, &info) == 0;
+    if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
         return pf_fail(error, PF_ERR_FILE, "%s: is no plain file; give a file", path);
     }
     pf_status status = pf__file_read(path, PF_TENSORS_BYTES, &bytes, &n, error);

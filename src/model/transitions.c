@@ -307,7 +307,7 @@ static pf_status map_file(pf_transitions *d, pf_error *error)
     if (fd < 0 || fstat(fd, &file) != 0) {
         status = pf_fail(error, PF_ERR_FILE, "%s: %s", d->path, strerror(errno));
     } else if (!S_ISREG(file.st_mode)) {
-        status = pf_fail(error, PF_ERR_FILE, "%s: is %s, not a data file", d->path,
+        status = pf_fail(error, PF_ERR_FILE, "%s: is %s, not a file", d->path,
                          S_ISDIR(file.st_mode) ? "a folder" : "a device or pipe");
     } else if (file.st_size <= 0) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: not a preflight data file (empty)", d->path);

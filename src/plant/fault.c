@@ -405,6 +405,12 @@ static pf_status no_such_kind(const words *w, pf_fault_place place, pf_error *er
 {
     names have;
     kind_names(place, &have);
+    if (place == PF_FAULT_ON_MECHANISM && !w->value) {
+        return pf_fail(error, PF_ERR_ARGUMENT,
+                       "fault %s: '%s' is no number (the share that is left, such as 0.35), and a "
+                       "mechanism can have: %s",
+                       w->text, w->what, have.text);
+    }
     return pf_fail(error, PF_ERR_ARGUMENT, "fault %s: a %s can have: %s", w->text,
                    place == PF_FAULT_ON_MECHANISM ? "mechanism" : "channel", have.text);
 }

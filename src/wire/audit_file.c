@@ -199,6 +199,14 @@ static json_t *load(const char *path)
     return json;
 }
 
+bool pf__audit_damaged(const char *path)
+{
+    json_t *json = load(path);
+    bool read = json != NULL;
+    json_decref(json);
+    return !read && pf__file_regular(path);
+}
+
 // Whether a file was made for the same question.
 static bool same_head(json_t *json, const pf_audit *a)
 {

@@ -32,6 +32,9 @@ bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, s
 bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size);
 
+// Whether there is a file that is no audit any more: cut off, or overwritten.
+bool pf__audit_damaged(const char *path);
+
 // The audit of a kit as a table of an HTML page, entry by entry, unfinished ones too. False, and
 // nothing is added, where there is no audit of this kit.
 bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256);

@@ -201,14 +201,18 @@ static void explain_said(const pf_said *said, pf_text *out)
     pf_follows f = {.alpha = said->alpha,
                     .j_min = said->j_min,
                     .rehearsed = said->rehearses,
-                    .agreed = said->accepted.not_rehearsed};
+                    .agreed = said->accepted.not_rehearsed,
+                    .doubtful = pf__said_doubtful(said)};
+    pf_text notes = {0};
     add_done(said, out);
     pf__words_found_head(out);
     for (int j = 1; j <= said->n_mechanisms; j++) {
-        pf_found found = pf__said_mechanism(said, j);
+        pf_found found = pf__said_finding(said, j);
         pf__words_found_row(out, &found);
+        pf__words_unconfirmed(&notes, &found, &said->odd);
     }
-    pf__words_odd(out, &said->odd);
+    pf__words_odd(&notes, &said->odd);
+    pf__words_notes(out, &notes);
     for (int t = 0; t < said->n_tasks; t++) {
         pf_task_said task;
         pf__said_task(said, t, &task);

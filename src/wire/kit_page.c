@@ -310,9 +310,12 @@ pf_status pf__kit_page(const pf_kit *k, const char *audit, pf_text *html, pf_err
     add_rehearsals(html, k);
     pf__text_add(html, "<h2>The audit</h2>\n");
     if (!audit || !pf__audit_table(html, audit, sha)) {
-        pf__text_add(html,
-                     "<p>This kit was not audited. <code>preflight audit KIT</code> tries its "
-                     "verdict on machines that are sick in every way.</p>\n");
+        pf__text_addf(html,
+                      "<p>%s <code>preflight audit KIT</code> tries its verdict on machines that "
+                      "are sick in every way.</p>\n",
+                      audit && pf__audit_damaged(audit)
+                          ? "The file with its audit is damaged: it says nothing."
+                          : "This kit was not audited.");
     }
     add_probes(html, k);
     add_curves(html, k);

@@ -122,8 +122,8 @@ pf_found pf__said_mechanism(const pf_said *said, int mechanism)
 
 // --- tasks
 
-// The mechanisms of a task.
-static void read_uses(reader *r, const pf_said *said, json_t *task, pf_task_said *out)
+// The mechanisms of a task; i is its place.
+static void read_uses(reader *r, const pf_said *said, json_t *task, int i, pf_task_said *out)
 {
     json_t *uses = json_object_get(task, "mechanisms"),
            *factors = json_object_get(task, "correction");
@@ -142,11 +142,14 @@ static void read_uses(reader *r, const pf_said *said, json_t *task, pf_task_said
         // mechanism 0 is never probed nor corrected
         pf_found m = {.mechanism = "its mechanism", .interval = {1, 1}, .probed = true};
         m = j > 0 ? pf__said_mechanism(said, (int)j) : m;
+        double factor = as_number(r, "correction", json_array_get(factors, u));
         out->uses[out->n_uses++] =
             (pf_use){.index = (int)j,
                      .mechanism = m.mechanism,
-                     .factor = as_number(r, "correction", json_array_get(factors, u)),
-                     .through = NAN,
+                     .factor = factor,
+                     .through = said->limits && j > 0
+                                    ? pf_kit_delivered_share(said->limits, i, (int)j, factor, 1)
+                                    : NAN,
                      .changed = m.changed,
                      .interval = {m.interval[0], m.interval[1]},
                      .probed = m.probed};
@@ -204,7 +207,7 @@ static void read_task(reader *r, const pf_said *said, int i, pf_task_said *out)
         out->decision = (pf_decision)decision;
         out->why = (pf_why)why;
         out->accepted = pf__accepts(&said->accepted, out->why);
-        read_uses(r, said, task, out);
+        read_uses(r, said, task, i, out);
         if (out->why == PF_WHY_UNSEEN_LOSS) {
             pair(r, task, "unseen", out->unseen);
         }
@@ -219,6 +222,27 @@ void pf__said_task(const pf_said *said, int task, pf_task_said *out)
 {
     reader r = {.list = ""};
     read_task(&r, said, task, out);
+}
+
+pf_found pf__said_finding(const pf_said *said, int mechanism)
+{
+    pf_found found = pf__said_mechanism(said, mechanism);
+    found.unconfirmed = said->rehearses && found.changed > .5;
+    for (int t = 0; t < said->n_tasks && found.unconfirmed; t++) {
+        pf_task_said task;
+        pf__said_task(said, t, &task);
+        pf__found_by_task(&found, mechanism, &task);
+    }
+    return found;
+}
+
+bool pf__said_doubtful(const pf_said *said)
+{
+    bool doubtful = pf__misfits(&said->odd);
+    for (int j = 1; j <= said->n_mechanisms; j++) {
+        doubtful = doubtful || pf__said_finding(said, j).silent;
+    }
+    return doubtful;
 }
 
 // --- all of it
@@ -287,7 +311,7 @@ pf_status pf__said_read(pf_said *said, json_t *json, const pf_kit *kit, pf_error
     reader r = {.list = "", .error = error};
     json_t *mechanisms = json_object_get(json, "mechanisms"),
            *tasks = json_object_get(json, "tasks");
-    *said = (pf_said){.json = json, .plant = "", .kit = "", .injected = ""};
+    *said = (pf_said){.json = json, .limits = kit, .plant = "", .kit = "", .injected = ""};
     said->certificate = json_is_string(json_object_get(json, "kit")) &&
                         json_is_string(json_object_get(json, "plant"));
     if (!json_is_array(mechanisms) || !json_is_array(tasks) || (!kit && !said->certificate)) {

@@ -17,7 +17,8 @@ typedef struct pf_said_audit {
 } pf_said_audit;
 
 typedef struct pf_said {
-    json_t *json; // the caller's: texts and the two getters point into it
+    json_t *json;         // the caller's: texts and the getters point into it
+    const pf_kit *limits; // the kit, where limits are known; Nullable
     double alpha, j_min;
     bool rehearses; // its rules do
     // of a certificate only
@@ -35,12 +36,14 @@ typedef struct pf_said {
 } pf_said;
 
 // kit: that of a journal, whose readiness knows neither alpha nor j_min. Nullable: json must be a
-// certificate.
+// certificate. It must outlive what was read.
 pf_status pf__said_read(pf_said *said, json_t *json, const pf_kit *kit, pf_error *error);
 
-// Of what was read: candidate 1 to n_mechanisms, and a task. What limits let through of a
-// correction is not known (NaN), nor is the name of mechanism 0.
+// Of what was read: candidate 1 to n_mechanisms, and a task. Without a kit it is not known what
+// limits let through of a correction (NaN), nor is the name of mechanism 0.
 pf_found pf__said_mechanism(const pf_said *said, int mechanism);
+pf_found pf__said_finding(const pf_said *said, int mechanism); // and what the tasks say of it
+bool pf__said_doubtful(const pf_said *said);                   // whether a finding is odd itself
 void pf__said_task(const pf_said *said, int task, pf_task_said *out);
 
 // A text, "" where there is none.

@@ -81,19 +81,21 @@ static pf_decision overall(const sheet *s)
                        s->said.rehearses);
 }
 
-// Whether the responses fit no machine of the model.
-static bool misfits(const sheet *s)
+static void add_percent(const sheet *s, const char *before, double probability, const char *after)
 {
-    return s->said.odd.misfit > 1 || s->said.odd.implausible > 0;
+    pf__text_add(s->out, before);
+    pf__words_percent(s->out, probability);
+    pf__text_add(s->out, after);
 }
 
-// What the probes found: every mechanism that is not healthy.
+// What the probes found: every mechanism that is not healthy, then what is odd or not confirmed.
 static void add_found(const sheet *s)
 {
     int found = 0;
+    pf_text notes = {0};
     pf__text_add(s->out, "<p>Found: ");
     for (int j = 1; j <= s->said.n_mechanisms; j++) {
-        pf_found f = pf__said_mechanism(&s->said, j);
+        pf_found f = pf__said_finding(&s->said, j);
         if (strcmp(pf__finding(&f), "healthy") == 0) {
             continue;
         }
@@ -101,15 +103,23 @@ static void add_found(const sheet *s)
         pf__page_name(s->out, f.mechanism);
         pf__text_addf(s->out, ": %s", pf__finding(&f));
         if (f.changed > .05) {
+            add_percent(s, ", P(changed) ", f.changed, "");
             pf__text_addf(s->out,
-                          ", P(changed) %.0f %%, then it delivers %.2f of its command (90 "
-                          "%% interval %.2f to %.2f)",
-                          100 * f.changed, f.gain, f.interval[0], f.interval[1]);
+                          ", then it delivers %.2f of its command (90 %% interval %.2f to %.2f)",
+                          f.gain, f.interval[0], f.interval[1]);
         }
+        pf__text_add(s->out, f.unconfirmed ? ", not confirmed" : "");
+        pf__words_unconfirmed(&notes, &f, &s->said.odd);
     }
-    pf__text_add(s->out, found ? "" : "every mechanism is healthy");
-    pf__text_addf(s->out, "%s.</p>\n",
-                  misfits(s) ? ", but the responses fit no machine that the kit knows" : "");
+    pf__words_odd(&notes, &s->said.odd);
+    pf__text_add(s->out, found ? ".</p>\n" : "every mechanism is healthy.</p>\n");
+    if (notes.size > 0) {
+        pf__text_add(s->out, "<p><b>");
+        pf__page_text(s->out, notes.data);
+        pf__text_add(s->out, "</b></p>\n");
+    }
+    s->out->failed = s->out->failed || notes.failed;
+    pf__text_free(&notes);
 }
 
 // Go holds for the corrected commands only: which, by how much.
@@ -162,6 +172,11 @@ static void add_reason(const sheet *s, pf_decision verdict)
     pf__text_add(s->out, "</p>\n");
 }
 
+static long long seed_of(const sheet *s)
+{
+    return json_integer_value(json_object_get(json_array_get(s->lines, 0), "seed"));
+}
+
 static void add_facts(const sheet *s)
 {
     const pf_kit *k = &s->kit;
@@ -177,8 +192,8 @@ static void add_facts(const sheet *s)
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
-    snprintf(text, sizeof text, "preflight %s, method %s, %s and %s, charge %.3g",
-             pf__said_text(header, "preflight"), pf__said_text(header, "method"),
+    snprintf(text, sizeof text, "preflight %s, method %s, seed %lld, %s and %s, charge %.3g",
+             pf__said_text(header, "preflight"), pf__said_text(header, "method"), seed_of(s),
              pf__counted(s->said.probes, "probe").text,
              pf__counted(s->said.rehearsals, "rehearsal").text, s->said.charge);
     pf__page_fact(s->out, "check", text);
@@ -210,25 +225,38 @@ static void add_correction(const sheet *s, const pf_task_said *task)
     pf__text_add(s->out, task->decision == PF_NO_GO ? "-</td>" : "</td>");
 }
 
+// A task that is go has nothing to explain or to fall back to.
+static void add_why(const sheet *s, const pf_task_said *task)
+{
+    bool go = task->decision == PF_GO;
+    pf__text_add(s->out, go ? "<td class=\"y\">-" : "<td class=\"y\">");
+    if (!go) {
+        pf__page_text(s->out, pf_why_text(task->why));
+    }
+    if (!go && pf__has_fallback(task->fallback)) {
+        pf__text_add(s->out, "; fallback: ");
+        pf__page_name(s->out, task->fallback);
+    }
+    pf__text_add(s->out, "</td>");
+}
+
 static void add_tasks(const sheet *s)
 {
     char required[40];
     snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
-    PF_PAGE_HEAD(s->out, "Tasks", "task", "correction", "return", required, "rehearsed", "verdict",
-                 "why", "fallback");
+    PF_PAGE_HEAD(s->out, "Tasks", "task", "verdict", "correction", "return", required, "rehearsed",
+                 "why not, and fallback");
     for (int t = 0; t < s->said.n_tasks; t++) {
         pf_task_said task;
         pf__said_task(&s->said, t, &task);
-        bool go = task.decision == PF_GO; // then there is nothing to explain or to fall back to
         pf__page_row(s->out, task.name);
+        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", pf_decision_name(task.decision),
+                      pf__shouted(task.decision));
         add_correction(s, &task);
         pf__page_number(s->out, task.mean, 3);
         pf__page_number(s->out, task.lower, 3);
         pf__page_cell(s->out, "td", task.rehearsed);
-        pf__text_addf(s->out, "<td class=\"%s\"><b>%s</b></td>", pf_decision_name(task.decision),
-                      pf__shouted(task.decision));
-        pf__page_cell(s->out, "td", go ? "-" : pf_why_text(task.why));
-        pf__page_cell(s->out, "td", go ? "-" : task.fallback);
+        add_why(s, &task);
         pf__page_row_end(s->out);
     }
     pf__page_table_end(s->out);
@@ -278,7 +306,7 @@ static void add_mechanisms(const sheet *s)
         pf_found f = pf__said_mechanism(&s->said, j);
         pf__page_row(s->out, f.mechanism);
         pf__page_cell(s->out, "td", f.probed ? "yes" : "NO");
-        pf__page_number(s->out, f.changed, 4);
+        add_percent(s, "<td class=\"n\">", f.changed, "</td>");
         pf__page_cell(s->out, "td", pf__finding(&f));
         if (f.changed > .01) {
             pf__page_interval(s->out, f.interval[0], f.gain, f.interval[1], 1.5);
@@ -300,57 +328,60 @@ static void add_mechanisms(const sheet *s)
 
 // --- what is open
 
-// What would make a task go, by its reason.
-static const char *remedy(pf_why why)
+static void end_remedy(const sheet *s, pf_text *remedy)
 {
-    static const struct {
-        pf_why why;
-        const char *text;
-    } rows[] = {
-        {PF_WHY_BOUND, "a gain that is known better (more recovery probes), a larger command "
-                       "limit, or a task that asks for less"},
-        {PF_WHY_NOT_PROBED,
-         "a larger budget of probes, so that every mechanism it needs is looked at"},
-        {PF_WHY_TOO_STRONG, "finding out why the mechanism delivers more than its command; if that "
-                            "is to stay, a kit that is calibrated with it"},
-        {PF_WHY_NOT_REHEARSED, "a machine that runs the rehearsal, or --accept not-rehearsed"},
-        {PF_WHY_UNSEEN_LOSS, "a probe that shows such a loss, or --accept unseen-loss"},
-        {PF_WHY_MISFIT, "finding out what is wrong: check the channel and the actuator that the "
-                        "check names, then check again"},
-        {PF_WHY_UNEXPLAINED, "finding out what changed: check again, or calibrate a kit that tells "
-                             "several losses apart"},
-        {PF_WHY_REHEARSAL, "finding out what its own run shows: the machine does not do what was "
-                           "commanded"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].why == why) {
-            return rows[i].text;
-        }
+    if (remedy->size > 0) {
+        pf__text_add(s->out, " go: ");
+        pf__page_text(s->out, remedy->data);
+        pf__text_add(s->out, ".</li>\n");
     }
-    return "another check";
+    pf__text_clear(remedy);
 }
 
-// The tasks that are not go, by their reason.
+// What would make tasks go that are not; the ones that need the same stand together.
 static void add_remedies(const sheet *s)
 {
+    bool doubtful = pf__said_doubtful(&s->said);
+    pf_text last = {0}, remedy = {0};
     for (int why = 0; why < PF_WHY_CERTIFIED; why++) {
-        int n = 0;
+        pf__text_clear(&last);
         for (int t = 0; t < s->said.n_tasks; t++) {
             pf_task_said task;
             pf__said_task(&s->said, t, &task);
-            if (task.decision != PF_GO && (int)task.why == why) {
-                pf__text_add(s->out, n++ ? ", " : "<li>What would make ");
-                pf__page_name(s->out, task.name);
+            if (task.decision == PF_GO || (int)task.why != why) {
+                continue;
             }
+            pf__text_clear(&remedy);
+            pf__words_remedy(&remedy, &task, doubtful);
+            bool same = last.size > 0 && strcmp(last.data, remedy.data) == 0;
+            if (!same) {
+                end_remedy(s, &last);
+                pf__text_add(&last, remedy.data ? remedy.data : "");
+            }
+            pf__text_add(s->out, same ? ", " : "<li>What would make ");
+            pf__page_name(s->out, task.name);
         }
-        if (n > 0) {
-            pf__text_addf(s->out, " go: %s.</li>\n", remedy((pf_why)why));
-        }
+        end_remedy(s, &last);
     }
+    pf__text_free(&last);
+    pf__text_free(&remedy);
+}
+
+static void add_no_fallback(const sheet *s)
+{
+    bool none = false;
+    for (int t = 0; t < s->said.n_tasks; t++) {
+        pf_task_said task;
+        pf__said_task(&s->said, t, &task);
+        none = none || (task.decision == PF_NO_GO && !pf__has_fallback(task.fallback));
+    }
+    pf__text_add(s->out, none ? "<li>Where no fallback is named it is the uncorrected command, at "
+                                "your own risk.</li>\n"
+                              : "");
 }
 
 static void add_open(const sheet *s)
 {
-    const char *looks = s->said.odd.looks_like;
     const struct {
         bool was;
         pf_why why;
@@ -358,13 +389,7 @@ static void add_open(const sheet *s)
                     {s->said.accepted.unseen_loss, PF_WHY_UNSEEN_LOSS}};
     pf__text_add(s->out, "<h2>What was not tested, and what is assumed</h2>\n<ul>\n");
     add_remedies(s);
-    if (misfits(s)) {
-        pf__text_add(s->out, "<li>The responses fit no machine of the model, most in channel ");
-        pf__page_name(s->out, s->said.odd.channel);
-        pf__text_addf(s->out, "%s", looks[0] ? "; they look like " : "");
-        pf__page_text(s->out, looks);
-        pf__text_add(s->out, ".</li>\n");
-    }
+    add_no_fallback(s);
     for (int i = 0; i < 2; i++) {
         if (accepted[i].was) {
             pf__text_addf(s->out,
@@ -384,8 +409,21 @@ static void add_open(const sheet *s)
                   "here.</li>\n</ul>\n",
                   s->kit.faults == PF_FAULTS_MANY ? "Several losses at once are told apart."
                                                   : "One loss at a time is assumed.");
-    pf__text_add(s->out, "<table class=\"sign\"><tbody><tr><td>Name</td><td>Date</td>"
-                         "<td>Signature</td></tr></tbody></table>\n");
+}
+
+// What is signed stands beside the signature, whatever page that comes to.
+static void add_signature(const sheet *s, pf_decision verdict)
+{
+    char sha[65];
+    pf__sha256_text(pf_kit_get_info(&s->kit).sha256, sha);
+    pf__text_addf(s->out,
+                  "<table class=\"sign\"><tbody><tr><td colspan=\"3\"><b class=\"%s\">%s</b> for ",
+                  pf_decision_name(verdict), pf__shouted(verdict));
+    pf__page_name(s->out, pf_kit_get_string(&s->kit, PF_KIT_PLANT));
+    pf__text_addf(s->out,
+                  ", kit <span class=\"x\">%s</span>, seed %lld</td></tr>\n<tr class=\"s\"><td>Name"
+                  "</td><td>Date and time</td><td>Signature</td></tr></tbody></table>\n",
+                  sha, seed_of(s));
 }
 
 // --- the runs
@@ -545,8 +583,8 @@ static void add_belief(const sheet *s, double *work)
         pf__text_addf(s->out, "<tr><th scope=\"row\" class=\"k%d\">", (int)(j % PF_PAGE_INKS));
         pf__page_text(s->out, pf_kit_mechanism_name(&s->kit, (int)j));
         pf__text_add(s->out, "</th>");
-        pf__page_number(s->out, work[j * lines], 4);
-        pf__page_number(s->out, work[j * lines + n - 1], 4);
+        add_percent(s, "<td class=\"n\">", work[j * lines], "</td>");
+        add_percent(s, "<td class=\"n\">", work[j * lines + n - 1], "</td>");
         pf__page_row_end(s->out);
     }
     pf__page_table_end(s->out);
@@ -618,6 +656,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     add_tasks(s);
     add_mechanisms(s);
     add_open(s);
+    add_signature(s, verdict);
     pf_status status = add_runs(s, error);
     if (certificate) {
         pf__text_add(s->out, "<h2>The certificate</h2>\n<pre>");

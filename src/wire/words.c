@@ -9,20 +9,18 @@
 
 void pf__words_name(pf_text *out, const char *name)
 {
-    for (; *name; name++) {
-        pf__text_add_n(out, (unsigned char)*name < 32 ? "?" : name, 1);
-    }
+    pf__text_add_shown(out, name, strlen(name), "");
 }
 
 void pf__words_percent(pf_text *out, double probability)
 {
     double percent = 100 * probability;
-    if (percent > 0 && percent < .01) {
-        pf__text_add(out, "under 0.01 %");
-    } else if (percent < 100 && percent > 99.99) {
+    if (percent < .01) {
+        pf__text_add(out, "below 0.01 %");
+    } else if (percent > 99.99) {
         pf__text_add(out, "over 99.99 %");
     } else {
-        pf__text_addf(out, percent < 1 ? "%.2f %%" : "%.1f %%", percent);
+        pf__text_addf(out, percent < 1 || percent > 99.9 ? "%.2f %%" : "%.1f %%", percent);
     }
 }
 
@@ -58,7 +56,7 @@ void pf__words_done(pf_text *out, pf_session *session)
         [PF_DONE_BUDGET] = "the probes of both stages are spent",
         [PF_DONE_NO_ALARM] = "stage 1 ended without an alarm, so no recovery probes were spent",
         [PF_DONE_SETTLED] = "no further run can change a verdict",
-        [PF_DONE_UNEXPLAINED] = "it alarmed, and nothing says why"};
+        [PF_DONE_UNEXPLAINED] = "it alarmed, and what was found does not explain it"};
     pf_session_state state = pf_session_get_state(session);
     pf__words_spent(out, state.told - state.rehearsals, state.rehearsals, state.charge);
     pf__text_addf(out, ": %s.\n", texts[pf_session_ask(session).why]);
@@ -95,28 +93,29 @@ void pf__words_found_row(pf_text *out, const pf_found *f)
     }
 }
 
+bool pf__misfits(const pf_odd *odd)
+{
+    return odd->misfit > 1 || odd->implausible > 0;
+}
+
 void pf__words_odd(pf_text *out, const pf_odd *odd)
 {
-    bool unexplained = odd->alarm && !odd->explained;
-    if (odd->misfit > 1 || odd->implausible > 0 || unexplained || odd->looks_like[0]) {
-        pf__text_add(out, "\n");
-    }
     if (odd->misfit > 1) {
         pf__text_addf(out, "The responses fit no machine of the model: %s",
                       odd->channel[0] ? "channel " : "the mix of amplitudes");
         pf__words_name(out, odd->channel);
-        pf__text_addf(out,
-                      " speaks since run %d. What is said above may be wrong, and a task is go "
-                      "only if its own rehearsal is clean.\n",
-                      odd->look);
+        pf__text_addf(out, " speaks since run %d.", odd->look);
     } else if (odd->implausible > 0) {
-        pf__text_addf(
-            out,
-            "%s %s such as no machine of the model gives. What is said above may be wrong, "
-            "and a task is go only if its own rehearsal is clean.\n",
-            pf__counted(odd->implausible, "response").text, odd->implausible == 1 ? "was" : "were");
-    } else if (unexplained) {
+        pf__text_addf(out, "%s %s such as no machine of the model gives.",
+                      pf__counted(odd->implausible, "response").text,
+                      odd->implausible == 1 ? "was" : "were");
+    } else if (odd->alarm && !odd->explained) {
         pf__text_add(out, "The alarm sounded and nothing explains it.\n");
+    }
+    if (pf__misfits(odd)) {
+        pf__text_add(out,
+                     " What was found may be wrong, and a task is go only if its own rehearsal "
+                     "is clean.\n");
     }
     if (odd->looks_like[0]) {
         pf__text_add(out, "It looks like ");
@@ -125,29 +124,123 @@ void pf__words_odd(pf_text *out, const pf_odd *odd)
     }
 }
 
-void pf__words_found(pf_text *out, const pf_session *session, const char *looks_like)
+void pf__words_unconfirmed(pf_text *out, const pf_found *found, const pf_odd *odd)
+{
+    if (!found->unconfirmed || (pf__misfits(odd) && !found->silent)) {
+        return;
+    }
+    pf__text_add(out, "What was found of ");
+    pf__words_name(out, found->mechanism);
+    pf__text_addf(out,
+                  " is not confirmed: no task that uses it came out as predicted in a "
+                  "rehearsal%s.\n",
+                  found->silent ? ", and no response of its own probes says so; another fault, "
+                                  "also of another mechanism, may look the same"
+                                : "");
+}
+
+void pf__found_by_task(pf_found *found, int mechanism, const pf_task_said *task)
+{
+    for (int u = 0; u < task->n_uses; u++) {
+        const pf_use *use = &task->uses[u];
+        bool passed = task->decision != PF_NO_GO &&
+                      strcmp(task->rehearsed, pf_rehearsed_name(PF_REHEARSED_NOT)) != 0;
+        if (use->index == mechanism) {
+            found->unconfirmed = found->unconfirmed && !passed;
+            found->silent = found->silent || (task->why == PF_WHY_TOO_STRONG &&
+                                              pf__too_strong(use->changed, use->interval));
+        }
+    }
+}
+
+// A task of a session, as it is told.
+static void read_task(const pf_session *session, int t, const pf_accepted *accepted,
+                      pf_task_said *task)
 {
     const pf_kit *kit = pf_session_kit(session);
-    pf_kit_info k = pf_kit_get_info(kit);
-    pf_session_state state = pf_session_get_state(session);
-    pf__words_found_head(out);
-    for (int j = 1; j < k.n_mech; j++) {
-        const pf_mechanism_readiness *r = pf_session_mechanism(session, j);
-        pf__words_found_row(out, &(pf_found){.mechanism = pf_kit_mechanism_name(kit, j),
-                                             .changed = r->changed,
-                                             .gain = r->mean_gain,
-                                             .interval = {r->interval[0], r->interval[1]},
-                                             .probed = r->probed,
-                                             .gain_if_changed = k.joint_posterior});
+    const pf_task_readiness *r = pf_session_task(session, t);
+    const int32_t *uses = NULL;
+    int n = pf_kit_task_mechanisms(kit, t, &uses);
+    *task = (pf_task_said){.name = pf_kit_task_name(kit, t),
+                           .fallback = pf_kit_task_fallback(kit, t),
+                           .rehearsed = pf_rehearsed_name(r->rehearsed),
+                           .decision = r->decision,
+                           .why = r->why,
+                           .mean = r->mean,
+                           .lower = r->lower,
+                           .unseen = {r->unseen[0], r->unseen[1]},
+                           .accepted = pf__accepts(accepted, r->why),
+                           .n_uses = n < PF_MECH_MAX ? n : PF_MECH_MAX};
+    for (int u = 0; u < task->n_uses; u++) {
+        const pf_mechanism_readiness *m = pf_session_mechanism(session, uses[u]);
+        bool candidate = uses[u] > 0; // mechanism 0 is never probed nor corrected
+        task->uses[u] = (pf_use){
+            .index = uses[u],
+            .mechanism = pf_kit_mechanism_name(kit, uses[u]),
+            .factor = m->correction,
+            .through = candidate ? pf_kit_delivered_share(kit, t, uses[u], m->correction, 1) : NAN,
+            .changed = candidate ? m->changed : 0,
+            .interval = {m->interval[0], m->interval[1]},
+            .probed = !candidate || m->probed};
     }
+}
+
+// Of a session that is certified.
+static pf_found find(const pf_session *session, int mechanism)
+{
+    const pf_kit *kit = pf_session_kit(session);
+    const pf_mechanism_readiness *r = pf_session_mechanism(session, mechanism);
+    pf_kit_info k = pf_kit_get_info(kit);
+    pf_found found = {.mechanism = pf_kit_mechanism_name(kit, mechanism),
+                      .changed = r->changed,
+                      .gain = r->mean_gain,
+                      .interval = {r->interval[0], r->interval[1]},
+                      .probed = r->probed,
+                      .gain_if_changed = k.joint_posterior,
+                      .unconfirmed = k.rules.field && r->changed > .5};
+    for (int t = 0; t < k.n_tasks && found.unconfirmed; t++) {
+        pf_task_said task;
+        read_task(session, t, NULL, &task);
+        pf__found_by_task(&found, mechanism, &task);
+    }
+    return found;
+}
+
+static pf_odd find_odd(const pf_session *session, const char *looks_like)
+{
+    pf_session_state state = pf_session_get_state(session);
     int channel = state.misfit_channel;
-    pf__words_odd(out, &(pf_odd){.misfit = state.misfit,
-                                 .implausible = state.implausible,
-                                 .look = state.misfit_look,
-                                 .channel = channel >= 0 ? pf_kit_channel_name(kit, channel) : "",
-                                 .looks_like = looks_like,
-                                 .alarm = state.alarm,
-                                 .explained = state.explained});
+    return (pf_odd){.misfit = state.misfit,
+                    .implausible = state.implausible,
+                    .look = state.misfit_look,
+                    .channel =
+                        channel >= 0 ? pf_kit_channel_name(pf_session_kit(session), channel) : "",
+                    .looks_like = looks_like,
+                    .alarm = state.alarm,
+                    .explained = state.explained};
+}
+
+void pf__words_found(pf_text *out, const pf_session *session, const char *looks_like)
+{
+    int n = pf_kit_get_info(pf_session_kit(session)).n_mech;
+    pf_odd odd = find_odd(session, looks_like);
+    pf_text notes = {0};
+    pf__words_found_head(out);
+    for (int j = 1; j < n; j++) {
+        pf_found found = find(session, j);
+        pf__words_found_row(out, &found);
+        pf__words_unconfirmed(&notes, &found, &odd);
+    }
+    pf__words_odd(&notes, &odd);
+    pf__words_notes(out, &notes);
+}
+
+void pf__words_notes(pf_text *out, pf_text *notes)
+{
+    pf__text_add(out, notes->size > 0 ? "\n" : "");
+    pf__text_add(out, notes->size > 0 ? notes->data : "");
+    out->failed = out->failed || notes->failed;
+    pf__text_free(notes);
 }
 
 // --- what follows
@@ -209,6 +302,79 @@ static bool is_clipped(const pf_use *use)
     return use->through < .98 * use->factor;
 }
 
+// The commands of a task that is limited: what would be enough.
+static void add_limit(pf_text *out, const pf_use *use)
+{
+    pf__text_addf(out, "limits that let %.2f times the command of ", use->factor);
+    pf__words_name(out, use->mechanism);
+    pf__text_addf(out,
+                  " through (they let %.2f), a task that asks for at most %.0f %% of that "
+                  "command",
+                  use->through, 100 * use->through / use->factor);
+}
+
+// Of a bound that is too low. The mechanism whose limits cut most comes first.
+static void add_bound_remedy(pf_text *out, const pf_task_said *task)
+{
+    const pf_use *cut = NULL;
+    bool changed = false, known = true;
+    for (int u = 0; u < task->n_uses; u++) {
+        const pf_use *use = &task->uses[u];
+        bool worse = !cut || use->through / use->factor < cut->through / cut->factor;
+        cut = is_clipped(use) && worse ? use : cut;
+        changed = changed || use->changed > .01;
+        known = known && (use->index == 0 || isfinite(use->through));
+    }
+    if (cut) {
+        // with the largest gain that it may have
+        bool hopeless = cut->interval[1] > 0 && 1 / cut->interval[1] > 1.02 * cut->through;
+        add_limit(out, cut);
+        pf__text_add(out, hopeless ? ", or repair; a gain that is known better does not help"
+                                   : ", or a gain that is known better (more recovery probes)");
+    } else if (changed) {
+        pf__text_addf(out,
+                      "a gain that is known better (more recovery probes)%s or a task that "
+                      "asks for less",
+                      known ? "," : ", a larger command limit,");
+    } else {
+        pf__text_add(out, "a task that asks for less; no loss was found that explains its return");
+    }
+}
+
+void pf__words_remedy(pf_text *out, const pf_task_said *task, bool doubtful)
+{
+    static const struct {
+        pf_why why;
+        const char *text;
+    } rows[] = {
+        {PF_WHY_NOT_PROBED,
+         "a larger budget of probes, so that every mechanism it needs is looked at"},
+        {PF_WHY_TOO_STRONG, "finding out why the mechanism delivers more than its command, or what "
+                            "else looks so; if that "
+                            "is to stay, a kit that is calibrated with it"},
+        {PF_WHY_NOT_REHEARSED, "a machine that runs the rehearsal, or --accept not-rehearsed"},
+        {PF_WHY_UNSEEN_LOSS, "a probe that shows such a loss, or --accept unseen-loss"},
+        {PF_WHY_MISFIT, "finding out what is wrong with the channel or the mechanism that the "
+                        "check names, then another check"},
+        {PF_WHY_UNEXPLAINED, "finding out what changed, by another check or with a kit that tells "
+                             "several losses apart"},
+        {PF_WHY_REHEARSAL,
+         "finding out what its own run shows, since the machine does not do what was "
+         "commanded"}};
+    const char *text = "another check";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        text = rows[i].why == task->why ? rows[i].text : text;
+    }
+    if (task->why == PF_WHY_BOUND) {
+        add_bound_remedy(out, task);
+    } else if (task->why == PF_WHY_NOT_PROBED && doubtful) {
+        pf__text_add(out, "finding out first what is wrong with what was found: probes were spent "
+                          "on that");
+    } else {
+        pf__text_add(out, text);
+    }
+}
+
 // What a go or go-if needs of whoever sends its commands.
 static void add_corrections(pf_text *out, const pf_task_said *task)
 {
@@ -255,10 +421,14 @@ static void add_bound(pf_text *out, const pf_task_said *task)
     }
 }
 
-// "" and "uncorrected": the task names none.
+bool pf__has_fallback(const char *fallback)
+{
+    return fallback[0] && strcmp(fallback, "uncorrected") != 0;
+}
+
 static void add_fallback(pf_text *out, const char *fallback)
 {
-    if (fallback[0] && strcmp(fallback, "uncorrected") != 0) {
+    if (pf__has_fallback(fallback)) {
         pf__text_add(out, " Fallback: ");
         pf__words_name(out, fallback);
         pf__text_add(out, ".");
@@ -307,6 +477,11 @@ static void add_line(pf_text *out, const pf_follows *f, const pf_task_said *task
     if (task->decision != PF_GO) {
         pf__text_addf(out, "%s because ", pf__shouted(task->decision));
         add_why(out, f, task);
+    }
+    if (task->decision != PF_GO && !task->accepted) {
+        pf__text_add(out, " What would make it go: ");
+        pf__words_remedy(out, task, f->doubtful);
+        pf__text_add(out, ".");
     }
     if (task->decision == PF_GO_IF && task->accepted) {
         pf__text_add(out, " This was accepted.");
@@ -396,38 +571,6 @@ void pf__words_follows_end(pf_follows *f, pf_text *out)
     pf__text_free(&f->line);
 }
 
-// A task of a session, as it is told.
-static void read_task(const pf_session *session, int t, const pf_accepted *accepted,
-                      pf_task_said *task)
-{
-    const pf_kit *kit = pf_session_kit(session);
-    const pf_task_readiness *r = pf_session_task(session, t);
-    const int32_t *uses = NULL;
-    int n = pf_kit_task_mechanisms(kit, t, &uses);
-    *task = (pf_task_said){.name = pf_kit_task_name(kit, t),
-                           .fallback = pf_kit_task_fallback(kit, t),
-                           .rehearsed = pf_rehearsed_name(r->rehearsed),
-                           .decision = r->decision,
-                           .why = r->why,
-                           .mean = r->mean,
-                           .lower = r->lower,
-                           .unseen = {r->unseen[0], r->unseen[1]},
-                           .accepted = pf__accepts(accepted, r->why),
-                           .n_uses = n < PF_MECH_MAX ? n : PF_MECH_MAX};
-    for (int u = 0; u < task->n_uses; u++) {
-        const pf_mechanism_readiness *m = pf_session_mechanism(session, uses[u]);
-        bool candidate = uses[u] > 0; // mechanism 0 is never probed nor corrected
-        task->uses[u] = (pf_use){
-            .index = uses[u],
-            .mechanism = pf_kit_mechanism_name(kit, uses[u]),
-            .factor = m->correction,
-            .through = candidate ? pf_kit_delivered_share(kit, t, uses[u], m->correction, 1) : NAN,
-            .changed = candidate ? m->changed : 0,
-            .interval = {m->interval[0], m->interval[1]},
-            .probed = !candidate || m->probed};
-    }
-}
-
 void pf__words_follows(pf_text *out, const pf_session *session, const pf_accepted *accepted)
 {
     pf_kit_info k = pf_kit_get_info(pf_session_kit(session));
@@ -435,6 +578,11 @@ void pf__words_follows(pf_text *out, const pf_session *session, const pf_accepte
                     .j_min = k.j_min,
                     .rehearsed = k.rules.field,
                     .agreed = accepted && accepted->not_rehearsed};
+    pf_odd odd = find_odd(session, "");
+    f.doubtful = pf__misfits(&odd);
+    for (int j = 1; j < k.n_mech; j++) {
+        f.doubtful = f.doubtful || find(session, j).silent;
+    }
     for (int t = 0; t < k.n_tasks; t++) {
         pf_task_said task;
         read_task(session, t, accepted, &task);

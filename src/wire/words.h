@@ -11,6 +11,9 @@
 // demo say it with these words, of a session or of a certificate. Tables have tabs between their
 // cells and headings a '#': src/cli/screen.h lays them out.
 
+// Whether a task names a fallback; else it is the uncorrected command.
+bool pf__has_fallback(const char *fallback);
+
 // Conditions that the operator takes upon himself: --accept.
 typedef struct pf_accepted {
     bool not_rehearsed, unseen_loss;
@@ -35,6 +38,8 @@ typedef struct pf_found {
     double changed, gain, interval[2];
     bool probed;
     bool gain_if_changed; // the gain says something where it changed only
+    bool unconfirmed; // it changed, and no task that uses it came out as predicted in a rehearsal
+    bool silent;      // and no response of its own probes says so
 } pf_found;
 
 const char *pf__finding(const pf_found *found); // "lost strength", "healthy", "not sure" ...
@@ -50,7 +55,15 @@ typedef struct pf_odd {
     bool alarm, explained;
 } pf_odd;
 
+// Whether the responses fit no machine of the model.
+bool pf__misfits(const pf_odd *odd);
+
+// A line each; nothing where nothing is odd.
 void pf__words_odd(pf_text *out, const pf_odd *odd);
+// The same of a finding that no rehearsal confirmed, unless a misfit says as much of all.
+void pf__words_unconfirmed(pf_text *out, const pf_found *found, const pf_odd *odd);
+
+void pf__words_notes(pf_text *out, pf_text *notes); // lines below the table; frees them
 
 // All of it, of a session that is certified.
 void pf__words_found(pf_text *out, const pf_session *session, const char *looks_like);
@@ -77,11 +90,19 @@ typedef struct pf_task_said {
     pf_use uses[PF_MECH_MAX];
 } pf_task_said;
 
+// What a task says of the finding on a mechanism that changed: whether it is confirmed.
+void pf__found_by_task(pf_found *found, int mechanism, const pf_task_said *task);
+
+// What would make a task go that is not; no sentence. doubtful: something was found that is odd
+// itself, and the probes may have been spent on that.
+void pf__words_remedy(pf_text *out, const pf_task_said *task, bool doubtful);
+
 // Tasks one after the other: a table, then a line for all that is not simply go.
 typedef struct pf_follows {
     double alpha, j_min;
     bool rehearsed;                    // a go needs a rehearsal
     bool agreed;                       // or that it has none was accepted
+    bool doubtful;                     // something that was found is odd itself
     int tasks;                         // all of them; of these
     int no_go, conditions, open;       // no-go, go-if and accepted, go-if and not
     pf_text table, lines, names, line; // names: of the tasks that share the line
