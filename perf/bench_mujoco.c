@@ -152,7 +152,7 @@ static void prepare(rig *r, worker *workers, const pf_mujoco_system *s)
         must(pf_plant_roll(workers[0].plant, &roll, &(pf_trace){.start = r->start[k]}, &error),
              &error);
         for (int i = 0; i < ROWS * s->nu; i++) {
-            double hi = r->shared->mechanisms[i % s->nu].hi;
+            double hi = r->shared->info.mechanisms[i % s->nu].hi;
             r->command[k][i] = hi * (2 * pf_rng_uniform(&rng) - 1);
         }
     }
