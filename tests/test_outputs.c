@@ -37,7 +37,8 @@ static void check_inputs(void)
         {"explain @/j --html @/j", "would overwrite the journal"},
         {"audit @/a.kit -o @/a.kit", "would overwrite an input, the kit"}};
     PF_CASE("an output never goes over the kit, its audit, the journal or another input");
-    CHECK(run("audit @/a.kit --sessions 5", 0, ""));
+    CHECK(run("audit @/a.kit --sessions 5 --threads 1", 0, ""));
+    CHECK(run("audit @/a.kit --threads 0", 2, "--threads"));
     CHECK(run("check @/a.kit --journal @/j", 0, "audited against"));
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         CHECK(run(calls[i][0], 2, calls[i][1]));

@@ -424,6 +424,10 @@ static void check_bench(void)
               "8 of 88 trials"));
     CHECK(run("bench table compact-plants --db @/q.db", 0, "Profile quick, config "));
     CHECK(run("bench status compact-plants --db @/q.db", 0, "compact-plants, quick, config "));
+    CHECK(run("bench report compact-plants --db @/q.db -o @/part", 0, ""));
+    text = program_text(folder, "part/compact-plants.md");
+    CHECK_CONTAINS(text, "--profile quick`, in part (`--only`, or stopped) |");
+    free(text);
     CHECK(run("bench verify compact-plants --sample 1 --db @/q.db", 0, "quick, config "));
     CHECK(run("bench table compact-plants --profile standard --db @/q.db", 3,
               "no trials of compact-plants at profile standard"));
@@ -468,6 +472,8 @@ static void check_story(const char *text, const char *mechanism)
     CHECK_CONTAINS(second, secret);
     snprintf(secret, sizeof secret, "\n%s: NO-GO because it may return as little as 0.", mechanism);
     CHECK_CONTAINS(third, secret);
+    CHECK_CONTAINS(third, " with the correction that was not good enough to send and ");
+    CHECK(!strstr(third, " with its correction"));
     CHECK_CONTAINS(third, "Fallback: ");
     CHECK_CONTAINS(second, "Today's logs do not show it");
     CHECK(!strstr(text, "This plant does not show it"));

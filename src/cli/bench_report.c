@@ -80,7 +80,9 @@ static void add_commands(pf_text *out, const report_call *r, const bench_loaded 
 {
     pf__text_addf(out, "| command | `preflight bench run %s", l->suite.run->id);
     add_options(out, r);
-    pf__text_addf(out, "` |\n| page | `preflight bench report %s", l->report.suite);
+    pf__text_addf(out, "`%s |\n| page | `preflight bench report %s",
+                  l->counts.done < l->counts.total ? ", in part (`--only`, or stopped)" : "",
+                  l->report.suite);
     add_options(out, r);
     pf__text_add(out, " -o DIR");
     if (r->sample > 0) {

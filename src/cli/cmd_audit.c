@@ -9,9 +9,10 @@
 #include <string.h>
 
 typedef struct call {
-    const char *catalogue, *plant, *model, *seed, *sessions, *output, *progress;
+    const char *catalogue, *plant, *model, *seed, *sessions, *output, *progress, *threads;
     cli_list kit;
     bool json, rules, replace;
+    double n_threads;
     cli_form form; // of progress
 } call;
 
@@ -210,7 +211,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
              .path = c->output ? c->output : path,
              .c = c};
     enum { FEW = 20 };
-    effort = cli_effort(&r.progress, 0);
+    effort = cli_effort(&r.progress, (int)c->n_threads);
     r.progress.form = c->form;
     r.progress.main = r.progress.job = "audit";
     r.progress.shorter.share = FEW / sessions;
@@ -233,6 +234,7 @@ int cmd_audit(int argc, char **argv)
         {"--plant", .value = &c.plant},
         {"--model", .value = &c.model},
         {"--seed", .value = &c.seed},
+        {"--threads", .value = &c.threads},
         {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
         {"--rules", .flag = &c.rules},
@@ -246,7 +248,8 @@ int cmd_audit(int argc, char **argv)
     if (c.kit.n != 1) {
         return cli_usage("audit", "name one kit file");
     }
-    if (!cli_seed("audit", c.seed, &seed) || !cli_progress_form("audit", c.progress, &c.form)) {
+    if (!cli_seed("audit", c.seed, &seed) || !cli_threads("audit", c.threads, &c.n_threads) ||
+        !cli_progress_form("audit", c.progress, &c.form)) {
         return EXIT_USAGE;
     }
     if (c.sessions && !cli_integer("audit", "--sessions", c.sessions, 1, 1e6, &sessions)) {

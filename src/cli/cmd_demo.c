@@ -250,8 +250,12 @@ static pf_status tell_flights(const story *s, const cli_check *c, pf_text *out, 
         least = fmin(least, with);
         if (c->n_faults > 0) {
             const pf_task_readiness *r = pf_session_task(c->session, t);
-            pf__text_addf(out, "%s, %s: it returns %.3f with its correction and %.3f without.\n",
-                          pf_kit_task_name(s->kit, t), pf__shouted(r->decision), with, without);
+            pf__text_addf(out, "%s, %s: it returns %.3f with %s and %.3f without.\n",
+                          pf_kit_task_name(s->kit, t), pf__shouted(r->decision), with,
+                          r->decision == PF_NO_GO
+                              ? "the correction that was not good enough to send"
+                              : "its correction",
+                          without);
         }
     }
     if (c->n_faults == 0) {
