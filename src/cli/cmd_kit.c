@@ -24,7 +24,7 @@ static void show_losses(const pf_kit *kit, int n_mech)
     printf("%s", n > 0 ? "\n" : "");
 }
 
-static void show(const pf_kit *kit)
+static void show_origin(const pf_kit *kit)
 {
     pf_kit_info k = pf_kit_get_info(kit);
     char sha[65];
@@ -48,6 +48,11 @@ static void show(const pf_kit *kit)
     printf("mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
            k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
     show_losses(kit, k.n_mech);
+}
+
+static void show_rules(const pf_kit *kit)
+{
+    pf_kit_info k = pf_kit_get_info(kit);
     printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0], k.hazard);
     printf("budget         %s, then %s after an alarm (%s)\n",
            pf__counted(k.rules.budget1, "opportunity").text,
@@ -72,7 +77,13 @@ static void show(const pf_kit *kit)
         printf("alarm          %s above %.6g\n", pf_kit_method_id(kit, i),
                pf_kit_threshold(kit, i));
     }
-    printf("session        %zu bytes\n\nprobes\n", pf_session_size(kit));
+    printf("session        %zu bytes\n", pf_session_size(kit));
+}
+
+static void show_probes(const pf_kit *kit)
+{
+    pf_kit_info k = pf_kit_get_info(kit);
+    printf("\nprobes\n");
     for (int q = 0; q < k.n_probes; q++) {
         const char *policy = pf_kit_probe_policy(kit, q);
         printf("  %2d %-16s %3d rows%s%s, charge %.3g, targets", q, pf_kit_probe_name(kit, q),
@@ -86,6 +97,11 @@ static void show(const pf_kit *kit)
         }
         printf("\n");
     }
+}
+
+static void show_tasks(const pf_kit *kit)
+{
+    pf_kit_info k = pf_kit_get_info(kit);
     printf("tasks\n");
     for (int t = 0; t < k.n_tasks; t++) {
         printf("  %2d %-16s reveal %.3f, importance %.3g, uses", t, pf_kit_task_name(kit, t),
@@ -110,6 +126,14 @@ static void show(const pf_kit *kit)
         const char *fallback = pf_kit_task_fallback(kit, t);
         printf("%s%s\n", fallback[0] ? ", fallback " : "", fallback);
     }
+}
+
+static void show(const pf_kit *kit)
+{
+    show_origin(kit);
+    show_rules(kit);
+    show_probes(kit);
+    show_tasks(kit);
 }
 
 static int report(const pf_kit *kit, const char *path, const char *output)
