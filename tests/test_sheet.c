@@ -90,6 +90,25 @@ static void check_cut(const char *part, const char *key)
     free(journal);
 }
 
+// What would turn the direction of the text stands in the certificate inside as JSON escapes it.
+static void check_turned(void)
+{
+    char *journal = program_text(folder, "no.j"), *certificate = program_text(folder, "no.c");
+    pf_text html = {0};
+    pf_error error = {PF_OK, ""};
+    char *at = strstr(certificate, "\"preflight\":\"");
+    PF_CASE("the certificate inside a sheet turns no text, and says the same");
+    if (CHECK(at != NULL)) {
+        memcpy(at + strlen("\"preflight\":\""), "\xe2\x80\xae", 3); // over the version
+        CHECK(pf__sheet(journal, strlen(journal), certificate, &html, &error) == PF_OK);
+        CHECK_CONTAINS(html.data, "&quot;preflight&quot;:&quot;\\u202e");
+        CHECK(!strstr(html.data, "\xe2\x80\xae"));
+    }
+    pf__text_free(&html);
+    free(certificate);
+    free(journal);
+}
+
 // Up to the list of what was not tested.
 static char *first_page(const char *call, int status)
 {
@@ -195,6 +214,7 @@ void test_sheet(void)
     check_page("again.html");
     holds("again.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
     holds("again.html", "not known from a journal alone", true);
+    check_turned();
     PF_CASE("no sheet says what its certificate does not");
     check_cut("\"implausible\":0,", "implausible");
     check_cut("\"audit\":null,", "audit");

@@ -81,7 +81,7 @@ static void check_names(void)
     static const char *const verbs[] = {"run", "status", "verify", "table", "figure -o x"};
     static const struct {
         const char *name, *part;
-    } names[] = {{"", "'' is no file"},
+    } names[] = {{"", "--db needs the name of a file"},
                  {":memory:", "':memory:' is no file"},
                  {"file:x?mode=memory", "is an address"}};
     char arguments[600], path[256];
