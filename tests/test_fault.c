@@ -456,6 +456,8 @@ static void check_physics(void)
     CHECK(pf_plant_set_knob(plant, "rate", .5, NULL) == PF_OK);
     CHECK(pf_plant_roll(plant, &roll, &(pf_trace){.output = other}, NULL) == PF_OK);
     CHECK(same_bits(y, other, N));
+    CHECK(pf_fault_sense(&knob, 1, pf_plant_get_info(plant), 1, NULL, N, y, NULL) == PF_OK);
+    CHECK(same_bits(y, other, N)); // the readings stay what they are
     pf_plant_destroy(plant);
 }
 

@@ -82,7 +82,7 @@ class SessionTest(Case):
         name = kit.mechanisms[1]
         for fault, text in (({1: 1e6}, "from 0 to 1"), ({1: float("nan")}, "finite"),
                             ({1: -.1}, "from 0 to 1"), ({1: .5, name: .5}, "already"),
-                            ({"nobody": .5}, "mechanisms are thruster0"), ({99: .5}, "0..7"),
+                            ({"nobody": .5}, "mechanisms: thruster0"), ({99: .5}, "0..7"),
                             ({1: True}, "a number"), ({1: None}, "a number"), ([.5], "texts"),
                             ({1: "frozen"}, "can have: gain"), ("5", "MECHANISM:GAIN"),
                             ({"angle_z": .5}, "can have: bias"), ({1: {"delay": .5}}, "whole"),

@@ -707,14 +707,17 @@ pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_in
     size_t before = (size_t)n_first, all = before + (size_t)rows, n_chan = (size_t)info->n_chan;
     for (int i = 0; i < n && status == PF_OK; i++) {
         const pf_fault *f = &faults[i];
-        double *past = reads(f) ? malloc((kept(f, all) + 1) * sizeof *past) : NULL;
-        if (reads(f) && !past) {
+        if (!reads(f)) {
+            continue; // a knob has no stream
+        }
+        double *past = malloc((kept(f, all) + 1) * sizeof *past);
+        if (!past) {
             return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its faults",
                            info->name);
         }
         sensor s = {.last = 0};
         draw_from(&s.rng, key, f);
-        for (size_t r = 0; r < all && reads(f); r++) {
+        for (size_t r = 0; r < all; r++) {
             double *row = r < before ? first + r * n_chan : output + (r - before) * n_chan;
             row[f->at] = sense(f, &s, past, row[f->at]);
         }
