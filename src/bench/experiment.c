@@ -513,12 +513,6 @@ static void add_names(pf_text *out, const char *key, const pf_config_refs *names
     pf__json_strings(out, names->n, (const char *const *)names->text);
 }
 
-static void add_number(pf_text *out, const char *key, double value)
-{
-    pf__json_key(out, key);
-    pf__json_number(out, value);
-}
-
 static void add_list(pf_text *out, const char *key, int n, const double *values)
 {
     pf__json_key(out, key);
@@ -620,15 +614,15 @@ static pf_status take_settings(pf_experiment *e, pf_error *error)
     add_names(&out, "methods", &s->methods);
     if (e->responses > 0) {
         add_names(&out, "knobs", &s->named);
-        add_number(&out, "responses", e->responses);
+        pf__json_add_number(&out, "responses", e->responses);
     }
     add_list(&out, "gains", s->gains.n, s->gains.value);
     add_list(&out, "stage2", s->stage2.n, s->stage2.value);
     add_list(&out, "bins", s->bins.n, s->bins.value);
     add_list(&out, "episodes", e->n_episodes, e->episodes);
-    add_number(&out, "seeds", e->seeds);
-    add_number(&out, "trials", e->trials);
-    add_number(&out, "nominal", s->nominal);
+    pf__json_add_number(&out, "seeds", e->seeds);
+    pf__json_add_number(&out, "trials", e->trials);
+    pf__json_add_number(&out, "nominal", s->nominal);
     pf_settings settings = s->settings;
     settings.alarm_trials = e->alarm_trials;
     forget_idle(e, &settings);

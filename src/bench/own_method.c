@@ -100,8 +100,7 @@ static void add_probe(pf_text *out, const pf_kit *kit, int q)
     pf__json_comma(out);
     pf__text_addf(out, "{\"index\":%d", q);
     pf__json_add_string(out, "name", pf_kit_probe_name(kit, q));
-    pf__json_key(out, "charge");
-    pf__json_number(out, pf_kit_probe_charge(kit, q));
+    pf__json_add_number(out, "charge", pf_kit_probe_charge(kit, q));
     pf__json_key(out, "targets");
     pf__text_add(out, "[");
     for (int t = 0; t < n; t++) {

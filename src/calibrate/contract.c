@@ -8,9 +8,6 @@
 
 #include <stdlib.h>
 
-// A fault strong enough that any effect shows.
-static const double weak = .15;
-
 typedef struct checker {
     const pf_plan *plan;
     pf_plant *plant;
@@ -40,7 +37,7 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     if (status != PF_OK) {
         return status;
     }
-    c->gains[mechanism] = weak;
+    c->gains[mechanism] = PF_WEAK_GAIN;
     trace.output = c->other;
     status = pf_plant_roll(c->plant, roll, &trace, c->error);
     if (status == PF_OK) {
@@ -100,7 +97,7 @@ static pf_status check_probe(checker *c, const pf_plan_probe *probe)
                  : pf_fail(c->error, PF_ERR_DEGENERATE,
                            "probe '%s' shows nothing of mechanism '%s': its response is the same "
                            "at gain %g",
-                           probe->name, c->plan->mechanisms[j].name, weak);
+                           probe->name, c->plan->mechanisms[j].name, PF_WEAK_GAIN);
 }
 
 static pf_status check_task(checker *c, const pf_plan_task *task)
@@ -115,7 +112,7 @@ static pf_status check_task(checker *c, const pf_plan_task *task)
                  : pf_fail(c->error, PF_ERR_DEGENERATE,
                            "task '%s' does not need mechanism '%s': its outcome is the same at "
                            "gain %g",
-                           task->name, c->plan->mechanisms[j].name, weak);
+                           task->name, c->plan->mechanisms[j].name, PF_WEAK_GAIN);
 }
 
 // How much work the checks are, and memory for them. all: of probes and tasks too.

@@ -17,9 +17,6 @@ enum { STREAM_DOCTOR = 2 };
 // other one a response to a large command is saturated.
 static const double dead = .5, saturated = .75;
 
-// The least gain that passive data are tried at, as in the contract.
-static const double weak = .15;
-
 // One examination under way: the doctor's numbers, and buffers of one trajectory each.
 typedef struct exam {
     pf_doctor *d;
@@ -84,7 +81,7 @@ static pf_status try_passive(exam *e, int mechanism)
     passive.sensor_noise = 1;
     passive.gains = healthy_but(e, 0, 1);
     pf_status status = roll(e, &passive, e->a);
-    passive.gains = healthy_but(e, mechanism, weak);
+    passive.gains = healthy_but(e, mechanism, PF_WEAK_GAIN);
     status = status ? status : roll(e, &passive, e->b);
     if (status == PF_OK) {
         pf_repeat *r = &e->d->passive[mechanism];

@@ -9,6 +9,9 @@
 
 // What a plant is like before anything is calibrated on it, found out by trying.
 
+// A loss strong enough that any effect of it shows.
+#define PF_WEAK_GAIN .15
+
 // --- does it repeat itself
 
 // How the same trajectory is run again.

@@ -299,10 +299,8 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__text_addf(out, ",\"seed\":%llu", (unsigned long long)c->seed);
     pf__json_key(out, "injected");
     add_injected(c, out);
-    pf__json_key(out, "alpha");
-    pf__json_number(out, pf_kit_get_info(c->kit).alpha);
-    pf__json_key(out, "j_min");
-    pf__json_number(out, pf_kit_get_info(c->kit).j_min);
+    pf__json_add_number(out, "alpha", pf_kit_get_info(c->kit).alpha);
+    pf__json_add_number(out, "j_min", pf_kit_get_info(c->kit).j_min);
     pf__json_key(out, "accepted");
     pf__text_addf(out, "[%s%s%s]", c->accepted.not_rehearsed ? "\"not-rehearsed\"" : "",
                   c->accepted.not_rehearsed && c->accepted.unseen_loss ? "," : "",

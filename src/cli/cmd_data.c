@@ -112,18 +112,6 @@ static void show(const pf_transitions_info *info, const summary *s)
     pf__text_free(&tables);
 }
 
-static void number(pf_text *out, const char *key, double value)
-{
-    pf__json_key(out, key);
-    pf__json_number(out, value);
-}
-
-static void string(pf_text *out, const char *key, const char *value)
-{
-    pf__json_key(out, key);
-    pf__json_string(out, value);
-}
-
 static void json_tables(pf_text *out, const pf_transitions_info *info, const summary *s)
 {
     pf__json_key(out, "channels");
@@ -132,13 +120,13 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
         const column *x = &s->channels[c];
         pf__json_comma(out);
         pf__text_add(out, "{");
-        string(out, "name", info->channels[c]);
-        string(out, "kind", pf__channel_kind_name(info->kinds[c]));
-        number(out, "min", x->min);
-        number(out, "max", x->max);
-        number(out, "mean", x->mean);
-        number(out, "sd", sd(x));
-        number(out, "change_sd", sd(&s->changes[c]));
+        pf__json_add_string(out, "name", info->channels[c]);
+        pf__json_add_string(out, "kind", pf__channel_kind_name(info->kinds[c]));
+        pf__json_add_number(out, "min", x->min);
+        pf__json_add_number(out, "max", x->max);
+        pf__json_add_number(out, "mean", x->mean);
+        pf__json_add_number(out, "sd", sd(x));
+        pf__json_add_number(out, "change_sd", sd(&s->changes[c]));
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
@@ -147,11 +135,11 @@ static void json_tables(pf_text *out, const pf_transitions_info *info, const sum
     for (int j = 0; j < info->n_mech; j++) {
         pf__json_comma(out);
         pf__text_add(out, "{");
-        string(out, "name", info->mechanisms[j].name);
-        number(out, "lo", info->mechanisms[j].lo);
-        number(out, "hi", info->mechanisms[j].hi);
-        number(out, "sd", sd(&s->commands[j]));
-        number(out, "active", share(&s->commands[j]));
+        pf__json_add_string(out, "name", info->mechanisms[j].name);
+        pf__json_add_number(out, "lo", info->mechanisms[j].lo);
+        pf__json_add_number(out, "hi", info->mechanisms[j].hi);
+        pf__json_add_number(out, "sd", sd(&s->commands[j]));
+        pf__json_add_number(out, "active", share(&s->commands[j]));
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
@@ -161,17 +149,17 @@ static int show_json(const pf_transitions_info *info, const summary *s)
 {
     pf_text out = {0};
     pf__text_addf(&out, "{\"format\":\"preflight-data\",\"version\":%d", PF_TRANSITIONS_VERSION);
-    string(&out, "sha256", info->sha256);
-    number(&out, "bytes", s->bytes);
-    string(&out, "plant", info->plant);
-    string(&out, "source", info->source);
-    number(&out, "dt", info->dt_s);
-    number(&out, "episodes", info->n_episodes);
-    number(&out, "steps", info->steps);
-    number(&out, "transitions", info->transitions);
-    number(&out, "correlation", info->correlation);
-    number(&out, "amplitude", info->amplitude);
-    number(&out, "single", info->single);
+    pf__json_add_string(&out, "sha256", info->sha256);
+    pf__json_add_number(&out, "bytes", s->bytes);
+    pf__json_add_string(&out, "plant", info->plant);
+    pf__json_add_string(&out, "source", info->source);
+    pf__json_add_number(&out, "dt", info->dt_s);
+    pf__json_add_number(&out, "episodes", info->n_episodes);
+    pf__json_add_number(&out, "steps", info->steps);
+    pf__json_add_number(&out, "transitions", info->transitions);
+    pf__json_add_number(&out, "correlation", info->correlation);
+    pf__json_add_number(&out, "amplitude", info->amplitude);
+    pf__json_add_number(&out, "single", info->single);
     pf__json_key(&out, "disturbance");
     pf__text_add(&out, info->disturbance ? "true" : "false");
     pf__json_key(&out, "seed"); // a double would not hold every seed

@@ -127,24 +127,18 @@ static void design_view_report(const design_view *v)
 
 // --- for programs
 
-static void add_key_number(pf_text *out, const char *key, double value)
-{
-    pf__json_key(out, key);
-    pf__json_number(out, value);
-}
-
 static void add_target(const design_view *v, const pf_design_target *t, pf_text *out)
 {
     pf__json_comma(out);
     pf__text_addf(out, "{\"mechanism\":%d,\"name\":", t->mechanism);
     pf__json_string(out, mechanism(v, t->mechanism));
-    add_key_number(out, "linear", t->linear);
-    add_key_number(out, "predicted", t->predicted);
-    add_key_number(out, "confirmed", t->confirmed);
-    add_key_number(out, "lo", t->lo);
-    add_key_number(out, "hi", t->hi);
-    add_key_number(out, "weakened", t->weakened);
-    add_key_number(out, "remaining", t->remaining);
+    pf__json_add_number(out, "linear", t->linear);
+    pf__json_add_number(out, "predicted", t->predicted);
+    pf__json_add_number(out, "confirmed", t->confirmed);
+    pf__json_add_number(out, "lo", t->lo);
+    pf__json_add_number(out, "hi", t->hi);
+    pf__json_add_number(out, "weakened", t->weakened);
+    pf__json_add_number(out, "remaining", t->remaining);
     pf__text_addf(out, ",\"accepted\":%s,\"good\":%s}", t->accepted ? "true" : "false",
                   t->good ? "true" : "false");
 }
@@ -158,7 +152,7 @@ static void add_probe(const design_view *v, int q, pf_text *out)
     pf__json_string(out, p->probe.name);
     pf__text_addf(out, ",\"designed\":%s,\"rows\":%d", q < d->n_designed ? "true" : "false",
                   p->probe.rows);
-    add_key_number(out, "charge", p->probe.charge);
+    pf__json_add_number(out, "charge", p->probe.charge);
     pf__json_key(out, "targets");
     pf__text_add(out, "[");
     for (int t = 0; t < p->probe.n_targets; t++) {
@@ -168,7 +162,7 @@ static void add_probe(const design_view *v, int q, pf_text *out)
     pf__json_key(out, "worst_pair");
     if (p->probe.n_targets > 1) {
         pf__json_ints(out, 2, p->pair);
-        add_key_number(out, "collinearity", p->collinearity);
+        pf__json_add_number(out, "collinearity", p->collinearity);
     } else {
         pf__text_add(out, "null");
     }
@@ -187,8 +181,8 @@ static void add_families(const design_view *v, pf_text *out)
         const pf_design_library *l = &v->design->families[i];
         pf__json_comma(out);
         pf__text_addf(out, "{\"family\":\"%s\",\"probes\":%d", l->family, l->n_probes);
-        add_key_number(out, "smallest", l->smallest);
-        add_key_number(out, "largest_move", l->worst_move);
+        pf__json_add_number(out, "smallest", l->smallest);
+        pf__json_add_number(out, "largest_move", l->worst_move);
         pf__json_key(out, "broken");
         if (l->broken[0]) {
             pf__json_string(out, l->broken);
@@ -211,8 +205,8 @@ static void design_view_json(const design_view *v, pf_text *out)
     pf__json_string(out, v->predictor);
     pf__text_addf(out, ",\"seed\":%llu,\"designed\":%d", (unsigned long long)v->plan->settings.seed,
                   d->n_designed);
-    add_key_number(out, "target", v->config->target);
-    add_key_number(out, "g_cal", v->plan->settings.g_cal);
+    pf__json_add_number(out, "target", v->config->target);
+    pf__json_add_number(out, "g_cal", v->plan->settings.g_cal);
     pf__json_key(out, "channels");
     pf__text_add(out, "[");
     for (int c = 0; c < v->plan->n_chan; c++) {

@@ -310,32 +310,25 @@ static void json_repeats(const findings *f, pf_text *out)
         const pf_repeat *r = &f->d->repeat[way];
         pf__json_open(out, NULL, "{");
         pf__json_add_string(out, "how", pf__repeat_name((pf_repeat_way)way));
-        pf__json_key(out, "differs");
-        pf__json_number(out, r->differs);
+        pf__json_add_number(out, "differs", r->differs);
         pf__json_add_string(out, "channel", channel_name(f, r->channel));
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
 }
 
-static void json_number(pf_text *out, const char *key, double value)
-{
-    pf__json_key(out, key);
-    pf__json_number(out, value);
-}
-
 static void json_rest(const findings *f, pf_text *out)
 {
     const pf_doctor *d = f->d;
     size_t chan = (size_t)f->plan->n_chan;
-    json_number(out, "trajectory_s", d->trajectory_s);
-    json_number(out, "calibration_s", d->calibration_s);
+    pf__json_add_number(out, "trajectory_s", d->trajectory_s);
+    pf__json_add_number(out, "calibration_s", d->calibration_s);
     pf__json_open(out, "mechanisms", "[");
     for (int j = 1; j < f->plan->n_mech; j++) {
         pf__json_open(out, NULL, "{");
         pf__json_add_string(out, "name", mechanism_name(f, j));
-        json_number(out, "passive_differs", d->passive[j].differs);
-        json_number(out, "apart", d->apart[j]);
+        pf__json_add_number(out, "passive_differs", d->passive[j].differs);
+        pf__json_add_number(out, "apart", d->apart[j]);
         pf__json_key(out, "shows");
         pf__json_numbers(out, f->plan->n_chan, d->shows + (size_t)j * chan);
         pf__json_key(out, "sweep");
@@ -347,11 +340,11 @@ static void json_rest(const findings *f, pf_text *out)
     for (int c = 0; c < f->plan->n_chan; c++) {
         pf__json_open(out, NULL, "{");
         pf__json_add_string(out, "name", channel_name(f, c));
-        json_number(out, "scale", d->scale[c]);
-        json_number(out, "moved", d->moved[c]);
-        json_number(out, "noise", d->noise[c]);
-        json_number(out, "largest", d->largest[c]);
-        json_number(out, "suggested_scale", f->scale[c]);
+        pf__json_add_number(out, "scale", d->scale[c]);
+        pf__json_add_number(out, "moved", d->moved[c]);
+        pf__json_add_number(out, "noise", d->noise[c]);
+        pf__json_add_number(out, "largest", d->largest[c]);
+        pf__json_add_number(out, "suggested_scale", f->scale[c]);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
@@ -359,8 +352,8 @@ static void json_rest(const findings *f, pf_text *out)
     for (int t = 0; t < f->plan->n_tasks; t++) {
         pf__json_open(out, NULL, "{");
         pf__json_add_string(out, "name", f->plan->tasks[t].name);
-        json_number(out, "mean", d->mean[t]);
-        json_number(out, "bound", d->bound[t]);
+        pf__json_add_number(out, "mean", d->mean[t]);
+        pf__json_add_number(out, "bound", d->bound[t]);
         pf__json_key(out, "error_share");
         pf__json_numbers(out, f->plan->n_chan, d->error_share + (size_t)t * chan);
         pf__text_add(out, "}");
@@ -374,7 +367,7 @@ static void show_json(const findings *f)
     pf__json_open(&out, NULL, "{");
     pf__json_add_string(&out, "plant", f->info->name);
     json_repeats(f, &out);
-    json_number(&out, "tolerance", f->d->tolerance);
+    pf__json_add_number(&out, "tolerance", f->d->tolerance);
     if (pf__repeats_itself(f->d->repeat, PF_REPEAT_WAYS)) {
         json_rest(f, &out);
     }

@@ -185,12 +185,9 @@ static void list_fault_kinds(bool json, bool all, pf_text *out)
         pf__json_string(out, places[k->place]);
         pf__json_key(out, "measure");
         pf__json_string(out, pf_fault_measure_text(k->measure));
-        pf__json_key(out, "least");
-        pf__json_number(out, k->least);
-        pf__json_key(out, "most");
-        pf__json_number(out, k->most);
-        pf__json_key(out, "default");
-        pf__json_number(out, k->otherwise < k->least ? NAN : k->otherwise);
+        pf__json_add_number(out, "least", k->least);
+        pf__json_add_number(out, "most", k->most);
+        pf__json_add_number(out, "default", k->otherwise < k->least ? NAN : k->otherwise);
         pf__json_key(out, "line");
         pf__json_string(out, k->line);
         pf__text_add(out, "}");
@@ -323,10 +320,8 @@ static void list_mechanism(bool json, pf_text *out, const pf_plant *plant, int j
     pf__json_open(out, NULL, "{");
     pf__text_add(out, "\"name\":");
     pf__json_string(out, m->name);
-    pf__json_key(out, "lo");
-    pf__json_number(out, m->lo);
-    pf__json_key(out, "hi");
-    pf__json_number(out, m->hi);
+    pf__json_add_number(out, "lo", m->lo);
+    pf__json_add_number(out, "hi", m->hi);
     pf__json_add_string(out, "loss", loss);
     pf__json_add_string(out, "about", about);
     pf__text_add(out, "}");
@@ -362,10 +357,8 @@ static void list_machine(bool json, const pf_plant *plant)
     pf__json_string(&out, info->name);
     pf__json_add_string(&out, "title", info->title);
     pf__json_add_string(&out, "source", info->source);
-    pf__json_key(&out, "dt_s");
-    pf__json_number(&out, info->dt_s);
-    pf__json_key(&out, "sensor_noise");
-    pf__json_number(&out, info->sensor_noise);
+    pf__json_add_number(&out, "dt_s", info->dt_s);
+    pf__json_add_number(&out, "sensor_noise", info->sensor_noise);
     pf__json_add_string(&out, "about", about);
     if (!json) {
         printf("%s\n%s (%s)\n%s%scontrol step %.4g s\n\n", info->name, info->title, info->source,

@@ -137,8 +137,7 @@ static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_
     pf__json_number(out, model->valid_error);
     pf__json_key(out, "processor");
     pf__json_string(out, model->processor);
-    pf__json_key(out, "g_cal");
-    pf__json_number(out, g_cal);
+    pf__json_add_number(out, "g_cal", g_cal);
     pf__json_key(out, "horizons");
     pf__json_ints(out, PF_ASSESS_HORIZONS, pf_assess_horizons());
     pf__json_key(out, "mechanisms");
@@ -156,20 +155,13 @@ static void report_json(pf_text *out, const pf_plant_info *info, const pf_model_
         pf__json_numbers(out, PF_ASSESS_HORIZONS, r->linear);
         pf__json_key(out, "error_copy");
         pf__json_numbers(out, PF_ASSESS_HORIZONS, r->copy);
-        pf__json_key(out, "separation_pulse");
-        pf__json_number(out, r->separation[PF_ASSESS_PULSE]);
-        pf__json_key(out, "separation_residual");
-        pf__json_number(out, r->separation[PF_ASSESS_RESIDUAL]);
-        pf__json_key(out, "spread");
-        pf__json_number(out, r->spread);
-        pf__json_key(out, "gain_sd");
-        pf__json_number(out, r->gain_sd);
-        pf__json_key(out, "bound_exact");
-        pf__json_number(out, r->bound_exact);
-        pf__json_key(out, "bound_healthy");
-        pf__json_number(out, r->bound_healthy);
-        pf__json_key(out, "bound_lost");
-        pf__json_number(out, r->bound_lost);
+        pf__json_add_number(out, "separation_pulse", r->separation[PF_ASSESS_PULSE]);
+        pf__json_add_number(out, "separation_residual", r->separation[PF_ASSESS_RESIDUAL]);
+        pf__json_add_number(out, "spread", r->spread);
+        pf__json_add_number(out, "gain_sd", r->gain_sd);
+        pf__json_add_number(out, "bound_exact", r->bound_exact);
+        pf__json_add_number(out, "bound_healthy", r->bound_healthy);
+        pf__json_add_number(out, "bound_lost", r->bound_lost);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]}\n");
@@ -259,10 +251,8 @@ static void show_json(pf_text *out, const pf_model_info *m)
                   m->width);
     pf__text_addf(out, ",\"kind\":\"%s\",\"window\":%d,\"history\":%d",
                   m->window > 1 ? "trajectory" : "recursive", m->window, m->history);
-    pf__json_key(out, "window_error");
-    pf__json_number(out, m->window_error);
-    pf__json_key(out, "valid_error");
-    pf__json_number(out, m->valid_error);
+    pf__json_add_number(out, "window_error", m->window_error);
+    pf__json_add_number(out, "valid_error", m->valid_error);
     pf__json_key(out, "channels");
     pf__text_add(out, "[");
     for (int c = 0; c < m->n_chan; c++) {

@@ -283,6 +283,12 @@ void pf__json_add_int(pf_text *text, const char *key, int value)
     pf__text_addf(text, "%d", value);
 }
 
+void pf__json_add_number(pf_text *text, const char *key, double value)
+{
+    pf__json_key(text, key);
+    pf__json_number(text, value);
+}
+
 void pf__json_add_string(pf_text *text, const char *key, const char *value)
 {
     pf__json_key(text, key);

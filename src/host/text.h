@@ -31,6 +31,7 @@ void pf__json_number(pf_text *text, double value);
 void pf__json_string(pf_text *text, const char *s);
 void pf__json_key(pf_text *text, const char *key); // ,"key":
 void pf__json_add_int(pf_text *text, const char *key, int value);
+void pf__json_add_number(pf_text *text, const char *key, double value);
 void pf__json_add_string(pf_text *text, const char *key, const char *value);
 void pf__json_comma(pf_text *text); // a comma unless something was just opened
 // Opens an object or list, "{" or "[": the value of a key, or with NULL the next item of a list.

@@ -33,8 +33,7 @@ static void add_count(pf_text *out, const pf_audit_count *c, int sessions)
     pf__json_add_int(out, "below_bound", c->below_bound);
     pf__json_add_int(out, "below_j_min", c->below_j_min);
     pf__json_add_int(out, "false_go", c->false_go);
-    pf__json_key(out, "upper");
-    pf__json_number(out, pf__audit_upper(c->false_go, sessions));
+    pf__json_add_number(out, "upper", pf__audit_upper(c->false_go, sessions));
 }
 
 static void add_entry(pf_text *out, const pf_audit_result *r, bool rules)
@@ -94,8 +93,7 @@ static void add_head(pf_text *out, const pf_audit *a)
     pf__json_add_string(out, "machine", machine);
     pf__json_add_string(out, "catalogue", a->catalogue->sha256);
     pf__json_add_int(out, "sessions", a->sessions);
-    pf__json_key(out, "seed");
-    pf__json_number(out, (double)a->seed);
+    pf__json_add_number(out, "seed", (double)a->seed);
     pf__json_add_int(out, "total", a->catalogue->n);
     pf__json_key(out, "rules");
     pf__text_add(out, a->rules ? "true" : "false");
@@ -343,10 +341,8 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
         pf__text_add(out, unrehearsed ? "true" : "false");
         pf__json_add_int(out, "sessions", sessions);
         pf__json_add_int(out, "false_go", false_go);
-        pf__json_key(out, "worst_upper");
-        pf__json_number(out, worst);
-        pf__json_key(out, "go");
-        pf__json_number(out, tasks > 0 ? go / tasks : 0);
+        pf__json_add_number(out, "worst_upper", worst);
+        pf__json_add_number(out, "go", tasks > 0 ? go / tasks : 0);
         snprintf(line, size,
                  "audited%s against %d of %s, %s each: %d false among the %d "
                  "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",

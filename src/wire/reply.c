@@ -17,12 +17,6 @@ static void add_bool(pf_text *out, const char *key, bool value)
     pf__text_add(out, value ? "true" : "false");
 }
 
-static void add_number(pf_text *out, const char *key, double value)
-{
-    pf__json_key(out, key);
-    pf__json_number(out, value);
-}
-
 static void add_numbers(pf_text *out, const char *key, int n, const double *values)
 {
     pf__json_key(out, key);
@@ -83,7 +77,7 @@ static void add_edges(pf_text *out, const pf_kit *kit, const pf_ask *ask)
                 pf__json_comma(out);
                 pf__text_add(out, "{");
                 pf__json_add_int(out, "mechanism", kit->use_mech[u]);
-                add_number(out, "gain", kit->use_edge[2 * u + side]);
+                pf__json_add_number(out, "gain", kit->use_edge[2 * u + side]);
                 pf__text_add(out, "}");
             }
         }
@@ -161,8 +155,8 @@ void pf__reply_ask(pf_text *out, pf_session *session, const pf_ask *ask)
     add_indices(out, "targets", n_targets, targets);
     add_sent(out, kit, ask->probe);
     pf__json_add_int(out, "rows", ask->rows);
-    add_number(out, "charge", kit->charge[ask->probe]);
-    add_number(out, "value", ask->has_value ? ask->value : NAN);
+    pf__json_add_number(out, "charge", kit->charge[ask->probe]);
+    pf__json_add_number(out, "value", ask->has_value ? ask->value : NAN);
     const double *others = pf_session_others(session);
     if (others) {
         add_numbers(out, "gains", kit->n_mech, others);
@@ -173,10 +167,10 @@ static void add_reading(pf_text *out, const pf_reading *r)
 {
     pf__json_open(out, NULL, "{");
     pf__json_add_int(out, "mechanism", r->mechanism);
-    add_number(out, "score", r->score);
+    pf__json_add_number(out, "score", r->score);
     pf__json_key(out, "category");
     pf__text_addf(out, r->category < 0 ? "null" : "%d", r->category);
-    add_number(out, "coordinate", r->coordinate);
+    pf__json_add_number(out, "coordinate", r->coordinate);
     add_bool(out, "gate", r->gate);
     add_bool(out, "plausible", r->plausible);
     pf__text_add(out, "}");
@@ -190,7 +184,7 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
         double distance = 0;
         bool passed = pf_session_rehearsed(session, &distance);
         add_bool(out, "passed", passed);
-        add_number(out, "distance", distance);
+        pf__json_add_number(out, "distance", distance);
         return;
     }
     if (stage == PF_STAGE_LOOK) {
@@ -203,9 +197,9 @@ void pf__reply_tell(pf_text *out, pf_session *session, int stage)
         pf__text_add(out, "]");
         const double *belief = pf_session_belief(session);
         add_numbers(out, "belief", m + 1, belief);
-        add_number(out, "change", pf_session_get_state(session).change);
+        pf__json_add_number(out, "change", pf_session_get_state(session).change);
         add_bool(out, "alarm", pf_session_get_state(session).alarm);
-        add_number(out, "misfit", pf_session_get_state(session).misfit);
+        pf__json_add_number(out, "misfit", pf_session_get_state(session).misfit);
         return;
     }
     pf_joint joint = pf_session_joint(session);
@@ -239,9 +233,9 @@ static void add_task(pf_text *out, const pf_session *session, int task)
         pf__json_number(out, pf_session_mechanism(session, kit->use_mech[u])->correction);
     }
     pf__text_add(out, "]");
-    add_number(out, "mean", r->mean);
-    add_number(out, "sd", r->sd);
-    add_number(out, "lower", r->lower);
+    pf__json_add_number(out, "mean", r->mean);
+    pf__json_add_number(out, "sd", r->sd);
+    pf__json_add_number(out, "lower", r->lower);
     pf__json_add_string(out, "decision", pf_decision_name(r->decision));
     pf__json_add_string(out, "why", pf_why_name(r->why));
     if (r->why == PF_WHY_UNSEEN_LOSS) {
@@ -259,12 +253,12 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
     pf_session_state state = pf_session_get_state(session);
     add_bool(out, "alarm", state.alarm);
     add_bool(out, "explained", state.explained);
-    add_number(out, "charge", state.charge);
+    pf__json_add_number(out, "charge", state.charge);
     pf__json_add_int(out, "probes", state.told - state.rehearsals);
     pf__json_add_int(out, "rehearsals", state.rehearsals);
     pf__json_key(out, "misfit");
     pf__text_add(out, "{");
-    add_number(out, "value", state.misfit);
+    pf__json_add_number(out, "value", state.misfit);
     pf__json_add_int(out, "implausible", state.implausible);
     pf__json_add_string(out, "channel",
                         state.misfit_channel >= 0 ? pf_kit_channel_name(kit, state.misfit_channel)
@@ -277,8 +271,8 @@ void pf__reply_readiness(pf_text *out, const pf_session *session)
         pf__json_open(out, NULL, "{");
         pf__json_add_int(out, "mechanism", j);
         pf__json_add_string(out, "name", pf_kit_mechanism_name(kit, j));
-        add_number(out, "p_changed", r->changed);
-        add_number(out, "mean_gain", r->mean_gain);
+        pf__json_add_number(out, "p_changed", r->changed);
+        pf__json_add_number(out, "mean_gain", r->mean_gain);
         add_numbers(out, "interval", 2, r->interval);
         add_bool(out, "probed", r->probed);
         pf__text_add(out, "}");
@@ -316,8 +310,8 @@ static void add_machine(pf_text *out, const pf_kit *k)
     for (int j = 0; j < k->n_mech; j++) {
         pf__json_open(out, NULL, "{");
         pf__json_add_string(out, "name", pf_kit_mechanism_name(k, j));
-        add_number(out, "lo", k->lo[j]); // null: unbounded
-        add_number(out, "hi", k->hi[j]);
+        pf__json_add_number(out, "lo", k->lo[j]); // null: unbounded
+        pf__json_add_number(out, "hi", k->hi[j]);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
@@ -336,7 +330,7 @@ static void add_machine(pf_text *out, const pf_kit *k)
             }
             pf__text_add(out, "]");
         }
-        add_number(out, "return_scale", k->return_scale[c]);
+        pf__json_add_number(out, "return_scale", k->return_scale[c]);
         pf__text_add(out, "}");
     }
     pf__text_add(out, "]");
@@ -365,10 +359,10 @@ static void add_target(pf_text *out, const pf_kit *k, int probe, int t)
     add_numbers(out, "edges", k->n_bins - 1, row.edges);
     add_numbers(out, "nominal", k->n_bins, row.nominal);
     add_numbers(out, "changed", k->n_bins, row.changed);
-    add_number(out, "m0", k->centre_nominal[t]);
-    add_number(out, "m1", k->centre_changed[t]);
-    add_number(out, "sigma", k->sigma[t]);
-    add_number(out, "signature", k->signature[t]);
+    pf__json_add_number(out, "m0", k->centre_nominal[t]);
+    pf__json_add_number(out, "m1", k->centre_changed[t]);
+    pf__json_add_number(out, "sigma", k->sigma[t]);
+    pf__json_add_number(out, "signature", k->signature[t]);
     if (k->n_curve > 0) {
         add_numbers(out, "curve", k->n_grid, k->curve + (size_t)t * (size_t)k->n_grid);
     }
@@ -410,9 +404,9 @@ static void add_probe(pf_text *out, const pf_kit *k, int q)
     int rows = pf_kit_probe_rows(k, q), n = k->probe_target[q + 1] - k->probe_target[q];
     pf__json_open(out, NULL, "{");
     pf__json_add_string(out, "name", pf_kit_probe_name(k, q));
-    add_number(out, "charge", k->charge[q]);
-    add_number(out, "off_limit", k->off_limit[q]);
-    add_number(out, "distance_limit", k->distance_limit[q]);
+    pf__json_add_number(out, "charge", k->charge[q]);
+    pf__json_add_number(out, "off_limit", k->off_limit[q]);
+    pf__json_add_number(out, "distance_limit", k->distance_limit[q]);
     pf__json_add_int(out, "rows", rows);
     add_sent(out, k, q);
     pf__json_open(out, "targets", "[");
@@ -483,8 +477,8 @@ static void add_kit_task(pf_text *out, const pf_kit *k, int t)
     }
     pf__json_add_string(out, "fallback", pf_kit_task_fallback(k, t));
     pf__json_add_int(out, "rehearsals", pf_kit_task_rehearsals(k, t));
-    add_number(out, "reveal", k->task_reveal[t]);
-    add_number(out, "importance", k->task_importance[t]);
+    pf__json_add_number(out, "reveal", k->task_reveal[t]);
+    pf__json_add_number(out, "importance", k->task_importance[t]);
     add_numbers(out, "shares", k->n_shares, k->shares);
     add_force(out, k, t);
     pf__json_open(out, "nte", "[");
@@ -515,7 +509,7 @@ static void add_settings(pf_text *out, const pf_kit *k)
     add_numbers(out, "reveal", m, k->reveal);
     pf__json_open(out, "threshold", "{");
     for (int i = 0; i < k->n_methods; i++) {
-        add_number(out, pf_kit_method_id(k, i), k->threshold[i]);
+        pf__json_add_number(out, pf_kit_method_id(k, i), k->threshold[i]);
     }
     pf__text_add(out, "}");
     pf_settings settings = settings_of(k);
@@ -557,10 +551,10 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     }
     pf__text_add(out, "]");
     pf__json_open(out, "calibration", "{");
-    add_number(out, "seed", k->seed);
+    pf__json_add_number(out, "seed", k->seed);
     pf__json_add_int(out, "episodes", k->episodes);
     pf__json_add_int(out, "alarm_trials", k->alarm_trials);
-    add_number(out, "cross_ratio", k->cross_ratio);
+    pf__json_add_number(out, "cross_ratio", k->cross_ratio);
     pf__json_add_string(out, "source", pf_kit_get_string(k, PF_KIT_SOURCE));
     pf__json_add_string(out, "processor", pf_kit_get_string(k, PF_KIT_PROCESSOR));
     pf__text_add(out, "}}");
@@ -604,13 +598,13 @@ char *pf_plant_json(const pf_plant *plant)
     pf__json_add_string(&out, "source", info->source ? info->source : "");
     pf__json_add_string(&out, "environment", pf_plant_environment(info));
     pf__json_add_int(&out, "state_size", info->n_state);
-    add_number(&out, "dt", info->dt_s);
+    pf__json_add_number(&out, "dt", info->dt_s);
     pf__json_open(&out, "mechanisms", "[");
     for (int j = 0; j < info->n_mech; j++) {
         pf__json_open(&out, NULL, "{");
         pf__json_add_string(&out, "name", info->mechanisms[j].name);
-        add_number(&out, "lo", info->mechanisms[j].lo);
-        add_number(&out, "hi", info->mechanisms[j].hi);
+        pf__json_add_number(&out, "lo", info->mechanisms[j].lo);
+        pf__json_add_number(&out, "hi", info->mechanisms[j].hi);
         pf__text_add(&out, "}");
     }
     pf__text_add(&out, "]");
@@ -618,7 +612,7 @@ char *pf_plant_json(const pf_plant *plant)
     for (int c = 0; c < info->n_chan; c++) {
         pf__json_open(&out, NULL, "{");
         pf__json_add_string(&out, "name", info->channels[c].name);
-        add_number(&out, "scale", info->channels[c].scale);
+        pf__json_add_number(&out, "scale", info->channels[c].scale);
         pf__text_add(&out, "}");
     }
     pf__text_add(&out, "]");
@@ -629,8 +623,8 @@ char *pf_plant_json(const pf_plant *plant)
         pf__text_add(&out, "{");
         pf__json_add_string(&out, "name", info->faults[i].name);
         pf__json_add_string(&out, "help", info->faults[i].line);
-        add_number(&out, "least", info->faults[i].least);
-        add_number(&out, "most", info->faults[i].most);
+        pf__json_add_number(&out, "least", info->faults[i].least);
+        pf__json_add_number(&out, "most", info->faults[i].most);
         pf__text_add(&out, "}");
     }
     pf__text_add(&out, "]}");
