@@ -429,6 +429,7 @@ static void check_bench(void)
     CHECK_CONTAINS(text, "--profile quick`, in part (`--only`, or stopped) |");
     free(text);
     CHECK(run("bench verify compact-plants --sample 1 --db @/q.db", 0, "quick, config "));
+    CHECK(run("bench fidelity --db @/q.db", 0, "Profile quick. "));
     CHECK(run("bench table compact-plants --profile standard --db @/q.db", 3,
               "no trials of compact-plants at profile standard"));
     CHECK(run("bench table ladder --db @/q.db", 3, "at profile standard"));

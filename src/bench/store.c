@@ -1011,9 +1011,9 @@ pf_status pf__store_profile(pf_store *s, const char *suite, const char *hash, ch
                             pf_error *error)
 {
     char sql[200];
-    const sql_value values[] = {{suite, 0}, {hash ? hash : "", 0}};
+    const sql_value values[] = {{suite ? suite : "", 0}, {hash ? hash : "", 0}};
     snprintf(sql, sizeof sql,
-             "SELECT profile FROM experiment WHERE suite = ? AND (? = '' OR hash = ?2)"
+             "SELECT profile FROM experiment WHERE (? = '' OR suite = ?1) AND (? = '' OR hash = ?2)"
              " ORDER BY %sordinal DESC LIMIT 1",
              s->has_last_run ? "coalesce(last_run, 0) DESC, " : "");
     walk w = ask(s, sql, 2, values, error);

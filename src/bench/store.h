@@ -34,7 +34,8 @@ pf_status pf__store_limit(pf_store *store, int pages, pf_error *error);
 pf_status pf__store_begin(pf_store *store, const char *hash, const char *suite, const char *profile,
                           const char *settings, const pf_unit *units, size_t n, pf_error *error);
 
-// The profile that the suite was run last with, or that of a configuration (Nullable: hash);
+// The profile that the suite (Nullable: any) was run last with, or that of a configuration
+// (Nullable: hash);
 // "" if there is none.
 pf_status pf__store_profile(pf_store *store, const char *suite, const char *hash, char profile[32],
                             pf_error *error);

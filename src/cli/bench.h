@@ -38,8 +38,9 @@ void bench_options(bench_call *call, cli_option *options);
 // Fills in what the options left open. False: a message was printed, *status is the exit status.
 bool bench_resolve(bench_call *call, int *status);
 
-// What is read of a database without --profile: what was run last. Where that cannot be told it
-// stays the profile that a run would have, and whoever reads the suite or the database says why.
+// What is read of a database without --profile: what was run last, of a suite or of all (NULL).
+// Where that cannot be told it stays the profile that a run would have, and whoever reads the suite
+// or the database says why.
 void bench_take_last(bench_call *call, const char *suite);
 
 // A suite, and the one whose units it shows (the same one unless it says `from`).

@@ -320,9 +320,9 @@ void bench_take_last(bench_call *c, const char *name)
     pf_store *store = NULL;
     char last[32] = "";
     plain.set.n = plain.methods.n = 0;
-    if (!c->profile_name && bench_suite_open(&plain, name, &suite, NULL) == PF_OK &&
+    if (!c->profile_name && (!name || bench_suite_open(&plain, name, &suite, NULL) == PF_OK) &&
         pf__store_open(&store, c->db, PF_STORE_READ, NULL) == PF_OK &&
-        pf__store_profile(store, suite.run->id, c->config, last, NULL) == PF_OK &&
+        pf__store_profile(store, name ? suite.run->id : NULL, c->config, last, NULL) == PF_OK &&
         pf__profile_find(last)) {
         c->profile = pf__profile_find(last);
     }

@@ -223,7 +223,9 @@ int bench_cmd_fidelity(int argc, char **argv)
         return EXIT_USAGE;
     }
     bool csv = format && strcmp(format, "csv") == 0;
-    return !bench_resolve(&call, &status) ? status
-           : readings                     ? write_readings(&call, csv, picture)
-                                          : write_fidelity(&call, csv, picture);
+    if (!bench_resolve(&call, &status)) {
+        return status;
+    }
+    bench_take_last(&call, NULL);
+    return readings ? write_readings(&call, csv, picture) : write_fidelity(&call, csv, picture);
 }

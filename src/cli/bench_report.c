@@ -280,7 +280,9 @@ static pf_status report_fidelity(const report_call *r, pf_text *index, pf_error 
 {
     pf_text md = {0}, page = {0};
     int produced = 0;
-    pf_status status = bench_fidelity(&r->bench, false, NULL, &md, &produced, error);
+    bench_call call = r->bench;
+    bench_take_last(&call, NULL);
+    pf_status status = bench_fidelity(&call, false, NULL, &md, &produced, error);
     if (status == PF_OK && produced > 0) {
         const char *text = md.data ? md.data : "";
         pf__text_add(&page, text + (strncmp(text, "##", 2) == 0)); // it heads this page
