@@ -79,16 +79,6 @@ tests() { # tests PRESET OPTIONS...: the test program of a preset
     shift
     ready && scripts/build.sh "$preset" preflight_test && "build/$preset/preflight_test" "$@"
 }
-threads() { # what starts threads, under ThreadSanitizer
-    ready && scripts/build.sh tsan preflight_test || return
-    local group code=0
-    for group in host calibrate recordings serve store bench train; do
-        build/tsan/preflight_test $group || code=1
-    done >"$logs/threads" 2>&1
-    cat "$logs/threads"
-    awk '/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3 } END { print p + 0 " passed, " f + 0 " failed" }' "$logs/threads"
-    return $code
-}
 embedded() { scripts/build.sh embedded && scripts/check_embedded.sh build/embedded; }
 formatted() { clang-format --dry-run -Werror $(git ls-files '*.c' '*.h' 2>/dev/null || find include src tests examples perf -name '*.[ch]'); }
 python_style() {
@@ -117,7 +107,7 @@ step "Python environment" environment
 if [ "${1:-}" = all ]; then
     step "fuzz, 60 s each" scripts/fuzz.sh 60
     step "all tests (asan)" tests asan
-    step "threads (tsan)" threads
+    step "threads (tsan)" after scripts/check_threads.sh
     step "unit tests at full size (dev)" tests dev --long
     step "power grid, driving, supply chain" after scripts/check_domains.sh
     step "suites on Gymnasium's systems" after scripts/check_suites.sh all
