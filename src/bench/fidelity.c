@@ -4,6 +4,7 @@
 
 #include "host/csv.h"
 #include "host/gnuplot.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static double side(const pf_claim *c, const pf_entries *entries, const char *env
                    const char *text)
 {
     char method[PF_PAPER_WORD], *end;
-    double number = strtod(text, &end);
+    double number = pf__number_read(text, &end);
     if (!*end) {
         return number;
     }

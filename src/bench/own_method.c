@@ -4,11 +4,11 @@
 
 #include "core/sha256.h"
 #include "host/file.h"
+#include "host/json.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include "plant/bridge/process.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static json_t *ask(own_method *m, const pf_text *request, double limit_s)
         pf_fail(&m->failed, PF_ERR_PLANT, "method %s: %s", m->id, why);
         return NULL;
     }
-    json_t *answer = json_loadb(line, n, 0, NULL);
+    json_t *answer = pf__json_load(line, n, 0, NULL);
     const char *problem = json_string_value(json_object_get(answer, "error"));
     if (!json_is_object(answer) || problem) {
         pf_fail(&m->failed, PF_ERR_PLANT, "method %s: %s", m->id,

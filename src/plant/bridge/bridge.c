@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "host/parallel.h"
+#include "host/json.h"
 #include "hello.h"
 #include "plant/plant_impl.h"
 #include "process.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,8 +41,7 @@ static pf_status explain(bridge *self, pf_process_result result, double limit_s,
 static pf_status send_json(bridge *self, const json_t *request, double deadline, double limit_s,
                            char *what)
 {
-    // 17 digits and a decimal point in every locale
-    char *text = json_dumps(request, JSON_COMPACT);
+    char *text = pf__json_dump(request, JSON_COMPACT);
     if (text == NULL) {
         return pf__bridge_no_memory(what);
     }
@@ -64,7 +63,7 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
         return explain(self, result, limit_s, what);
     }
     json_error_t problem;
-    *reply = json_loadb(line, size, JSON_REJECT_DUPLICATES, &problem);
+    *reply = pf__json_load(line, size, JSON_REJECT_DUPLICATES, &problem);
     if (json_is_object(*reply)) {
         return PF_OK;
     }

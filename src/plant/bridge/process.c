@@ -4,6 +4,7 @@
 #include "process.h"
 
 #include "host/parallel.h"
+#include "host/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -347,8 +348,8 @@ void pf__process_explain(const pf_process *process, pf_process_result result, do
     switch (result) {
     case PF_PROCESS_TIMEOUT: {
         bool ended = tell_end(process, 0, end, sizeof end);
-        snprintf(text, size, "no answer within %g s%s%s", limit_s, ended ? "; the process " : "",
-                 ended ? end : "");
+        pf__print(text, size, "no answer within %g s%s%s", limit_s, ended ? "; the process " : "",
+                  ended ? end : "");
         return;
     }
     case PF_PROCESS_CLOSED:

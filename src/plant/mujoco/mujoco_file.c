@@ -666,8 +666,8 @@ static void describe_actuator(pf_mujoco_model *m, int a, pf_mechanism *to)
     const char *name = actuator_name(m->model, a, room, sizeof room);
     to->name = tidy(m, name, a + 1, mechanism_at);
     set_limits(m, a, to);
-    snprintf(text, sizeof text, m->hold[a] != 0 ? "%s, holds %.4g" : "%s",
-             actuator_kind(m->model, a), m->hold[a]);
+    pf__print(text, sizeof text, m->hold[a] != 0 ? "%s, holds %.4g" : "%s",
+              actuator_kind(m->model, a), m->hold[a]);
     m->words[a + 1] = pf__arena_text(&m->arena, text);
 }
 
