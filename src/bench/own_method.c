@@ -181,14 +181,9 @@ static pf_status add_row(own_method *m, json_t *hello, pf_error *error)
 
 static pf_status start(own_method *m, const char *spec, pf_error *error)
 {
-    char command[PF_WORKER_COMMAND], worker[1100];
+    char worker[1100];
     snprintf(worker, sizeof worker, "method:%.1000s", spec);
-    pf_status status = pf__worker_command(worker, command, error);
-    pf_process_result result =
-        status == PF_OK ? pf__process_start(&m->process, command) : PF_PROCESS_OK;
-    if (status == PF_OK && result != PF_PROCESS_OK) {
-        status = pf_fail(error, PF_ERR_PLANT, "method %s: Python cannot be started", m->id);
-    }
+    pf_status status = pf__worker_start(&m->process, worker, error);
     if (status != PF_OK) {
         return status;
     }
