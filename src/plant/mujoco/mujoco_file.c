@@ -569,7 +569,8 @@ static const char *tidy(pf_mujoco_model *m, const char *name, int n,
                         const char *(*taken)(const pf_mujoco_model *m, int i))
 {
     char text[NAME_MOST + 1], tried[NAME_MOST + 16];
-    snprintf(text, sizeof text, "%s%s", pf__is_decimal(name, true) ? "_" : "", name);
+    bool number = pf__is_decimal(name, true);
+    snprintf(text, sizeof text, "%s%.*s", number ? "_" : "", NAME_MOST - number, name);
     for (char *c = text; *c; c++) {
         *c = (unsigned char)*c < ' ' || strchr(",\"'`=", *c) ? '_' : *c;
     }
