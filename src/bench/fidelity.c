@@ -536,8 +536,8 @@ static pf_status draw_bars(pf_text *script, const char *picture, int n, const ch
                   "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
                   "set xlabel 'share of the %s'\nset grid xtics\n"
                   "set key outside top center horizontal\n"
-                  "plot $bars using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(tic(strcol"
-                  "(1))) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
+                  "plot $bars using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(strcol"
+                  "(1)) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
                   "$bars using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
                   "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
                   n, what);
