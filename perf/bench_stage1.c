@@ -79,7 +79,7 @@ static void fill_lists(lists *l, int m, int groups)
         l->mechanisms[j] = (pf_mechanism){"x", -1, 1};
         l->prior[j] = .05 / m;
         l->probes[groups + j - 1] =
-            (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target};
+            (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target, NULL};
         l->tasks[j - 1] = (pf_plan_task){.name = "x",
                                          .n_uses = 1,
                                          .uses = target,
@@ -92,7 +92,7 @@ static void fill_lists(lists *l, int m, int groups)
     }
     // designed probes are as long as a pulse and charged like one
     for (int q = 0; q < groups; q++) {
-        l->probes[q] = (pf_plan_probe){"x", ROWS, l->command, .08, m, l->target};
+        l->probes[q] = (pf_plan_probe){"x", ROWS, l->command, .08, m, l->target, NULL};
     }
     for (int c = 0; c < CHANNELS; c++) {
         l->channels[c] = (pf_channel){"x", 0, 1};

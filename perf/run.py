@@ -108,7 +108,7 @@ def envpool_python():
     if not python.exists():
         print("installing EnvPool into build/venv-bench", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], capture_output=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "-r",
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--require-hashes", "-r",
                         str(ROOT / "perf/requirements.txt")], capture_output=True)
     try:
         done = subprocess.run([str(python), "-c", "import envpool"], capture_output=True)

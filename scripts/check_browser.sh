@@ -21,7 +21,7 @@ if ! cmp -s scripts/requirements-browser.txt build/browser/.requirements; then
     rm -rf build/browser
     mkdir -p build
     python3 -m venv build/browser && build/browser/bin/pip install -q --disable-pip-version-check \
-        -r scripts/requirements-browser.txt >/dev/null 2>&1 || skip "no Python environment"
+        --require-hashes -r scripts/requirements-browser.txt >/dev/null 2>&1 || skip "no Python environment"
     cp scripts/requirements-browser.txt build/browser/.requirements
 fi
 scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }

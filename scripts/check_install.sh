@@ -14,6 +14,14 @@ scripts/check_libraries.sh build/release
 ok $? "the shared libraries of the build"
 cmake --install build/release --prefix "$work/prefix" >/dev/null
 ok $? "cmake --install"
+for folder in build/release "$work/prefix"; do
+    scripts/check_elf.sh "$folder"
+    ok $? "programs and libraries in $folder"
+done
+for preset in dev asan tsan clang fuzz; do # what there is, when nobody writes it
+    [ ! -d "build/$preset" ] || flock "build/$preset.lock" scripts/check_elf.sh --paths "build/$preset"
+    ok $? "the RUNPATHs in build/$preset"
+done
 version=$(sed -nE 's/#define PF_VERSION "([0-9.]+)"/\1/p' include/preflight/base.h)
 
 cat >"$work/main.c" <<'C'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_libraries.sh BUILD_DIR: what the shared libraries of a build export is what include/preflight
-# declares, their names carry the version, and no RUNPATH of the build has an empty entry (the loader
-# would take libraries from the current folder). Last line: N passed, N failed.
+# declares, their names carry the version, and no number depends on the locale. Last line: N passed, N
+# failed.
 set -u
 build=$(cd "${1:?usage: scripts/check_libraries.sh BUILD_DIR}" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
@@ -37,10 +37,16 @@ for library in libpreflight libpreflight_lab; do
     ok $? "$library.so has the SONAME $library.so.$minor"
 done
 
-# every program and library of the build
-find "$build" -type f -perm -u+x -not -path '*/CMakeFiles/*' -not -name '*.sh' |
-    while read -r file; do readelf -d "$file" 2>/dev/null | sed -nE "s,.*R(UN)?PATH.*\[(.*)\],$file \2,p"; done >"$work/paths"
-! grep -E ' (:|.*::|.*:$|$)' "$work/paths"
-ok $? "no RUNPATH with an empty entry"
+# only src/host/text.c and json.c read and print numbers, in the C locale
+nm -A "$build/libpreflight_lab.a" "$build/libpreflight_bench.a" 2>/dev/null |
+    grep -E ' U _*(strto[fdl]d?|ato[fl]|vs?n?printf(_chk)?|json_load[a-z_]*|json_dump[a-z_]*|localeconv|setlocale)$' |
+    grep -vE ':(text|json)\.c\.o:|strtol$' >"$work/numbers"
+[ $? = 1 ]
+ok $? "a number is read or printed in the caller's locale: $(tr -s ' ' <"$work/numbers" | tr '\n' ';')"
+git ls-files 'src/*.c' 'python/binding/*.c' 2>/dev/null | grep -v '^src/cli/' | xargs -r grep -Pzoc \
+    '\b(s?n?printf|fprintf|s?scanf)\((?:[^;"]|"(?:[^"\\]|\\.)*")*?"(?:[^"\\]|\\.)*%[-+ #0-9.*]*l?[aefgAEFG](?:[^;"]|"(?:[^"\\]|\\.)*")*;' |
+    grep -v ':0$' >"$work/numbers"
+[ $? = 1 ]
+ok $? "a number is printed with snprintf and the like, not with pf__print: $(tr '\n' ' ' <"$work/numbers")"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

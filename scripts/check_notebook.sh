@@ -8,7 +8,7 @@ if ! cmp -s scripts/requirements-notebook.txt "$kernel/.requirements"; then
     rm -rf "$kernel"
     if "$python" -c 'import numpy, pandas, matplotlib' 2>/dev/null &&
        timeout 900 "$python" -m pip install -q --disable-pip-version-check --target "$kernel" \
-           -r scripts/requirements-notebook.txt >build/notebook.log 2>&1; then
+           --require-hashes -r scripts/requirements-notebook.txt >build/notebook.log 2>&1; then
         cp scripts/requirements-notebook.txt "$kernel/.requirements"
     else
         echo "SKIPPED the notebook (no build/venv, or no kernel: $(tail -n 1 build/notebook.log 2>/dev/null))"

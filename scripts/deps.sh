@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 what=${1:-all}
 
 packages=(gcc libc6-dev make cmake pkg-config clang clang-format libclang-rt-14-dev libyaml-dev
-          libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox python3 python3-venv)
+          libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox locales python3 python3-venv)
 missing=()
 [ "$what" = python ] || for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
@@ -34,7 +34,7 @@ if [ "$what" != system ] && ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/nu
     mkdir -p build
     if python3 -m venv build/venv >/dev/null 2>&1 &&
        timeout 900 build/venv/bin/pip install -q --disable-pip-version-check \
-           -r scripts/requirements.txt >/dev/null 2>&1; then
+           --require-hashes -r scripts/requirements.txt >/dev/null 2>&1; then
         cp scripts/requirements.txt "$stamp"
     else
         echo "deps: going on without the Python environment (no MuJoCo systems, no \`make perf\`, a part of \`make check\`)"

@@ -13,7 +13,7 @@ if [ ! -x "$folder/bin/python" ]; then
 fi
 if ! cmp -s "$wanted" "$folder/installed.txt"; then
     echo "domains: installing into $folder"
-    "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$wanted"
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check --require-hashes -r "$wanted"
     cp "$wanted" "$folder/installed.txt"
 fi
 # a program of this tree runs the package's source, others run this copy

@@ -163,7 +163,7 @@ static pf_status keep(void *self, int entry, const pf_audit_result *result, pf_e
     CHECK(result == &b->results[entry]);
     b->known[entry] = true;
     b->done++;
-    b->stop = b->done == b->stop_after;
+    __atomic_store_n(&b->stop, b->done == b->stop_after, __ATOMIC_RELAXED);
     return PF_OK;
 }
 

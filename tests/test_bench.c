@@ -446,6 +446,13 @@ static void check_bad_suites(void)
         {"table=round", "table"},
         {"episodes=[60,60]", "listed twice"},
         {"sigma=.nan", "sigma"},
+        {"id=../up", "id: becomes the name of a file"},
+        {"id=sub/page", "id: becomes the name of a file"},
+        {"id=..", "id: becomes the name of a file"},
+        {"id=-o", "id: becomes the name of a file"},
+        {"id=turned\u202eback", "id: becomes the name of a file"},
+        {"id=\"two\\nlines\"", "id"},
+        {"from=../ladder", "from: becomes the name of a file"},
     };
     char path[256], more[200];
     PF_CASE("suites that make no sense are refused before any work");

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // Names reach gnuplot as data: whatever they hold, nothing is run and the picture shows them.
@@ -183,6 +184,113 @@ static void check_design(void)
     CHECK(file_has(path, CLOSING));
 }
 
+// A suite, and the paper's numbers of it, under a name that is commands.
+#define SUITE "`touch ran` $(touch ran) 5%g |touch ran"
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    CHECK(pf__file_write(path, text, strlen(text), NULL) == PF_OK);
+}
+
+// The header of a CSV file of the sources and its rows of one suite, renamed.
+static void put_renamed(const char *folder, const char *file, const char *name)
+{
+    static const char from[] = "directional,";
+    char path[600];
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_text out = {0};
+    snprintf(path, sizeof path, PF_SOURCE "/%s", file);
+    if (!CHECK(pf__file_read(path, 1 << 24, &bytes, &n, NULL) == PF_OK)) {
+        return;
+    }
+    for (const char *at = bytes, *end; (end = strchr(at, '\n')); at = end + 1) {
+        const char *found = strstr(at, from);
+        if (at != bytes && (!found || found > end)) {
+            continue;
+        }
+        for (; found && found < end; found = strstr(at, from)) {
+            pf__text_add_n(&out, at, (size_t)(found - at));
+            pf__text_add(&out, SUITE ",");
+            at = found + strlen(from);
+        }
+        pf__text_add_n(&out, at, (size_t)(end - at) + 1);
+    }
+    put(folder, name, out.data);
+    pf__text_free(&out);
+    free(bytes);
+}
+
+static void make_data(const char *folder, char data[300])
+{
+    static const char *const csv[] = {"paper_numbers.csv", "paper_map.csv", "paper_claims.csv"};
+    char path[400], other[200];
+    snprintf(data, 300, "%s/data", folder);
+    CHECK(mkdir(data, 0777) == 0);
+    snprintf(path, sizeof path, "%s/suites", data);
+    CHECK(mkdir(path, 0777) == 0);
+    snprintf(path, sizeof path, "%s/data", data);
+    CHECK(mkdir(path, 0777) == 0);
+    for (size_t i = 0; i < COUNT(csv); i++) {
+        snprintf(other, sizeof other, "data/%s", csv[i]);
+        put_renamed(path, other, csv[i]);
+    }
+    put(data, "suites/" SUITE ".yaml",
+        "id: '" SUITE "'\n"
+        "title: \"`touch ran` $(touch ran) 'p' \\\"q\\\" \\\\n @M\"\n"
+        "environments: [cartpole, pendulum]\ngains: [.25, .35]\nstage2: 0\n"
+        "metrics: [stability_regret, detection]\nmethods: [random, eg-mpt]\n"
+        "seeds: 5\ntrials: 30\nnominal: 0\nbins: 5\nepisodes: 60\ngrid: 17\nstop: latch\n"
+        "table: metrics\nfigure: bars\n");
+    snprintf(path, sizeof path, "%s/suites/figures", data);
+    CHECK(symlink(PF_SOURCE "/suites/figures", path) == 0);
+}
+
+// Every other way from a name to gnuplot: a suite's id and title, and the names of pictures.
+static void check_bench(void)
+{
+    static const struct {
+        const char *arguments, *made;
+    } calls[] = {
+        {"bench run '" SUITE "' --data @/data --profile quick --db '@/x.db'", "x.db"},
+        {"bench figure '" SUITE "' --data @/data --profile quick --db @/x.db -o '@/" SUITE "'",
+         SUITE "/" SUITE ".svg"},
+        {"bench report '" SUITE "' --data @/data --profile quick --db @/x.db -o @/pages",
+         "pages/figures/" SUITE ".svg"},
+        {"bench report '" SUITE "' --name '|`touch ran`' --data @/data --profile quick --db @/x.db "
+         "-o @/pages",
+         "pages/figures/|`touch ran`.svg"},
+        {"bench fidelity --data @/data --profile quick --db @/x.db --plot '@/" SUITE ".svg'",
+         SUITE ".svg"},
+        {"bench fidelity --data @/data --profile quick --db @/x.db --plot '@/" SUITE ".png'",
+         SUITE ".png"},
+        {"train dc_servo --profile quick --kind recursive --set members=1 --set layers=1 --set "
+         "width=16 --set epochs=3 --set transitions=4000 -o @/m.model --plot '@/|" SUITE ".svg'",
+         "|" SUITE ".svg"},
+    };
+    char folder[200], path[600], data[300];
+    PF_CASE("a suite, its title and pictures whose names are commands: figure, report, fidelity");
+    CHECK(program_folder(folder, sizeof folder, "figure-bench"));
+    make_data(folder, data);
+    for (size_t i = 0; i < COUNT(calls); i++) {
+        CHECK(program_in(folder, calls[i].arguments, 0, ""));
+        snprintf(path, sizeof path, "%s/%s", folder, calls[i].made);
+        CHECK(pf__file_regular(path));
+    }
+    // the names are drawn as they are
+    CHECK(file_has(path, "dc_servo"));
+    snprintf(path, sizeof path, "%s/%s/%s.svg", folder, SUITE, SUITE);
+    CHECK(file_has(path, SUITE));
+    snprintf(path, sizeof path, "%s/%s.svg", folder, SUITE);
+    CHECK(file_has(path, SUITE));
+    PF_CASE("no name was run as a command, wherever gnuplot stood");
+    snprintf(path, sizeof path, "test -z \"$(find '%s' . -maxdepth 4 -name ran)\"",
+             pf_scratch_dir());
+    CHECK(system(path) == 0);
+}
+
 void test_figure(void)
 {
     PF_CASE("What gnuplot would act on is written in octal");
@@ -192,4 +300,7 @@ void test_figure(void)
     pf__text_free(&text);
     check_templates();
     check_design();
+    if (access("/usr/bin/gnuplot", X_OK) == 0) {
+        check_bench();
+    }
 }

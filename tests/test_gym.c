@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void test_gym(void);
 
@@ -128,7 +129,7 @@ static void test_interpreter(void)
     PF_CASE("an interpreter that is not there");
     setenv("PREFLIGHT_PYTHON", "/nonexistent/python", 1);
     CHECK(pf_plant_create(&plant, "gym:Rig-v0", &error) == PF_ERR_PLANT);
-    CHECK_CONTAINS(error.text, "gym:Rig-v0: the process exited with status 127");
+    CHECK_CONTAINS(error.text, "gym:Rig-v0: the process cannot be started: No such file");
     CHECK_CONTAINS(error.text, "set PREFLIGHT_PYTHON");
 
     PF_CASE("what is missing is the answer to the hello");
@@ -153,9 +154,14 @@ static void test_interpreter(void)
 // An interpreter in an environment that answers only as it should be called.
 static void put_environment(const char *environment, const char *text)
 {
-    char command[600], path[400];
-    snprintf(command, sizeof command, "mkdir -p '%s/bin'", environment);
-    CHECK(system(command) == 0);
+    char path[500];
+    for (const char *slash = environment; (slash = strchr(slash + 1, '/'));) {
+        snprintf(path, sizeof path, "%.*s", (int)(slash - environment), environment);
+        mkdir(path, 0777);
+    }
+    mkdir(environment, 0777);
+    snprintf(path, sizeof path, "%s/bin", environment);
+    mkdir(path, 0777);
     snprintf(path, sizeof path, "%s/bin/python", environment);
     FILE *file = fopen(path, "w");
     if (CHECK(file != NULL)) {
@@ -165,16 +171,20 @@ static void put_environment(const char *environment, const char *text)
     }
 }
 
+// Paths are arguments: whatever a folder is called, no shell reads its name.
+#define HOSTILE "it's $(touch ran) `touch ran`; touch ran \"q\""
+
 static void test_places(void)
 {
-    char tree[160], data[160], environment[256], text[600];
+    char tree[200], data[200], environment[300], source[300];
     pf_plant *plant = NULL;
     pf_error error = {PF_OK, ""};
-    snprintf(tree, sizeof tree, "%s/tree", pf_scratch_dir());
-    snprintf(data, sizeof data, "%s/data", pf_scratch_dir());
+    snprintf(tree, sizeof tree, "%s/" HOSTILE, pf_scratch_dir());
+    snprintf(data, sizeof data, "%s/data " HOSTILE, pf_scratch_dir());
+    snprintf(source, sizeof source, "%s/python", tree);
     unsetenv("PREFLIGHT_PYTHON");
-    unsetenv("PYTHONPATH");
     setenv("XDG_DATA_HOME", data, 1);
+    setenv("WANTED_SOURCE", source, 1);
 
     PF_CASE("without its simulators a domain plant names the command that installs them");
     snprintf(environment, sizeof environment, "%s/build/venv", tree);
@@ -188,20 +198,43 @@ static void test_places(void)
     PF_CASE("it finds them in the user's data folder");
     snprintf(environment, sizeof environment, "%s/preflight/domains", data);
     put_environment(environment,
-                    "[ \"$3\" = grid2op ] && [ -z \"$PYTHONPATH\" ] && exec '" PF_EXEC_CHILD
-                    "' good");
+                    "[ \"$3\" = grid2op ] && [ -z \"$5\" ] && exec '" PF_EXEC_CHILD "' good");
     CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
     pf_plant_destroy(plant);
     put_environment(environment, "exit 5");
 
     PF_CASE("and first of all in the build folder, with the package's source");
     snprintf(environment, sizeof environment, "%s/build/domains", tree);
-    snprintf(text, sizeof text, "[ \"$PYTHONPATH\" = '%s/python' ] && exec '%s' good", tree,
-             PF_EXEC_CHILD);
-    put_environment(environment, text);
+    put_environment(environment,
+                    "[ \"$5\" = \"$WANTED_SOURCE\" ] && exec '" PF_EXEC_CHILD "' good");
     CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
     pf_plant_destroy(plant);
     unsetenv("XDG_DATA_HOME");
+    unsetenv("WANTED_SOURCE");
+    CHECK(access("ran", F_OK) != 0);
+}
+
+// An exec: plant whose files are in another folder than the current one.
+static void test_folder(void)
+{
+    PF_CASE("the folder of an exec: plant is an argument too");
+    char folder[200], script[300];
+    pf_plant *plant = NULL, *copy = NULL;
+    pf_error error = {PF_OK, ""};
+    snprintf(folder, sizeof folder, "%s/-folder " HOSTILE, pf_scratch_dir());
+    CHECK(mkdir(folder, 0777) == 0);
+    snprintf(script, sizeof script, "%s/only-here.sh", folder);
+    FILE *file = fopen(script, "w");
+    if (CHECK(file != NULL)) {
+        fputs("[ \"$1\" = \"a b\" ] && exec '" PF_EXEC_CHILD "' good\n", file);
+        fclose(file);
+    }
+    CHECK(pf__bridge_create(&plant, "exec sh ./only-here.sh 'a b'", folder, &error) == PF_OK);
+    CHECK(plant && pf_plant_clone(plant, &copy, &error) == PF_OK);
+    CHECK(copy && strcmp(pf_plant_get_info(copy)->folder, folder) == 0);
+    pf_plant_destroy(copy);
+    pf_plant_destroy(plant);
+    CHECK(access("ran", F_OK) != 0);
 }
 
 void test_gym(void)
@@ -211,4 +244,5 @@ void test_gym(void)
     test_ids();
     test_interpreter();
     test_places();
+    test_folder();
 }

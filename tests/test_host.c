@@ -14,12 +14,14 @@
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 // --- numbers and text
 
@@ -276,6 +278,23 @@ static void count(void *self, const char *what, size_t done, size_t total)
     *calls += strcmp(what, "test") == 0 && done <= total;
 }
 
+// Works until the flag is seen; whoever sets it shares no lock with the workers.
+static pf_status wait_for_stop(void *self, int worker, size_t item, pf_error *error)
+{
+    (void)worker, (void)item, (void)error;
+    while (!pf__stopped(self)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    return PF_OK;
+}
+
+static void *set_stop(void *flag)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    __atomic_store_n((volatile int *)flag, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
 static void test_parallel(void)
 {
     static work one, many;
@@ -311,6 +330,15 @@ static void test_parallel(void)
               PF_ERR_INTERRUPTED);
         CHECK_CONTAINS(error.text, "test: stopped after ");
         CHECK(many.slot[999] == 0);
+    }
+    PF_CASE("parallel: a flag that another thread sets is no race (ThreadSanitizer would say so)");
+    volatile int flag = 0;
+    pthread_t setter;
+    pf_effort watched = {.threads = 2, .stop = &flag};
+    if (CHECK(pthread_create(&setter, NULL, set_stop, (void *)&flag) == 0)) {
+        CHECK(pf__parallel(&watched, 2, 10, wait_for_stop, (void *)&flag, "test", &error) ==
+              PF_ERR_INTERRUPTED);
+        pthread_join(setter, NULL);
     }
     PF_CASE("parallel: nothing to do, and no effort given");
     CHECK(pf__parallel(NULL, 3, 0, compute, &many, "test", &error) == PF_OK);

@@ -193,7 +193,13 @@ static void check_bench_report(void)
     CHECK(
         run("bench report ladder --profile quick -o @/rep --db @/b.db", 3, "no trials of ladder"));
     CHECK(run("bench report --db @/b.db", 2, "-o DIR is missing"));
-    CHECK(run("bench report directional --name ../x -o @/rep --db @/b.db", 2, "--name"));
+    static const char *const names[] = {"../x", "a/b", "..", "''", "-x", "'a\nb'", "'a\\b'"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char arguments[200];
+        snprintf(arguments, sizeof arguments,
+                 "bench report directional --name=%s -o @/rep --db @/b.db", names[i]);
+        CHECK(run(arguments, 2, "--name is a file's name"));
+    }
     CHECK(run("bench report -o @/rep --format pdf --db @/b.db", 2, "not html or md"));
 }
 

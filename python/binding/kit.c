@@ -3,6 +3,7 @@
 #include "binding.h"
 
 #include "host/parallel.h"
+#include "host/text.h"
 #include "preflight/design.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ static pf_status make_plan(pf_plan **plan, const pf_py_plan *given, const pf_pla
         status = pf_plan_set(*plan, set, error);
     }
     if (status == PF_OK && given->seed >= 0) {
-        snprintf(set, sizeof set, "seed=%.0f", given->seed);
+        pf__print(set, sizeof set, "seed=%.0f", given->seed);
         status = pf_plan_set(*plan, set, error);
     }
     return status;

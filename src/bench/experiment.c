@@ -57,8 +57,8 @@ static pf_status check_gains(const pf_suite *s, pf_error *error)
 {
     for (int i = 0; i < s->gains.n; i++) {
         char text[32];
-        snprintf(text, sizeof text, "%.2f", s->gains.value[i]);
-        if (strtod(text, NULL) != s->gains.value[i]) {
+        pf__print(text, sizeof text, "%.2f", s->gains.value[i]);
+        if (pf__number_read(text, NULL) != s->gains.value[i]) {
             return pf_fail(error, PF_ERR_FORMAT, "gains: %g has more than two decimals",
                            s->gains.value[i]);
         }
@@ -103,7 +103,7 @@ static pf_status check_axes(const pf_experiment *e, pf_error *error)
 static void add_key(pf_cell *c, const char *key, int decimals, double value)
 {
     size_t n = strlen(c->text);
-    snprintf(c->text + n, sizeof c->text - n, "%s%s=%.*f", n > 0 ? ";" : "", key, decimals, value);
+    pf__print(c->text + n, sizeof c->text - n, "%s%s=%.*f", n > 0 ? ";" : "", key, decimals, value);
 }
 
 // Keys in the order of their bytes: B2, F, K, N, P, g.
@@ -191,7 +191,7 @@ static const char *const risks[] = {"", "uniform", "head-heavy", "rare-critical"
 static bool set_key(pf_cell *c, const char *key, const char *value)
 {
     char *end;
-    double number = strtod(value, &end);
+    double number = pf__number_read(value, &end);
     bool whole = *value && !*end && number == floor(number) && number >= 0 && number < 1e6;
     bool share = *value && !*end && number > 0 && number < 1;
     if (strcmp(key, "profile") == 0) {
@@ -798,7 +798,7 @@ static bool item_matches(const pf_experiment *e, int key, int item, const char *
     }
     const pf_cell *c = &e->cells[key == KEY_SEED ? 0 : item];
     char *end = NULL;
-    double number = strtod(value, &end);
+    double number = pf__number_read(value, &end);
     const double have[] = {0,
                            item,
                            c->gain,

@@ -4,6 +4,7 @@
 
 #include "host/csv.h"
 #include "host/gnuplot.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static double side(const pf_claim *c, const pf_entries *entries, const char *env
                    const char *text)
 {
     char method[PF_PAPER_WORD], *end;
-    double number = strtod(text, &end);
+    double number = pf__number_read(text, &end);
     if (!*end) {
         return number;
     }
@@ -535,8 +536,8 @@ static pf_status draw_bars(pf_text *script, const char *picture, int n, const ch
                   "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
                   "set xlabel 'share of the %s'\nset grid xtics\n"
                   "set key outside top center horizontal\n"
-                  "plot $bars using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(tic(strcol"
-                  "(1))) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
+                  "plot $bars using (column(3)/2):(-$0):(column(3)/2):(.36):yticlabels(strcol"
+                  "(1)) with boxxyerror fs solid noborder lc rgb '#d8d8d8' title 'produced', "
                   "$bars using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
                   "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
                   n, what);

@@ -169,9 +169,11 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
                            pf_error *error)
 {
     pf_text data = {0}, script = {0};
-    if (strchr(figure->file, '/')) {
+    if (!pf__file_name_fits(figure->file)) {
         return pf_fail(error, PF_ERR_FORMAT,
-                       "%s: id: a figure's file cannot have a '/' in its name", figure->file);
+                       "%s: id: a figure's file cannot have a '/' or a control character in its "
+                       "name, nor '.' or '-' at its beginning",
+                       r->suite);
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return pf_fail(error, PF_ERR_FILE, "%s: the folder cannot be made: %s", folder,

@@ -4,11 +4,11 @@
 
 #include "core/sha256.h"
 #include "host/file.h"
+#include "host/json.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include "plant/bridge/process.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static json_t *ask(own_method *m, const pf_text *request, double limit_s)
         pf_fail(&m->failed, PF_ERR_PLANT, "method %s: %s", m->id, why);
         return NULL;
     }
-    json_t *answer = json_loadb(line, n, 0, NULL);
+    json_t *answer = pf__json_load(line, n, 0, NULL);
     const char *problem = json_string_value(json_object_get(answer, "error"));
     if (!json_is_object(answer) || problem) {
         pf_fail(&m->failed, PF_ERR_PLANT, "method %s: %s", m->id,
@@ -181,14 +181,9 @@ static pf_status add_row(own_method *m, json_t *hello, pf_error *error)
 
 static pf_status start(own_method *m, const char *spec, pf_error *error)
 {
-    char command[PF_WORKER_COMMAND], worker[1100];
+    char worker[1100];
     snprintf(worker, sizeof worker, "method:%.1000s", spec);
-    pf_status status = pf__worker_command(worker, command, error);
-    pf_process_result result =
-        status == PF_OK ? pf__process_start(&m->process, command) : PF_PROCESS_OK;
-    if (status == PF_OK && result != PF_PROCESS_OK) {
-        status = pf_fail(error, PF_ERR_PLANT, "method %s: Python cannot be started", m->id);
-    }
+    pf_status status = pf__worker_start(&m->process, worker, error);
     if (status != PF_OK) {
         return status;
     }

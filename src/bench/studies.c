@@ -46,8 +46,11 @@ const char *const *pf_mechanism_arms(void)
 static pf_status set_up(study *s, const char *setting, pf_error *error)
 {
     char knob[64] = "";
-    double value = 0;
-    if (sscanf(setting, "knob=%63[a-z_];value=%lf", knob, &value) != 2) {
+    int at = 0;
+    sscanf(setting, "knob=%63[a-z_];value=%n", knob, &at);
+    char *end = NULL;
+    double value = at > 0 ? pf__number_read(setting + at, &end) : 0;
+    if (at == 0 || end == setting + at) {
         return pf_fail(error, PF_ERR_ARGUMENT, "setting '%s' is not knob=NAME;value=X", setting);
     }
     pf_status status = pf_plant_create(&s->plant, "attitude", error);

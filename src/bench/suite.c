@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite.h"
 #include "own_method.h"
+#include "host/file.h"
 #include "plant/plant_impl.h"
 
 #include "stats.h"
@@ -275,9 +276,23 @@ static pf_status check_plants(const pf_suite *s, const char *file, pf_error *err
     return PF_OK;
 }
 
+// The id names pages and figures, `from` the file of another suite.
+static pf_status check_id(const pf_suite *s, const char *file, pf_error *error)
+{
+    bool id = !pf__file_name_fits(s->id);
+    if (!id && (!s->from || pf__file_name_fits(s->from))) {
+        return PF_OK;
+    }
+    return pf_fail(error, PF_ERR_FORMAT,
+                   "%s: %s: becomes the name of a file: take out '/', control characters, and '.' "
+                   "or '-' at its beginning",
+                   file, id ? "id" : "from");
+}
+
 static pf_status check_names(const pf_suite *s, const char *file, pf_error *error)
 {
-    pf_status status = check_kind(s, file, error);
+    pf_status status = check_id(s, file, error);
+    status = status ? status : check_kind(s, file, error);
     if (status == PF_OK && s->predictor && strcmp(s->predictor, "twin") != 0 &&
         strcmp(s->predictor, "ensemble") != 0) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: predictor: '%s' is neither twin nor ensemble",

@@ -46,7 +46,7 @@ text_table_set(text_table *g, int row, int column, bool bold, const char *format
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(cell_at(g, row, column)->word, WORD, format, list);
+    pf__vprint(cell_at(g, row, column)->word, WORD, format, list);
     va_end(list);
     cell_at(g, row, column)->bold = bold;
 }
@@ -284,7 +284,7 @@ static void put_entry(text_table *g, int row, int at, bool bold, const pf_entry 
     char beside[24] = "";
     int d = e ? digits(e->mean) : 3;
     if (paper) {
-        snprintf(beside, sizeof beside, " (%.*f)", digits(paper->mean), paper->mean);
+        pf__print(beside, sizeof beside, " (%.*f)", digits(paper->mean), paper->mean);
     }
     if (e && !isnan(e->lo)) {
         text_table_set(g, row, at, bold, "%.*f [%.*f, %.*f]%s", d, e->mean, d, e->lo, d, e->hi,
@@ -497,10 +497,10 @@ static pf_status write_certificates(const sheet *s, const char *setting, pf_erro
         return PF_OK;
     }
     write_heading("Certificates", s->format, s->out);
-    snprintf(text, sizeof text,
-             "Shares pooled within a seed, Clopper-Pearson intervals on the pooled counts; the "
-             "certificate promises at most %g violations.",
-             s->report->alpha);
+    pf__print(text, sizeof text,
+              "Shares pooled within a seed, Clopper-Pearson intervals on the pooled counts; the "
+              "certificate promises at most %g violations.",
+              s->report->alpha);
     write_paragraph(text, s->format, s->out);
     for (int i = 0; i < 5 && status == PF_OK; i++) {
         if (has_metric(s->report->entries, metrics[i][0])) {
@@ -538,7 +538,7 @@ static pf_status write_ranks(const sheet *s, const char *setting, pf_error *erro
                 pf__paper_find(r->paper, r->suite, environment, setting, metrics[k], PF_REFERENCE);
             char beside[24] = "";
             if (p) {
-                snprintf(beside, sizeof beside, " (%.0f)", p->mean);
+                pf__print(beside, sizeof beside, " (%.0f)", p->mean);
             }
             text_table_set(&g, i + 1, 0, false, "%s", pf__label_environment(environment));
             bool mean = strcmp(environment, PF_MACRO) == 0;

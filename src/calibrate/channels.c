@@ -7,6 +7,7 @@
 #include "core/constants.h"
 
 #include "core/joint.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -366,10 +367,10 @@ static pf_status check_apart(const fitter *f)
         for (int t = 0; t < p->n_targets; t++) {
             if (best[p->targets[t]] < PF_APART_DISPERSIONS) {
                 char why[200];
-                snprintf(why, sizeof why,
-                         "nominal and weakened responses lie %.3g dispersions apart, at least 3 "
-                         "are needed; use %s",
-                         best[p->targets[t]], f->source->stronger);
+                pf__print(why, sizeof why,
+                          "nominal and weakened responses lie %.3g dispersions apart, at least 3 "
+                          "are needed; use %s",
+                          best[p->targets[t]], f->source->stronger);
                 return refuse(f, q, t, why);
             }
         }

@@ -4,6 +4,7 @@
 #include "plant/plant_impl.h"
 
 #include "core/method.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,8 +65,8 @@ static pf_status check_limits(const pf_plan_builder *b, int j, const pf_mechanis
     if (b->info &&
         (wanted->lo < b->info->mechanisms[j].lo || wanted->hi > b->info->mechanisms[j].hi)) {
         char why[160];
-        snprintf(why, sizeof why, "has limits %g .. %g, the plant clips at %g .. %g", wanted->lo,
-                 wanted->hi, b->info->mechanisms[j].lo, b->info->mechanisms[j].hi);
+        pf__print(why, sizeof why, "has limits %g .. %g, the plant clips at %g .. %g", wanted->lo,
+                  wanted->hi, b->info->mechanisms[j].lo, b->info->mechanisms[j].hi);
         return complain(b, place, "mechanism", wanted->name, why);
     }
     return PF_OK;
@@ -320,9 +321,9 @@ static pf_status within_limits(const pf_plan_builder *b, pf_place place, const c
         const pf_mechanism *mechanism = &plan->mechanisms[i % plan->n_mech];
         if (command[i] < mechanism->lo || command[i] > mechanism->hi) {
             char rest[160];
-            snprintf(rest, sizeof rest,
-                     "commands %.6g to %s in row %d, beyond its limits %.6g..%.6g", command[i],
-                     mechanism->name, i / plan->n_mech, mechanism->lo, mechanism->hi);
+            pf__print(rest, sizeof rest,
+                      "commands %.6g to %s in row %d, beyond its limits %.6g..%.6g", command[i],
+                      mechanism->name, i / plan->n_mech, mechanism->lo, mechanism->hi);
             return complain(b, place, what, name, rest);
         }
     }

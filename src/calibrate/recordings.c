@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recordings.h"
 
+#include "host/text.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -455,10 +456,10 @@ static pf_status read_command(reader *r, pf_recorded_probe *probe, int step)
             if (rec->own_probes) {
                 snprintf(where, sizeof where, "on line %d", probe->command_line[step - 1]);
             }
-            snprintf(what, sizeof what,
-                     "%.9g, but %.9g %s for step %d of probe '%.48s'; nominal rows must agree "
-                     "(log the command, not a measurement)",
-                     u, command[j], where, step, probe->name);
+            pf__print(what, sizeof what,
+                      "%.9g, but %.9g %s for step %d of probe '%.48s'; nominal rows must agree "
+                      "(log the command, not a measurement)",
+                      u, command[j], where, step, probe->name);
             return pf__csv_refuse(
                 &r->csv, column, rec->own_probes ? PF_ERR_FORMAT : PF_ERR_MISMATCH, what, r->error);
         }

@@ -6,6 +6,7 @@
 #include "core/sha256.h"
 #include "recordings.h"
 #include "source.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -513,7 +514,7 @@ static void warn(const recorded *r, const char *format, ...)
         return;
     }
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    pf__vprint(text, sizeof text, format, list);
     va_end(list);
     r->effort->warn(r->effort->self, text);
 }

@@ -356,9 +356,10 @@ int bench_cmd_report(int argc, char **argv)
     if (!r.folder) {
         return cli_usage(r.bench.command, "-o DIR is missing: the folder for the pages");
     }
-    if (r.name && (names.n != 1 || strpbrk(r.name, "/\\") || r.name[0] == '.' || !r.name[0])) {
-        return cli_usage(r.bench.command, "--name is a file's name without its folder and ending, "
-                                          "and goes with one suite");
+    if (r.name && (names.n != 1 || !pf__file_name_fits(r.name) || strchr(r.name, '\\'))) {
+        return cli_usage(r.bench.command,
+                         "--name is a file's name without its folder and ending, with no control "
+                         "character and no '-' at its beginning, and goes with one suite");
     }
     if (format && strcmp(format, "md") != 0 && strcmp(format, "html") != 0) {
         return cli_usage(r.bench.command, "--format: '%s' is not html or md", format);

@@ -370,7 +370,7 @@ static int tell_story(story *s)
 static bool choose_loss(story *s, const char *gain, const char *mechanism)
 {
     const pf_plant_info *info = pf_plant_get_info(s->plant);
-    s->gain = gain && pf__is_decimal(gain, false) ? strtod(gain, NULL) : NAN;
+    s->gain = gain && pf__is_decimal(gain, false) ? pf__number_read(gain, NULL) : NAN;
     if (gain && !(s->gain >= 0 && s->gain < 1)) {
         cli_usage("demo", "--gain: '%s' is no loss; say a number from 0 to below 1", gain);
         return false;

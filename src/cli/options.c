@@ -342,7 +342,7 @@ bool cli_integer(const char *command, const char *option, const char *text, doub
 {
     char *end = NULL;
     bool digits = text[0] >= '0' && text[0] <= '9';
-    *value = digits ? strtod(text, &end) : NAN;
+    *value = digits ? pf__number_read(text, &end) : NAN;
     for (const char *c = text; digits && *c; c++) {
         digits = *c >= '0' && *c <= '9';
     }

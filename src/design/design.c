@@ -481,8 +481,8 @@ static pf_status refuse_nothing(const pf_maker *m, pf_error *error)
     char bounds[160] = "";
     for (int i = 0, at = 0; i < c->n_chan; i++) {
         if (isfinite(c->most[i]) && at < (int)sizeof bounds - 80) {
-            at += snprintf(bounds + at, sizeof bounds - (size_t)at, "%s'%.40s' %g",
-                           at > 0 ? ", " : "", m->job->plan->channels[i].name, c->most[i]);
+            at += pf__print(bounds + at, sizeof bounds - (size_t)at, "%s'%.40s' %g",
+                            at > 0 ? ", " : "", m->job->plan->channels[i].name, c->most[i]);
         }
     }
     return pf_fail(error, PF_ERR_DEGENERATE,

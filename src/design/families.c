@@ -41,9 +41,9 @@ void pf__family_check(const pf_design_job *job, pf_design_library *library)
         }
         for (int c = 0; c < job->plan->n_chan && !library->broken[0]; c++) {
             if (p->excursion[c] > job->config->most[c] * (1 + 1e-9)) {
-                snprintf(library->broken, sizeof library->broken,
-                         "excursion: '%.40s' moves by %.4g", job->plan->channels[c].name,
-                         p->excursion[c]);
+                pf__print(library->broken, sizeof library->broken,
+                          "excursion: '%.40s' moves by %.4g", job->plan->channels[c].name,
+                          p->excursion[c]);
             }
         }
     }

@@ -288,7 +288,7 @@ pf_status pf__csv_number(const pf_csv *csv, int column, double *value, pf_error 
         return pf__csv_refuse(csv, column, PF_ERR_NONFINITE, what, error);
     }
     char *end = text;
-    double x = n == field.n && pf__is_decimal(text, false) ? strtod(text, &end) : 0;
+    double x = n == field.n && pf__is_decimal(text, false) ? pf__number_read(text, &end) : 0;
     if (end == text || *end != 0) {
         snprintf(what, sizeof what, "'%s' is not a number; write it like -1.5 or 2e-3", shown);
         return pf__csv_refuse(csv, column, PF_ERR_FORMAT, what, error);

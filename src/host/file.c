@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "file.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -180,6 +182,19 @@ bool pf__file_same(const char *a, const char *b)
            strcmp(names[0] ? names[0] + 1 : a, names[1] ? names[1] + 1 : b) == 0 &&
            stat(folder[0], &x) == 0 && stat(folder[1], &y) == 0 && x.st_dev == y.st_dev &&
            x.st_ino == y.st_ino;
+}
+
+bool pf__file_name_fits(const char *name)
+{
+    size_t left = strlen(name);
+    bool fits = left > 0 && *name != '.' && *name != '-' && !strchr(name, '/');
+    while (fits && left > 0) {
+        size_t size = pf__utf8_size(name, left);
+        fits = pf__text_steers(name, left) == 0;
+        name += size;
+        left -= size;
+    }
+    return fits;
 }
 
 bool pf__file_regular(const char *path)

@@ -15,6 +15,10 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
 // Whether two paths name the same file, there already or not.
 bool pf__file_same(const char *a, const char *b);
 
+// Whether a name of somebody else's may become that of a file in a folder of ours: it stays in the
+// folder ('/', a leading '.'), is no option (a leading '-') and steers no terminal.
+bool pf__file_name_fits(const char *name);
+
 // Whether it is there and a plain file, not a folder, device or pipe.
 bool pf__file_regular(const char *path);
 

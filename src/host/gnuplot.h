@@ -15,7 +15,7 @@ void pf__gnuplot_string(pf_text *out, const char *text);
 pf_status pf__gnuplot(const char *folder, const char *script, pf_error *error);
 
 // Adds the commands that open a picture of that path, .svg or .png, when run in its folder. They
-// define tic(text), through which the label of a tic must go.
+// define tic(text), through which a label of `set xtics` or `set ytics` must go: it is a format.
 void pf__gnuplot_open(pf_text *script, const char *picture, int width, int height);
 // Writes the script of a picture beside it, as PICTURE.gp, and runs it there.
 pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error *error);

@@ -1,12 +1,53 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "text.h"
 
+#include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+pf_locale pf__locale_begin(void)
+{
+    // a locale of all categories that is C is not made but there already
+    locale_t mine = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return (pf_locale){mine, mine ? uselocale(mine) : (locale_t)0};
+}
+
+void pf__locale_end(pf_locale locale)
+{
+    if (locale.mine) {
+        uselocale(locale.before);
+        freelocale(locale.mine);
+    }
+}
+
+int pf__vprint(char *out, size_t size, const char *format, va_list list)
+{
+    pf_locale locale = pf__locale_begin();
+    int n = vsnprintf(out, size, format, list);
+    pf__locale_end(locale);
+    return n;
+}
+
+int pf__print(char *out, size_t size, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int n = pf__vprint(out, size, format, list);
+    va_end(list);
+    return n;
+}
+
+double pf__number_read(const char *text, char **end)
+{
+    pf_locale locale = pf__locale_begin();
+    double value = strtod(text, end);
+    pf__locale_end(locale);
+    return value;
+}
 
 void pf__text_free(pf_text *text)
 {
@@ -52,7 +93,7 @@ void pf__text_addf(pf_text *text, const char *format, ...)
     char small[512];
     va_list list;
     va_start(list, format);
-    int n = vsnprintf(small, sizeof small, format, list);
+    int n = pf__vprint(small, sizeof small, format, list);
     va_end(list);
     if (n < 0) {
         text->failed = true;
@@ -68,7 +109,7 @@ void pf__text_addf(pf_text *text, const char *format, ...)
         return;
     }
     va_start(list, format);
-    vsnprintf(large, (size_t)n + 1, format, list);
+    pf__vprint(large, (size_t)n + 1, format, list);
     va_end(list);
     pf__text_add_n(text, large, (size_t)n);
     free(large);
@@ -177,8 +218,8 @@ void pf__number_text(double value, char out[32])
         return;
     }
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, 32, "%.*g", digits, value);
-        if (strtod(out, NULL) == value) {
+        pf__print(out, 32, "%.*g", digits, value);
+        if (pf__number_read(out, NULL) == value) {
             return;
         }
     }

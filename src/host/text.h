@@ -5,6 +5,32 @@
 
 #include "preflight/base.h"
 
+#include <stdarg.h>
+
+// A decimal point, whatever locale the caller's program has set. Files, messages and what other
+// programs read are those of the C locale: the thread's own locale gives way for the time of a
+// call. That changes no other thread and no setting of the program, and takes no memory. The online
+// path has no text, so it pays nothing. Only these functions, and those of json.h, print or read a
+// number with a fraction.
+typedef struct pf_locale {
+    void *mine, *before;
+} pf_locale;
+pf_locale pf__locale_begin(void);
+void pf__locale_end(pf_locale locale);
+
+// snprintf, vsnprintf and strtod in it.
+int pf__print(char *out, size_t size, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 4)))
+#endif
+    ;
+int pf__vprint(char *out, size_t size, const char *format, va_list list)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 3, 0)))
+#endif
+    ;
+double pf__number_read(const char *text, char **end);
+
 // A text that grows. Starts as {0}; when memory runs out `failed` is set and the text stops
 // growing.
 typedef struct pf_text {

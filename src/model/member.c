@@ -5,6 +5,7 @@
 #include "core/rng.h"
 
 #include "host/parallel.h"
+#include "host/text.h"
 
 #include <float.h>
 #include <math.h>
@@ -295,7 +296,7 @@ pf_status pf__member_write(const pf_member *m, const pf_train_settings *s, const
     snprintf(epoch, sizeof epoch, "%d", m->epoch);
     snprintf(best_epoch, sizeof best_epoch, "%d", m->best_epoch);
     snprintf(turn_epoch, sizeof turn_epoch, "%d", m->turn);
-    snprintf(best, sizeof best, "%a", m->best);
+    pf__print(best, sizeof best, "%a", m->best);
     const pf_meta meta[] = {{"format", "preflight-checkpoint"},
                             {"training", fingerprint},
                             {"member", index},
@@ -360,7 +361,7 @@ static pf_status fill(pf_member *m, const pf_train_settings *s, const pf_net *ne
         m->epoch = atoi(epoch);
         m->best_epoch = atoi(best_epoch);
         m->turn = atoi(turn_epoch);
-        m->best = strtod(best, NULL);
+        m->best = pf__number_read(best, NULL);
         m->finished = strcmp(finished, "1") == 0;
         whole = m->epoch >= 1 && m->epoch <= pf__member_epochs(s) && m->best_epoch >= 1 &&
                 m->best_epoch <= m->epoch && m->turn >= 0 && m->turn <= m->best_epoch &&

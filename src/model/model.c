@@ -623,7 +623,7 @@ static pf_status read_limit(reader *r, const char *key, pf_mechanism *mechanisms
     }
     for (int j = 0; j < n && status == PF_OK; j++) {
         char *end;
-        double value = strtod(r->items[j], &end);
+        double value = pf__number_read(r->items[j], &end);
         if (end == r->items[j] || *end != '\0' || isnan(value)) {
             status = refuse(r, key, "has an entry that is no number");
         }
@@ -667,7 +667,7 @@ static int count_or_one(const pf_safetensors *file, const char *key)
 {
     const char *text = pf__safetensors_meta(file, key);
     char *end = NULL;
-    double value = text ? strtod(text, &end) : 1;
+    double value = text ? pf__number_read(text, &end) : 1;
     bool whole =
         !text || (end != text && !*end && value >= 1 && value < 1e6 && value == (int)value);
     return whole ? (int)value : 0;
@@ -707,8 +707,8 @@ static pf_status read_texts(reader *r, pf_model_info *info)
     info->data = text_or_none(f, "data_sha256");
     info->processor = text_or_none(f, "processor");
     info->settings = text_or_none(f, "settings");
-    info->valid_error = valid ? strtod(valid, NULL) : NAN;
-    info->window_error = left ? strtod(left, NULL) : NAN;
+    info->valid_error = valid ? pf__number_read(valid, NULL) : NAN;
+    info->window_error = left ? pf__number_read(left, NULL) : NAN;
     return PF_OK;
 }
 

@@ -309,7 +309,7 @@ const char *pf__safetensors_meta(const pf_safetensors *file, const char *key)
 
 #ifdef PF_HAVE_JANSSON
 
-#include <jansson.h>
+#include "host/json.h"
 
 // The one block of a file: this, the tensors, the metadata, then the texts.
 typedef struct owned {
@@ -376,7 +376,7 @@ static pf_status header_parse(const char *path, const uint8_t *bytes, size_t n, 
                               pf_error *error)
 {
     json_error_t problem;
-    *header = json_loadb((const char *)bytes, n, JSON_REJECT_DUPLICATES, &problem);
+    *header = pf__json_load((const char *)bytes, n, JSON_REJECT_DUPLICATES, &problem);
     if (!*header) {
         char shown[PF_TENSOR_SHOWN];
         return pf_fail(error, PF_ERR_FORMAT,

@@ -565,7 +565,7 @@ static pf_status finish(training *t, const pf_transitions *data, const char *set
     pf_status status = pf__window_error(t->model, data, t->s->held_out, t->s->window,
                                         &t->model->info.window_error, error);
     char seed[32];
-    snprintf(seed, sizeof seed, "%.0f", (double)t->s->seed);
+    pf__print(seed, sizeof seed, "%.0f", (double)t->s->seed);
     const pf_meta extra[] = {{"seed", seed}, {"settings", settings}};
     status = status ? status : pf__model_save(t->model, t->path, 2, extra, error);
     for (int e = 0; e < t->s->members && status == PF_OK; e++) {

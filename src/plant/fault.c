@@ -311,7 +311,7 @@ static words split(const char *text)
 static bool read_number(const char *text, double *value)
 {
     char *end = NULL;
-    *value = strtod(text, &end);
+    *value = pf__number_read(text, &end);
     return end != text && *end == '\0' && !strchr(" \t\n\v\f\r", text[0]);
 }
 

@@ -143,11 +143,11 @@ static void describe_number(char *out, size_t size, const pf_schema_row *row)
     bool below = row->min > -DBL_MAX;
     bool above = row->max < DBL_MAX;
     if (below && above) {
-        snprintf(out, size, "a number in %c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[',
-                 row->min, row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
+        pf__print(out, size, "a number in %c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[',
+                  row->min, row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
     } else if (below) {
-        snprintf(out, size, "a finite number %s %g",
-                 row->flags & PF_ROW_OPEN_MIN ? "above" : "of at least", row->min);
+        pf__print(out, size, "a finite number %s %g",
+                  row->flags & PF_ROW_OPEN_MIN ? "above" : "of at least", row->min);
     } else {
         snprintf(out, size, "a finite number%s",
                  row->flags & PF_ROW_NONZERO ? " other than 0" : "");
@@ -159,12 +159,12 @@ void pf__schema_range(const pf_schema_row *row, char *out, size_t size)
     int used = 0;
     switch (row->kind) {
     case PF_KIND_NUMBER:
-        snprintf(out, size, "%c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[', row->min,
-                 row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
+        pf__print(out, size, "%c%g, %g%c", row->flags & PF_ROW_OPEN_MIN ? '(' : '[', row->min,
+                  row->max, row->flags & PF_ROW_OPEN_MAX ? ')' : ']');
         break;
     case PF_KIND_WHOLE:
     case PF_KIND_COUNT:
-        snprintf(out, size, "%.16g..%.16g", row->min, row->max);
+        pf__print(out, size, "%.16g..%.16g", row->min, row->max);
         break;
     case PF_KIND_FLAG:
         snprintf(out, size, "true|false");
@@ -190,16 +190,16 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
     switch (row->kind) {
     case PF_KIND_TEXT:
     case PF_KIND_NAME:
-        snprintf(out, size, "text of %g to %g bytes%s", row->min, row->max,
-                 row->kind == PF_KIND_NAME ? " without commas, quotes and control characters"
-                                           : " without control characters");
+        pf__print(out, size, "text of %g to %g bytes%s", row->min, row->max,
+                  row->kind == PF_KIND_NAME ? " without commas, quotes and control characters"
+                                            : " without control characters");
         break;
     case PF_KIND_NUMBER:
         describe_number(out, size, row);
         break;
     case PF_KIND_WHOLE:
     case PF_KIND_COUNT:
-        snprintf(out, size, "a whole number from %.16g to %.16g", row->min, row->max);
+        pf__print(out, size, "a whole number from %.16g to %.16g", row->min, row->max);
         break;
     case PF_KIND_FLAG:
         snprintf(out, size, "true or false");
@@ -209,14 +209,14 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
         break;
     case PF_KIND_NUMBERS:
     case PF_KIND_REFS:
-        snprintf(out, size, "a list of %g to %g %s", row->min, row->max,
-                 row->kind == PF_KIND_REFS ? "names" : "numbers");
+        pf__print(out, size, "a list of %g to %g %s", row->min, row->max,
+                  row->kind == PF_KIND_REFS ? "names" : "numbers");
         break;
     case PF_KIND_GROUPS:
-        snprintf(out, size, "a list of %g to %g lists of names", row->min, row->max);
+        pf__print(out, size, "a list of %g to %g lists of names", row->min, row->max);
         break;
     case PF_KIND_MATRIX:
-        snprintf(out, size, "a list of 1 to %g rows, each a list of 1 to 256 numbers", row->max);
+        pf__print(out, size, "a list of 1 to %g rows, each a list of 1 to 256 numbers", row->max);
         break;
     case PF_KIND_OBJECT: {
         char keys[160];
@@ -226,8 +226,8 @@ static const char *describe_row(char *out, size_t size, const pf_schema_row *row
         break;
     }
     case PF_KIND_LIST:
-        snprintf(out, size, "a list of %g to %g %smappings", row->min, row->max,
-                 takes_name(row->shape->object) ? "names or " : "");
+        pf__print(out, size, "a list of %g to %g %smappings", row->min, row->max,
+                  takes_name(row->shape->object) ? "names or " : "");
         break;
     }
     return out;
@@ -269,7 +269,7 @@ static bool parse_number(const pf__yaml_node *node, bool whole, double *value)
         return false;
     }
     char *end;
-    *value = strtod(node->text, &end);
+    *value = pf__number_read(node->text, &end);
     return *end == '\0' && isfinite(*value);
 }
 

@@ -281,7 +281,7 @@ static void show_default(int i, double value, char *out, size_t size)
     } else if (kind == PF_KIND_FLAG) {
         snprintf(out, size, "%s", value != 0 ? "true" : "false");
     } else {
-        snprintf(out, size, "%g", value);
+        pf__print(out, size, "%g", value);
     }
 }
 

@@ -32,7 +32,7 @@ pf_status pf__yaml_refuse(pf_error *error, pf__yaml_place at, const char *format
     char what[sizeof error->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    pf__vprint(what, sizeof what, format, arguments);
     va_end(arguments);
     if (at.line == 0) {
         return pf_fail(error, PF_ERR_FORMAT, "--set %s: %s", origin, what);

@@ -4,9 +4,9 @@
 
 #include "core/sha256.h"
 #include "host/file.h"
+#include "host/json.h"
 #include "host/page.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,7 +186,7 @@ static json_t *load(const char *path)
     if (!pf__file_regular(path) || pf__file_read(path, (size_t)1 << 26, &data, &n, NULL) != PF_OK) {
         return NULL;
     }
-    json_t *json = json_loadb(data, n, JSON_REJECT_DUPLICATES, &problem);
+    json_t *json = pf__json_load(data, n, JSON_REJECT_DUPLICATES, &problem);
     const char *format = json_string_value(json_object_get(json, "format"));
     free(data);
     if (json && (!format || strcmp(format, "preflight-audit") != 0 ||
@@ -213,7 +213,7 @@ static bool same_head(json_t *json, const pf_audit *a)
     pf__text_add(&head, "{");
     add_head(&head, a);
     pf__text_add(&head, "}");
-    json_t *own = head.data ? json_loads(head.data, 0, &problem) : NULL;
+    json_t *own = head.data ? pf__json_load(head.data, strlen(head.data), 0, &problem) : NULL;
     bool same = own != NULL;
     const char *key;
     json_t *value;
@@ -343,12 +343,12 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
         pf__json_add_int(out, "false_go", false_go);
         pf__json_add_number(out, "worst_upper", worst);
         pf__json_add_number(out, "go", tasks > 0 ? go / tasks : 0);
-        snprintf(line, size,
-                 "audited%s against %d of %s, %s each: %d false among the %d "
-                 "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
-                 unrehearsed ? " without rehearsals, as you accept," : "", covered,
-                 pf__counted((int)n, "entry").text, pf__counted(sessions, "session").text, false_go,
-                 promised, 100 * worst, 100 * go / fmax(1, tasks));
+        pf__print(line, size,
+                  "audited%s against %d of %s, %s each: %d false among the %d "
+                  "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
+                  unrehearsed ? " without rehearsals, as you accept," : "", covered,
+                  pf__counted((int)n, "entry").text, pf__counted(sessions, "session").text,
+                  false_go, promised, 100 * worst, 100 * go / fmax(1, tasks));
         if (promised == 0) {
             snprintf(line, size, "audited against nothing that is promised: %d of %s", covered,
                      pf__counted((int)n, "entry").text);

@@ -4,6 +4,7 @@
 #include "said.h"
 
 #include "core/certificate.h"
+#include "host/json.h"
 
 #include <math.h>
 
@@ -224,7 +225,7 @@ static void explain_said(const pf_said *said, pf_text *out)
 pf_status pf__explain_certificate(const char *text, size_t n, pf_text *out, pf_error *error)
 {
     json_error_t problem;
-    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    json_t *json = pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem);
     if (!json) {
         return pf_fail(error, PF_ERR_FORMAT, "line %d, column %d: %s", problem.line, problem.column,
                        problem.text);

@@ -26,19 +26,19 @@ static void add_facts(pf_text *out, const pf_kit *k)
     snprintf(text, sizeof text, "%s (%s), %s predictor", pf_kit_get_string(k, PF_KIT_PLANT),
              pf_kit_get_string(k, PF_KIT_SOURCE), pf_kit_get_string(k, PF_KIT_PREDICTOR));
     pf__page_fact(out, "machine", text);
-    snprintf(text, sizeof text, "preflight %s, seed %.0f, %d episodes per class, %d alarm trials",
-             pf_kit_get_string(k, PF_KIT_PREFLIGHT), (double)info.seed, info.episodes,
-             info.alarm_trials);
+    pf__print(text, sizeof text, "preflight %s, seed %.0f, %d episodes per class, %d alarm trials",
+              pf_kit_get_string(k, PF_KIT_PREFLIGHT), (double)info.seed, info.episodes,
+              info.alarm_trials);
     pf__page_fact(out, "made by", text);
     snprintf(text, sizeof text, "%d candidates, %d channels, %d probes, %d tasks", info.n_mech - 1,
              info.n_chan, info.n_probes, info.n_tasks);
     pf__page_fact(out, "size", text);
-    snprintf(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
+    pf__print(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
     pf__page_fact(out, "required of a go", text);
     if (info.alarm_checks > 0) {
-        snprintf(text, sizeof text, "%d of %d fresh healthy sessions (at most %.1f %% at 95 %%)",
-                 info.alarm_false, info.alarm_checks,
-                 100 * pf__audit_upper(info.alarm_false, info.alarm_checks));
+        pf__print(text, sizeof text, "%d of %d fresh healthy sessions (at most %.1f %% at 95 %%)",
+                  info.alarm_false, info.alarm_checks,
+                  100 * pf__audit_upper(info.alarm_false, info.alarm_checks));
     } else {
         snprintf(text, sizeof text, "not tried on fresh sessions");
     }
@@ -63,7 +63,7 @@ static void add_separation(pf_text *out, const pf_kit *k)
     char heads[SHOWN_GAINS][32];
     const char *names[SHOWN_GAINS + 2] = {"mechanism", "best probe"};
     for (int i = 0; i < shown; i++) {
-        snprintf(heads[i], sizeof heads[i], "gain %.3g", gains[shown_gain(n, i)]);
+        pf__print(heads[i], sizeof heads[i], "gain %.3g", gains[shown_gain(n, i)]);
         names[i + 2] = heads[i];
     }
     pf__text_addf(out,
@@ -110,8 +110,8 @@ static void add_curves(pf_text *out, const pf_kit *k)
             char title[200], text[100];
             snprintf(title, sizeof title, "%.90s of %.90s",
                      pf_kit_mechanism_name(k, k->target_mech[t]), pf_kit_probe_name(k, q));
-            snprintf(text, sizeof text, "from %.3g at the least gain to %.3g at the largest", z[0],
-                     z[k->n_grid - 1]);
+            pf__print(text, sizeof text, "from %.3g at the least gain to %.3g at the largest", z[0],
+                      z[k->n_grid - 1]);
             pf_plot plot = {.lo = lo, .hi = hi, .width = 150, .height = 80};
             pf__text_add(out, "<figure>");
             pf__page_plot(out, &plot, title, text);
@@ -168,7 +168,7 @@ static void add_channels(pf_text *out, const pf_kit *k)
     PF_PAGE_HEAD(out, "Channels", "channel", "scale", "spread", "equal readings at most");
     for (int c = 0; c < k->n_chan; c++) {
         char text[32];
-        snprintf(text, sizeof text, "%.4g", k->return_scale[c]);
+        pf__print(text, sizeof text, "%.4g", k->return_scale[c]);
         pf__page_row(out, pf_kit_channel_name(k, c));
         pf__page_cell(out, "td class=\"n\"", text);
         pf__page_number(out, residual_of(k, c), 2);
@@ -189,10 +189,10 @@ static void add_return(pf_text *out, const pf_kit *k, int task, int use)
     }
     char text[160];
     pf_plot plot = {.lo = 0, .hi = 1, .width = 150, .height = 40};
-    snprintf(text, sizeof text,
-             "bound at gain 0, .5, 1 and 1.5: %.2f, %.2f, %.2f and %.2f; %.3g is "
-             "required",
-             y[0], y[10], y[20], y[30], k->j_min);
+    pf__print(text, sizeof text,
+              "bound at gain 0, .5, 1 and 1.5: %.2f, %.2f, %.2f and %.2f; %.3g is "
+              "required",
+              y[0], y[10], y[20], y[30], k->j_min);
     pf__text_add(out, "<td class=\"w\">");
     pf__page_plot(out, &plot, "bound over the gain", text);
     pf__page_level(out, &plot, k->j_min);

@@ -4,12 +4,12 @@
 
 #include "core/kit_layout.h"
 #include "host/arena.h"
+#include "host/json.h"
 #include "preflight/run.h"
 #include "settings/schema.h"
 #include "journal.h"
 #include "reply.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static bool refuse(refusal *r, const char *code, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(r->message, sizeof r->message, format, list);
+    pf__vprint(r->message, sizeof r->message, format, list);
     va_end(list);
     r->code = code;
     return false;
@@ -578,7 +578,7 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
     }
     pf__text_add(reply, "}");
     if (journal) {
-        char *echo = json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        char *echo = pf__json_dump(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
         if (echo && !reply->failed && !pf__witness_failed(&d->witness)) {
             pf__journal_entry(journal, echo, &d->witness, reply->data);
             pf__text_add(journal, "\n");
@@ -593,7 +593,7 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
 void pf__protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
 {
     json_error_t problem;
-    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES, &problem);
+    json_t *request = pf__json_load(line, n, JSON_REJECT_DUPLICATES, &problem);
     if (!request) {
         char message[320];
         snprintf(message, sizeof message, "column %d: %s", problem.column, problem.text);

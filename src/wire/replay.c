@@ -4,7 +4,8 @@
 #include "protocol.h"
 #include "words.h"
 
-#include <jansson.h>
+#include "host/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ typedef struct difference {
 static void describe(json_t *value, char *out, size_t n)
 {
     char *text =
-        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+        value ? pf__json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17))
+              : NULL;
     snprintf(out, n, "%.60s", text ? text : "nothing");
     free(text);
 }
@@ -156,7 +158,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
     pf__protocol_request(w->dialogue, request, json_object_get(entry, "predictions"), &w->reply,
                          NULL);
     json_error_t problem;
-    json_t *again = json_loadb(w->reply.data ? w->reply.data : "", w->reply.size, 0, &problem);
+    json_t *again = pf__json_load(w->reply.data ? w->reply.data : "", w->reply.size, 0, &problem);
     if (!again) {
         return pf_fail(error, PF_ERR_INTERNAL, "line %d: the reply is not JSON", line);
     }
@@ -179,7 +181,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
 static pf_status run_line(walk *w, const char *text, size_t n, int line, bool last, pf_error *error)
 {
     json_error_t problem;
-    json_t *entry = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    json_t *entry = pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem);
     if (!entry && last && line > 1) {
         w->result->cut = true; // what came before stands
         return PF_OK;

@@ -6,6 +6,7 @@
 
 #include "core/kit_layout.h"
 #include "core/sha256.h"
+#include "host/json.h"
 #include "host/page.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static pf_status read_lines(sheet *s, const char *journal, size_t n, pf_error *e
     for (size_t from = 0; s->lines && from < n;) {
         const char *end = memchr(journal + from, '\n', n - from);
         size_t size = end ? (size_t)(end - journal) - from : n - from;
-        json_array_append_new(s->lines, json_loadb(journal + from, size, 0, NULL));
+        json_array_append_new(s->lines, pf__json_load(journal + from, size, 0, NULL));
         from += size + 1;
     }
     size_t count = json_array_size(s->lines);
@@ -192,25 +193,25 @@ static void add_facts(const sheet *s)
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
-    snprintf(text, sizeof text, "preflight %s, method %s, seed %lld, %s and %s, charge %.3g",
-             pf__said_text(header, "preflight"), pf__said_text(header, "method"), seed_of(s),
-             pf__counted(s->said.probes, "probe").text,
-             pf__counted(s->said.rehearsals, "rehearsal").text, s->said.charge);
+    pf__print(text, sizeof text, "preflight %s, method %s, seed %lld, %s and %s, charge %.3g",
+              pf__said_text(header, "preflight"), pf__said_text(header, "method"), seed_of(s),
+              pf__counted(s->said.probes, "probe").text,
+              pf__counted(s->said.rehearsals, "rehearsal").text, s->said.charge);
     pf__page_fact(s->out, "check", text);
     const pf_said_audit *audit = &s->said.audit;
     if (s->said.audited) {
-        snprintf(text, sizeof text,
-                 "%d of %d faults, %d sessions each: %d with a false go among the promised ones, "
-                 "at worst %.1f %% (upper 95 %% limit)",
-                 audit->covered, audit->entries, audit->sessions, audit->false_go,
-                 100 * audit->worst_upper);
+        pf__print(text, sizeof text,
+                  "%d of %d faults, %d sessions each: %d with a false go among the promised ones, "
+                  "at worst %.1f %% (upper 95 %% limit)",
+                  audit->covered, audit->entries, audit->sessions, audit->false_go,
+                  100 * audit->worst_upper);
     } else {
         snprintf(text, sizeof text, "%s",
                  s->said.certificate ? "this kit was not audited"
                                      : "not known from a journal alone");
     }
     pf__page_fact(s->out, "audit", text);
-    snprintf(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
+    pf__print(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
     pf__page_fact(s->out, "required of a go", text);
     pf__page_table_end(s->out);
 }
@@ -243,7 +244,7 @@ static void add_why(const sheet *s, const pf_task_said *task)
 static void add_tasks(const sheet *s)
 {
     char required[40];
-    snprintf(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
+    pf__print(required, sizeof required, "bound (%.3g needed)", s->kit.j_min);
     PF_PAGE_HEAD(s->out, "Tasks", "task", "verdict", "correction", "return", required, "rehearsed",
                  "why not, and fallback");
     for (int t = 0; t < s->said.n_tasks; t++) {
@@ -472,9 +473,9 @@ static void add_plot(const sheet *s, json_t *response, json_t *nominal, json_t *
     const char *name = pf_kit_channel_name(&s->kit, (int)channel);
     double off = apart(s, response, nearest ? nearest : nominal, channel);
     char text[160];
-    snprintf(text, sizeof text,
-             "from %.3g to %.3g; at most %.2f scales from the healthy prediction", lo, hi,
-             apart(s, response, nominal, channel));
+    pf__print(text, sizeof text,
+              "from %.3g to %.3g; at most %.2f scales from the healthy prediction", lo, hi,
+              apart(s, response, nominal, channel));
     pf_plot plot = {.lo = lo, .hi = hi, .width = PLOT_W, .height = PLOT_H};
     pf__text_add(s->out, "<figure>");
     pf__page_plot(s->out, &plot, name, text);
@@ -490,7 +491,7 @@ static void add_plot(const sheet *s, json_t *response, json_t *nominal, json_t *
     }
     double most = fmax(off, 1);
     pf_plot strip = {.lo = -most, .hi = most, .width = PLOT_W, .height = STRIP_H};
-    snprintf(text, sizeof text, "at most %.2f scales; drawn from -%.3g to %.3g", off, most, most);
+    pf__print(text, sizeof text, "at most %.2f scales; drawn from -%.3g to %.3g", off, most, most);
     pf__page_plot(s->out, &strip, "measured less predicted", text);
     pf__page_level(s->out, &strip, 0);
     pf__page_line(s->out, &strip, rows, y[2], INK_MEASURED, "none");
@@ -681,7 +682,7 @@ static pf_status make(sheet *s, const char *journal, size_t n, const char *certi
     status = status ? status : read_kit(s, error);
     if (status == PF_OK && certificate) {
         json_decref(s->verdict);
-        s->verdict = json_loads(certificate, JSON_REJECT_DUPLICATES, NULL);
+        s->verdict = pf__json_load(certificate, strlen(certificate), JSON_REJECT_DUPLICATES, NULL);
         status = s->verdict ? PF_OK : pf_fail(error, PF_ERR_FORMAT, "the certificate is no JSON");
     }
     status = status ? status : pf__said_read(&s->said, s->verdict, &s->kit, error);

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _POSIX_C_SOURCE 200809L
 #include "host/parallel.h"
+#include "host/json.h"
 #include "hello.h"
 #include "plant/plant_impl.h"
 #include "process.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 typedef struct bridge {
     char *name;                // "exec:COMMAND", "gym:ID"
-    char *command;             // what is run
+    char **arguments;          // what is run
     char *folder;              // of the files that it names. Nullable.
     const char *hint;          // what to do when it cannot be run. Nullable.
     char label[PF_QUOTE_SIZE]; // name, cut, for messages
@@ -41,8 +41,7 @@ static pf_status explain(bridge *self, pf_process_result result, double limit_s,
 static pf_status send_json(bridge *self, const json_t *request, double deadline, double limit_s,
                            char *what)
 {
-    // 17 digits and a decimal point in every locale
-    char *text = json_dumps(request, JSON_COMPACT);
+    char *text = pf__json_dump(request, JSON_COMPACT);
     if (text == NULL) {
         return pf__bridge_no_memory(what);
     }
@@ -64,7 +63,7 @@ static pf_status read_json(bridge *self, json_t **reply, double deadline, double
         return explain(self, result, limit_s, what);
     }
     json_error_t problem;
-    *reply = json_loadb(line, size, JSON_REJECT_DUPLICATES, &problem);
+    *reply = pf__json_load(line, size, JSON_REJECT_DUPLICATES, &problem);
     if (json_is_object(*reply)) {
         return PF_OK;
     }
@@ -82,7 +81,8 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
 {
     double limit_s = self->limits.hello_s;
     double deadline = pf__seconds() + limit_s;
-    pf_process_result result = pf__process_start(&self->process, self->command);
+    pf_process_result result =
+        pf__process_start(&self->process, (const char *const *)self->arguments);
     if (result != PF_PROCESS_OK) {
         return explain(self, result, limit_s, what);
     }
@@ -465,7 +465,7 @@ static void bridge_destroy(pf_plant *plant)
     pf__process_stop(&self->process);
     pf__description_free(&self->about);
     free(self->name);
-    free(self->command);
+    free(self->arguments);
     free(self->folder);
     free(self);
     plant->self = NULL;
@@ -493,6 +493,25 @@ static char *copy_text(const char *text)
     return copy != NULL ? memcpy(copy, text, size) : NULL;
 }
 
+// The list and its words in one block; NULL: no memory.
+static char **copy_arguments(const char *const *arguments)
+{
+    size_t n = 0, size = 0;
+    for (; arguments[n] != NULL; n++) {
+        size += strlen(arguments[n]) + 1;
+    }
+    char **copy = malloc((n + 1) * sizeof *copy + size);
+    char *at = (char *)(copy + (copy != NULL ? n + 1 : 0));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = at;
+        at = stpcpy(at, arguments[i]) + 1;
+    }
+    if (copy != NULL) {
+        copy[n] = NULL;
+    }
+    return copy;
+}
+
 // Starts the child for the first time and reports why that failed.
 static pf_status first_start(bridge *self, pf_error *error)
 {
@@ -504,7 +523,8 @@ static pf_status first_start(bridge *self, pf_error *error)
         return PF_OK;
     }
     // 126 and 127 are sh's words for a command that it could not run
-    bool cannot = strstr(what, "status 127") != NULL || strstr(what, "status 126") != NULL;
+    bool cannot = strstr(what, "status 127") != NULL || strstr(what, "status 126") != NULL ||
+                  strstr(what, "cannot be started") != NULL;
     return pf_fail(error, status, "%s: %s%s%s", self->label, what,
                    cannot && self->hint != NULL ? "; " : "",
                    cannot && self->hint != NULL ? self->hint : "");
@@ -516,19 +536,19 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
     *plant = NULL;
     pf_plant *made = calloc(1, sizeof *made);
     bridge *self = calloc(1, sizeof *self);
-    char *name = copy_text(program->name), *command = copy_text(program->command);
+    char *name = copy_text(program->name), **arguments = copy_arguments(program->arguments);
     char *folder = program->folder != NULL ? copy_text(program->folder) : NULL;
     bool lost = program->folder != NULL && folder == NULL;
-    if (made == NULL || self == NULL || name == NULL || command == NULL || lost) {
+    if (made == NULL || self == NULL || name == NULL || arguments == NULL || lost) {
         free(folder);
         free(made);
         free(self);
         free(name);
-        free(command);
+        free(arguments);
         return pf_fail(error, PF_ERR_MEMORY, "a process plant: not enough memory");
     }
     *self = (bridge){.name = name,
-                     .command = command,
+                     .arguments = arguments,
                      .folder = folder,
                      .hint = program->hint,
                      .limits = limits};
@@ -550,8 +570,10 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_bridge_program program = {
-        .name = self->name, .command = self->command, .hint = self->hint, .folder = self->folder};
+    pf_bridge_program program = {.name = self->name, .hint = self->hint, .folder = self->folder};
+    for (int i = 0; self->arguments[i] != NULL; i++) {
+        program.arguments[i] = self->arguments[i];
+    }
     pf_status status = create(copy, &program, self->limits, error);
     if (status != PF_OK) {
         return status;
@@ -612,21 +634,6 @@ static bool names_file(const char *command, const char *folder, const char *othe
     return false;
 }
 
-// The command with a change of folder before it, to be freed; NULL: no memory.
-static char *run_in(const char *folder, const char *command)
-{
-    size_t n = strlen(folder), used = 0;
-    char *text = malloc(4 * n + strlen(command) + 32);
-    if (text != NULL) {
-        used += (size_t)sprintf(text, "cd '");
-        for (size_t i = 0; i < n; i++) {
-            used += (size_t)sprintf(text + used, folder[i] == '\'' ? "'\\''" : "%c", folder[i]);
-        }
-        sprintf(text + used, "' || exit 126\n%s", command);
-    }
-    return text;
-}
-
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
                             pf_error *error)
 {
@@ -639,19 +646,23 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *f
     bool away = folder != NULL && folder[0] != '\0' && names_file(command, folder, home);
     home = away ? folder : home;
     size_t size = sizeof "exec:" + strlen(command);
-    char *name = malloc(size), *there = away ? run_in(folder, command) : NULL;
-    pf_status status = PF_ERR_MEMORY;
-    if (name != NULL && (there != NULL || !away)) {
-        snprintf(name, size, "exec:%s", command);
-        pf_bridge_program program = {
-            .name = name,
-            .command = away ? there : command,
-            .folder = home != NULL && names_file(command, home, NULL) ? home : NULL};
-        status = pf__bridge_open(plant, &program, error);
-    } else {
-        pf_fail(error, status, "exec: not enough memory");
+    char *name = malloc(size);
+    if (name == NULL) {
+        return pf_fail(error, PF_ERR_MEMORY, "exec: not enough memory");
     }
+    snprintf(name, size, "exec:%s", command);
+    // the command is a line of the user's for the shell; the folder is none
+    pf_bridge_program program = {.name = name,
+                                 .arguments = {"/bin/sh", "-c", command},
+                                 .folder =
+                                     home != NULL && names_file(command, home, NULL) ? home : NULL};
+    if (away) {
+        program.arguments[2] = "cd -- \"$1\" || exit 126\neval \"$2\"";
+        program.arguments[3] = "sh";
+        program.arguments[4] = folder;
+        program.arguments[5] = command;
+    }
+    pf_status status = pf__bridge_open(plant, &program, error);
     free(name);
-    free(there);
     return status;
 }

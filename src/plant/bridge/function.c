@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hello.h"
 #include "plant/plant_impl.h"
+#include "host/json.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -98,7 +99,7 @@ static pf_status describe(wrapped *self, const char *hello, pf_error *error)
 {
     json_error_t problem;
     char what[PF_WHAT_SIZE] = "";
-    json_t *parsed = json_loads(hello, JSON_REJECT_DUPLICATES, &problem);
+    json_t *parsed = pf__json_load(hello, strlen(hello), JSON_REJECT_DUPLICATES, &problem);
     if (!parsed) {
         return pf_fail(error, PF_ERR_PLANT, "%s: its description is not JSON: %s", self->name,
                        problem.text);

@@ -1,24 +1,30 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L
 #include "plant/plant_impl.h"
 #include "process.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-// `gym:ID` and the domain plants: the bridge on a worker of our Python package. The shell picks the
-// interpreter: PREFLIGHT_PYTHON, one that `make` installed, or python3.
+// `gym:ID` and the domain plants: the bridge on a worker of our Python package. The interpreter is
+// PREFLIGHT_PYTHON, one that `make` installed, or python3.
 
 #define ID_MAX 200
 #define DOMAIN_HELLO_S 180.0
 
-// Moves the real standard output aside before anything is imported, since libraries print, and puts
-// the current folder behind the installed packages. What is missing is the answer to the hello.
+// Its arguments: a name, advice, and the folder of the package's source or nothing. Moves the real
+// standard output aside before anything is imported, since libraries print, and puts the current
+// folder behind the installed packages. What is missing is the answer to the hello.
 #define WORKER                                                                                     \
     "import os, sys\n"                                                                             \
     "out = os.dup(1)\n"                                                                            \
     "os.dup2(2, 1)\n"                                                                              \
     "sys.path.append(sys.path.pop(0))\n"                                                           \
+    "if sys.argv[3]:\n"                                                                            \
+    "    sys.path.insert(0, sys.argv[3])\n"                                                        \
     "try:\n"                                                                                       \
     "    from preflight.worker import main\n"                                                      \
     "except ImportError as problem:\n"                                                             \
@@ -30,72 +36,84 @@
     "    sys.exit(0)\n"                                                                            \
     "main(sys.argv[1], out)\n"
 
-// An environment inside the source tree runs the package's source.
-static const char command_format[] =
-    "python=${PREFLIGHT_PYTHON:-}\n"
-    "tree='%s'\n"
-    "for place in %s; do\n"
-    "    if [ -z \"$python\" ] && [ -x \"$place/bin/python\" ]; then\n"
-    "        python=$place/bin/python\n"
-    "        case $place in \"$tree\"/*)\n"
-    "            PYTHONPATH=$tree/python${PYTHONPATH:+:$PYTHONPATH}\n"
-    "            export PYTHONPATH ;;\n"
-    "        esac\n"
-    "    fi\n"
-    "done\n"
-    "exec \"${python:-python3}\" -c '" WORKER "' '%s' '%s'\n";
-
 // What differs between the two kinds of plants.
 typedef struct worker {
-    const char *places; // environments to look for, in the shell's words
-    const char *advice; // where the package is missing
-    const char *hint;   // where Python is missing
+    const char *places[4]; // environments to look for: below the tree, or with ~ the user's data
+    const char *advice;    // where the package is missing
+    const char *hint;      // where Python is missing
 } worker;
 
 static const worker gym_worker = {
-    "\"$tree/build/venv\"", "install it there",
+    {"build/venv"},
+    "install it there",
     "set PREFLIGHT_PYTHON to a Python with preflight-readiness and gymnasium installed"};
 static const worker domain_worker = {
-    "\"$tree/build/domains\" \"${XDG_DATA_HOME:-${HOME:-}/.local/share}/preflight/domains\" "
-    "\"$tree/build/venv\"",
+    {"build/domains", "~preflight/domains", "build/venv"},
     "run `make domains`",
     "run `make domains`, or set PREFLIGHT_PYTHON to a Python with preflight-readiness and the "
     "simulators"};
 
-// The command that runs a worker.
-static pf_status worker_command(const worker *w, const char *tree, const char *name, char *command,
-                                size_t size, pf_error *error)
+// Room for what a call of the worker names.
+typedef struct call {
+    char python[4096], source[4096];
+} call;
+
+// The interpreter of an environment, if there is one.
+static bool has_python(const char *place, const char *tree, char *python, size_t size)
 {
-    int n = snprintf(command, size, command_format, tree, w->places, name, w->advice);
-    return n < (int)size ? PF_OK
-                         : pf_fail(error, PF_ERR_ARGUMENT,
-                                   "%s: the path of the source folder is too long", name);
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    bool given = data && data[0];
+    int n = place[0] != '~' ? snprintf(python, size, "%s/%s/bin/python", tree, place)
+            : given         ? snprintf(python, size, "%s/%s/bin/python", data, place + 1)
+                    : snprintf(python, size, "%s/.local/share/%s/bin/python", home ? home : "",
+                               place + 1);
+    return n < (int)size && access(python, X_OK) == 0;
 }
 
-pf_status pf__worker_command(const char *spec, char command[PF_WORKER_COMMAND], pf_error *error)
+// Fills in what is run. An environment inside the source tree runs the package's source.
+static void call_worker(const worker *w, const char *tree, const char *name, call *c,
+                        const char *arguments[PF_ARGUMENTS])
 {
-    if (strchr(spec, '\'') || strlen(spec) > 1000) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "%s: a name with a quote or of over 1,000 bytes",
-                       spec);
+    const char *chosen = getenv("PREFLIGHT_PYTHON");
+    bool found = chosen && chosen[0];
+    c->source[0] = '\0';
+    for (int i = 0; !found && w->places[i]; i++) {
+        if (has_python(w->places[i], tree, c->python, sizeof c->python)) {
+            found = true;
+            chosen = c->python;
+            if (w->places[i][0] != '~') {
+                snprintf(c->source, sizeof c->source, "%s/python", tree);
+            }
+        }
     }
-    return worker_command(&gym_worker, PF_SOURCE_TREE, spec, command, PF_WORKER_COMMAND, error);
+    const char *const words[] = {
+        found ? chosen : "python3", "-c", WORKER, name, w->advice, c->source};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        arguments[i] = words[i];
+    }
+}
+
+pf_status pf__worker_start(pf_process *process, const char *spec, pf_error *error)
+{
+    call c;
+    const char *arguments[PF_ARGUMENTS] = {NULL};
+    call_worker(&gym_worker, PF_SOURCE_TREE, spec, &c, arguments);
+    return pf__process_start(process, arguments) == PF_PROCESS_OK
+               ? PF_OK
+               : pf_fail(error, PF_ERR_PLANT, "%s: %s cannot be started; %s", spec, arguments[0],
+                         gym_worker.hint);
 }
 
 static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree, const char *name,
                              double hello_s, pf_error *error)
 {
-    enum { ROOM = 4096 };
-    char command[sizeof command_format + ROOM];
-    pf_status status = worker_command(w, tree, name, command, sizeof command, error);
-    if (status != PF_OK) {
-        return status;
-    }
-    pf_bridge_program program = {
-        .name = name, .command = command, .hint = w->hint, .hello_s = hello_s};
+    call c;
+    pf_bridge_program program = {.name = name, .hint = w->hint, .hello_s = hello_s};
+    call_worker(w, tree, name, &c, program.arguments);
     return pf__bridge_open(plant, &program, error);
 }
 
-// What an id may hold: a namespace, a module, a name and a version, nothing that a shell reads.
+// What an id may hold: a namespace, a module, a name and a version.
 static bool is_id(const char *id)
 {
     size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -3,6 +3,7 @@
 #include "hello.h"
 
 #include "plant/plant_impl.h"
+#include "host/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@ pf_status pf__bridge_refuse(char *what, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, PF_WHAT_SIZE, format, arguments);
+    pf__vprint(what, PF_WHAT_SIZE, format, arguments);
     va_end(arguments);
     // names are the child's: a message stays one line of ASCII
     for (char *c = what; *c != '\0'; c++) {

@@ -4,6 +4,7 @@
 #include "process.h"
 
 #include "host/parallel.h"
+#include "host/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -79,7 +80,7 @@ static int set_attributes(posix_spawnattr_t *attributes)
     return code != 0 ? code : posix_spawnattr_setsigdefault(attributes, &standard);
 }
 
-static int spawn_shell(pid_t *pid, const char *command, int child_in, int child_out)
+static int spawn(pid_t *pid, const char *const *arguments, int child_in, int child_out)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -102,20 +103,18 @@ static int spawn_shell(pid_t *pid, const char *command, int child_in, int child_
     if (code == 0) {
         // posix_spawn takes char *const[] but changes nothing
         union {
-            const char *given;
-            char *taken;
-        } text = {.given = command};
-        char shell[] = "sh", option[] = "-c";
-        char *argv[] = {shell, option, text.taken, NULL};
+            const char *const *given;
+            char *const *taken;
+        } list = {.given = arguments};
         extern char **environ;
-        code = posix_spawn(pid, "/bin/sh", &actions, &attributes, argv, environ);
+        code = posix_spawnp(pid, arguments[0], &actions, &attributes, list.taken, environ);
     }
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return code;
 }
 
-pf_process_result pf__process_start(pf_process *process, const char *command)
+pf_process_result pf__process_start(pf_process *process, const char *const *arguments)
 {
     pf__process_init(process);
     int in[2] = {-1, -1};
@@ -124,7 +123,7 @@ pf_process_result pf__process_start(pf_process *process, const char *command)
     if (!open_pair(in) || !open_pair(out)) {
         code = errno;
     } else {
-        code = spawn_shell(&process->pid, command, in[1], out[1]);
+        code = spawn(&process->pid, arguments, in[1], out[1]);
     }
     close_fd(&in[1]);
     close_fd(&out[1]);
@@ -347,8 +346,8 @@ void pf__process_explain(const pf_process *process, pf_process_result result, do
     switch (result) {
     case PF_PROCESS_TIMEOUT: {
         bool ended = tell_end(process, 0, end, sizeof end);
-        snprintf(text, size, "no answer within %g s%s%s", limit_s, ended ? "; the process " : "",
-                 ended ? end : "");
+        pf__print(text, size, "no answer within %g s%s%s", limit_s, ended ? "; the process " : "",
+                  ended ? end : "");
         return;
     }
     case PF_PROCESS_CLOSED:
@@ -371,7 +370,8 @@ void pf__process_explain(const pf_process *process, pf_process_result result, do
     }
     char reason[64] = "unknown";
     strerror_r(process->system_error, reason, sizeof reason);
-    snprintf(text, size, "cannot talk to the process: %s", reason);
+    snprintf(text, size, "the process %s: %s",
+             process->pid == 0 ? "cannot be started" : "cannot be talked to", reason);
 }
 
 void pf__process_stop(pf_process *process)

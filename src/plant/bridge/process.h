@@ -34,8 +34,9 @@ typedef struct pf_process {
 // Nothing runs. pf__process_stop is allowed from here on.
 void pf__process_init(pf_process *process);
 
-// Runs `/bin/sh -c command` in a process group of its own; standard error is ours.
-pf_process_result pf__process_start(pf_process *process, const char *command);
+// Runs a program with its arguments, the first of which names it (as found on PATH) and the last of
+// which is NULL, in a process group of its own; standard error is ours. No shell reads them.
+pf_process_result pf__process_start(pf_process *process, const char *const *arguments);
 
 // Sends all of data. Reads meanwhile, so that a child that writes before it has read cannot block.
 pf_process_result pf__process_send(pf_process *process, const char *data, size_t size,
@@ -58,17 +59,18 @@ typedef struct pf_bridge_limits {
     double roll_s;  // for one trajectory
 } pf_bridge_limits;
 
-// A program behind a plant: the plant's name, the shell command, and what to do when that cannot be
-// run (Nullable). open copies the first two; the hint is static.
+// A program behind a plant: the plant's name, the program's arguments up to a NULL, and what to do
+// when it cannot be run (Nullable). open copies the first two; the hint is static.
+enum { PF_ARGUMENTS = 8 }; // with the NULL
 typedef struct pf_bridge_program {
-    const char *name, *command, *hint;
+    const char *name, *hint;
+    const char *arguments[PF_ARGUMENTS];
     const char *folder; // of the files that the command names. Nullable; copied.
     double hello_s;     // 0: the default
 } pf_bridge_program;
 
-// The shell command that runs the Python worker on something it knows: gym:ID, method:FILE:CLASS.
-enum { PF_WORKER_COMMAND = 8192 };
-pf_status pf__worker_command(const char *spec, char command[PF_WORKER_COMMAND], pf_error *error);
+// Starts the Python worker on something it knows: method:FILE:CLASS.
+pf_status pf__worker_start(pf_process *process, const char *spec, pf_error *error);
 
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);
 

@@ -569,7 +569,8 @@ static const char *tidy(pf_mujoco_model *m, const char *name, int n,
                         const char *(*taken)(const pf_mujoco_model *m, int i))
 {
     char text[NAME_MOST + 1], tried[NAME_MOST + 16];
-    snprintf(text, sizeof text, "%s%s", pf__is_decimal(name, true) ? "_" : "", name);
+    bool number = pf__is_decimal(name, true);
+    snprintf(text, sizeof text, "%s%.*s", number ? "_" : "", NAME_MOST - number, name);
     for (char *c = text; *c; c++) {
         *c = (unsigned char)*c < ' ' || strchr(",\"'`=", *c) ? '_' : *c;
     }
@@ -666,8 +667,8 @@ static void describe_actuator(pf_mujoco_model *m, int a, pf_mechanism *to)
     const char *name = actuator_name(m->model, a, room, sizeof room);
     to->name = tidy(m, name, a + 1, mechanism_at);
     set_limits(m, a, to);
-    snprintf(text, sizeof text, m->hold[a] != 0 ? "%s, holds %.4g" : "%s",
-             actuator_kind(m->model, a), m->hold[a]);
+    pf__print(text, sizeof text, m->hold[a] != 0 ? "%s, holds %.4g" : "%s",
+              actuator_kind(m->model, a), m->hold[a]);
     m->words[a + 1] = pf__arena_text(&m->arena, text);
 }
 
