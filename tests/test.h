@@ -81,6 +81,7 @@ const char *pf_scratch_dir(void);
     X(machine, true)                                                                               \
     X(part, true)                                                                                  \
     X(progress, false)                                                                             \
+    X(disk, true)                                                                                  \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \

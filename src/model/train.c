@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // flock
+#include "host/file.h"
 #include "host/parallel.h"
 #include "rollout.h"
 #include "transitions.h"
@@ -675,10 +676,10 @@ static int take_lock(const char *path, pf_error *error)
 {
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);
-    int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    int fd = open(name, O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0666);
     struct stat mine, there;
     if (fd < 0) {
-        pf_fail(error, PF_ERR_FILE, "%s: %s", name, strerror(errno));
+        pf__file_refuse(name, errno, error);
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         pf_fail(error, PF_ERR_FILE,
                 "%s: another training is writing it; wait, or name another file", path);
@@ -695,7 +696,7 @@ bool pf__train_busy(const char *path)
 {
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);
-    int fd = open(name, O_RDWR | O_CLOEXEC);
+    int fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
     if (fd >= 0) {
         close(fd);
@@ -841,9 +842,7 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
                              watch, &found[1], error);
     }
     int best = is_better(&found[1], &found[0]) || isinf(found[0].left);
-    if (status == PF_OK && rename(rivals[best], path) != 0) {
-        status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
-    }
+    status = status ? status : pf__file_move(rivals[best], path, error);
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         unlink(rivals[i]);
     }
