@@ -789,6 +789,21 @@ static bool is_better(const rival *a, const rival *b)
     return gains ? a->gain < b->gain : a->left < b->left;
 }
 
+// What a run leaves that is killed when its model is written already.
+static void remove_left_over(const char *path, int members)
+{
+    int lock = take_lock(path, NULL);
+    training t = {.path = path};
+    for (int e = 0; e < members && lock >= 0; e++) {
+        char checkpoint[PATH_BYTES];
+        checkpoint_path(&t, e, checkpoint);
+        unlink(checkpoint);
+    }
+    if (lock >= 0) {
+        drop_lock(path, lock);
+    }
+}
+
 // One of the two rivals: that of an earlier run with the same settings and data, or trained now.
 static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
                              const pf_transitions *data, const char *path, double checkpoint_s,
@@ -845,6 +860,7 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     status = status ? status : pf__file_move(rivals[best], path, error);
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         unlink(rivals[i]);
+        remove_left_over(rivals[i], settings->members);
     }
     return status;
 }

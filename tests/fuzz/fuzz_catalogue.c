@@ -31,9 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             demand(isfinite(faults[k].value));
         }
     }
-    if (status == PF_OK) {
-        pf__catalogue_free(&catalogue);
-    }
+    pf__catalogue_free(&catalogue);
     pf_plant_destroy(plant);
     free(exact);
     return 0;

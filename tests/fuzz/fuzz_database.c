@@ -56,7 +56,9 @@ static void read_experiment(pf_store *store, const char *hash)
     n = 0;
     pf_status rows = pf__store_rows(store, hash, count_row, &n, &error);
     demand_reason(rows, &error);
-    if (rows == PF_OK) {
+    static unsigned inputs =
+        0; // the intervals of a table take long: of the first input, then of some
+    if (rows == PF_OK && inputs++ % 64 == 0) {
         pf_aggregate_options options = {.n_environments = 0};
         pf_status status = pf__aggregate(&entries, store, hash, &options, &error);
         demand_reason(status, &error);

@@ -53,15 +53,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_t *hello = parse(data, n);
     json_t *reply = end ? parse(end + 1, size - n - 1) : NULL;
     if (hello) {
-        memset(&about, 0, sizeof about);
         pf_status status = pf__description_parse(hello, &about, what);
         demand(status == PF_OK || (what[0] && !strchr(what, '\n')));
         if (status == PF_OK) {
             pf_plant_info info = pf__description_info(&about, "fuzz");
             demand(info.n_mech >= 1 && info.n_chan >= 1 && pf__description_same(&about, &about));
             take_all(&about, reply);
-            pf__description_free(&about);
         }
+        pf__description_free(&about);
     }
     json_decref(reply);
     return 0;
