@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-all perf fuzz install format deps domains clean
+.PHONY: all demo check check-all perf fuzz torture install format deps domains clean
 
 all: build/release/preflight
 
@@ -38,6 +38,10 @@ perf: deps
 # Longer than what a target gets in `make check`: make fuzz SECONDS_EACH=600
 fuzz: deps
 	@scripts/fuzz.sh $(or $(SECONDS_EACH),120)
+
+# Kills, full disks, failing allocations and edited files, thousands of each; minutes to hours.
+torture: deps
+	@scripts/torture.sh full
 
 install:
 	@scripts/build.sh release

@@ -121,6 +121,10 @@ else
     step "power grid, driving, supply chain" domains
     step "suites on Gymnasium's systems" after scripts/check_suites.sh
 fi
+for script in scripts/torture_*.sh; do # what they do at full length: make torture
+    name=${script#scripts/torture_}
+    step "torture: ${name%.sh}" "$script" short
+done
 step "Python package" after scripts/check_python.sh
 step "program" after scripts/check_program.sh
 step "bits of gcc, clang, dev, release" after scripts/same_bits.sh

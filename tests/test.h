@@ -82,6 +82,7 @@ const char *pf_scratch_dir(void);
     X(part, true)                                                                                  \
     X(progress, false)                                                                             \
     X(locale, false)                                                                               \
+    X(disk, true)                                                                                  \
     X(host, true)                                                                                  \
     X(safetensors, true)                                                                           \
     X(transitions, true)                                                                           \

@@ -176,7 +176,13 @@ static void check_design(void)
         pf_skip("gnuplot is not installed");
         return;
     }
+    // a link under the name of the picture is replaced, not followed
+    char picture[300], victim[300];
+    snprintf(picture, sizeof picture, "%s/|touch ran; `touch ran` \"x\".svg", folder);
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    CHECK(pf__file_write(victim, "mine", 4, NULL) == PF_OK && symlink(victim, picture) == 0);
     CHECK(program(command, 0, "touch ran"));
+    CHECK(file_has(victim, "mine"));
     snprintf(path, sizeof path, "%s/ran", folder);
     CHECK(access(path, F_OK) != 0);
     snprintf(path, sizeof path, "%s/|touch ran; `touch ran` \"x\".svg", folder);

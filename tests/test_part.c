@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // What a job keeps of its finished work: nothing is done twice, nothing is believed that is
@@ -170,6 +171,15 @@ static void check_others(const job *whole)
     CHECK(pf_part_open(&part, path, "key", 3, &found, &error) == PF_ERR_FORMAT && !part);
     CHECK_CONTAINS(error.text, "holds no part of a job");
     CHECK(access(path, F_OK) == 0);
+    PF_CASE("part: a link is not followed, not even to an empty file");
+    char empty[320];
+    struct stat info;
+    snprintf(empty, sizeof empty, "%s.empty", path);
+    CHECK(pf__file_write(empty, "", 0, &error) == PF_OK && remove(path) == 0);
+    CHECK(symlink(empty, path) == 0);
+    CHECK(run_job(&j, path, "key", &found, &error) == PF_ERR_FILE && j.runs == 0);
+    CHECK_CONTAINS(error.text, "is a symbolic link");
+    CHECK(stat(empty, &info) == 0 && info.st_size == 0 && remove(empty) == 0);
 }
 
 // Without the pains that pf__file_write takes.

@@ -142,6 +142,29 @@ static void check_empty(void)
     CHECK(bench("table", "empty.db", "", 0, "tiny"));
 }
 
+// SQLite opens what stands beside a database; a link there must not lead elsewhere.
+static void check_links(void)
+{
+    static const char *const beside[] = {"-wal", "-shm", "-journal"};
+    static const char *const targets[] = {"victim", "nowhere"};
+    char victim[256], path[256], name[30], call[600];
+    struct stat info;
+    PF_CASE("links beside a database are not followed");
+    for (size_t i = 0; i < 6; i++) {
+        CHECK(pf__file_write(in_folder("victim", victim), "mine", 4, NULL) == PF_OK);
+        snprintf(name, sizeof name, "linked%d.db%s", (int)i, beside[i / 2]);
+        CHECK(symlink(targets[i % 2], in_folder(name, path)) == 0);
+        snprintf(call, sizeof call,
+                 "</dev/null >/dev/null 2>&1 '%s' bench run '%s/tiny.yaml' --db "
+                 "'%s/linked%d.db'",
+                 PF_PROGRAM, folder, folder, (int)i);
+        int ended = system(call); // it may refuse or clear them away
+        CHECK(WIFEXITED(ended) && (WEXITSTATUS(ended) == 0 || WEXITSTATUS(ended) == 3));
+        CHECK(stat(victim, &info) == 0 && info.st_size == 4);
+        CHECK(access(in_folder("nowhere", path), F_OK) != 0);
+    }
+}
+
 static void check_damaged(void)
 {
     void *bytes = NULL;
@@ -381,6 +404,7 @@ void test_store(void)
     check_names();
     check_foreign();
     check_empty();
+    check_links();
     check_damaged();
     check_configs();
     check_incomplete();

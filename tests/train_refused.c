@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L // symlink
 #include "program.h"
 #include "model/transitions.h"
 #include "test.h"
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
@@ -202,7 +204,7 @@ static bool write_log(const char *folder)
 
 static void check_program(void)
 {
-    char folder[200], x[256];
+    char folder[200], x[256], a[256];
     PF_CASE("train program: what is refused has its status, its message and writes nothing");
     CHECK(program_folder(folder, sizeof folder, "train") && write_log(folder));
     snprintf(x, sizeof x, "%s/x", folder);
@@ -220,8 +222,16 @@ static void check_program(void)
     CHECK(program_in(folder, "train dc_servo -o @/x --data @/a" SMALL, 3,
                      "not a preflight data file"));
     CHECK(!train_exists(x));
+    snprintf(a, sizeof a, "%s/x.trajectory.lock", folder);
+    CHECK(symlink("nowhere", a) == 0);
+    CHECK(program_in(folder, "train dc_servo -o @/x --data @/d" SMALL, 3,
+                     "x.trajectory.lock: is a symbolic link"));
+    snprintf(a, sizeof a, "%s/nowhere", folder);
+    CHECK(!train_exists(x) && !train_exists(a));
+    snprintf(a, sizeof a, "%s/x.trajectory.lock", folder);
+    CHECK(unlink(a) == 0);
     CHECK(program_in(folder, "train dc_servo -o @/b --data @/d --json" SMALL, 0, "{"));
-    char a[256], b[256];
+    char b[256];
     snprintf(a, sizeof a, "%s/a", folder);
     snprintf(b, sizeof b, "%s/b", folder);
     CHECK(train_same_bytes(a, b));

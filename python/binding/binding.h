@@ -82,6 +82,7 @@ PF_PY void pf_py_plant_limits(pf_py_plant *plant, double hello_s, double roll_s)
 PF_PY int pf_py_kit_open(pf_py_kit **kit, const void *bytes, size_t n, char *why);
 PF_PY void pf_py_kit_close(pf_py_kit *kit);
 PF_PY char *pf_py_kit_json(const pf_py_kit *kit);
+PF_PY int pf_py_kit_save(const char *path, const void *bytes, size_t n, char *why);
 
 // How a calibration runs; texts are Nullable, seed < 0: the configuration's.
 typedef struct pf_py_plan {

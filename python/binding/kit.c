@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
+#include "host/file.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include "preflight/design.h"
@@ -62,6 +63,12 @@ void pf_py_kit_close(pf_py_kit *kit)
         free(kit->bytes);
         free(kit);
     }
+}
+
+int pf_py_kit_save(const char *path, const void *bytes, size_t n, char *why)
+{
+    pf_error error = {PF_OK, ""};
+    return pf_py_report(pf__file_write(path, bytes, n, &error), &error, why);
 }
 
 char *pf_py_kit_json(const pf_py_kit *kit)

@@ -119,6 +119,7 @@ FUNCTIONS = {
     "kit_open": (c_int, _HANDLE, c_char_p, c_size_t, c_char_p),
     "kit_close": (None, c_void_p),
     "kit_json": (_TEXT, c_void_p),
+    "kit_save": (c_int, c_char_p, c_char_p, c_size_t, c_char_p),
     "calibrate": (c_int, c_void_p, POINTER(Plan), *_BYTES, c_char_p),
     "recordings": (c_int, c_char_p, c_char_p, c_size_t, POINTER(Plan), *_BYTES, c_char_p),
     "session_open": (c_int, _HANDLE, c_void_p, c_char_p, c_uint64, c_char_p),

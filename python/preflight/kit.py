@@ -149,10 +149,11 @@ class Kit(Shown):
 
     def save(self, path: Path) -> None:
         """Writes the kit file, whole or not at all."""
-        beside = f"{os.fspath(path)}.new"
-        with open(beside, "wb") as file:
-            file.write(self._data)
-        os.replace(beside, path)
+        why = ctypes.create_string_buffer(WHY)
+        name = os.fsencode(os.path.abspath(path))
+        status = library.kit_save(name, self._data, len(self._data), why)
+        if status:
+            library.fail(status, why)
 
     def __bytes__(self) -> bytes:
         return self._data

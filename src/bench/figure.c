@@ -146,7 +146,7 @@ static pf_status add_script(pf_text *out, const pf_report *r, const pf_figure *f
     pf__gnuplot_string(out, f->file);
     pf__text_addf(out,
                   "\nDATA = PICTURE.'.dat'\n"
-                  "do for [ENDING in 'svg png'] { load FIGURES.'/%s.gp' }\n",
+                  "do for [ENDING in exists('TO') ? TO : 'svg png'] { load FIGURES.'/%s.gp' }\n",
                   f->name);
     free(folder);
     return PF_OK;
@@ -183,10 +183,12 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
     add_data(&data, r);
     status = status ? status : write_file(folder, figure->file, "dat", &data, error);
     status = status ? status : write_file(folder, figure->file, "gp", &script, error);
-    if (status == PF_OK) {
-        char name[300];
+    static const char *const endings[] = {"svg", "png"};
+    for (int i = 0; i < 2 && status == PF_OK; i++) {
+        char name[300], picture[300];
         snprintf(name, sizeof name, "%s.gp", figure->file);
-        status = pf__gnuplot(folder, name, error);
+        snprintf(picture, sizeof picture, "%s.%s", figure->file, endings[i]);
+        status = pf__gnuplot(folder, name, picture, error);
     }
     pf__text_free(&data);
     pf__text_free(&script);

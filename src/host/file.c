@@ -1,25 +1,29 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE // flock, getentropy, O_PATH
 #include "file.h"
 
 #include "text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
-// Why a file cannot be opened or written.
-static pf_status refuse(const char *path, int problem, pf_error *error)
+pf_status pf__file_refuse(const char *path, int problem, pf_error *error)
 {
-    return problem == EISDIR ? pf_fail(error, PF_ERR_FILE, "%s: is a folder, not a file", path)
-                             : pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(problem));
+    const char *why = problem == EISDIR  ? "is a folder, not a file"
+                      : problem == ELOOP ? "is a symbolic link, which is not followed; remove it"
+                                         : strerror(problem);
+    return pf_fail(error, PF_ERR_FILE, "%s: %s", path, why);
 }
 
 // The folder of a path, ended without its slash; false: too long.
@@ -37,7 +41,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0) {
-        refuse(path, errno, error);
+        pf__file_refuse(path, errno, error);
         if (fd >= 0) {
             close(fd);
         }
@@ -45,7 +49,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
     }
     if (S_ISDIR(info.st_mode)) {
         close(fd);
-        return refuse(path, EISDIR, error);
+        return pf__file_refuse(path, EISDIR, error);
     }
     // grows as it reads, so pipes work and a lying size does no harm
     size_t used = 0, room = 1 << 16;
@@ -57,7 +61,7 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
             continue;
         }
         if (got < 0) {
-            status = refuse(path, errno, error);
+            status = pf__file_refuse(path, errno, error);
             break;
         }
         if (got == 0) {
@@ -103,6 +107,162 @@ static bool write_all(int fd, const uint8_t *data, size_t size)
     return true;
 }
 
+// Into a device or pipe, which cannot be renamed over. It may be a file by now: that one stays.
+static pf_status write_special(const char *path, const void *data, size_t size, pf_error *error)
+{
+    struct stat info;
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        return pf__file_refuse(path, errno, error);
+    }
+    bool special = fstat(fd, &info) == 0 && !S_ISREG(info.st_mode);
+    bool good = special && write_all(fd, data, size);
+    int problem = special ? errno : EEXIST;
+    if (close(fd) != 0 && good) {
+        problem = errno;
+        good = false;
+    }
+    return good ? PF_OK : pf__file_refuse(path, problem, error);
+}
+
+// --- temporary files: preflight-<16 hex digits>.tmp, in the folder of what they become. Whoever
+// writes one holds a lock on it, which goes with the process.
+
+static const char temporary_head[] = "preflight-", temporary_tail[] = ".tmp";
+enum { TEMPORARY_DIGITS = 16, TEMPORARY_BYTES = 40 };
+
+static bool is_temporary(const char *name)
+{
+    size_t head = sizeof temporary_head - 1;
+    return strncmp(name, temporary_head, head) == 0 &&
+           strspn(name + head, "0123456789abcdef") == TEMPORARY_DIGITS &&
+           strcmp(name + head + TEMPORARY_DIGITS, temporary_tail) == 0;
+}
+
+// Removes what a process left here that is gone: our own plain file under one name alone, which
+// nobody holds.
+static void remove_left_over(int folder, const char *name)
+{
+    struct stat info;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        info.st_nlink == 1 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        unlinkat(folder, name, 0);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static void tidy(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list)) {
+        if (is_temporary(e->d_name)) {
+            remove_left_over(folder, e->d_name);
+        }
+    }
+    if (list) {
+        closedir(list);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+}
+
+// A new file that nobody can have foreseen, held by this process; -1: errno says why.
+static int create_temporary(int folder, char name[TEMPORARY_BYTES])
+{
+    enum { TRIES = 16 };
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t number;
+        struct stat info;
+        if (getentropy(&number, sizeof number) != 0) {
+            return -1;
+        }
+        snprintf(name, TEMPORARY_BYTES, "%s%0*" PRIx64 "%s", temporary_head, TEMPORARY_DIGITS,
+                 number, temporary_tail);
+        int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) {
+            return -1;
+        }
+        // another process may have taken it for left over before it was held
+        bool lost = fd >= 0 && ((flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+                                (fstat(fd, &info) == 0 && info.st_nlink == 0));
+        if (fd >= 0 && !lost) {
+            return fd;
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+        errno = EEXIST;
+    }
+    return -1;
+}
+
+// --- names in a folder
+
+// The folder of a path, open; -1: errno says why. One that may be written but not listed cannot be
+// synced either.
+static int open_folder(const char *path)
+{
+    char folder[PATH_BYTES];
+    if (!folder_of(path, folder)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 && errno == EACCES ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : fd;
+}
+
+// The new name must outlast a power cut like the bytes; a file system that cannot promise it may go
+// without.
+static pf_status sync_folder(int folder, const char *path, pf_error *error)
+{
+    if (fsync(folder) == 0 || errno == EINVAL || errno == EBADF || errno == ENOTSUP) {
+        return PF_OK;
+    }
+    return pf_fail(error, PF_ERR_FILE,
+                   "%s: is written, but its folder could not be synced (%s): it may be gone after "
+                   "a power cut; check the disk and write it again",
+                   path, strerror(errno));
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// The bytes into a temporary file, and that under its name.
+static pf_status write_beside(int folder, const char *path, const void *data, size_t size,
+                              pf_error *error)
+{
+    char temporary[TEMPORARY_BYTES];
+    int fd = create_temporary(folder, temporary);
+    int held = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1; // keeps the lock when fd is closed
+    if (fd < 0) {
+        return pf__file_refuse(path, errno, error);
+    }
+    bool good = held >= 0 && write_all(fd, data, size) && fsync(fd) == 0;
+    int problem = errno;
+    if (close(fd) != 0 && good) {
+        problem = errno;
+        good = false;
+    }
+    if (good && renameat(folder, temporary, folder, name_of(path)) != 0) {
+        problem = errno;
+        good = false;
+    }
+    if (!good) {
+        unlinkat(folder, temporary, 0);
+    }
+    if (held >= 0) {
+        close(held);
+    }
+    return good ? sync_folder(folder, path, error) : pf__file_refuse(path, problem, error);
+}
+
 pf_status pf__file_write(const char *path, const void *data, size_t size, pf_error *error)
 {
     if (strcmp(path, "-") == 0) {
@@ -110,36 +270,33 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
                    ? PF_OK
                    : pf_fail(error, PF_ERR_FILE, "standard output: %s", strerror(errno));
     }
-    // a device or pipe cannot be renamed over; write into it
     struct stat info;
-    bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-    char temporary[4096];
-    int n =
-        snprintf(temporary, sizeof temporary, special ? "%s" : "%s.%ld.tmp", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary) {
-        return pf_fail(error, PF_ERR_FILE, "%s: the path is too long", path);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return write_special(path, data, size, error);
     }
-    int fd = open(temporary, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
-    if (fd < 0) {
-        return refuse(path, errno, error);
+    int folder = open_folder(path);
+    if (folder < 0) {
+        return pf__file_refuse(path, errno, error);
     }
-    bool good = write_all(fd, data, size) && (special || fsync(fd) == 0);
-    int problem = errno;
-    if (close(fd) != 0 && good) {
-        problem = errno;
-        good = false;
-    }
-    if (good && !special && rename(temporary, path) != 0) {
-        problem = errno;
-        good = false;
-    }
-    if (!good) {
-        if (!special) {
-            unlink(temporary);
+    tidy(folder);
+    pf_status status = write_beside(folder, path, data, size, error);
+    close(folder);
+    return status;
+}
+
+pf_status pf__file_move(const char *from, const char *to, pf_error *error)
+{
+    int folder = open_folder(to);
+    if (folder < 0 || renameat(AT_FDCWD, from, folder, name_of(to)) != 0) {
+        int problem = errno;
+        if (folder >= 0) {
+            close(folder);
         }
-        return refuse(path, problem, error);
+        return pf__file_refuse(to, problem, error);
     }
-    return PF_OK;
+    pf_status status = sync_folder(folder, to, error);
+    close(folder);
+    return status;
 }
 
 pf_status pf__file_writable(const char *path, pf_error *error)
@@ -150,10 +307,10 @@ pf_status pf__file_writable(const char *path, pf_error *error)
         return PF_OK;
     }
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        return refuse(path, EISDIR, error);
+        return pf__file_refuse(path, EISDIR, error);
     }
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { // a device or pipe is there already
-        return access(path, W_OK) == 0 ? PF_OK : refuse(path, errno, error);
+        return access(path, W_OK) == 0 ? PF_OK : pf__file_refuse(path, errno, error);
     }
     if (!folder_of(path, folder)) {
         return pf_fail(error, PF_ERR_FILE, "the name of a file is too long");
@@ -161,7 +318,7 @@ pf_status pf__file_writable(const char *path, pf_error *error)
     if (stat(folder, &info) != 0 && errno == ENOENT) {
         return pf_fail(error, PF_ERR_FILE, "%s: there is no folder %s", path, folder);
     }
-    return access(folder, W_OK) == 0 ? PF_OK : refuse(path, errno, error);
+    return access(folder, W_OK) == 0 ? PF_OK : pf__file_refuse(path, errno, error);
 }
 
 bool pf__file_same(const char *a, const char *b)
@@ -177,11 +334,9 @@ bool pf__file_same(const char *a, const char *b)
     }
     // neither is there yet: the same name in the same folder
     char folder[2][PATH_BYTES];
-    const char *names[2] = {strrchr(a, '/'), strrchr(b, '/')};
     return folder_of(a, folder[0]) && folder_of(b, folder[1]) &&
-           strcmp(names[0] ? names[0] + 1 : a, names[1] ? names[1] + 1 : b) == 0 &&
-           stat(folder[0], &x) == 0 && stat(folder[1], &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+           strcmp(name_of(a), name_of(b)) == 0 && stat(folder[0], &x) == 0 &&
+           stat(folder[1], &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 bool pf__file_name_fits(const char *name)

@@ -8,9 +8,18 @@
 // A whole file in memory, aligned for a kit, with one zero byte after the end. Free with free().
 pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
 
-// Writes a file so that it appears whole or not at all: a temporary beside it, then a rename. An
-// existing regular file is replaced; "-" is standard output.
+// Why a file cannot be opened or written, from errno.
+pf_status pf__file_refuse(const char *path, int problem, pf_error *error);
+
+// Writes a file so that it appears whole or not at all, and stays after a power cut: a new file
+// with an unforeseeable name beside it, synced, then renamed, then the folder synced. What is there
+// is replaced, a link itself and never what it points to; a device or pipe is written into; "-" is
+// standard output. What a killed process left in the folder (preflight-<16 hex digits>.tmp) is
+// removed.
 pf_status pf__file_write(const char *path, const void *data, size_t size, pf_error *error);
+
+// Gives a file that was written so another name in its folder.
+pf_status pf__file_move(const char *from, const char *to, pf_error *error);
 
 // Whether two paths name the same file, there already or not.
 bool pf__file_same(const char *a, const char *b);

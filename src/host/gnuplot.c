@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE // pipe2
 #include "gnuplot.h"
 
 #include "file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,47 +33,93 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-pf_status pf__gnuplot(const char *folder, const char *script, pf_error *error)
+// What the pipe brings until it ends.
+static void read_all(int fd, pf_text *out)
 {
-    enum { NOT_FOUND = 127, NO_FOLDER = 126 };
-    int code = 0;
+    char block[1 << 16];
+    ssize_t n = 0;
+    while ((n = read(fd, block, sizeof block)) != 0) {
+        if (n > 0) {
+            pf__text_add_n(out, block, (size_t)n);
+        } else if (errno != EINTR) {
+            out->failed = true;
+            return;
+        }
+    }
+}
+
+enum { NOT_FOUND = 127, NO_FOLDER = 126 };
+
+static void become_gnuplot(const char *folder, const char *path, const char *to, int output)
+{
+    if (chdir(folder) != 0 || dup2(output, STDOUT_FILENO) < 0) {
+        _exit(NO_FOLDER);
+    }
+    // without the user's own settings
+    execlp("gnuplot", "gnuplot", "-d", "-e", to, path, (char *)NULL);
+    _exit(NOT_FOUND);
+}
+
+// The picture as gnuplot writes it to its standard output; its exit status, or -1.
+static int draw(const char *folder, const char *script, const char *to, pf_text *picture)
+{
+    int code = 0, ends[2];
     pf_text path = {0}; // a file even if its name begins like an option
     pf__text_addf(&path, "./%s", script);
-    if (path.failed) {
-        return pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot");
+    if (path.failed || pipe2(ends, O_CLOEXEC) != 0) {
+        pf__text_free(&path);
+        return -1;
     }
     pid_t child = fork();
     if (child == 0) {
-        if (chdir(folder) != 0) {
-            _exit(NO_FOLDER);
-        }
-        // without the user's own settings
-        execlp("gnuplot", "gnuplot", "-d", path.data, (char *)NULL);
-        _exit(NOT_FOUND);
+        become_gnuplot(folder, path.data, to, ends[1]);
     }
+    close(ends[1]);
+    if (child > 0) {
+        read_all(ends[0], picture);
+    }
+    close(ends[0]);
     while (child > 0 && waitpid(child, &code, 0) < 0 && errno == EINTR) {
     }
     pf__text_free(&path);
-    if (child > 0 && WIFEXITED(code) && WEXITSTATUS(code) == 0) {
-        return PF_OK;
+    return child > 0 && WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+static bool is_png(const char *picture)
+{
+    const char *ending = strrchr(picture, '.');
+    return ending && strcmp(ending, ".png") == 0;
+}
+
+pf_status pf__gnuplot(const char *folder, const char *script, const char *picture, pf_error *error)
+{
+    pf_text drawn = {0}, path = {0};
+    pf__text_addf(&path, "%s/%s", folder, picture);
+    int code = draw(folder, script, is_png(picture) ? "TO = 'png'" : "TO = 'svg'", &drawn);
+    pf_status status = PF_OK;
+    if (code == NOT_FOUND) {
+        status = pf_fail(error, PF_ERR_UNSUPPORTED,
+                         "gnuplot is not installed (package gnuplot-nox); data and script are in "
+                         "%s: run `gnuplot %s` there",
+                         folder, script);
+    } else if (drawn.failed || path.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot");
+    } else if (code != 0 || drawn.size == 0) {
+        status = pf_fail(error, PF_ERR_FILE, "gnuplot failed on %s/%s", folder, script);
+    } else {
+        status = pf__file_write(path.data, drawn.data, drawn.size, error);
     }
-    if (child > 0 && WIFEXITED(code) && WEXITSTATUS(code) == NOT_FOUND) {
-        return pf_fail(error, PF_ERR_UNSUPPORTED,
-                       "gnuplot is not installed (package gnuplot-nox); data and script are in %s: "
-                       "run `gnuplot %s` there",
-                       folder, script);
-    }
-    return pf_fail(error, PF_ERR_FILE, "gnuplot failed on %s/%s", folder, script);
+    pf__text_free(&drawn);
+    pf__text_free(&path);
+    return status;
 }
 
 void pf__gnuplot_open(pf_text *script, const char *picture, int width, int height)
 {
-    const char *ending = strrchr(picture, '.');
-    bool png = ending && strcmp(ending, ".png") == 0;
     pf__text_addf(script,
                   "set encoding utf8\nset terminal %s noenhanced size %d,%d font 'DejaVu Sans,12' "
-                  "background '#ffffff'\nset output './'.",
-                  png ? "pngcairo" : "svg", width, height);
+                  "background '#ffffff'\nif (!exists('TO')) set output './'.",
+                  is_png(picture) ? "pngcairo" : "svg", width, height);
     pf__gnuplot_string(script, base_name(picture));
     pf__text_add(script, "\nset border 3 lc rgb '#606060'\nset tics nomirror\n"
                          "set grid back lt 1 lw 0.6 lc rgb '#d8d8d8'\n"
@@ -89,7 +136,8 @@ pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error 
     pf_status status = script->failed || name.failed || folder.failed
                            ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot")
                            : pf__file_write(name.data, script->data, script->size, error);
-    status = status ? status : pf__gnuplot(folder.data, base_name(name.data), error);
+    status =
+        status ? status : pf__gnuplot(folder.data, base_name(name.data), base_name(picture), error);
     pf__text_free(&name);
     pf__text_free(&folder);
     return status;

@@ -10,9 +10,11 @@
 // command.
 void pf__gnuplot_string(pf_text *out, const char *text);
 
-// Runs gnuplot on a script of that name in a folder. Where it is not installed, PF_ERR_UNSUPPORTED
-// says how to run it by hand.
-pf_status pf__gnuplot(const char *folder, const char *script, pf_error *error);
+// Runs gnuplot on a script of that name in a folder and writes the picture of that name, .svg or
+// .png, beside it. The script finds the ending in TO and draws to standard output; run by hand it
+// has no TO and writes files. Where gnuplot is not installed, PF_ERR_UNSUPPORTED says how to do
+// that.
+pf_status pf__gnuplot(const char *folder, const char *script, const char *picture, pf_error *error);
 
 // Adds the commands that open a picture of that path, .svg or .png, when run in its folder. They
 // define tic(text), through which a label of `set xtics` or `set ytics` must go: it is a format.

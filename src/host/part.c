@@ -4,6 +4,7 @@
 #include "part.h"
 
 #include "core/sha256.h"
+#include "file.h"
 #include "parallel.h"
 #include "preflight/calibrate.h"
 #include "text.h"
@@ -96,7 +97,7 @@ static size_t find_end(const pf_part *part, size_t bytes)
 static bool open_file(pf_part *part, bool create)
 {
     struct stat own, named;
-    int flags = O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
+    int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
     part->file = open(part->path, flags, 0666);
     bool good = part->file >= 0 && flock(part->file, LOCK_EX | LOCK_NB) == 0 &&
                 fstat(part->file, &own) == 0 && stat(part->path, &named) == 0;
@@ -198,7 +199,7 @@ pf_status pf_part_open(pf_part **out, const char *path, const void *key, size_t 
             pf_fail(error, PF_ERR_FILE,
                     "%s: another run is at work on it; wait for it or name another output", path);
     } else if (errno != ENOENT) {
-        status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
+        status = pf__file_refuse(path, errno, error);
     }
     if (status != PF_OK) {
         pf_part_close(part, true);

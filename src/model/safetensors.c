@@ -377,6 +377,9 @@ static pf_status header_parse(const char *path, const uint8_t *bytes, size_t n, 
 {
     json_error_t problem;
     *header = pf__json_load((const char *)bytes, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!*header && json_error_code(&problem) == json_error_out_of_memory) {
+        return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for the header", path);
+    }
     if (!*header) {
         char shown[PF_TENSOR_SHOWN];
         return pf_fail(error, PF_ERR_FORMAT,

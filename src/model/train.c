@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE // flock
+#include "host/file.h"
 #include "host/parallel.h"
 #include "rollout.h"
 #include "transitions.h"
@@ -675,10 +676,10 @@ static int take_lock(const char *path, pf_error *error)
 {
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);
-    int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    int fd = open(name, O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0666);
     struct stat mine, there;
     if (fd < 0) {
-        pf_fail(error, PF_ERR_FILE, "%s: %s", name, strerror(errno));
+        pf__file_refuse(name, errno, error);
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         pf_fail(error, PF_ERR_FILE,
                 "%s: another training is writing it; wait, or name another file", path);
@@ -695,7 +696,7 @@ bool pf__train_busy(const char *path)
 {
     char name[PATH_BYTES];
     snprintf(name, sizeof name, "%s.lock", path);
-    int fd = open(name, O_RDWR | O_CLOEXEC);
+    int fd = open(name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
     if (fd >= 0) {
         close(fd);
@@ -788,6 +789,21 @@ static bool is_better(const rival *a, const rival *b)
     return gains ? a->gain < b->gain : a->left < b->left;
 }
 
+// What a run leaves that is killed when its model is written already.
+static void remove_left_over(const char *path, int members)
+{
+    int lock = take_lock(path, NULL);
+    training t = {.path = path};
+    for (int e = 0; e < members && lock >= 0; e++) {
+        char checkpoint[PATH_BYTES];
+        checkpoint_path(&t, e, checkpoint);
+        unlink(checkpoint);
+    }
+    if (lock >= 0) {
+        drop_lock(path, lock);
+    }
+}
+
 // One of the two rivals: that of an earlier run with the same settings and data, or trained now.
 static pf_status train_rival(const pf_train_settings *settings, pf_train_kind kind,
                              const pf_transitions *data, const char *path, double checkpoint_s,
@@ -841,11 +857,10 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
                              watch, &found[1], error);
     }
     int best = is_better(&found[1], &found[0]) || isinf(found[0].left);
-    if (status == PF_OK && rename(rivals[best], path) != 0) {
-        status = pf_fail(error, PF_ERR_FILE, "%s: %s", path, strerror(errno));
-    }
+    status = status ? status : pf__file_move(rivals[best], path, error);
     for (int i = 0; i < 2 && status == PF_OK; i++) {
         unlink(rivals[i]);
+        remove_left_over(rivals[i], settings->members);
     }
     return status;
 }

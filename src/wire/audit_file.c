@@ -309,8 +309,9 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
     json_t *json = load(path);
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
+    const char *catalogue = json_string_value(json_object_get(json, "catalogue"));
     size_t n = json_array_size(entries);
-    bool whole = json && kit && strcmp(kit, kit_sha256) == 0 && n > 0 &&
+    bool whole = json && kit && catalogue && strcmp(kit, kit_sha256) == 0 && n > 0 &&
                  (int)n == get_int(json, "total") && same_machine(json, machine);
     int covered = 0, false_go = 0, promised = 0, sessions = get_int(json, "sessions");
     double worst = 0, go = 0, tasks = 0;
@@ -332,8 +333,7 @@ bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
     }
     if (whole) {
         worst = promised > 0 ? worst : 1; // nothing was tested
-        pf__json_add_string(out, "catalogue",
-                            json_string_value(json_object_get(json, "catalogue")));
+        pf__json_add_string(out, "catalogue", catalogue);
         pf__json_add_int(out, "entries", (int)n);
         pf__json_add_int(out, "covered", covered);
         pf__json_add_int(out, "promised", promised);

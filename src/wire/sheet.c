@@ -35,7 +35,12 @@ static pf_status read_lines(sheet *s, const char *journal, size_t n, pf_error *e
     for (size_t from = 0; s->lines && from < n;) {
         const char *end = memchr(journal + from, '\n', n - from);
         size_t size = end ? (size_t)(end - journal) - from : n - from;
-        json_array_append_new(s->lines, pf__json_load(journal + from, size, 0, NULL));
+        // a line that is left out would be a probe or rehearsal that the sheet does not show
+        if (json_array_append_new(s->lines, pf__json_load(journal + from, size, 0, NULL)) != 0) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "line %z of the journal is no JSON, or there is no memory for it",
+                           json_array_size(s->lines) + 1);
+        }
         from += size + 1;
     }
     size_t count = json_array_size(s->lines);

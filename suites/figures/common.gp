@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 # Read first by every template. `bench figure` sets FIGURES (this folder), DATA (the table it wrote),
-# PICTURE (the picture's name) and ENDING (svg or png).
+# PICTURE (the picture's name) and ENDING (svg or png). Where TO is set, the picture goes to standard
+# output: the program writes the file.
 #
 # DATA has one block of names, then one block of numbers per metric.
 #   names:   what id label      of suite, method, environment, mean, run, pooled, metric, shown, ...
@@ -85,5 +86,5 @@ row(environment, method) = strcol(1) eq environment && strcol(3) eq method
 run(setting) = sum [i = 1:N_RUN] (SETTING[i] eq setting ? i : 0) # 0: averaged over a key
 
 # eval canvas(WIDTH, HEIGHT) opens the picture. Texts are drawn as they are, without markup.
-canvas(w, h) = sprintf("set terminal %s noenhanced size %d,%d font 'DejaVu Sans,13' background '#ffffff'; set output PICTURE.'.%s'", \
-    ENDING eq 'svg' ? 'svg' : 'pngcairo', w, h, ENDING)
+canvas(w, h) = sprintf("set terminal %s noenhanced size %d,%d font 'DejaVu Sans,13' background '#ffffff'; set output%s", \
+    ENDING eq 'svg' ? 'svg' : 'pngcairo', w, h, exists('TO') ? '' : " PICTURE.'.".ENDING."'")

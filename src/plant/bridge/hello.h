@@ -35,7 +35,8 @@ typedef struct pf_description {
     pf_plant_fault *faults; // that it declares
 } pf_description;
 
-// Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE) and frees it.
+// Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE). Free the description
+// in any case.
 pf_status pf__description_parse(json_t *hello, pf_description *about, char *what);
 void pf__description_free(pf_description *about);
 
