@@ -164,8 +164,10 @@ int cmd_kit(int argc, char **argv)
     bool json = false;
     const char *output = NULL;
     cli_list words = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}, {"-o", .value = &output}};
-    if (!cli_parse("kit", argc, argv, options, 2, &words)) {
+    cli_trust trust = {NULL, false};
+    const cli_option options[] = {
+        {"--json", .flag = &json}, {"-o", .value = &output}, {"--trust", .value = &trust.signers}};
+    if (!cli_parse("kit", argc, argv, options, sizeof options / sizeof options[0], &words)) {
         return EXIT_USAGE;
     }
     bool page = words.n == 2 && strcmp(words.item[0], "report") == 0;
@@ -178,7 +180,7 @@ int cmd_kit(int argc, char **argv)
     }
     int status = page ? check_output(words.item[1], output) : EXIT_YES;
     cli_kit file;
-    if (status != EXIT_YES || !cli_kit_open("kit", words.item[1], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("kit", words.item[1], &trust, &file, &status)) {
         return status;
     }
     if (page) {
