@@ -186,6 +186,7 @@ void cli_part_done(cli_part *part);
 typedef struct cli_trust {
     const char *signers; // file of allowed signers. NULL: files need no signature
     bool allow_exec;     // files may name programs, which are run
+    bool no_plant;       // the command has no --plant
 } cli_trust;
 
 // A whole file as pf__file_read gives it, and with signers only if one of them signed these bytes.

@@ -147,6 +147,7 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .n_image = file.n_bytes,
                    .kit = file.kit,
                    .kit_path = c->kit.item[0],
+                   .trust = c->trust,
                    .method = c->method,
                    .seed = seed,
                    .accepted = *accepted,

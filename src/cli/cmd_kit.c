@@ -136,13 +136,18 @@ static void show(const pf_kit *kit)
     show_tasks(kit);
 }
 
-static int report(const pf_kit *kit, const char *path, const char *output)
+static int report(const pf_kit *kit, const char *path, const cli_trust *trust, const char *output)
 {
     pf_error error = {PF_OK, ""};
     pf_text html = {0};
     char *audit = pf__audit_path(path);
     cli_audit_damaged("kit", audit);
-    pf_status status = pf__kit_page(kit, audit, &html, &error);
+    void *text = NULL;
+    size_t n = 0;
+    bool shown =
+        !trust->signers || cli_trusted_read(trust, audit, PF_AUDIT_BYTES, &text, &n, NULL) == PF_OK;
+    pf_status status = pf__kit_page(kit, shown ? audit : NULL, &html, &error);
+    free(text);
     int result =
         status == PF_OK ? cli_write("kit", output, &html) : cli_fail("kit", status, &error);
     free(audit);
@@ -164,7 +169,7 @@ int cmd_kit(int argc, char **argv)
     bool json = false;
     const char *output = NULL;
     cli_list words = {.n = 0};
-    cli_trust trust = {NULL, false};
+    cli_trust trust = {.signers = NULL};
     const cli_option options[] = {
         {"--json", .flag = &json}, {"-o", .value = &output}, {"--trust", .value = &trust.signers}};
     if (!cli_parse("kit", argc, argv, options, sizeof options / sizeof options[0], &words)) {
@@ -184,7 +189,7 @@ int cmd_kit(int argc, char **argv)
         return status;
     }
     if (page) {
-        status = report(file.kit, words.item[1], output);
+        status = report(file.kit, words.item[1], &trust, output);
     } else if (json) {
         pf_text out = {0};
         pf__reply_kit(&out, file.kit);

@@ -305,7 +305,7 @@ int cmd_model(int argc, char **argv)
     bool json = false;
     const char *plant = NULL;
     cli_list words = {.n = 0};
-    cli_trust trust = {NULL, false};
+    cli_trust trust = {.signers = NULL};
     const cli_option options[] = {{"--json", .flag = &json},
                                   {"--plant", .value = &plant},
                                   {"--trust", .value = &trust.signers},

@@ -63,7 +63,7 @@ int cmd_replay(int argc, char **argv)
 {
     bool json = false;
     cli_list files = {.n = 0};
-    cli_trust trust = {NULL, false};
+    cli_trust trust = {.signers = NULL};
     const cli_option options[] = {{"--json", .flag = &json}, {"--trust", .value = &trust.signers}};
     void *text = NULL;
     size_t n = 0;
@@ -86,7 +86,7 @@ int cmd_replay(int argc, char **argv)
 int cmd_explain(int argc, char **argv)
 {
     const char *html = NULL, *color = NULL;
-    cli_trust trust = {NULL, false};
+    cli_trust trust = {.signers = NULL};
     const cli_option options[] = {{"--html", .value = &html},
                                   {"--color", .value = &color},
                                   {"--trust", .value = &trust.signers}};

@@ -45,7 +45,7 @@ pf_status cli_trusted_plant(const cli_trust *trust, const char *file, const char
         return PF_OK;
     }
     return pf_fail(error, PF_ERR_MISMATCH,
-                   "%s names a program, which was not run: '%s'. To run it, say --allow-exec, or "
-                   "--plant with the same words, or have the file signed and say --trust SIGNERS",
-                   file, plant);
+                   "%s names a program, which was not run: '%s'. To run it, say --allow-exec,%s or "
+                   "have the file signed and say --trust SIGNERS",
+                   file, plant, trust->no_plant ? "" : " or --plant with the same words,");
 }
