@@ -172,6 +172,8 @@ class Readiness(Shown):
         self.misfit: Dict[str, Any] = data["misfit"]
         self.tasks: List[Dict[str, Any]] = data["tasks"]
         self.mechanisms: List[Dict[str, Any]] = data["mechanisms"]
+        # settings of the kit that weaken the verdict, in words
+        self.weakened: Tuple[str, ...] = tuple(w["words"] for w in data.get("weakened", ()))
 
     @property
     def go(self) -> bool:

@@ -7,6 +7,7 @@
 #include "host/file.h"
 #include "wire/reply.h"
 #include "wire/sheet.h"
+#include "wire/weakened.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +315,7 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__text_addf(out, "[%s%s%s]", c->accepted.not_rehearsed ? "\"not-rehearsed\"" : "",
                   c->accepted.not_rehearsed && c->accepted.unseen_loss ? "," : "",
                   c->accepted.unseen_loss ? "\"unseen-loss\"" : "");
+    pf__weakened_json(out, c->kit);
     pf__json_key(out, "rules");
     pf__json_string(out, pf_kit_get_info(c->kit).rules.field ? "field" : "paper");
     pf__json_key(out, "looks_like");

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reply.h"
+#include "weakened.h"
 #include "core/belief.h"
 #include "core/kit_layout.h"
 #include "settings/settings.h"
@@ -583,6 +584,8 @@ char *pf_session_json(pf_session *session)
     pf_text out = {0};
     pf_session_certify(session);
     pf__text_add(&out, "{");
+    pf__weakened_json(&out, pf_session_kit(session));
+    pf__text_add(&out, ",");
     pf__reply_readiness(&out, session);
     pf__text_add(&out, "}");
     return taken(&out);
