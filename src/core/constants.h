@@ -158,13 +158,12 @@
 
 // --- what the fields of a kit owe each other
 
-// A curve may differ from 1 at g_cal by this and so many sigmas: a median of other episodes. Kits
-// of 25 plants differ by at most .15.
-#define PF_CURVE_SLACK .5
-#define PF_CURVE_SIGMAS 2
+// Centres and curves may differ by this and so many sigmas from what they are by definition: they
+// are medians, and those of a learned model that errs. Kits of 20 plants differ by at most .15.
+#define PF_CENTRE_SLACK .5
+#define PF_CENTRE_SIGMAS 2
 // What a task misses without its mechanisms and with them, as lengths over what it moves, come to
-// at least 1 on a linear machine; half of it leaves room for others. Kits of 25 plants have at
-// least 1.
+// at least 1 on a linear machine, as on 20 plants. Half of it leaves room for others.
 #define PF_WAY_LEAST .5
 
 // Gains closer than this are one gain: they come from decimal text.

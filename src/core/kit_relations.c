@@ -131,6 +131,28 @@ static pf_status scales(const pf_kit *k, pf_error *error)
     return PF_OK;
 }
 
+// How far a median of coordinates may lie from what it is by definition.
+static double slack_of(const pf_kit *k, int target)
+{
+    return PF_CENTRE_SLACK + PF_CENTRE_SIGMAS * k->sigma[target];
+}
+
+// A signature is what a loss down to g_cal does. Matched with it, a healthy response comes to 0 and
+// one at g_cal to 1, in the mean.
+static pf_status centres(const pf_kit *k, pf_error *error)
+{
+    for (int t = 0; t < k->n_targets && k->statistic == PF_STATISTIC_MATCHED; t++) {
+        if (fabs(k->centre_nominal[t]) > slack_of(k, t) ||
+            fabs(k->centre_changed[t] - 1) > slack_of(k, t)) {
+            return pf_fail(error, PF_ERR_FORMAT,
+                           "kit: m0 and m1 of target %d are %g and %g; matched, a healthy response "
+                           "is 0 and one at g_cal is 1",
+                           t, k->centre_nominal[t], k->centre_changed[t]);
+        }
+    }
+    return PF_OK;
+}
+
 // The curve of a target falls with the gain. It is near 1 at g_cal, where the coordinate is 1 by
 // definition: other episodes give another median, but not by much.
 static pf_status curves(const pf_kit *k, pf_error *error)
@@ -148,7 +170,7 @@ static pf_status curves(const pf_kit *k, pf_error *error)
             continue;
         }
         double z = pf__tracking_error_at(k->n_grid, k->grid, curve, k->g_cal);
-        if (fabs(z - 1) > PF_CURVE_SLACK + PF_CURVE_SIGMAS * k->sigma[t]) {
+        if (fabs(z - 1) > slack_of(k, t)) {
             return pf_fail(error, PF_ERR_FORMAT,
                            "kit: curve of target %d is %g at g_cal, where a coordinate is 1", t, z);
         }
@@ -224,6 +246,7 @@ pf_status pf__kit_check_relations(const pf_kit *k, pf_error *error)
     s = s ? s : weights(k, error);
     s = s ? s : commands(k, error);
     s = s ? s : scales(k, error);
+    s = s ? s : centres(k, error);
     s = s ? s : curves(k, error);
     for (int t = 0; t < k->n_tasks && s == PF_OK; t++) {
         s = returns(k, t, error);
