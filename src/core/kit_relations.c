@@ -195,11 +195,13 @@ static bool lists_all(const pf_kit *k, int task)
 }
 
 // What a task misses without its mechanisms and what it misses with them cannot both be small: from
-// a machine that does nothing to one that does all it is as far as the task moves.
+// a machine that does nothing to one that does all it is as far as the task moves. Kits of suites
+// with the paper's rules have no table.
 static pf_status returns(const pf_kit *k, int task, pf_error *error)
 {
     bool members = pf__kit_starts_from_channels(k) && k->certificate == PF_CERTIFICATE_MEMBERS;
-    if (members || !lists_all(k, task) || k->shares[0] > 0 || k->shares[k->n_shares - 1] < 1) {
+    if (!k->field || members || !lists_all(k, task) || k->shares[0] > 0 ||
+        k->shares[k->n_shares - 1] < 1) {
         return PF_OK;
     }
     for (int e = 0; e < k->n_members; e++) {
