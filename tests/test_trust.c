@@ -27,8 +27,10 @@ typedef struct copy {
     pf_kit kit;
 } copy;
 
-static copy copy_of(const void *bytes, size_t n)
+static copy fresh(void)
 {
+    size_t n = 0;
+    const void *bytes = attitude_kit_bytes(&n);
     copy c = {malloc(n), n, {0}};
     memcpy(c.image, bytes, n);
     CHECK(pf__kit_read(&c.kit, c.image, n, NULL) == PF_OK);
@@ -36,9 +38,9 @@ static copy copy_of(const void *bytes, size_t n)
 }
 
 // A field of the image, to be changed.
-static double *field_of(const copy *c, const double *field)
+static double *field_of(const copy *c, const double *numbers)
 {
-    return (double *)(void *)(c->image + ((const uint8_t *)field - c->image));
+    return (double *)(void *)(c->image + ((const uint8_t *)numbers - c->image));
 }
 
 // Whether the edited kit, sealed again, is refused with these words.
@@ -59,12 +61,10 @@ static bool refused(copy *c, const char *part)
 // A kit whose field at an index gets another value.
 #define EDIT(field, index, change, part)                                                           \
     do {                                                                                           \
-        size_t size = 0;                                                                           \
-        const void *bytes = attitude_kit_bytes(&size);                                             \
-        copy c = copy_of(bytes, size);                                                             \
-        double *value = field_of(&c, c.kit.field) + (index);                                       \
+        copy edited = fresh();                                                                     \
+        double *value = field_of(&edited, edited.kit.field) + (index);                             \
         *value = change;                                                                           \
-        CHECK(refused(&c, part));                                                                  \
+        CHECK(refused(&edited, part));                                                             \
     } while (0)
 
 static void check_readings(void)
@@ -77,9 +77,8 @@ static void check_readings(void)
     EDIT(centre_changed, 1, -*value, "m0 and m1 of target 1");
     EDIT(centre_changed, 0, *value * 2, "m0 and m1 of target 0");
     PF_CASE("edited: a curve that rises, or is not 1 at g_cal");
-    EDIT(curve, c.kit.n_grid, 0, "curve of target 1 rises");
-    size_t n = 0;
-    copy c = copy_of(attitude_kit_bytes(&n), n);
+    EDIT(curve, edited.kit.n_grid, 0, "curve of target 1 rises");
+    copy c = fresh();
     for (int g = 0; g < c.kit.n_grid; g++) {
         field_of(&c, c.kit.curve)[g] *= 3;
     }
@@ -99,8 +98,7 @@ static void check_commands(void)
     PF_CASE("edited: commands beyond limits, and a probe that moves nothing");
     EDIT(hi, 1, .1, "beyond its limits");
     EDIT(task_command, 1, 100, "task row 0 commands 100 to mechanism 1");
-    size_t n = 0;
-    copy c = copy_of(attitude_kit_bytes(&n), n);
+    copy c = fresh();
     double *command = field_of(&c, c.kit.command);
     for (int i = 0; i < pf_kit_probe_rows(&c.kit, 0) * c.kit.n_mech; i++) {
         command[i] = 0;
@@ -111,7 +109,7 @@ static void check_commands(void)
     pf_error error = {PF_OK, ""};
     CHECK(pf_plant_create(&plant, "attitude", &error) == PF_OK);
     CHECK(pf_kit_fits_twin(attitude_kit(), pf_plant_get_info(plant), &error) == PF_OK);
-    c = copy_of(attitude_kit_bytes(&n), n);
+    c = fresh();
     field_of(&c, c.kit.hi)[2] *= 10;
     CHECK(pf_kit_fits_twin(&c.kit, pf_plant_get_info(plant), &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "the kit lets mechanism 'thruster2' go from 0 to 10, plant");
@@ -136,7 +134,7 @@ static void check_returns(void)
     CHECK(pf_kit_check(&other, &error) == PF_ERR_FORMAT);
     CHECK_CONTAINS(error.text, "kit: j_min is 0.2, must be 0.37 to 1");
     PF_CASE("edited: a dead mechanism that loses nothing");
-    EDIT(tracking_error, 3 * c.kit.n_shares, 0,
+    EDIT(tracking_error, 3 * edited.kit.n_shares, 0,
          "the return table of task 0, member 3, loses nothing");
     PF_CASE("edited: parts that the settings do not ask for");
     other = *attitude_kit();
@@ -151,13 +149,22 @@ static void check_returns(void)
 
 // --- settings that weaken a verdict
 
+// The kit of the tests as if it had been calibrated with default settings.
+static pf_kit usual(void)
+{
+    pf_kit k = *attitude_kit();
+    k.episodes = 60;
+    k.alarm_trials = 2000;
+    return k;
+}
+
 static void check_weakened(void)
 {
     pf_weakened list[PF_WEAKENED_MOST];
+    pf_kit k = usual();
     PF_CASE("weakened: nothing by default");
-    CHECK(pf__weakened(attitude_kit(), list) == 0);
+    CHECK(pf__weakened(&k, list) == 0);
     PF_CASE("weakened: each setting with what it is and what it is by default");
-    pf_kit k = *attitude_kit();
     k.j_min = .5;
     k.alpha = .25;
     k.episodes = 10;
@@ -167,11 +174,11 @@ static void check_weakened(void)
     CHECK_STR(list[0].setting, "rehearse");
     CHECK_STR(list[1].words, "j_min is 0.5, not 0.85: a task that returns this little is go");
     CHECK_STR(list[2].words, "alpha is 0.25, not 0.1: a bound may be broken more often");
-    k = *attitude_kit();
+    k = usual();
     k.field = 0;
     CHECK(pf__weakened(&k, list) == 1);
     CHECK_STR(list[0].setting, "field");
-    k = *attitude_kit();
+    k = usual();
     k.j_min = .9; // asks for more
     k.alpha = .05;
     CHECK(pf__weakened(&k, list) == 0);

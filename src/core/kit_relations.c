@@ -195,13 +195,11 @@ static bool lists_all(const pf_kit *k, int task)
 }
 
 // What a task misses without its mechanisms and what it misses with them cannot both be small: from
-// a machine that does nothing to one that does all it is as far as the task moves. Kits of suites
-// with the paper's rules have no table.
+// a machine that does nothing to one that does all it is as far as the task moves.
 static pf_status returns(const pf_kit *k, int task, pf_error *error)
 {
     bool members = pf__kit_starts_from_channels(k) && k->certificate == PF_CERTIFICATE_MEMBERS;
-    if (!k->field || members || !lists_all(k, task) || k->shares[0] > 0 ||
-        k->shares[k->n_shares - 1] < 1) {
+    if (members || !lists_all(k, task) || k->shares[0] > 0 || k->shares[k->n_shares - 1] < 1) {
         return PF_OK;
     }
     for (int e = 0; e < k->n_members; e++) {
@@ -248,7 +246,10 @@ pf_status pf__kit_check_relations(const pf_kit *k, pf_error *error)
     s = s ? s : weights(k, error);
     s = s ? s : commands(k, error);
     s = s ? s : scales(k, error);
-    s = s ? s : centres(k, error);
+    if (s != PF_OK || !k->field) {
+        return s; // suites with the paper's rules take any probe, and fly tasks instead of a table
+    }
+    s = centres(k, error);
     s = s ? s : curves(k, error);
     for (int t = 0; t < k->n_tasks && s == PF_OK; t++) {
         s = returns(k, t, error);
