@@ -155,7 +155,8 @@ static bool check_weak(const char *folder, const char *name, const char *more, i
 {
     char command[1400];
     snprintf(command, sizeof command,
-             "check %s/break.kit --allow-exec --plant 'exec:python3 %s/%s.py' --fault heater_a:.35 --seed 3 "
+             "check %s/break.kit --allow-exec --plant 'exec:python3 %s/%s.py' --fault heater_a:.35 "
+             "--seed 3 "
              "--certificate %s/%s.certificate %s >%s/out",
              folder, folder, name, folder, name, more, folder);
     return program(command, status, "");

@@ -120,7 +120,9 @@ class SavedTest(Case):
             with self.assertRaisesRegex(pf.PreflightError, "was not run: 'exec:touch .*allow_exec"):
                 call()
         self.assertFalse(ran.exists())
-        want = str(pf.Kit.load(path, allow_exec=True).check(seed=3))
+        allowed = pf.Kit.load(path, allow_exec=True).check(seed=3)
+        want = str(allowed)
+        self.assertIn("alarm_trials is 20, not 2000: ", " ".join(allowed.weakened))
         self.assertTrue(ran.exists())
         self.assertEqual(str(loaded.check(plant, seed=3)), want)
         copy = pickle.loads(pickle.dumps(loaded))

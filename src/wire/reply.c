@@ -546,6 +546,7 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     }
     pf__text_add(out, "]");
     add_settings(out, k);
+    pf__weakened_json(out, k);
     pf__json_open(out, "tasks", "[");
     for (int t = 0; t < k->n_tasks; t++) {
         add_kit_task(out, k, t);
@@ -584,8 +585,6 @@ char *pf_session_json(pf_session *session)
     pf_text out = {0};
     pf_session_certify(session);
     pf__text_add(&out, "{");
-    pf__weakened_json(&out, pf_session_kit(session));
-    pf__text_add(&out, ",");
     pf__reply_readiness(&out, session);
     pf__text_add(&out, "}");
     return taken(&out);
