@@ -4,7 +4,7 @@
 """A plant of one's own behind exec: -- three heaters on two rooms, in forty lines.
 
     preflight calibrate "exec:python3 examples/exec_plant.py" -o rooms.kit
-    preflight check rooms.kit --fault 2:0.35
+    preflight check rooms.kit --allow-exec --fault 2:0.35
 """
 import json
 import random

@@ -127,6 +127,7 @@ for script in scripts/torture_*.sh; do # what they do at full length: make tortu
 done
 step "Python package" after scripts/check_python.sh
 step "program" after scripts/check_program.sh
+step "signed files" scripts/check_trust.sh
 step "bits of gcc, clang, dev, release" after scripts/same_bits.sh
 step "install and consume" after scripts/check_install.sh
 step "embedded" embedded

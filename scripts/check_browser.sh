@@ -52,8 +52,8 @@ make_pages() {
     quick=(--set episodes=20)
     "$program" calibrate "exec:python3 $root/tests/many_joints.py 17" --probes single "${quick[@]}" \
         --set alarm_trials=50 -o sixteen.kit >/dev/null 2>&1
-    sheet sixteen sixteen.kit --fault 2:.5
-    sheet sixteen_sick sixteen.kit --fault 2:saturation=.2 --fault 5:.1
+    sheet sixteen sixteen.kit --allow-exec --fault 2:.5
+    sheet sixteen_sick sixteen.kit --allow-exec --fault 2:saturation=.2 --fault 5:.1
     # a wide machine whose names are meant to break a page
     cat >wide.yaml <<'YAML'
 probes:
@@ -65,7 +65,7 @@ tasks:
 YAML
     "$program" calibrate "exec:python3 $root/tests/many_joints.py 256 awkward" --config wide.yaml "${quick[@]}" \
         --set alarm_trials=20 --set posterior=transport --set rehearse=none --set grid=2 -o wide.kit >/dev/null 2>&1
-    sheet wide wide.kit --fault 2:.3
+    sheet wide wide.kit --allow-exec --fault 2:.3
     "$program" kit report wide.kit -o wide_kit.html
     "$program" bench run directional --profile quick --db b.db >/dev/null 2>&1
     "$program" bench report --profile quick --db b.db -o results >/dev/null

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 what=${1:-all}
 
 packages=(gcc libc6-dev make cmake pkg-config clang clang-format libclang-rt-14-dev libyaml-dev
-          libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox locales python3 python3-venv)
+          libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox locales openssh-client python3 python3-venv)
 missing=()
 [ "$what" = python ] || for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")

@@ -266,7 +266,11 @@ sessions() { # sessions KIT FAULTS [OPTIONS]: healthy, then with each loss; comm
 part_kit() { # part_kit FAULTS PLANT [OPTIONS]
     local faults=$1
     shift
-    run calibrate.txt calibrate "$@" -o kit --threads "$threads" && show kit && sessions kit "$faults"
+    run calibrate.txt calibrate "$@" -o kit --threads "$threads" && show kit || return
+    case $1 in
+    exec:*) sessions kit "$faults" --plant "$1" ;; # a kit's own program is run only where it is named
+    *) sessions kit "$faults" ;;
+    esac
 }
 
 part_model() { # part_model FAULTS PLANT [OPTIONS]

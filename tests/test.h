@@ -42,6 +42,7 @@ const char *pf_scratch_dir(void);
     X(belief, true)                                                                                \
     X(propositions, true)                                                                          \
     X(kit, true)                                                                                   \
+    X(trust, true)                                                                                 \
     X(session, true)                                                                               \
     X(odds, true)                                                                                  \
     X(whiten, true)                                                                                \

@@ -32,6 +32,8 @@ typedef int (*pf_py_roll_fn)(uint64_t seed, const double *start, int n_start, co
                              const double *commands, int rows, int noise, double *start_out,
                              double *initial, double *output, char *why);
 
+// Whether a name says what code to run.
+PF_PY int pf_py_plant_runs_code(const char *name);
 // folder as in pf_plant_create_in.
 PF_PY int pf_py_plant_open(pf_py_plant **plant, const char *name, const char *folder, char *why);
 // hello as in the bridge protocol; the function must outlive the plant.

@@ -2,8 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "binding.h"
 
+#include "plant/plant_impl.h"
+
 #include <math.h>
 #include <stdlib.h>
+
+int pf_py_plant_runs_code(const char *name)
+{
+    return pf__plant_runs_code(name);
+}
 
 int pf_py_plant_open(pf_py_plant **plant, const char *name, const char *folder, char *why)
 {

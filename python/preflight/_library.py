@@ -100,6 +100,7 @@ FUNCTIONS = {
     "version": (c_char_p,),
     "free": (None, c_void_p),
     "status": (c_char_p, c_int),
+    "plant_runs_code": (c_int, c_char_p),
     "plant_open": (c_int, _HANDLE, c_char_p, c_char_p, c_char_p),
     "plant_wrap": (c_int, _HANDLE, c_char_p, c_char_p, ROLL, c_char_p),
     "plant_close": (None, c_void_p),

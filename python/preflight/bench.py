@@ -119,17 +119,19 @@ def _several(given: Any) -> Sequence[Any]:
 
 def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
         profile: str = "standard", set: Sequence[str] = (), only: Sequence[str] = (),
-        preflight: Optional[Path] = None, progress: Progress = None) -> pandas.DataFrame:
+        preflight: Optional[Path] = None, progress: Progress = None,
+        allow_exec: bool = False) -> pandas.DataFrame:
     """Runs a suite, with methods of yours beside its own, and gives its table. A method is a class
     with `choose(belief, probes)` (see preflight.method) or "FILE:CLASS"; `set` and `only` are those
     of `preflight bench run`. What the database has already is not run again. progress: a function
-    of (what, done, total), or True for bars of tqdm (plain lines without it)."""
+    of (what, done, total), or True for bars of tqdm (plain lines without it). allow_exec: runs the
+    programs that a suite of yours names."""
     report = reporter(progress)
     if os.environ.get(WORKER):
         raise RuntimeError("this file is being read for its class: put what runs behind "
                            "`if __name__ == \"__main__\":`")
     command = [program(preflight), "bench", "run", suite, "--db", os.fspath(db),
-               "--profile", profile]
+               "--profile", profile, *_allowed(allow_exec)]
     for option, values in (("--method", [_method_spec(m) for m in _several(methods)]),
                            ("--set", _several(set)), ("--only", _several(only))):
         for value in values:
@@ -139,7 +141,11 @@ def run(suite: str, *, methods: Sequence[Any] = (), db: Path = "preflight.db",
     status, said = _watch(command, environment, report)
     if status != 0:
         raise RuntimeError(said or f"bench run {suite} failed")
-    return table(suite, db=db, profile=profile, preflight=preflight)
+    return table(suite, db=db, profile=profile, preflight=preflight, allow_exec=allow_exec)
+
+
+def _allowed(allow_exec: bool) -> Sequence[str]:
+    return ["--allow-exec"] if allow_exec else []
 
 
 def _watch(command: List[str], environment: Any, report: Optional[Report]) -> Tuple[int, str]:
@@ -177,13 +183,13 @@ def _progress_of(line: str) -> Optional[Dict[str, Any]]:
 
 
 def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",
-          preflight: Optional[Path] = None) -> pandas.DataFrame:
+          preflight: Optional[Path] = None, allow_exec: bool = False) -> pandas.DataFrame:
     """The suite's table, as `preflight bench table --format csv` prints it, beside the paper's
     numbers: suite, environment, setting, metric, method, mean, sd, lo, hi, n, paper_mean,
     paper_sd."""
     pandas = import_pandas()
     done = subprocess.run([program(preflight), "bench", "table", suite, "--format", "csv",
-                           "--db", os.fspath(db), "--profile", profile],
+                           "--db", os.fspath(db), "--profile", profile, *_allowed(allow_exec)],
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f"bench table {suite} failed")

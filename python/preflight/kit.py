@@ -27,7 +27,7 @@ from typing import (
 
 import numpy as np
 
-from preflight._library import PROGRESS, WHY, Plan, interruptible, library
+from preflight._library import PROGRESS, WHY, Plan, PreflightError, interruptible, library
 from preflight._show import Column, Shown, Table
 from preflight.machine import Fault, Machine
 from preflight.plant import Plant, whole
@@ -72,8 +72,9 @@ class Kit(Shown):
     True
     """
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: bytes, allow_exec: bool = False):
         self._data = bytes(data)
+        self._allow_exec = allow_exec
         why = ctypes.create_string_buffer(WHY)
         handle = ctypes.c_void_p()
         self._handle: Optional[int] = None
@@ -91,10 +92,11 @@ class Kit(Shown):
     # --- where kits come from
 
     @classmethod
-    def load(cls, path: Path) -> Kit:
-        """A kit file, as `preflight calibrate -o` or `save` wrote it."""
+    def load(cls, path: Path, *, allow_exec: bool = False) -> Kit:
+        """A kit file, as `preflight calibrate -o` or `save` wrote it. allow_exec: runs the program
+        that the kit names (`exec:COMMAND`); without it, give that plant to `check`."""
         with open(path, "rb") as file:
-            return cls(file.read())
+            return cls(file.read(), allow_exec)
 
     @classmethod
     def calibrate(cls, plant: Union[str, Plant, Machine], *, config: Config = None,
@@ -122,6 +124,7 @@ class Kit(Shown):
         plan.threads = 1 if machine.in_process else threads or 0
         kit = cls(_work(plan, functools.partial(library.calibrate, machine.handle), report))
         del keep
+        kit._allow_exec = True  # the caller named the plant
         if machine.in_process:
             kit._machine = machine
         kit._warn_unprobed()
@@ -159,7 +162,7 @@ class Kit(Shown):
         return self._data
 
     def __reduce__(self) -> tuple:
-        return Kit, (self._data,)
+        return Kit, (self._data, self._allow_exec)
 
     # --- what it holds
 
@@ -222,6 +225,13 @@ class Kit(Shown):
             other = "" if given is None else f", which is not {given.name}"
             raise ValueError(f"the kit was calibrated on {self.plant}{other}: a plant of a program "
                              "in Python; give it as plant")
+        named = given is not None and given.name == self.plant
+        if library.plant_runs_code(self.plant.encode()) and not self._allow_exec:
+            if not named:
+                raise PreflightError("mismatch", "the kit names a program, which was not run: "
+                                     f"{self.plant!r}. To run it, load the kit with "
+                                     "allow_exec=True, or give the same words as plant")
+            return Machine(self.plant)  # not in a folder that the kit names
         return Machine(self.plant, folder=self.info.get("folder", ""))
 
     def _warn_unprobed(self) -> None:

@@ -161,7 +161,8 @@ class Readiness(Shown):
     """The verdict: `tasks` and `mechanisms` as `preflight check --json` has them. accept: the
     conditions under which go-if counts as go ("not-rehearsed", "unseen-loss")."""
 
-    def __init__(self, data: Dict[str, Any], accept: Iterable[str] = ()):
+    def __init__(self, data: Dict[str, Any], accept: Iterable[str] = (),
+                 weakened: Iterable[str] = ()):
         self.data = data
         self.accepted = conditions(accept)
         self.alarm: bool = data["alarm"]
@@ -172,6 +173,7 @@ class Readiness(Shown):
         self.misfit: Dict[str, Any] = data["misfit"]
         self.tasks: List[Dict[str, Any]] = data["tasks"]
         self.mechanisms: List[Dict[str, Any]] = data["mechanisms"]
+        self.weakened = tuple(weakened)  # settings of the kit that weaken the verdict, in words
 
     @property
     def go(self) -> bool:
@@ -547,7 +549,8 @@ class Session:
     def readiness(self, accept: Iterable[str] = ()) -> Readiness:
         """Answers as if the session ended now, and changes nothing. accept: conditions under which
         go-if counts as go."""
-        return Readiness(library.json(library.session_readiness(self._handle)), accept)
+        return Readiness(library.json(library.session_readiness(self._handle)), accept,
+                         (w["words"] for w in self.kit.info["weakened"]))
 
     def joint(self) -> Tuple[float, np.ndarray]:
         """The joint belief: the probability that nothing changed, and candidates x gains; the

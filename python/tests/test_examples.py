@@ -47,7 +47,7 @@ class ExamplesTest(Case):
         command = f"exec:{sys.executable} {EXAMPLES}/exec_plant.py"
         preflight("calibrate", command, "-o", kit, "--set", "alarm_trials=50", "--set",
                   "episodes=20")
-        text = preflight("check", kit, "--fault", "heater_b:0.35", status=None)
+        text = preflight("check", kit, "--allow-exec", "--fault", "heater_b:0.35", status=None)
         self.assertRegex(text, r"(?m)^heater_b +(GO|GO-IF) +x 2\.\d+ ")
         self.assertEqual(children(), [])
 

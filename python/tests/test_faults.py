@@ -121,7 +121,7 @@ class FaultTest(Case):
             done = {}
             for threads in counts:
                 arguments = ["broken", "--profile", "quick", "--data", self.folder, "--db",
-                             f"{db}{threads}"]
+                             f"{db}{threads}", "--allow-exec"]
                 preflight("bench", "run", *arguments, "--threads", threads, status=1,
                           cwd=self.folder)
                 text = preflight("bench", "status", *arguments, status=None, cwd=self.folder)

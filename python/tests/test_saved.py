@@ -5,6 +5,7 @@ paths, checked from another folder."""
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import sys
 import unittest
@@ -83,14 +84,14 @@ class SavedTest(Case):
         plant = f"exec:{sys.executable} plants/rooms.py"
         preflight("calibrate", plant, "-o", "rooms.kit", "--probes", "single", *SET, cwd=here)
         kit = here / "rooms.kit"
-        arguments = ("check", kit, "--fault", "heater_b:.35", "--json")
+        arguments = ("check", kit, "--fault", "heater_b:.35", "--json", "--allow-exec")
         want = preflight(*arguments, cwd=here, status=None)
         self.assertIn("decision", want)
         self.assertEqual(preflight(*arguments, cwd=there, status=None), want)
         self.assertEqual(json.loads(preflight("kit", "show", kit, "--json"))["folder"], str(here))
         self.assertIn(f"folder         {here}", preflight("kit", "show", kit))
         with inside(there):
-            loaded = pf.Kit.load(kit)
+            loaded = pf.Kit.load(kit, allow_exec=True)
             verdict = loaded.check(fault={"heater_b": .35})
             self.assertEqual(verdict["heater_b"]["decision"], "go")
             evaluated = loaded.evaluate(faults=[{"heater_b": .35}], trials=2)
@@ -104,8 +105,29 @@ class SavedTest(Case):
         shutil.move(here, moved)
         self.assertEqual(preflight("check", moved / "rooms.kit", *arguments[2:], cwd=moved,
                                    status=None), want)
-        self.assertIn("rooms.py", preflight("check", moved / "rooms.kit", cwd=there, status=3))
+        self.assertIn("rooms.py", preflight("check", moved / "rooms.kit", "--allow-exec", cwd=there,
+                                            status=3))
         self.assertEqual(children(), [])
+
+    def test_a_command_of_a_kit_is_not_run(self):
+        """Only who allows it, or says the same words, has the program of a kit run."""
+        path, ran = self.folder / "rooms.kit", self.folder / "ran"
+        plant = f"exec:touch {ran}; exec {sys.executable} {ROOT}/examples/exec_plant.py"
+        preflight("calibrate", plant, "-o", path, "--probes", "single", *SET)
+        ran.unlink()
+        loaded = pf.Kit.load(path)
+        for call in (loaded.check, loaded.evaluate, lambda: pf.Session(loaded).run()):
+            with self.assertRaisesRegex(pf.PreflightError, "was not run: 'exec:touch .*allow_exec"):
+                call()
+        self.assertFalse(ran.exists())
+        allowed = pf.Kit.load(path, allow_exec=True).check(seed=3)
+        want = str(allowed)
+        self.assertIn("alarm_trials is 20, not 2000: ", " ".join(allowed.weakened))
+        self.assertTrue(ran.exists())
+        self.assertEqual(str(loaded.check(plant, seed=3)), want)
+        copy = pickle.loads(pickle.dumps(loaded))
+        with self.assertRaises(pf.PreflightError):
+            copy.check()
 
     def test_a_command_without_files_has_no_folder(self):
         path = self.folder / "rooms.kit"

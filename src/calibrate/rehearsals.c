@@ -55,55 +55,16 @@ static pf_status no_memory(pf_error *error)
 
 // --- where a task just fails
 
-// Mean over members of the tracking error of a use at a share, and its spread.
-static double error_at(const pf_kit *k, int use, double share, double *sd)
-{
-    double mean = 0, square = 0;
-    for (int e = 0; e < k->n_members; e++) {
-        size_t row = (size_t)use * (size_t)k->n_members + (size_t)e;
-        double nte = pf__tracking_error_at(k->n_shares, k->shares,
-                                           k->tracking_error + row * (size_t)k->n_shares, share);
-        mean += nte / k->n_members;
-        square += nte * nte / k->n_members;
-    }
-    *sd = sqrt(fmax(0, square - mean * mean));
-    return mean;
-}
-
-// The share nearest to 1 on one side at which a use alone returns j_min.
-static double edge_of(const pf_kit *k, int use, bool above, double theta)
-{
-    double sd, inside = 1, last = above ? k->shares[k->n_shares - 1] : k->shares[0];
-    int step = above ? 1 : -1, i = above ? 0 : k->n_shares - 1;
-    for (; i >= 0 && i < k->n_shares; i += step) {
-        double share = k->shares[i];
-        if (above ? share <= 1 : share >= 1) {
-            continue;
-        }
-        double here = error_at(k, use, share, &sd), before = error_at(k, use, inside, &sd);
-        if (here >= theta) {
-            double part = here > before ? (theta - before) / (here - before) : 1;
-            return inside + fmin(1, fmax(0, part)) * (share - inside);
-        }
-        inside = share;
-    }
-    return last;
-}
-
 // Both edges of each use of a task, and how differently members miss there.
 static void fit_edges(pf_kit_build *b, int task)
 {
-    const pf_kit *k = &b->kit;
-    double theta = pf__error_of(k->j_min), worst = 0;
-    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+    double cv = 0;
+    for (int u = b->task_use[task]; u < b->task_use[task + 1]; u++) {
         for (int side = 0; side < 2; side++) {
-            double edge = edge_of(k, u, side == 1, theta), sd;
-            double mean = error_at(k, u, edge, &sd);
-            b->use_edge[2 * u + side] = edge;
-            worst = mean > 0 ? fmax(worst, sd / mean) : worst;
+            b->use_edge[2 * u + side] = pf__use_edge(&b->kit, u, side == 1, &cv);
         }
     }
-    b->rehearsal[(size_t)task * PF_REHEARSAL_NUMBERS + PF_REHEARSAL_CV] = worst;
+    b->rehearsal[(size_t)task * PF_REHEARSAL_NUMBERS + PF_REHEARSAL_CV] = cv;
 }
 
 // --- healthy runs

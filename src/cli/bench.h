@@ -20,6 +20,7 @@ typedef struct bench_call {
     const char *command; // "bench run", for messages
     const char *profile_name, *db, *data, *config, *models;
     cli_list set;
+    cli_trust trust;     // of the file of the suite
     bool quiet;          // says nothing of trials that are missing
     cli_list methods;    // python:FILE:CLASS, then the ids
     pf_own_methods *own; // of them
@@ -30,9 +31,10 @@ typedef struct bench_call {
     cli_form form;           // of progress
 } bench_call;
 
-enum { BENCH_OPTIONS = 7 };
+enum { BENCH_OPTIONS = 9 };
 
-// --profile, --db, --data, --config, --set, --models, --twin into options[0..6].
+// --profile, --db, --data, --config, --set, --models, --twin, --trust and --allow-exec into
+// options[0..8].
 void bench_options(bench_call *call, cli_option *options);
 
 // Fills in what the options left open. False: a message was printed, *status is the exit status.

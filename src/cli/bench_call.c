@@ -22,6 +22,9 @@ void bench_options(bench_call *c, cli_option *options)
     options[4] = (cli_option){"--set", .list = &c->set};
     options[5] = (cli_option){"--models", .value = &c->models};
     options[6] = (cli_option){"--twin", .flag = &c->twin};
+    options[7] = (cli_option){"--trust", .value = &c->trust.signers};
+    options[8] = (cli_option){"--allow-exec", .flag = &c->trust.allow_exec};
+    c->trust.no_plant = true;
 }
 
 // --- where suites and the paper's numbers are
@@ -231,7 +234,7 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
     enum { SUITE_BYTES = 1 << 20 };
     void *text = NULL;
     size_t n = 0;
-    pf_status status = pf__file_read(path, SUITE_BYTES, &text, &n, error);
+    pf_status status = cli_trusted_read(&c->trust, path, SUITE_BYTES, &text, &n, error);
     if (status == PF_OK) {
         const char *slash = strrchr(path, '/');
         const char *file = slash ? slash + 1 : path;
@@ -263,6 +266,20 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
         }
     }
     free(text);
+    return status;
+}
+
+// What a suite names is run to know it again, so nothing is done before that is allowed.
+static pf_status check_plants(const bench_call *c, const pf_suite *suite, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < suite->environments.n && status == PF_OK; i++) {
+        const char *learned_on = pf__suite_learned_on(suite, i);
+        status = cli_trusted_plant(&c->trust, suite->id, suite->environments.text[i], error);
+        if (status == PF_OK && learned_on) {
+            status = cli_trusted_plant(&c->trust, suite->id, learned_on, error);
+        }
+    }
     return status;
 }
 
@@ -307,6 +324,7 @@ pf_status bench_suite_open(const bench_call *c, const char *name, bench_suite *s
     if (status == PF_OK && s->shown.from) {
         status = open_other(c, path, s, error);
     }
+    status = status ? status : check_plants(c, s->run, error);
     if (status != PF_OK) {
         bench_suite_close(s);
     }

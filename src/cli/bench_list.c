@@ -152,6 +152,7 @@ int bench_cmd_list(int argc, char **argv)
     bench_call call = {.command = "bench list"};
     cli_option options[BENCH_OPTIONS + 1] = {[BENCH_OPTIONS] = {"--json", .flag = &json}};
     bench_options(&call, options);
+    call.trust.allow_exec = true; // nothing is run
     if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 1, &words)) {
         return EXIT_USAGE;
     }

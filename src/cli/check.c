@@ -4,8 +4,10 @@
 #include "cli.h"
 
 #include "core/sha256.h"
+#include "host/file.h"
 #include "wire/reply.h"
 #include "wire/sheet.h"
+#include "wire/weakened.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -252,16 +254,24 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
     char line[240];
     char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL;
     pf__text_add(&summary, "{");
-    bool audited = path && pf__audit_summary(&summary, path, sha, c->machine,
+    void *text = NULL;
+    size_t n = 0;
+    bool there = path && pf__file_regular(path);
+    bool read =
+        there && cli_trusted_read(&c->trust, path, PF_AUDIT_BYTES, &text, &n, NULL) == PF_OK;
+    bool audited = read && pf__audit_summary(&summary, text, n, sha, c->machine,
                                              c->accepted.not_rehearsed, line, sizeof line);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
     pf__text_add(out, audited && summary.data ? summary.data : "null");
     snprintf(c->audit, sizeof c->audit, "%s",
-             audited                            ? line
+             audited ? line
+             : c->trust.signers && there && !read
+                 ? "not audited: the file with its audit is not signed"
              : cli_audit_damaged("check", path) ? "not audited: the file with its audit is damaged"
                                                 : "not audited (`preflight audit` does it)");
     pf__text_free(&summary);
+    free(text);
     free(path);
 }
 
@@ -305,6 +315,7 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__text_addf(out, "[%s%s%s]", c->accepted.not_rehearsed ? "\"not-rehearsed\"" : "",
                   c->accepted.not_rehearsed && c->accepted.unseen_loss ? "," : "",
                   c->accepted.unseen_loss ? "\"unseen-loss\"" : "");
+    pf__weakened_json(out, c->kit);
     pf__json_key(out, "rules");
     pf__json_string(out, pf_kit_get_info(c->kit).rules.field ? "field" : "paper");
     pf__json_key(out, "looks_like");

@@ -3,9 +3,9 @@
 #ifndef PF_CLI_CHECK_H
 #define PF_CLI_CHECK_H
 
+#include "cli.h"
 #include "host/arena.h"
 #include "preflight/run.h"
-#include "screen.h"
 #include "wire/audit_file.h"
 #include "wire/journal.h"
 #include "wire/words.h"
@@ -17,6 +17,7 @@ typedef struct cli_check {
     const void *image; // of the kit
     size_t n_image;
     const pf_kit *kit;
+    cli_trust trust;      // of its audit
     const char *kit_path; // whose audit is looked for. NULL: the kit is in no file
     pf_plant *machine;
     pf_plant *twin;  // the kit's simulator, where the machine is another. Nullable.

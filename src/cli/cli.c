@@ -142,7 +142,8 @@ pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *erro
     return status;
 }
 
-bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status)
+bool cli_kit_open(const char *command, const char *path, const cli_trust *trust, cli_kit *kit,
+                  int *status)
 {
     pf_error error = {PF_OK, ""};
     *kit = (cli_kit){0};
@@ -150,7 +151,8 @@ bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *stat
         *status = EXIT_BAD_INPUT;
         return false;
     }
-    pf_status s = pf__file_read(path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
+    pf_status s =
+        cli_trusted_read(trust, path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;
@@ -170,7 +172,8 @@ void cli_kit_close(cli_kit *kit)
     *kit = (cli_kit){0};
 }
 
-pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error)
+pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name,
+                            const cli_trust *trust, pf_error *error)
 {
     const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
     bool recordings = pf_kit_get_info(kit).recorded;
@@ -186,6 +189,10 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
                        "Kit.load(...).check(plant); a kit made on 'exec:python3 -m "
                        "preflight.worker FILE:CLASS' can be checked here",
                        own);
+    }
+    pf_status status = name ? PF_OK : cli_trusted_plant(trust, "the kit", own, error);
+    if (status != PF_OK) {
+        return status;
     }
     return name ? pf_plant_create(plant, name, error)
                 : pf_plant_create_in(plant, own, pf_kit_folder(kit), error);

@@ -182,6 +182,25 @@ void cli_part_done(cli_part *part);
 
 // --- things commands share
 
+// What a call trusts: --trust and --allow-exec.
+typedef struct cli_trust {
+    const char *signers; // file of allowed signers. NULL: files need no signature
+    bool allow_exec;     // files may name programs, which are run
+    bool no_plant;       // the command has no --plant
+} cli_trust;
+
+// A whole file as pf__file_read gives it, and with signers only if one of them signed these bytes.
+pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
+                           size_t *n, pf_error *error);
+
+// The same of a learned model.
+pf_status cli_trusted_model(const cli_trust *trust, pf_model **model, const char *path,
+                            pf_error *error);
+
+// Refuses a plant that runs code where nobody but the file names it. file: "the kit".
+pf_status cli_trusted_plant(const cli_trust *trust, const char *file, const char *plant,
+                            pf_error *error);
+
 // A kit file in memory. False: printed, *status is the exit status.
 typedef struct cli_kit {
     void *bytes;
@@ -192,11 +211,14 @@ typedef struct cli_kit {
 // A kit over its file image, to be freed with free(). *kit is NULL where it was refused.
 pf_status cli_kit_load(pf_kit **kit, const void *image, size_t n, pf_error *error);
 
-bool cli_kit_open(const char *command, const char *path, cli_kit *kit, int *status);
+bool cli_kit_open(const char *command, const char *path, const cli_trust *trust, cli_kit *kit,
+                  int *status);
 void cli_kit_close(cli_kit *kit);
 
-// The plant a kit speaks of, or the one named. A kit from recordings speaks of none.
-pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name, pf_error *error);
+// The plant a kit speaks of, if that is trusted, or the one named. A kit from recordings speaks of
+// none.
+pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name,
+                            const cli_trust *trust, pf_error *error);
 
 // The model of a kit that predicts with one, from the file that --model names (Nullable: *model is
 // NULL then). Refused where it is another than the kit's or the kit has none. False: printed,
@@ -227,8 +249,8 @@ bool cli_picture(const char *command, const char *path);
 // Prints the report of a model on fresh starts of the plant, or writes it as JSON.
 // "trajectory of 12 steps from 5 readings, linear", without a line end.
 void cli_model_kind(const pf_model_info *model);
-pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
-                           const pf_effort *effort, pf_error *error);
+pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *plant, uint64_t seed,
+                           bool json, const pf_effort *effort, pf_error *error);
 
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);

@@ -11,6 +11,7 @@
 typedef struct call {
     const char *catalogue, *plant, *model, *seed, *sessions, *output, *progress, *threads;
     cli_list kit;
+    cli_trust trust;
     bool json, rules, replace;
     double n_threads;
     cli_form form; // of progress
@@ -188,7 +189,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
         return cli_usage("audit", "%s predicts with a learned model; give its file with --model",
                          c->kit.item[0]);
     }
-    pf_status result = cli_plant_for_kit(&plant, file->kit, c->plant, &error);
+    pf_status result = cli_plant_for_kit(&plant, file->kit, c->plant, &c->trust, &error);
     if (result != PF_OK) {
         return cli_fail("audit", result, &error);
     }
@@ -240,6 +241,8 @@ int cmd_audit(int argc, char **argv)
         {"--rules", .flag = &c.rules},
         {"--replace", .flag = &c.replace},
         {"--progress", .value = &c.progress},
+        {"--trust", .value = &c.trust.signers},
+        {"--allow-exec", .flag = &c.trust.allow_exec},
     };
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;
@@ -264,7 +267,7 @@ int cmd_audit(int argc, char **argv)
     int status = cli_outputs("audit", 3, inputs, 1, &(cli_file){"-o", c.output});
     cli_kit file;
     pf_catalogue catalogue;
-    if (status != EXIT_YES || !cli_kit_open("audit", c.kit.item[0], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("audit", c.kit.item[0], &c.trust, &file, &status)) {
         return status;
     }
     if (read_catalogue(&c, &catalogue, &status)) {

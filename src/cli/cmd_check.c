@@ -11,6 +11,7 @@
 typedef struct call {
     const char *plant, *model, *seed, *method, *journal, *certificate, *report, *color;
     cli_list fault, kit, accept;
+    cli_trust trust;
     bool json;
 } call;
 
@@ -66,9 +67,9 @@ static pf_status open_plants(cli_check *k, const call *c, pf_error *error)
     pf_kit_info info = pf_kit_get_info(kit);
     const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
     bool twin = !info.recorded && !info.starts_from_channels;
-    pf_status status = cli_plant_for_kit(&k->machine, kit, c->plant, error);
+    pf_status status = cli_plant_for_kit(&k->machine, kit, c->plant, &c->trust, error);
     if (status == PF_OK && twin && strcmp(pf_plant_get_info(k->machine)->name, own) != 0) {
-        status = cli_plant_for_kit(&k->twin, kit, NULL, error);
+        status = cli_plant_for_kit(&k->twin, kit, NULL, &c->trust, error);
     }
     return status;
 }
@@ -139,13 +140,14 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
 {
     int status = check_outputs(c);
     cli_kit file;
-    if (status != EXIT_YES || !cli_kit_open("check", c->kit.item[0], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("check", c->kit.item[0], &c->trust, &file, &status)) {
         return status;
     }
     cli_check k = {.image = file.bytes,
                    .n_image = file.n_bytes,
                    .kit = file.kit,
                    .kit_path = c->kit.item[0],
+                   .trust = c->trust,
                    .method = c->method,
                    .seed = seed,
                    .accepted = *accepted,
@@ -166,12 +168,19 @@ int cmd_check(int argc, char **argv)
 {
     call c = {0};
     const cli_option options[] = {
-        {"--plant", .value = &c.plant},     {"--fault", .list = &c.fault},
-        {"--seed", .value = &c.seed},       {"--method", .value = &c.method},
-        {"--journal", .value = &c.journal}, {"--certificate", .value = &c.certificate},
-        {"--json", .flag = &c.json},        {"--model", .value = &c.model},
-        {"--accept", .list = &c.accept},    {"--report", .value = &c.report},
+        {"--plant", .value = &c.plant},
+        {"--fault", .list = &c.fault},
+        {"--seed", .value = &c.seed},
+        {"--method", .value = &c.method},
+        {"--journal", .value = &c.journal},
+        {"--certificate", .value = &c.certificate},
+        {"--json", .flag = &c.json},
+        {"--model", .value = &c.model},
+        {"--accept", .list = &c.accept},
+        {"--report", .value = &c.report},
         {"--color", .value = &c.color},
+        {"--trust", .value = &c.trust.signers},
+        {"--allow-exec", .flag = &c.trust.allow_exec},
     };
     if (!cli_parse("check", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;

@@ -136,13 +136,18 @@ static void show(const pf_kit *kit)
     show_tasks(kit);
 }
 
-static int report(const pf_kit *kit, const char *path, const char *output)
+static int report(const pf_kit *kit, const char *path, const cli_trust *trust, const char *output)
 {
     pf_error error = {PF_OK, ""};
     pf_text html = {0};
     char *audit = pf__audit_path(path);
     cli_audit_damaged("kit", audit);
-    pf_status status = pf__kit_page(kit, audit, &html, &error);
+    void *text = NULL;
+    size_t n = 0;
+    bool shown =
+        !trust->signers || cli_trusted_read(trust, audit, PF_AUDIT_BYTES, &text, &n, NULL) == PF_OK;
+    pf_status status = pf__kit_page(kit, shown ? audit : NULL, &html, &error);
+    free(text);
     int result =
         status == PF_OK ? cli_write("kit", output, &html) : cli_fail("kit", status, &error);
     free(audit);
@@ -164,8 +169,10 @@ int cmd_kit(int argc, char **argv)
     bool json = false;
     const char *output = NULL;
     cli_list words = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}, {"-o", .value = &output}};
-    if (!cli_parse("kit", argc, argv, options, 2, &words)) {
+    cli_trust trust = {.signers = NULL};
+    const cli_option options[] = {
+        {"--json", .flag = &json}, {"-o", .value = &output}, {"--trust", .value = &trust.signers}};
+    if (!cli_parse("kit", argc, argv, options, sizeof options / sizeof options[0], &words)) {
         return EXIT_USAGE;
     }
     bool page = words.n == 2 && strcmp(words.item[0], "report") == 0;
@@ -178,11 +185,11 @@ int cmd_kit(int argc, char **argv)
     }
     int status = page ? check_output(words.item[1], output) : EXIT_YES;
     cli_kit file;
-    if (status != EXIT_YES || !cli_kit_open("kit", words.item[1], &file, &status)) {
+    if (status != EXIT_YES || !cli_kit_open("kit", words.item[1], &trust, &file, &status)) {
         return status;
     }
     if (page) {
-        status = report(file.kit, words.item[1], output);
+        status = report(file.kit, words.item[1], &trust, output);
     } else if (json) {
         pf_text out = {0};
         pf__reply_kit(&out, file.kit);

@@ -189,14 +189,12 @@ void cli_model_kind(const pf_model_info *m)
     }
 }
 
-pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, bool json,
-                           const pf_effort *effort, pf_error *error)
+pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *plant, uint64_t seed,
+                           bool json, const pf_effort *effort, pf_error *error)
 {
     const pf_plant_info *info = pf_plant_get_info(plant);
-    pf_model *model = NULL;
     pf_assessment *rows = calloc((size_t)info->n_mech, sizeof *rows);
-    pf_status status = rows ? pf_model_load(&model, path, error)
-                            : pf_fail(error, PF_ERR_MEMORY, "out of memory for the report");
+    pf_status status = rows ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for the report");
     if (status == PF_OK) {
         status = pf_assess(model, plant, g_cal, seed, effort, rows, error);
     }
@@ -212,7 +210,6 @@ pf_status cli_model_report(const char *path, pf_plant *plant, uint64_t seed, boo
         printf(", sha256 %s\n", about->sha256);
         print_report(info, pf_model_get_info(model), rows);
     }
-    pf_model_destroy(model);
     free(rows);
     return status;
 }
@@ -270,8 +267,10 @@ static void show_json(pf_text *out, const pf_model_info *m)
 }
 
 // The report that `train` ends with, of a model that is there.
-static int assess(const char *path, const pf_model_info *m, const char *name, bool json)
+static int assess(const char *path, const pf_model *model, const char *name, bool json,
+                  const cli_trust *trust)
 {
+    const pf_model_info *m = pf_model_get_info(model);
     pf_error error = {PF_OK, ""};
     pf_plant *plant = NULL;
     cli_progress progress;
@@ -284,14 +283,17 @@ static int assess(const char *path, const pf_model_info *m, const char *name, bo
                       "reported on it. Train it with PLANT beside --recordings to assess it "
                       "there",
                       path)
-            : pf_plant_create(&plant, name ? name : m->plant, &error);
-    if (status != PF_OK && !name && !recorded) {
+        : name ? PF_OK
+               : cli_trusted_plant(trust, path, m->plant, &error);
+    bool trusted = status == PF_OK;
+    status = trusted ? pf_plant_create(&plant, name ? name : m->plant, &error) : status;
+    if (status != PF_OK && !name && trusted) {
         char text[sizeof error.text];
         snprintf(text, sizeof text, "%s", error.text);
         status = pf_fail(&error, status, "%s; name the machine with --plant", text);
     }
     if (status == PF_OK) {
-        status = cli_model_report(path, plant, 1, json, &effort, &error);
+        status = cli_model_report(path, model, plant, 1, json, &effort, &error);
     }
     cli_progress_end(&progress);
     pf_plant_destroy(plant);
@@ -303,8 +305,12 @@ int cmd_model(int argc, char **argv)
     bool json = false;
     const char *plant = NULL;
     cli_list words = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}, {"--plant", .value = &plant}};
-    if (!cli_parse("model", argc, argv, options, 2, &words)) {
+    cli_trust trust = {.signers = NULL};
+    const cli_option options[] = {{"--json", .flag = &json},
+                                  {"--plant", .value = &plant},
+                                  {"--trust", .value = &trust.signers},
+                                  {"--allow-exec", .flag = &trust.allow_exec}};
+    if (!cli_parse("model", argc, argv, options, sizeof options / sizeof options[0], &words)) {
         return EXIT_USAGE;
     }
     bool wants_report = words.n == 2 && strcmp(words.item[0], "assess") == 0;
@@ -319,14 +325,14 @@ int cmd_model(int argc, char **argv)
     }
     pf_model *model = NULL;
     pf_error error = {PF_OK, ""};
-    pf_status status = pf_model_load(&model, words.item[1], &error);
+    pf_status status = cli_trusted_model(&trust, &model, words.item[1], &error);
     if (status != PF_OK) {
         return cli_fail("model", status, &error);
     }
     const pf_model_info *m = pf_model_get_info(model);
     int code = EXIT_YES;
     if (wants_report) {
-        code = assess(words.item[1], m, plant, json);
+        code = assess(words.item[1], model, plant, json, &trust);
     } else if (json) {
         pf_text out = {0};
         show_json(&out, m);

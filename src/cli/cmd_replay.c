@@ -10,8 +10,8 @@
 #include <string.h>
 
 // Reads one file named on the command line, of the wanted kinds. False: printed, *status set.
-static bool read_one(const char *command, const cli_list *files, int wanted, void **data, size_t *n,
-                     int *status)
+static bool read_one(const char *command, const cli_list *files, int wanted, const cli_trust *trust,
+                     void **data, size_t *n, int *status)
 {
     pf_error error = {PF_OK, ""};
     if (files->n != 1) {
@@ -22,7 +22,7 @@ static bool read_one(const char *command, const cli_list *files, int wanted, voi
         *status = EXIT_BAD_INPUT;
         return false;
     }
-    pf_status s = pf__file_read(files->item[0], (size_t)1 << 30, data, n, &error);
+    pf_status s = cli_trusted_read(trust, files->item[0], (size_t)1 << 30, data, n, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;
@@ -63,12 +63,13 @@ int cmd_replay(int argc, char **argv)
 {
     bool json = false;
     cli_list files = {.n = 0};
-    const cli_option options[] = {{"--json", .flag = &json}};
+    cli_trust trust = {.signers = NULL};
+    const cli_option options[] = {{"--json", .flag = &json}, {"--trust", .value = &trust.signers}};
     void *text = NULL;
     size_t n = 0;
     int status = EXIT_USAGE;
-    if (!cli_parse("replay", argc, argv, options, 1, &files) ||
-        !read_one("replay", &files, CLI_JOURNAL, &text, &n, &status)) {
+    if (!cli_parse("replay", argc, argv, options, 2, &files) ||
+        !read_one("replay", &files, CLI_JOURNAL, &trust, &text, &n, &status)) {
         return status;
     }
     pf_replay replay;
@@ -85,13 +86,16 @@ int cmd_replay(int argc, char **argv)
 int cmd_explain(int argc, char **argv)
 {
     const char *html = NULL, *color = NULL;
-    const cli_option options[] = {{"--html", .value = &html}, {"--color", .value = &color}};
+    cli_trust trust = {.signers = NULL};
+    const cli_option options[] = {{"--html", .value = &html},
+                                  {"--color", .value = &color},
+                                  {"--trust", .value = &trust.signers}};
     cli_list files = {.n = 0};
     void *text = NULL;
     size_t n = 0;
     int status = EXIT_USAGE;
-    if (!cli_parse("explain", argc, argv, options, 2, &files) || !cli_color("explain", color) ||
-        !read_one("explain", &files, CLI_JOURNAL | CLI_CERTIFICATE, &text, &n, &status)) {
+    if (!cli_parse("explain", argc, argv, options, 3, &files) || !cli_color("explain", color) ||
+        !read_one("explain", &files, CLI_JOURNAL | CLI_CERTIFICATE, &trust, &text, &n, &status)) {
         return status;
     }
     pf_error error = {PF_OK, ""};

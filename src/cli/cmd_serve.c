@@ -28,6 +28,7 @@
 typedef struct call {
     const char *journal, *socket, *plant, *method, *model_file;
     uint64_t seed;
+    cli_trust trust;
     cli_kit kit;
     pf_model *model; // shared by all connections. NULL: none
 } call;
@@ -282,7 +283,7 @@ static pf_status open_foresight(foresight *f, const call *c)
     if (strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "twin") != 0) {
         return PF_OK;
     }
-    pf_status status = cli_plant_for_kit(&f->twin, kit, c->plant, &f->missing);
+    pf_status status = cli_plant_for_kit(&f->twin, kit, c->plant, &c->trust, &f->missing);
     if (status == PF_OK) {
         status = pf_kit_fits_twin(kit, pf_plant_get_info(f->twin), &f->missing);
     }
@@ -470,9 +471,10 @@ int cmd_serve(int argc, char **argv)
     const char *seed_text = NULL;
     cli_list kit = {.n = 0};
     const cli_option options[] = {
-        {"--journal", .value = &c.journal}, {"--socket", .value = &c.socket},
-        {"--plant", .value = &c.plant},     {"--method", .value = &c.method},
-        {"--seed", .value = &seed_text},    {"--model", .value = &c.model_file},
+        {"--journal", .value = &c.journal},     {"--socket", .value = &c.socket},
+        {"--plant", .value = &c.plant},         {"--method", .value = &c.method},
+        {"--seed", .value = &seed_text},        {"--model", .value = &c.model_file},
+        {"--trust", .value = &c.trust.signers}, {"--allow-exec", .flag = &c.trust.allow_exec},
     };
     if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], &kit)) {
         return EXIT_USAGE;
@@ -485,13 +487,23 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     int status = EXIT_YES;
-    if (!cli_kit_open("serve", kit.item[0], &c.kit, &status)) {
+    if (!cli_kit_open("serve", kit.item[0], &c.trust, &c.kit, &status)) {
         return status;
     }
     if (c.plant && pf_kit_get_info(c.kit.kit).starts_from_channels) {
         cli_kit_close(&c.kit);
         return cli_usage("serve", "--plant: the kit predicts with a learned model, not with a "
                                   "twin; see --model");
+    }
+    // refused before anybody connects, not as a twin that is missing
+    pf_error error = {PF_OK, ""};
+    const char *own = pf_kit_get_string(c.kit.kit, PF_KIT_PLANT);
+    bool twin = strcmp(pf_kit_get_string(c.kit.kit, PF_KIT_PREDICTOR), "twin") == 0;
+    pf_status trusted =
+        twin && !c.plant ? cli_trusted_plant(&c.trust, "the kit", own, &error) : PF_OK;
+    if (trusted != PF_OK) {
+        cli_kit_close(&c.kit);
+        return cli_fail("serve", trusted, &error);
     }
     if (!cli_model_for_kit("serve", c.kit.kit, c.model_file, &c.model, &status)) {
         cli_kit_close(&c.kit);

@@ -315,6 +315,18 @@ static pf_status report_windows(const call *c, const pf_train_settings *s,
     return status;
 }
 
+static pf_status report_plant(const call *c, const pf_train_settings *s, pf_plant *plant,
+                              const pf_effort *effort, pf_error *error)
+{
+    pf_model *model = NULL;
+    pf_status status = pf_model_load(&model, c->output, error);
+    if (status == PF_OK) {
+        status = cli_model_report(c->output, model, plant, s->seed, c->json, effort, error);
+    }
+    pf_model_destroy(model);
+    return status;
+}
+
 // The data of a training: made on the plant, or cut from recordings.
 static pf_status open_data(const call *c, pf_train_settings *s, pf_plant *plant,
                            pf_transitions **data, const pf_effort *effort, pf_error *error)
@@ -361,9 +373,8 @@ static pf_status learn(const call *c, pf_train_settings *s, pf_plant *plant,
                                  : pf__file_write(c->log, view.log.data, view.log.size, error);
     }
     if (status == PF_OK) {
-        status = c->recordings
-                     ? report_windows(c, s, data, error)
-                     : cli_model_report(c->output, plant, s->seed, c->json, effort, error);
+        status = c->recordings ? report_windows(c, s, data, error)
+                               : report_plant(c, s, plant, effort, error);
     }
     pf_transitions_close(data);
     if (status == PF_OK && c->plot) {

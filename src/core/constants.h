@@ -156,6 +156,16 @@
 #define PF_INTERVAL_TAIL .05
 #define PF_INTERVAL_SLACK 1e-12
 
+// --- what the fields of a kit owe each other
+
+// Centres and curves may differ by this and so many sigmas from what they are by definition: they
+// are medians, and those of a learned model that errs. Kits of 20 plants differ by at most .15.
+#define PF_CENTRE_SLACK .5
+#define PF_CENTRE_SIGMAS 2
+// What a task misses without its mechanisms and with them, as lengths over what it moves, come to
+// at least 1 on a linear machine, as on 20 plants. Half of it leaves room for others.
+#define PF_WAY_LEAST .5
+
 // Gains closer than this are one gain: they come from decimal text.
 #define PF_SAME_GAIN 1e-9
 

@@ -1036,6 +1036,7 @@ static void put_section(writer *w, uint32_t id, size_t element, size_t count, co
 pf_status pf__kit_save(const pf_kit *k, void *mem, size_t bytes, pf_error *error)
 {
     pf_status s = pf_kit_check(k, error);
+    s = s ? s : pf__kit_check_relations(k, error);
     if (s != PF_OK) {
         return s;
     }
@@ -1317,6 +1318,9 @@ pf_status pf__kit_read(pf_kit *kit, const void *bytes, size_t n_bytes, pf_error 
     }
     if (s == PF_OK) {
         s = pf_kit_check(&view, error);
+    }
+    if (s == PF_OK) {
+        s = pf__kit_check_relations(&view, error);
     }
     if (s == PF_OK) {
         *kit = view;

@@ -217,6 +217,10 @@ pf_status pf__kit_read(pf_kit *kit, const void *image, size_t n_image, pf_error 
 // Whether the dimensions make sense by themselves; on failure names the one that does not.
 pf_status pf__kit_check_dims(const pf_kit *kit, pf_error *error);
 
+// Whether fields that calibration makes from each other still agree; on failure names those that do
+// not. Asked when a kit is read or written, of one that passed pf_kit_check.
+pf_status pf__kit_check_relations(const pf_kit *kit, pf_error *error);
+
 // Facts that pf_kit_get_info tells too.
 int pf__kit_most_rows(const pf_kit *kit);
 int pf__kit_most_targets(const pf_kit *kit);

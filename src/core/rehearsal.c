@@ -140,6 +140,46 @@ double pf__rehearsal_bound(const pf__rehearsal_rule *r, double d)
 // The group of the first run before there was one.
 enum { NO_RUN = -2 };
 
+// --- where a task just fails
+
+// Mean over members of the tracking error of a use at a share, and its spread.
+static double error_at(const pf_kit *k, int use, double share, double *sd)
+{
+    double mean = 0, square = 0;
+    for (int e = 0; e < k->n_members; e++) {
+        size_t row = (size_t)use * (size_t)k->n_members + (size_t)e;
+        double nte = pf__tracking_error_at(k->n_shares, k->shares,
+                                           k->tracking_error + row * (size_t)k->n_shares, share);
+        mean += nte / k->n_members;
+        square += nte * nte / k->n_members;
+    }
+    *sd = sqrt(fmax(0, square - mean * mean));
+    return mean;
+}
+
+double pf__use_edge(const pf_kit *k, int use, bool above, double *cv)
+{
+    double theta = pf__error_of(k->j_min), sd, inside = 1;
+    double edge = above ? k->shares[k->n_shares - 1] : k->shares[0];
+    int step = above ? 1 : -1, i = above ? 0 : k->n_shares - 1;
+    for (; i >= 0 && i < k->n_shares; i += step) {
+        double share = k->shares[i];
+        if (above ? share <= 1 : share >= 1) {
+            continue;
+        }
+        double here = error_at(k, use, share, &sd), before = error_at(k, use, inside, &sd);
+        if (here >= theta) {
+            double part = here > before ? (theta - before) / (here - before) : 1;
+            edge = inside + fmin(1, fmax(0, part)) * (share - inside);
+            break;
+        }
+        inside = share;
+    }
+    double mean = error_at(k, use, edge, &sd);
+    *cv = mean > 0 ? fmax(*cv, sd / mean) : *cv;
+    return edge;
+}
+
 // --- what may be rehearsed
 
 // Largest share of its command that a use delivers on a machine of some weight: a correction that

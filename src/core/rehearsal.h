@@ -36,6 +36,10 @@ int pf__rehearsal_numbers(const pf_kit *kit, int which);
 pf__rehearsal_rule pf__rehearsal_rule_of(const pf_kit *kit, const double *numbers, double energy,
                                          int n);
 
+// The share nearest to 1 on one side at which a use alone returns j_min. Where members miss there
+// more differently than *cv, *cv becomes that spread over its mean.
+double pf__use_edge(const pf_kit *kit, int use, bool above, double *cv);
+
 // How many runs of a task must be averaged so that a healthy one passes: more than one where the
 // noise is as large as what the task may miss.
 int pf__rehearsal_runs(const pf_kit *kit, const double *numbers, int n);

@@ -808,21 +808,17 @@ static pf_status read_tensors(const reader *r, pf_model *m)
     return status;
 }
 
-pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
+// Takes the file over.
+static pf_status load(pf_model **model, pf_safetensors *file, pf_error *error)
 {
-    *model = NULL;
-    pf_safetensors file;
-    pf_status status = pf__safetensors_read(&file, path, error);
-    if (status != PF_OK) {
-        return status;
-    }
+    pf_status status = PF_OK;
     reader *r = calloc(1, sizeof *r);
     pf_model_info info = {.n_chan = 0};
     if (!r) {
-        pf__safetensors_free(&file);
+        pf__safetensors_free(file);
         return pf_fail(error, PF_ERR_MEMORY, "out of memory for a model");
     }
-    r->file = &file;
+    r->file = file;
     r->error = error;
     status = read_texts(r, &info);
     status = status ? status : read_channels(r, &info);
@@ -832,13 +828,29 @@ pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
     status = status ? status : read_tensors(r, *model);
     if (status == PF_OK) {
         pf__model_pack(*model);
-        memcpy((*model)->info.sha256, file.sha256, sizeof file.sha256);
+        memcpy((*model)->info.sha256, file->sha256, sizeof file->sha256);
     } else {
         pf_model_destroy(*model);
         *model = NULL;
     }
     pf__arena_free(&r->arena);
     free(r);
-    pf__safetensors_free(&file);
+    pf__safetensors_free(file);
     return status;
+}
+
+pf_status pf_model_load(pf_model **model, const char *path, pf_error *error)
+{
+    *model = NULL;
+    pf_safetensors file;
+    pf_status status = pf__safetensors_read(&file, path, error);
+    return status == PF_OK ? load(model, &file, error) : status;
+}
+
+pf_status pf__model_read(pf_model **model, const char *path, void *bytes, size_t n, pf_error *error)
+{
+    *model = NULL;
+    pf_safetensors file;
+    pf_status status = pf__safetensors_parse(&file, path, bytes, n, error);
+    return status == PF_OK ? load(model, &file, error) : status;
 }

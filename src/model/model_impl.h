@@ -8,6 +8,10 @@
 #include "preflight/plant.h"
 #include "safetensors.h"
 
+// As pf_model_load, from the bytes of the file at path, which are taken over.
+pf_status pf__model_read(pf_model **model, const char *path, void *bytes, size_t n,
+                         pf_error *error);
+
 // --- features.c
 
 // How the channels of a plant enter a network and leave it, so that equal physics look equal and a

@@ -157,6 +157,12 @@ bool pf__plant_is_process(const char *name)
     return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_domain(name);
 }
 
+bool pf__plant_runs_code(const char *name)
+{
+    bool gym = strncmp(name, "gym:", 4) == 0;
+    return strncmp(name, "exec:", 5) == 0 || (gym && strchr(name + 4, ':'));
+}
+
 bool pf__plant_is_mujoco(const char *name)
 {
     return pf__mujoco_find(name) != NULL ||

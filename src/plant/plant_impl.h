@@ -61,6 +61,9 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *f
 // A Gymnasium environment behind the same protocol, in a worker of our Python package (`gym:ID`).
 pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);
 
+// Whether a name says what code to run: a command, or a module that Python imports.
+bool pf__plant_runs_code(const char *name);
+
 // The simulators of a domain that our Python package knows by name, behind the same protocol.
 #define PF_DOMAIN_PLANTS(X)                                                                        \
     X(grid2op, "Grid2Op, L2RPN NeurIPS 2020: five dormant generators")                             \

@@ -44,6 +44,17 @@ pf_status pf_kit_fits_twin(const pf_kit *kit, const pf_plant_info *info, pf_erro
                          "calibrate again",
                          was, info->source);
     }
+    // calibration takes closer limits than the plant's, never wider ones
+    pf_kit_info k = pf_kit_get_info(kit);
+    for (int j = 0; j < k.n_mech && status == PF_OK; j++) {
+        const pf_mechanism *m = &info->mechanisms[j];
+        if (k.lo[j] < m->lo || k.hi[j] > m->hi) {
+            status = pf_fail(error, PF_ERR_MISMATCH,
+                             "the kit lets mechanism '%s' go from %g to %g, plant %s clips at %g "
+                             "and %g; calibrate again",
+                             m->name, k.lo[j], k.hi[j], info->name, m->lo, m->hi);
+        }
+    }
     return status;
 }
 

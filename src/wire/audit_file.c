@@ -177,23 +177,30 @@ static void get_entry(json_t *o, pf_audit_result *r)
     }
 }
 
-// The file as JSON, NULL: there is none, or it is not an audit.
-static json_t *load(const char *path)
+// A text as JSON, NULL: it is not an audit.
+static json_t *parse(const char *text, size_t n)
 {
-    void *data = NULL;
-    size_t n = 0;
     json_error_t problem;
-    if (!pf__file_regular(path) || pf__file_read(path, (size_t)1 << 26, &data, &n, NULL) != PF_OK) {
-        return NULL;
-    }
-    json_t *json = pf__json_load(data, n, JSON_REJECT_DUPLICATES, &problem);
+    json_t *json = pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem);
     const char *format = json_string_value(json_object_get(json, "format"));
-    free(data);
     if (json && (!format || strcmp(format, "preflight-audit") != 0 ||
                  !json_is_array(json_object_get(json, "entries")))) {
         json_decref(json);
         json = NULL;
     }
+    return json;
+}
+
+// The file as JSON, NULL: there is none, or it is not an audit.
+static json_t *load(const char *path)
+{
+    void *data = NULL;
+    size_t n = 0;
+    if (!pf__file_regular(path) || pf__file_read(path, PF_AUDIT_BYTES, &data, &n, NULL) != PF_OK) {
+        return NULL;
+    }
+    json_t *json = parse(data, n);
+    free(data);
     return json;
 }
 
@@ -303,10 +310,10 @@ static bool named_before(json_t *entries, size_t i)
     return !name;
 }
 
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
-    json_t *json = load(path);
+    json_t *json = parse(text, n_text);
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     const char *catalogue = json_string_value(json_object_get(json, "catalogue"));

@@ -8,6 +8,9 @@
 // The result of an audit as a file beside the kit: KIT.audit.json. It is written after every entry,
 // so that an audit that was stopped goes on.
 
+// The largest file of an audit.
+#define PF_AUDIT_BYTES ((size_t)1 << 26)
+
 // Where the audit of a kit is kept; free() it. NULL: out of memory.
 char *pf__audit_path(const char *kit);
 
@@ -27,9 +30,9 @@ bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, s
 
 // What a certificate says of the audit of its kit, as members of an object: entries, sessions, the
 // false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
-// where there is no whole audit of this very kit and machine.
+// where the text of the file is no whole audit of this very kit and machine.
 // unrehearsed: what counts is the verdict without rehearsals, since the operator accepts that.
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size);
 
 // Whether there is a file that is no audit any more: cut off, or overwritten.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
 #include "said.h"
+#include "weakened.h"
 
 #include "core/certificate.h"
 #include "host/json.h"
@@ -214,6 +215,12 @@ static void explain_said(const pf_said *said, pf_text *out)
     }
     pf__words_odd(&notes, &said->odd);
     pf__words_notes(out, &notes);
+    for (int i = 0; i < said->n_weakened; i++) {
+        if (i == 0) {
+            pf__words_weakened_head(out);
+        }
+        pf__words_weakened_one(out, pf__said_weakened(said, i));
+    }
     for (int t = 0; t < said->n_tasks; t++) {
         pf_task_said task;
         pf__said_task(said, t, &task);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "reply.h"
+#include "weakened.h"
 #include "core/belief.h"
 #include "core/kit_layout.h"
 #include "settings/settings.h"
@@ -545,6 +546,7 @@ void pf__reply_kit(pf_text *out, const pf_kit *k)
     }
     pf__text_add(out, "]");
     add_settings(out, k);
+    pf__weakened_json(out, k);
     pf__json_open(out, "tasks", "[");
     for (int t = 0; t < k->n_tasks; t++) {
         add_kit_task(out, k, t);

@@ -276,6 +276,25 @@ static void read_accepted(reader *r, pf_said *said)
     }
 }
 
+// Certificates of before have no list.
+static void read_weakened(reader *r, pf_said *said)
+{
+    json_t *list = json_object_get(said->json, "weakened");
+    if (list && !json_is_array(list)) {
+        refuse(r, "weakened", "no list");
+    }
+    said->n_weakened = (int)json_array_size(list);
+    for (int i = 0; i < said->n_weakened; i++) {
+        text(r, json_array_get(list, (size_t)i), "words");
+    }
+}
+
+const char *pf__said_weakened(const pf_said *said, int i)
+{
+    json_t *list = json_object_get(said->json, "weakened");
+    return pf__said_text(json_array_get(list, (size_t)i), "words");
+}
+
 static void read_audit(reader *r, pf_said *said)
 {
     json_t *audit = json_object_get(said->json, "audit");
@@ -303,6 +322,7 @@ static void read_certificate(reader *r, pf_said *said)
     said->j_min = number(r, json, "j_min");
     said->rehearses = strcmp(text(r, json, "rules"), "paper") != 0;
     read_accepted(r, said);
+    read_weakened(r, said);
     read_audit(r, said);
 }
 

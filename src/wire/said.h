@@ -26,6 +26,7 @@ typedef struct pf_said {
     const char *plant, *kit; // sha256
     const char *injected;    // "": none
     pf_accepted accepted;
+    int n_weakened; // settings that weaken the verdict
     bool audited;
     pf_said_audit audit;
     // of both
@@ -45,6 +46,9 @@ pf_found pf__said_mechanism(const pf_said *said, int mechanism);
 pf_found pf__said_finding(const pf_said *said, int mechanism); // and what the tasks say of it
 bool pf__said_doubtful(const pf_said *said);                   // whether a finding is odd itself
 void pf__said_task(const pf_said *said, int task, pf_task_said *out);
+
+// What setting i weakens, in words.
+const char *pf__said_weakened(const pf_said *said, int i);
 
 // A text, "" where there is none.
 const char *pf__said_text(json_t *object, const char *key);

@@ -3,6 +3,7 @@
 #include "sheet.h"
 #include "journal.h"
 #include "said.h"
+#include "weakened.h"
 
 #include "core/kit_layout.h"
 #include "core/sha256.h"
@@ -402,6 +403,13 @@ static void add_open(const sheet *s)
                           "<li>The condition %s was accepted by whoever ran the check.</li>\n",
                           pf_why_name(accepted[i].why));
         }
+    }
+    pf_weakened weak[PF_WEAKENED_MOST];
+    int n_weak = pf__weakened(&s->kit, weak);
+    for (int i = 0; i < n_weak; i++) {
+        pf__text_add(s->out, "<li>A setting of the kit weakens the verdict: ");
+        pf__page_name(s->out, weak[i].words);
+        pf__text_add(s->out, ".</li>\n");
     }
     if (!s->kit.field) {
         pf__text_add(s->out, "<li>This kit has the paper's rules: nothing is rehearsed, and every "

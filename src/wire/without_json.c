@@ -126,10 +126,11 @@ bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
     return false;
 }
 
-bool pf__audit_summary(pf_text *out, const char *path, const char *kit_sha256,
+bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
-    (void)out, (void)path, (void)kit_sha256, (void)machine, (void)unrehearsed, (void)line;
+    (void)out, (void)text, (void)n_text, (void)kit_sha256, (void)machine, (void)unrehearsed,
+        (void)line;
     (void)size;
     return false;
 }

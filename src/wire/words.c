@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "words.h"
 
+#include "weakened.h"
+
 #include "core/joint.h"
 
 #include <math.h>
@@ -579,6 +581,7 @@ void pf__words_follows(pf_text *out, const pf_session *session, const pf_accepte
                     .rehearsed = k.rules.field,
                     .agreed = accepted && accepted->not_rehearsed};
     pf_odd odd = find_odd(session, "");
+    pf__words_weakened(out, pf_session_kit(session));
     f.doubtful = pf__misfits(&odd);
     for (int j = 1; j < k.n_mech; j++) {
         f.doubtful = f.doubtful || find(session, j).silent;

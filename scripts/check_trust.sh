@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Signed files and the programs that files name, with OpenSSH's own ssh-keygen (docs/trust.md). Last line: N
+# passed, N failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+if ! command -v ssh-keygen >/dev/null; then
+    echo "SKIPPED signed files: no ssh-keygen (package openssh-client)"
+    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
+    echo "0 passed, 0 failed"
+    exit 0
+fi
+scripts/build.sh release preflight_cli || exit 1
+program=$root/build/release/preflight
+cd "$work" || exit 1
+
+refused() { # refused WORDS NAME COMMAND...: exit status 3 with these words
+    local words=$1 name=$2
+    shift 2
+    "$@" >out 2>&1
+    [ $? = 3 ] && grep -q -- "$words" out
+    ok $? "$name"
+}
+sign() { ssh-keygen -q -Y sign -n "${2:-preflight}" -f "${3:-alice}" <"$1" >"$1.sig" 2>/dev/null; }
+for name in alice bob; do ssh-keygen -q -t ed25519 -N '' -C $name -f $name; done
+echo "alice@example.com $(cut -d' ' -f1,2 alice.pub)" >signers
+quick=(--set episodes=20 --set alarm_trials=50)
+"$program" calibrate dc_servo "${quick[@]}" -o k.kit >/dev/null
+"$program" check k.kit --journal j >/dev/null
+
+# kits
+refused 'k.kit: is not signed; `ssh-keygen -Y sign -n preflight' "an unsigned kit" "$program" check k.kit --trust signers
+sign k.kit
+for command in "check k.kit" "kit show k.kit" "kit report k.kit -o page.html" "serve k.kit"; do
+    # shellcheck disable=SC2086
+    "$program" $command --trust signers </dev/null >out 2>&1
+    ok $? "$command of a signed kit"
+done
+"$program" check k.kit --trust signers --json | python3 -c 'import json, sys; json.load(sys.stdin)'
+ok $? "a signed kit gives a certificate"
+# of an audit beside it the signature counts too
+"$program" audit k.kit --sessions 1 --trust signers --progress none >/dev/null 2>&1
+"$program" check k.kit --trust signers | grep -q 'not audited: the file with its audit is not signed'
+ok $? "an unsigned audit does not count"
+sign k.kit.audit.json && "$program" check k.kit --trust signers | grep -q 'This kit was audited'
+ok $? "a signed audit counts"
+# one byte of a name, sealed again: the checksum is right
+python3 - <<'P'
+import hashlib
+data = bytearray(open("k.kit", "rb").read())
+at = data.rindex(b"dc_servo")
+data[at:at + 8] = b"dc_servp"
+data[-32:] = hashlib.sha256(data[:-32]).digest()
+open("edited.kit", "wb").write(data)
+P
+cp k.kit.sig edited.kit.sig
+"$program" kit show edited.kit >/dev/null
+ok $? "the edited kit can be read"
+refused 'is not what alice@example.com signed for preflight' "an edited kit" "$program" kit show edited.kit --trust signers
+sign k.kit preflight bob
+refused 'by nobody that signers allows' "another signer" "$program" check k.kit --trust signers
+sign k.kit file
+refused 'signed for something else' "another namespace" "$program" check k.kit --trust signers
+echo garbage >k.kit.sig
+refused 'by nobody that signers allows' "a signature that is none" "$program" check k.kit --trust signers
+sign k.kit
+refused 'is no file of allowed signers' "no file of signers" "$program" check k.kit --trust nothere
+refused 'install OpenSSH' "no ssh-keygen" env PATH=/nonexistent "$program" check k.kit --trust signers
+echo "alice@example.com namespaces=\"git\" $(cut -d' ' -f1,2 alice.pub)" >git_only
+refused 'is not what\|by nobody' "a signer for other namespaces" "$program" check k.kit --trust git_only
+# nothing that a name holds is read by a shell
+mkdir 'a;touch x' && cp k.kit 'a;touch x/$(touch y).kit' && sign 'a;touch x/$(touch y).kit'
+"$program" kit show 'a;touch x/$(touch y).kit' --trust signers >/dev/null && [ ! -e x ] && [ ! -e y ]
+ok $? "names are arguments, not shell text"
+
+# journals, certificates, models
+refused 'j: is not signed' "an unsigned journal" "$program" replay j --trust signers
+sign j
+for command in "replay j" "explain j"; do
+    # shellcheck disable=SC2086
+    "$program" $command --trust signers >/dev/null
+    ok $? "$command of a signed journal"
+done
+sed -i 's/"seed"/"seeD"/' j
+refused 'j: is not what' "an edited journal" "$program" explain j --trust signers
+"$program" train dc_servo -o m --profile quick --progress none >/dev/null 2>&1
+refused 'm: is not signed' "an unsigned model" "$program" model show m --trust signers
+sign m && "$program" model show m --trust signers >/dev/null
+ok $? "a signed model"
+
+# programs that a kit or suite names
+"$program" calibrate "exec:touch $work/ran; exec python3 $root/examples/exec_plant.py" "${quick[@]}" -o own.kit >/dev/null
+rm -f ran
+refused "names a program, which was not run: 'exec:touch" "a kit's own program" "$program" check own.kit
+[ ! -e ran ]
+ok $? "it was not run"
+sign own.kit
+"$program" check own.kit --trust signers >out; [ $? -le 1 ] && [ -e ran ]
+ok $? "under --trust it is run"
+"$program" check own.kit --plant "exec:touch $work/ran; exec python3 $root/examples/exec_plant.py" >again; [ $? -le 1 ] && cmp -s out again
+ok $? "named by --plant it is run, to the same verdict"
+sed -e 's/^id:.*/id: own/' -e '/^environments:/,/\]/c\environments: ["exec:touch ran2; false"]' "$root/suites/compact-plants.yaml" >own.yaml
+refused "own names a program" "a suite's own program" "$program" bench run ./own.yaml --profile quick
+[ ! -e ran2 ]
+ok $? "nor was that"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_SIGNATURE_H
+#define PF_SIGNATURE_H
+
+#include "preflight/base.h"
+
+// Signatures of OpenSSH, made with `ssh-keygen -Y sign -n preflight`. ssh-keygen verifies them.
+
+// Whether PATH.sig signs these bytes of the file at path, for the namespace preflight, with a key
+// of somebody in the file of allowed signers.
+pf_status pf__signature_verify(const char *signers, const char *path, const void *data, size_t size,
+                               pf_error *error);
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#include "weakened.h"
+
+#include "core/kit_layout.h"
+#include "settings/settings.h"
+#include "words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct found {
+    pf_weakened *list;
+    int n;
+} found;
+
+static void add(found *f, const char *setting, const char *words)
+{
+    if (f->n < PF_WEAKENED_MOST) {
+        f->list[f->n].setting = setting;
+        snprintf(f->list[f->n].words, sizeof f->list[f->n].words, "%s is %s", setting, words);
+        f->n++;
+    }
+}
+
+// Where `weaker` holds, a number that is not its default.
+static void add_number(found *f, bool weaker, const char *setting, double is, double usual,
+                       const char *means)
+{
+    char words[140];
+    if (weaker) {
+        snprintf(words, sizeof words, "%.6g, not %.6g: %s", is, usual, means);
+        add(f, setting, words);
+    }
+}
+
+// What the rules of a kit leave out.
+static void add_rules(found *f, const pf_kit *k)
+{
+    if (!k->field) {
+        add(f, "field", "false: the paper's rules, which certify what no probe has looked at");
+        return;
+    }
+    if (k->rehearse == PF_REHEARSE_NONE) {
+        add(f, "rehearse", "none, not group: no task is tried before it is go-if");
+    }
+    if (k->posterior != PF_POSTERIOR_JOINT) {
+        add(f, "posterior", "transport, not joint: what fits no loss of strength is not noticed");
+    } else if (k->n_misfit == 0) {
+        add(f, "method", "one without a misfit: what fits no loss of strength is not noticed");
+    }
+    if (k->certificate == PF_CERTIFICATE_MEMBERS && pf__kit_starts_from_channels(k)) {
+        add(f, "certificate",
+            "members, not anchored: returns are what the model expects of itself");
+    }
+}
+
+int pf__weakened(const pf_kit *k, pf_weakened list[PF_WEAKENED_MOST])
+{
+    const pf_settings usual = pf__settings_default(PF_SETTINGS_FIELD);
+    found f = {list, 0};
+    double change = 1 - k->prior[0], before = .05; // settings.def: prior
+    add_rules(&f, k);
+    add_number(&f, k->j_min < usual.j_min, "j_min", k->j_min, usual.j_min,
+               "a task that returns this little is go");
+    add_number(&f, k->alpha > usual.alpha, "alpha", k->alpha, usual.alpha,
+               "a bound may be broken more often");
+    add_number(&f, change < before * (1 - 1e-9), "prior", change, before,
+               "a change is held for less likely before the first probe");
+    bool simulated = k->n_response == 0; // of recordings it is how many there are
+    add_number(&f, simulated && k->episodes < usual.episodes, "episodes", k->episodes,
+               usual.episodes, "readings and rehearsals are known from fewer runs");
+    add_number(&f, k->alarm_trials < usual.alarm_trials, "alarm_trials", k->alarm_trials,
+               usual.alarm_trials, "alarm and misfit are known from fewer sessions");
+    bool twin = strcmp(pf_kit_get_string(k, PF_KIT_PREDICTOR), "twin") == 0;
+    add_number(&f, twin && k->n_members < usual.members, "members", k->n_members, usual.members,
+               "bounds are known from fewer starts");
+    return f.n;
+}
+
+void pf__weakened_json(pf_text *out, const pf_kit *kit)
+{
+    pf_weakened list[PF_WEAKENED_MOST];
+    int n = pf__weakened(kit, list);
+    pf__json_open(out, "weakened", "[");
+    for (int i = 0; i < n; i++) {
+        pf__json_comma(out);
+        pf__text_add(out, "{");
+        pf__json_add_string(out, "setting", list[i].setting);
+        pf__json_add_string(out, "words", list[i].words);
+        pf__text_add(out, "}");
+    }
+    pf__text_add(out, "]");
+}
+
+void pf__words_weakened_head(pf_text *out)
+{
+    pf__text_add(out, "\nThe settings of this kit weaken its verdict:\n");
+}
+
+void pf__words_weakened_one(pf_text *out, const char *words)
+{
+    pf__text_add(out, "- ");
+    pf__words_name(out, words);
+    pf__text_add(out, "\n");
+}
+
+void pf__words_weakened(pf_text *out, const pf_kit *kit)
+{
+    pf_weakened list[PF_WEAKENED_MOST];
+    int n = pf__weakened(kit, list);
+    for (int i = 0; i < n; i++) {
+        if (i == 0) {
+            pf__words_weakened_head(out);
+        }
+        pf__words_weakened_one(out, list[i].words);
+    }
+}
