@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A tiny plant behind the bridge protocol for test_bridge.c: two states, three mechanisms, two
-// channels. `exec_child MODE`: every mode but good goes wrong in its own way, at the second roll of
-// the process unless its name or a comment says otherwise.
+// channels. `exec_child MODE [KIND]`: every mode but good goes wrong in its own way, at the
+// second roll of the process unless its name or a comment says otherwise. KIND bounded: every
+// mechanism that is probed has limits, as a calibration needs, and there are no tasks of its own;
+// domain: as the mode of that name.
 #define _POSIX_C_SOURCE 200809L
 #include <jansson.h>
 #include <signal.h>
@@ -24,6 +26,8 @@
 #define HOSTILE_LEFT "`touch ran` \"b\" 'c' \\ 100% @M"
 #define HOSTILE_RIGHT "'.system('touch ran').'\".system('touch ran').\""
 
+static const char *kind = "";
+
 static bool is_mode(const char *mode, const char *name)
 {
     return strcmp(mode, name) == 0;
@@ -35,8 +39,14 @@ static void sleep_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
+// EXEC_CHILD_MARK names a file that is made where we hang.
 static void sleep_forever(void)
 {
+    const char *mark = getenv("EXEC_CHILD_MARK");
+    FILE *file = mark ? fopen(mark, "w") : NULL;
+    if (file != NULL) {
+        fclose(file);
+    }
     for (;;) {
         sleep_ms(1000);
     }
@@ -78,7 +88,7 @@ static void say_json(const char *mode, const json_t *reply)
 // A plant with measures of its own: a task per candidate, a return that saturates.
 static bool is_domain(const char *mode)
 {
-    return strncmp(mode, "domain", 6) == 0;
+    return strncmp(mode, "domain", 6) == 0 || strcmp(kind, "domain") == 0;
 }
 
 static void describe_domain(const char *mode, json_t *hello)
@@ -154,6 +164,13 @@ static void say_hello(const char *mode)
         json_object_set_new(left, "name", json_string(HOSTILE_LEFT));
         json_object_set_new(right, "name", json_string(HOSTILE_RIGHT));
         json_object_set_new(right, "hi", json_real(2));
+        json_object_del(hello, "tasks");
+    }
+    if (strcmp(kind, "bounded") == 0) {
+        json_t *right = json_array_get(json_object_get(hello, "mechanisms"), 2);
+        json_object_set_new(right, "hi", json_real(2));
+        json_array_set_new(json_object_get(hello, "mechanisms"), 0,
+                           json_pack("{s:s, s:f, s:f}", "name", "main", "lo", -1., "hi", 1.));
         json_object_del(hello, "tasks");
     }
     if (is_domain(mode)) {
@@ -317,6 +334,12 @@ static bool misbehave(const char *mode, json_int_t id)
     if (is_mode(mode, "hang-hard")) {
         signal(SIGTERM, SIG_IGN);
         sleep_forever();
+    } else if (is_mode(mode, "hang-family")) {
+        // a child of the child that ignores what it can
+        signal(SIGTERM, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
+        fork();
+        sleep_forever();
     } else if (is_mode(mode, "hang")) {
         sleep_forever();
     } else if (is_mode(mode, "crash")) {
@@ -399,6 +422,7 @@ static void answer(const char *mode, const json_t *request, int count)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "good";
+    kind = argc > 2 ? argv[2] : "";
     // crashes are on purpose: no core files
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
@@ -413,6 +437,9 @@ int main(int argc, char **argv)
         }
         if (strcmp(op, "hello") == 0) {
             say_hello(mode);
+            if (is_mode(mode, "deaf-at-once")) {
+                sleep_forever();
+            }
         } else {
             answer(mode, request, ++count);
         }
@@ -424,6 +451,10 @@ int main(int argc, char **argv)
             // reads no more, so that a large request fills the socket
             sleep_forever();
         }
+    }
+    if (is_mode(mode, "stay")) {
+        signal(SIGTERM, SIG_IGN);
+        sleep_forever();
     }
     return 0;
 }

@@ -170,11 +170,11 @@ static void check_general(talk *t)
     for (int i = 0; i < 100000; i++) {
         pf__text_add(&deep, "[");
     }
-    refused(t, deep.data, "not-json", "column");
+    refused(t, deep.data, "too-deep", "column 17: ");
     pf__text_free(&deep);
     snapshot before;
     take_snapshot(t, &before);
-    pf__protocol_too_long(&t->reply);
+    pf__protocol_too_long(t->dialogue, &t->reply);
     CHECK_CONTAINS(t->reply.data, "{\"ok\":false,\"error\":{\"code\":\"too-long\",\"message\":\"");
     CHECK(unchanged(t, &before));
     free_snapshot(&before);

@@ -74,6 +74,7 @@ const char *pf_scratch_dir(void);
     X(verdict, false)                                                                              \
     X(serve, true)                                                                                 \
     X(journal, true)                                                                               \
+    X(signals, false)                                                                              \
     X(said, true)                                                                                  \
     X(sheet, true)                                                                                 \
     X(outputs, true)                                                                               \

@@ -46,7 +46,7 @@ static void drop(pf_plant *plant)
 static pf_plant *open_command(const char *text, pf_error *error)
 {
     pf_plant *plant = NULL;
-    pf_status status = pf__bridge_create(&plant, text, NULL, error);
+    pf_status status = pf__bridge_create(&plant, text, NULL, NULL, error);
     CHECK((status == PF_OK) == (plant != NULL));
     return plant;
 }
@@ -258,7 +258,7 @@ static void test_task_and_refusals(void)
     drop(plant);
 
     pf_plant *none = NULL;
-    CHECK(pf__bridge_create(&none, "  ", NULL, &error) == PF_ERR_ARGUMENT && none == NULL);
+    CHECK(pf__bridge_create(&none, "  ", NULL, NULL, &error) == PF_ERR_ARGUMENT && none == NULL);
 }
 
 // Failures at the second roll (die: the third): the one before and the one after are right.
@@ -616,7 +616,8 @@ void test_bridge(void)
     PF_CASE("without jansson");
     pf_error error;
     pf_plant *plant = NULL;
-    CHECK(pf__bridge_create(&plant, "true", NULL, &error) == PF_ERR_UNSUPPORTED && plant == NULL);
+    CHECK(pf__bridge_create(&plant, "true", NULL, NULL, &error) == PF_ERR_UNSUPPORTED &&
+          plant == NULL);
     CHECK_CONTAINS(error.text, "libjansson-dev");
 }
 

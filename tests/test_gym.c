@@ -189,17 +189,17 @@ static void test_places(void)
     PF_CASE("without its simulators a domain plant names the command that installs them");
     snprintf(environment, sizeof environment, "%s/build/venv", tree);
     put_environment(environment, "read line; echo \"{\\\"error\\\":\\\"$4\\\"}\"");
-    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_ERR_PLANT);
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", NULL, &error) == PF_ERR_PLANT);
     CHECK_STR(error.text, "grid2op: run `make domains`");
     put_environment(environment, "exit 127");
-    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_ERR_PLANT);
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", NULL, &error) == PF_ERR_PLANT);
     CHECK_CONTAINS(error.text, "run `make domains`, or set PREFLIGHT_PYTHON");
 
     PF_CASE("it finds them in the user's data folder");
     snprintf(environment, sizeof environment, "%s/preflight/domains", data);
     put_environment(environment,
                     "[ \"$3\" = grid2op ] && [ -z \"$5\" ] && exec '" PF_EXEC_CHILD "' good");
-    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", NULL, &error) == PF_OK);
     pf_plant_destroy(plant);
     put_environment(environment, "exit 5");
 
@@ -207,7 +207,7 @@ static void test_places(void)
     snprintf(environment, sizeof environment, "%s/build/domains", tree);
     put_environment(environment,
                     "[ \"$5\" = \"$WANTED_SOURCE\" ] && exec '" PF_EXEC_CHILD "' good");
-    CHECK(pf__domain_create_in(&plant, tree, "grid2op", &error) == PF_OK);
+    CHECK(pf__domain_create_in(&plant, tree, "grid2op", NULL, &error) == PF_OK);
     pf_plant_destroy(plant);
     unsetenv("XDG_DATA_HOME");
     unsetenv("WANTED_SOURCE");

@@ -11,6 +11,7 @@
 #include "host/file.h"
 #include "program.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,149 @@ static void cut_at(const journal *j, size_t n)
         printf("    cut at %zu: status %d, %d events, expected %d\n", n, (int)status, result.events,
                events);
     }
+}
+
+// --- going on from a journal
+
+// The record in a line of a journal.
+static json_t *record_at(const char *line)
+{
+    return json_loadb(line, strcspn(line, "\n"), JSON_REJECT_DUPLICATES, NULL);
+}
+
+// Asks what the rest of the journal asks. True if every reply is the recorded one to the byte, so
+// the session is where it was.
+static bool goes_on(pf_protocol *dialogue, const journal *j, size_t from)
+{
+    bool same = true;
+    pf_text reply = {0};
+    for (size_t at = from; at < j->n && same; at += strcspn(j->text + at, "\n") + 1) {
+        json_t *record = record_at(j->text + at);
+        pf__protocol_request(dialogue, json_object_get(record, "request"),
+                             json_object_get(record, "predictions"), &reply, NULL);
+        const char *was = strstr(j->text + at, ",\"reply\":");
+        same = was && strncmp(was + 9, reply.data, reply.size) == 0;
+        json_decref(record);
+    }
+    pf__text_free(&reply);
+    return same;
+}
+
+// Whether the last of n bytes of whole lines is a verdict on a session that is done.
+static bool is_over(pf_protocol *dialogue, const char *text, size_t n)
+{
+    static const char verdict[] = "{\"request\":{\"op\":\"readiness\"}";
+    size_t line = n - 1;
+    while (line > 0 && text[line - 1] != '\n') {
+        line--;
+    }
+    return pf_session_get_state(pf__protocol_session(dialogue)).stage == PF_STAGE_DONE &&
+           strncmp(text + line, verdict, sizeof verdict - 1) == 0;
+}
+
+// A power cut after n bytes: the session goes on after the last whole record, or is refused in
+// words where it was over or never began. on: also ask for the rest.
+static bool resume_at(const journal *j, size_t n, bool on)
+{
+    size_t whole = n;
+    while (whole > 0 && j->text[whole - 1] != '\n') {
+        whole--;
+    }
+    pf_journal_head head;
+    pf_error error = {PF_OK, ""};
+    char *exact = malloc(n > 0 ? n : 1);
+    memcpy(exact, j->text, n);
+    pf_status status = pf__journal_head_read(exact, whole > 0 ? whole : n, &head, &error);
+    bool good = whole > 0 ? status == PF_OK : status == PF_ERR_FORMAT && error.text[0];
+    if (status == PF_OK) {
+        pf_protocol *dialogue = NULL;
+        pf_protocol_config config = {.method = head.method, .seed = head.seed};
+        int records = -1, expected = lines_before(j, whole) - 1;
+        good = pf__protocol_create(&dialogue, head.kit, head.n_kit, &config, &error) == PF_OK;
+        status = good ? pf__replay_resume(dialogue, exact, whole, &records, &error) : status;
+        bool over = good && is_over(dialogue, exact, whole);
+        good = good && records == expected &&
+               (over ? status == PF_ERR_ARGUMENT && strstr(error.text, "start a new one")
+                     : status == PF_OK && (!on || goes_on(dialogue, j, whole)));
+        pf__protocol_destroy(dialogue);
+        free(head.kit);
+    }
+    free(exact);
+    if (!good) {
+        printf("    power cut after %zu of %zu bytes: %s\n", n, j->n, error.text);
+    }
+    return good;
+}
+
+static void test_power_cuts(const journal *j, const char *name)
+{
+    size_t cuts = 0, step = pf_long() ? 1 : 4999;
+    PF_CASE(name);
+    for (size_t n = 0; n <= j->n; n += n + step > j->n && n < j->n ? j->n - n : step) {
+        CHECK(resume_at(j, n, false));
+        cuts++;
+    }
+    size_t ends = 0;
+    for (size_t n = 1; n <= j->n; n++) {
+        if (j->text[n - 1] == '\n') {
+            CHECK(resume_at(j, n - 1, true) && resume_at(j, n, true));
+            ends++;
+        }
+    }
+    if (pf_long()) {
+        printf("%s: %zu cuts, %zu records\n", name, cuts, ends);
+    }
+}
+
+// The program goes on from what a power cut left, and what it wrote then is whole.
+static void test_resume(const journal *j, const char *folder)
+{
+    char path[256], rest[256], command[1200];
+    pf_error error;
+    size_t n = j->n;
+    PF_CASE("serve --resume: goes on from a journal that is cut, and the whole replays");
+    for (int lines = 0; lines < 6; n--) {
+        lines += j->text[n - 1] == '\n';
+    }
+    n += 1; // after a whole line, five lines before the end
+    snprintf(path, sizeof path, "%s/resumed", folder);
+    snprintf(rest, sizeof rest, "%s/rest", folder);
+    CHECK(pf__file_write(path, j->text, n + 40, &error) == PF_OK);
+    FILE *f = fopen(rest, "w");
+    for (size_t at = n; f && at < j->n; at += strcspn(j->text + at, "\n") + 1) {
+        json_t *record = record_at(j->text + at);
+        json_dumpf(json_object_get(record, "request"), f, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        fputc('\n', f);
+        json_decref(record);
+    }
+    CHECK(f && fclose(f) == 0);
+    snprintf(command, sizeof command, "serve '%s/attitude.kit' --resume '%s' <'%s'", folder, path,
+             rest);
+    CHECK(program(command, 0, "goes on after "));
+    journal now = read_journal(path);
+    const char *was = strstr(j->text, "{\"request\":{\"op\":\"readiness\""),
+               *is = strstr(now.text, "{\"request\":{\"op\":\"readiness\"");
+    CHECK(is && strcmp(was, is) == 0); // the verdict, to the byte
+    CHECK(lines_before(&now, now.n) == lines_before(j, j->n));
+    replays(&now, lines_before(j, j->n) - 1, true);
+    PF_CASE("serve --resume: a session that is over, another kit, a changed record, no journal");
+    CHECK(program(command, 3, "resumed: the session is done and its verdict was given"));
+    snprintf(command, sizeof command, "serve '%s/many.kit' --resume '%s'", folder, path);
+    CHECK(program(command, 3, "resumed: the journal is of another kit than this one"));
+    char *digit = strstr(now.text, "\"response\":[[") + 13;
+    digit += strcspn(digit, "123456789");
+    *digit = *digit == '5' ? '7' : '5';
+    CHECK(pf__file_write(path, now.text, n, &error) == PF_OK);
+    snprintf(command, sizeof command, "serve '%s/attitude.kit' --resume '%s'", folder, path);
+    CHECK(program(command, 3, "resumed: the journal does not replay: line "));
+    CHECK(pf__file_write(path, now.text, 100, &error) == PF_OK);
+    CHECK(program(command, 3, "resumed: line 1: cut off inside the header"));
+    CHECK(pf__file_write(path, "", 0, &error) == PF_OK);
+    CHECK(program(command, 3, "resumed: the journal is empty"));
+    snprintf(command, sizeof command, "serve '%s/attitude.kit' --resume '%s' --seed 3", folder,
+             path);
+    CHECK(program(command, 2, "leave --method and --seed out"));
+    free(now.text);
 }
 
 // The first n bytes in a file, and what the program says of them.
@@ -508,6 +652,9 @@ void test_journal(void)
     test_header(&checked);
     test_cuts(&checked, &served, folder);
     test_ends(&checked, folder);
+    test_power_cuts(&checked, "power cuts: a journal of check");
+    test_power_cuts(&served, "power cuts: a journal of serve");
+    test_resume(&checked, folder);
     check_exit_status(folder);
     free(checked.text);
     free(served.text);

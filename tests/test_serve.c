@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -477,24 +479,31 @@ static void test_many(const char *path, pid_t pid)
     pf__text_free(&reply);
 }
 
-// As many connections as there may be, and one more.
-static void test_crowd(const char *path)
+// A second client is told so in one line, while the first goes on; when that one leaves, the next
+// one is served.
+static void test_busy(const char *path)
 {
-    enum { MOST = 64 };
-    server s[MOST + 1];
+    server first, second;
     pf_text reply = {0};
-    for (int i = 0; i < MOST; i++) {
-        CHECK(connect_to(&s[i], path));
-        send_all(s[i].in, "{\"op\":\"ask\"}\n", 13);
-        CHECK_CONTAINS(next_reply(&s[i], &reply), "{\"ok\":true");
+    CHECK(connect_to(&first, path));
+    send_all(first.in, "{\"op\":\"ask\"}\n", 13);
+    CHECK_CONTAINS(next_reply(&first, &reply), "{\"ok\":true");
+    for (int i = 0; i < 3; i++) {
+        CHECK(connect_to(&second, path));
+        CHECK_CONTAINS(next_reply(&second, &reply), "\"code\":\"busy\"");
+        CHECK(!next_reply(&second, &reply));
+        close(second.in);
+        free(second.buffer);
     }
-    CHECK(connect_to(&s[MOST], path));
-    CHECK_CONTAINS(next_reply(&s[MOST], &reply), "\"code\":\"busy\"");
-    CHECK(!next_reply(&s[MOST], &reply));
-    for (int i = 0; i <= MOST; i++) {
-        close(s[i].in);
-        free(s[i].buffer);
-    }
+    send_all(first.in, "{\"op\":\"ask\"}\n", 13);
+    CHECK_CONTAINS(next_reply(&first, &reply), "{\"ok\":true");
+    close(first.in);
+    free(first.buffer);
+    CHECK(connect_to(&second, path));
+    send_all(second.in, "{\"op\":\"ask\"}\n", 13);
+    CHECK_CONTAINS(next_reply(&second, &reply), "{\"ok\":true");
+    close(second.in);
+    free(second.buffer);
     pf__text_free(&reply);
 }
 
@@ -525,8 +534,9 @@ static void test_socket(const char *kit)
     const void *bytes = attitude_transport_kit_bytes(false, &n);
     server a, b;
     talk t, u;
+    struct stat info;
     pf_text reply = {0};
-    PF_CASE("serve, the program: two sessions at once over a socket");
+    PF_CASE("serve, the program: two sessions one after the other over a socket");
     snprintf(path, sizeof path, "%s/socket", pf_scratch_dir());
     snprintf(journal, sizeof journal, "%s/talk", pf_scratch_dir());
     snprintf(first, sizeof first, "%s.1", journal);
@@ -536,17 +546,17 @@ static void test_socket(const char *kit)
     pid_t pid = start_program(arguments, 0, 1);
     open_talk(&t, bytes, n, 5, true);
     open_talk(&u, bytes, n, 3, true);
-    CHECK(connect_to(&a, path) && connect_to(&b, path));
-    bool one = true, other = true;
-    while (one || other) {
-        one = one && both_step(&a, &t, true, "\n");
-        other = other && both_step(&b, &u, false, "\r\n");
+    CHECK(connect_to(&a, path));
+    CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0600);
+    while (both_step(&a, &t, true, "\n")) {
     }
     both(&a, &t, "{\"op\":\"readiness\"}", "\n");
-    both(&b, &u, "{\"op\":\"readiness\"}", "\n");
-    CHECK(strcmp(t.reply.data, u.reply.data) != 0); // sessions do not mix
-    PF_CASE("serve, the program: a closed connection ends its session only");
     close(a.in);
+    CHECK(connect_to(&b, path));
+    while (both_step(&b, &u, false, "\r\n")) {
+    }
+    both(&b, &u, "{\"op\":\"readiness\"}", "\n");
+    CHECK(strcmp(t.reply.data, u.reply.data) != 0);
     both(&b, &u, "{\"op\":\"reset\"}", "\n");
     send_all(b.in, "{\"op\":\"ask\"}", 12);
     shutdown(b.in, SHUT_WR);
@@ -555,19 +565,187 @@ static void test_socket(const char *kit)
     close(b.in);
     PF_CASE("serve, the program: connections that ended leave nothing behind");
     test_many(path, pid);
-    PF_CASE("serve, the program: one connection too many is turned away");
-    test_crowd(path);
+    PF_CASE("serve, the program: a second client is told that another one is served");
+    test_busy(path);
     PF_CASE("serve, the program: journals get numbers that are free");
     test_numbers(journal);
     PF_CASE("serve, the program: ends on a signal, takes its socket away");
     kill(pid, SIGTERM);
-    CHECK(wait_for(pid) == 130);
+    CHECK(wait_for(pid) == 143);
     CHECK(access(path, F_OK) != 0);
     free(a.buffer);
     free(b.buffer);
     pf__text_free(&reply);
     close_talk(&t);
     close_talk(&u);
+}
+
+// --- clients that mean no good
+
+static pid_t start_socket(const char *kit, const char *path, const char *idle)
+{
+    const char *const arguments[] = {"preflight", "serve",  kit,  "--socket",
+                                     path,        "--idle", idle, NULL};
+    return start_program(arguments, 0, 1);
+}
+
+// Sends until nothing more is taken and reads nothing: the server is stuck with a reply.
+static void never_read(int fd)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    for (int still = 0; still < 20;) {
+        ssize_t did = write(fd, "{\"op\":\"ask\"}\n{\"op\":\"hello\"}\n", 28);
+        still = did > 0 ? 0 : still + 1;
+        if (did <= 0) {
+            usleep(10000);
+        }
+    }
+}
+
+static bool is_busy(const char *path)
+{
+    server s;
+    pf_text reply = {0};
+    CHECK(connect_to(&s, path));
+    send_all(s.in, "{\"op\":\"ask\"}\n", 13);
+    const char *said = next_reply(&s, &reply);
+    bool busy = said && strstr(said, "\"busy\"");
+    close(s.in);
+    free(s.buffer);
+    pf__text_free(&reply);
+    return busy;
+}
+
+static void test_deaf(const char *kit)
+{
+    char path[100];
+    server a;
+    PF_CASE("serve, the program: a client that never reads does not make it deaf to signals");
+    snprintf(path, sizeof path, "%s/deaf", pf_scratch_dir());
+    pid_t pid = start_socket(kit, path, "0");
+    CHECK(connect_to(&a, path));
+    never_read(a.in);
+    kill(pid, SIGINT);
+    CHECK(wait_for(pid) == 130);
+    CHECK(access(path, F_OK) != 0);
+    close(a.in);
+    PF_CASE("serve, the program: a client that is idle, drips or never reads is dropped");
+    pid = start_socket(kit, path, "1");
+    pf_text reply = {0};
+    for (int way = 0; way < 3; way++) {
+        server next;
+        CHECK(connect_to(&a, path));
+        if (way == 2) {
+            never_read(a.in);
+            for (int i = 0; i < 100 && is_busy(path); i++) {
+                usleep(100000);
+            }
+            close(a.in); // only now
+        } else {
+            send_all(a.in, "{\"op\":", way == 1 ? 6 : 0); // never a whole line
+            CHECK_CONTAINS(next_reply(&a, &reply), "\"code\":\"idle\"");
+            CHECK(!next_reply(&a, &reply));
+            close(a.in);
+        }
+        free(a.buffer);
+        CHECK(connect_to(&next, path));
+        send_all(next.in, "{\"op\":\"ask\"}\n", 13);
+        CHECK_CONTAINS(next_reply(&next, &reply), "{\"ok\":true");
+        close(next.in);
+        free(next.buffer);
+    }
+    pf__text_free(&reply);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 143);
+}
+
+// The most memory that a process had, in KiB.
+static long peak_kib(pid_t pid)
+{
+    char path[64], line[200];
+    long kib = -1;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        sscanf(line, "VmHWM: %ld", &kib);
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib;
+}
+
+// Lines that would cost much more than they are long, each of the longest that is read.
+static void test_costly(const char *kit)
+{
+    enum { SIZE = 15 << 20 };
+    static const char *const parts[] = {"[", "0,", "{\"a\":", "[],", "\"", "\"a\":0,", "[[0],"};
+    server s;
+    pf_text reply = {0};
+    PF_CASE("serve, the program: long and nested lines are refused before they cost memory");
+    start_server(&s, kit);
+    send_all(s.in, "{\"op\":\"ask\"}\n", 13);
+    CHECK_CONTAINS(next_reply(&s, &reply), "{\"ok\":true");
+    long before = peak_kib(s.pid);
+    char *line = malloc(SIZE + 1);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t n = strlen(parts[i]);
+        for (int size = 200000; size <= SIZE; size += SIZE - 200000) {
+            for (int at = 0; at < size; at++) {
+                line[at] = at == 0 && i > 0 ? '[' : parts[i][(size_t)at % n];
+            }
+            line[size] = '\n';
+            send_all(s.in, line, (size_t)size + 1);
+            CHECK_CONTAINS(next_reply(&s, &reply), "\"ok\":false");
+        }
+    }
+    free(line);
+    long cost = peak_kib(s.pid) - before;
+    if (!CHECK(before > 0 && cost < 16 * 1024)) {
+        printf("    %ld KiB more\n", cost);
+    }
+    close(s.in);
+    CHECK(wait_for(s.pid) == 0);
+    close(s.out);
+    free(s.buffer);
+    pf__text_free(&reply);
+}
+
+// --- the path of the socket
+
+static void test_path(const char *kit)
+{
+    char path[100];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    server a;
+    pf_error error;
+    PF_CASE("serve, the program: a file that is no socket, or one that somebody listens on, stays");
+    snprintf(path, sizeof path, "%s/door", pf_scratch_dir());
+    CHECK(pf__file_write(path, "mine", 4, &error) == PF_OK);
+    CHECK(wait_for(start_socket(kit, path, "0")) == 3);
+    CHECK(access(path, F_OK) == 0 && remove(path) == 0);
+    pid_t pid = start_socket(kit, path, "0");
+    CHECK(connect_to(&a, path));
+    CHECK(wait_for(start_socket(kit, path, "0")) == 3);
+    close(a.in);
+    CHECK(connect_to(&a, path)); // the first one still listens
+    close(a.in);
+    PF_CASE("serve, the program: on exit it removes the socket that it made and no other");
+    CHECK(remove(path) == 0);
+    CHECK(pf__file_write(path, "mine", 4, &error) == PF_OK);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 143);
+    CHECK(access(path, F_OK) == 0 && remove(path) == 0);
+    PF_CASE("serve, the program: a socket that a killed server left is taken over");
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    close(fd);
+    pid = start_socket(kit, path, "0");
+    CHECK(connect_to(&a, path));
+    close(a.in);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 143 && access(path, F_OK) != 0);
 }
 
 void test_serve(void)
@@ -596,4 +774,7 @@ void test_serve(void)
     CHECK(pf__file_write(kit, bytes, n, &error) == PF_OK);
     test_pipes(kit);
     test_socket(kit);
+    test_deaf(kit);
+    test_costly(kit);
+    test_path(kit);
 }

@@ -450,7 +450,7 @@ static pf_status take_fingerprints(pf_experiment *e, pf_error *error)
     }
     for (int i = 0; i < names->n && status == PF_OK; i++) {
         pf_plant *plant = NULL;
-        status = pf_plant_create(&plant, names->text[i], &e->missing[i]);
+        status = pf__plant_create(&plant, names->text[i], NULL, e->suite->stop, &e->missing[i]);
         if (pf__environment_missing(names->text[i], status)) {
             // what is run without it is another experiment
             snprintf(e->fingerprint[i], sizeof e->fingerprint[i], "missing");
@@ -1070,7 +1070,7 @@ static pf_status check_source(const pf_experiment *e, int i, pf_plant *source, p
     snprintf(where, sizeof where, "%.100s", from);
     snprintf(advice, sizeof advice, "%.60s: learned_on: name a plant like %.60s", e->suite->id,
              name);
-    pf_status status = pf_plant_create(&used, name, error);
+    pf_status status = pf__plant_create(&used, name, NULL, e->suite->stop, error);
     pf_comparison c = {where, advice, error, PF_OK};
     if (status == PF_OK) {
         status = pf__plants_alike(&c, pf_plant_get_info(source), pf_plant_get_info(used));
@@ -1105,7 +1105,8 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
         return status;
     }
-    status = pf_plant_create(&plant, pf__suite_learned_on(e->suite, i), error);
+    status =
+        pf__plant_create(&plant, pf__suite_learned_on(e->suite, i), NULL, e->suite->stop, error);
     if (status == PF_OK && e->suite->settings.verdict == PF_VERDICT_FIELD) {
         pf_train_for_use(&s); // the paper's suites have the paper's ensemble
         pf_train_complete(&s, pf_plant_get_info(plant));

@@ -21,6 +21,7 @@ typedef struct own_method {
     pthread_mutex_t lock;             // of the process and what follows
     pf_process process;
     pf_error failed;
+    const volatile int *stop; // ends its waits
     pf_method row;
 } own_method;
 
@@ -28,11 +29,16 @@ enum { MOST = 16 };
 struct pf_own_methods {
     own_method method[MOST];
     int n;
+    const volatile int *stop;
 };
 
-pf_own_methods *pf__own_methods_create(void)
+pf_own_methods *pf__own_methods_create(const volatile int *stop)
 {
-    return calloc(1, sizeof(pf_own_methods));
+    pf_own_methods *own = calloc(1, sizeof *own);
+    if (own) {
+        own->stop = stop;
+    }
+    return own;
 }
 
 static void close_method(own_method *m)
@@ -79,7 +85,8 @@ static json_t *ask(own_method *m, const pf_text *request, double limit_s)
     if (result != PF_PROCESS_OK) {
         char why[200];
         pf__process_explain(&m->process, result, limit_s, why, sizeof why);
-        pf_fail(&m->failed, PF_ERR_PLANT, "method %s: %s", m->id, why);
+        pf_fail(&m->failed, result == PF_PROCESS_STOPPED ? PF_ERR_INTERRUPTED : PF_ERR_PLANT,
+                "method %s: %s", m->id, why);
         return NULL;
     }
     json_t *answer = pf__json_load(line, n, 0, NULL);
@@ -183,7 +190,7 @@ static pf_status start(own_method *m, const char *spec, pf_error *error)
 {
     char worker[1100];
     snprintf(worker, sizeof worker, "method:%.1000s", spec);
-    pf_status status = pf__worker_start(&m->process, worker, error);
+    pf_status status = pf__worker_start(&m->process, worker, m->stop, error);
     if (status != PF_OK) {
         return status;
     }
@@ -192,7 +199,8 @@ static pf_status start(own_method *m, const char *spec, pf_error *error)
     json_t *hello = ask(m, &request, hello_s);
     pf__text_free(&request);
     if (!hello) {
-        return pf_fail(error, PF_ERR_ARGUMENT, "%s", m->failed.text);
+        bool stopped = m->failed.code == PF_ERR_INTERRUPTED;
+        return pf_fail(error, stopped ? PF_ERR_INTERRUPTED : PF_ERR_ARGUMENT, "%s", m->failed.text);
     }
     status = add_row(m, hello, error);
     json_decref(hello);
@@ -215,6 +223,7 @@ pf_status pf__own_methods_open(pf_own_methods *own, const char *spec, const char
     char file[1001];
     own_method *m = &own->method[own->n];
     memset(m, 0, sizeof *m);
+    m->stop = own->stop;
     snprintf(file, sizeof file, "%.*s", (int)(colon - rest), rest);
     snprintf(m->id, sizeof m->id, PF_METHOD_OWN "%s", colon + 1);
     snprintf(m->label, sizeof m->label, "%s", colon + 1);

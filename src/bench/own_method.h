@@ -9,7 +9,8 @@
 typedef struct pf_own_methods pf_own_methods;
 
 // NULL: out of memory.
-pf_own_methods *pf__own_methods_create(void);
+// stop (Nullable) ends every wait for them; it must outlive them.
+pf_own_methods *pf__own_methods_create(const volatile int *stop);
 void pf__own_methods_destroy(pf_own_methods *own); // Nullable. Ends their processes.
 
 // Starts "python:FILE:CLASS"; *id is its id, "python:CLASS". A class that is not one is refused

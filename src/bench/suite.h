@@ -18,6 +18,7 @@ typedef struct pf_suite {
     char *figure; // the template that draws it. Nullable: bars.
     pf_config_refs environments, methods;
     const struct pf_own_methods *own; // methods that no table has, set by the caller. Nullable.
+    const volatile int *stop;         // ends every wait for a process, set by the caller. Nullable.
     pf_config_refs named;   // `settings`: of a mechanism study "knob=NAME;value=X", of a verdict
                             // suite entries of the catalogue
     pf_config_refs metrics; // what its table shows first

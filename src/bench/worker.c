@@ -85,7 +85,8 @@ static pf_status worker_plant(worker *w, int environment, pf_plant **plant, pf_e
                 w->plants[i] = NULL;
             }
         }
-        status = pf_plant_create(&w->plants[environment], names->text[environment], error);
+        status = pf__plant_create(&w->plants[environment], names->text[environment], NULL,
+                                  w->experiment->suite->stop, error);
     }
     *plant = w->plants[environment];
     return status;
@@ -286,6 +287,9 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     if (status == PF_OK && kits->status == PF_OK &&
         suite->settings.reveal == PF_REVEAL_MITIGATION) {
         kits->status = calibrate_reveal(&c->workers[index], kits, &kits->error);
+    }
+    if (kits->status == PF_ERR_INTERRUPTED && status == PF_OK) {
+        status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
     }
     return status;
 }
@@ -527,7 +531,11 @@ static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *er
                        unit->environment, unit->setting);
     }
     pf_error why = {PF_OK, ""};
-    bool failed = worker_run(own, cache_find(&r->cache, unit), unit, &why) != PF_OK;
+    pf_status ran = worker_run(own, cache_find(&r->cache, unit), unit, &why);
+    if (ran == PF_ERR_INTERRUPTED) {
+        return pf__store_unclaim(r->store, unit, error);
+    }
+    bool failed = ran != PF_OK;
     pf_status status = failed ? pf__store_fail(r->store, unit, why.text, error)
                               : pf__store_finish(r->store, unit, r->experiment->n_methods,
                                                  r->experiment->methods, own->results, error);

@@ -64,7 +64,7 @@ static bool find_folder(bench_call *c)
 static bool open_methods(bench_call *c, int *status)
 {
     pf_error error = {PF_OK, ""};
-    c->own = c->methods.n > 0 ? pf__own_methods_create() : NULL;
+    c->own = c->methods.n > 0 ? pf__own_methods_create(&cli_interrupted) : NULL;
     for (int i = 0; i < c->methods.n; i++) {
         pf_status result =
             c->own ? pf__own_methods_open(c->own, c->methods.item[i], &c->methods.item[i], &error)
@@ -251,6 +251,7 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
         }
         if (status == PF_OK && !suite->from) {
             suite->own = c->own;
+            suite->stop = &cli_interrupted;
             status = c->own && suite->settings.verdict == PF_VERDICT_FIELD
                          ? pf_fail(error, PF_ERR_ARGUMENT,
                                    "--method: %s has the field's verdict, whose kits bring their "

@@ -14,17 +14,36 @@
 
 // --- the journal
 
-static void journal_event(cli_check *c, const char *request, const pf_witness *witness,
+// Adds a record to the journal, in its file first. The first failure is kept.
+static void add_record(cli_check *c, const pf_text *record)
+{
+    if (c->log.fd >= 0 && c->unwritten == PF_OK) {
+        c->unwritten = pf__log_add(&c->log, record, &c->error);
+    }
+    pf__text_join(&c->journal, record);
+}
+
+static void journal_event(cli_check *c, const pf_text *request, const pf_witness *witness,
                           const pf_text *reply)
 {
-    pf_text line = {0};
-    pf__text_addf(&line, "{\"ok\":true");
+    pf_text line = {0}, record = {0};
+    pf__text_add(&line, "{\"ok\":true");
     pf__text_add(&line, reply->size > 0 ? "," : "");
-    pf__text_add(&line, reply->size > 0 ? reply->data : "");
+    pf__text_join(&line, reply);
     pf__text_add(&line, "}");
-    pf__journal_entry(&c->journal, request, witness, line.data ? line.data : "");
-    pf__text_add(&c->journal, "\n");
+    pf__journal_entry(&record, request, witness, &line);
+    add_record(c, &record);
+    pf__text_free(&record);
     pf__text_free(&line);
+}
+
+// The same for a request that says nothing but what is written here.
+static void journal_plain(cli_check *c, const char *request, const pf_text *reply)
+{
+    pf_text text = {0};
+    pf__text_add(&text, request);
+    journal_event(c, &text, NULL, reply);
+    pf__text_free(&text);
 }
 
 static const double *copied(cli_check *c, size_t n, const double *values)
@@ -48,7 +67,7 @@ static void after_ask(void *self, const pf_ask *asked)
         c->rehearsed = copied(c, n, asked->command);
     }
     pf__reply_ask(&reply, c->session, asked);
-    journal_event(c, "{\"op\":\"ask\"}", NULL, &reply);
+    journal_plain(c, "{\"op\":\"ask\"}", &reply);
     pf__text_free(&reply);
 }
 
@@ -81,7 +100,7 @@ static void journal_tell(cli_check *c, const pf_ask *asked, const pf_answer *ans
     }
     pf__text_add(&request, "}");
     pf__reply_tell(&reply, c->session, asked->stage);
-    journal_event(c, request.data ? request.data : "", &c->witness, &reply);
+    journal_event(c, &request, &c->witness, &reply);
     pf__text_free(&request);
     pf__text_free(&reply);
 }
@@ -180,7 +199,7 @@ static void add_run(cli_check *c, const pf_ask *asked)
     if (c->live && row.data) {
         cli_show_row(&c->columns, row.data);
     }
-    pf__text_add(&c->runs, row.data ? row.data : "");
+    pf__text_join(&c->runs, &row);
     pf__text_add(&c->runs, "\n");
     pf__text_free(&row);
 }
@@ -263,7 +282,11 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
                                              c->accepted.not_rehearsed, line, sizeof line);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
-    pf__text_add(out, audited && summary.data ? summary.data : "null");
+    if (audited) {
+        pf__text_join(out, &summary);
+    } else {
+        pf__text_add(out, "null");
+    }
     snprintf(c->audit, sizeof c->audit, "%s",
              audited ? line
              : c->trust.signers && there && !read
@@ -326,7 +349,7 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     }
     add_audit(c, sha, out);
     pf__text_add(out, ",");
-    pf__text_add_n(out, readiness->data, readiness->size);
+    pf__text_join(out, readiness);
     pf__text_add(out, "}\n");
 }
 
@@ -357,6 +380,21 @@ static void find_likeness(cli_check *c)
 
 // --- all of it
 
+static pf_status start_journal(cli_check *c, pf_error *error)
+{
+    pf_text first = {0};
+    pf__journal_header(&first, c->image, c->n_image, pf_session_method(c->session)->id, c->seed);
+    pf__text_add(&first, "\n");
+    pf_status status = PF_OK;
+    if (c->journal_path) {
+        status = pf__log_start(&c->log, c->journal_path, PF_LOG_REPLACE, &cli_interrupted, &first,
+                               error);
+    }
+    pf__text_join(&c->journal, &first);
+    pf__text_free(&first);
+    return status;
+}
+
 static pf_status start(cli_check *c, pf_error *error)
 {
     pf_check_config config = {.machine = c->machine,
@@ -369,12 +407,12 @@ static pf_status start(cli_check *c, pf_error *error)
     pf_status status = pf_check_create(&c->check, c->kit, &config, error);
     if (status == PF_OK) {
         c->session = pf_check_session(c->check);
-        pf__journal_header(&c->journal, c->image, c->n_image, pf_session_method(c->session)->id,
-                           c->seed);
-        pf__text_add(&c->journal, "\n");
+        status = start_journal(c, error);
+    }
+    if (status == PF_OK) {
         pf_text hello = {0};
         pf__reply_hello(&hello, c->kit);
-        journal_event(c, "{\"op\":\"hello\",\"protocol\":2}", NULL, &hello);
+        journal_plain(c, "{\"op\":\"hello\",\"protocol\":2}", &hello);
         pf__text_free(&hello);
         start_runs(c);
     }
@@ -401,9 +439,17 @@ void cli_check_finish(cli_check *c)
     pf_text reply = {0};
     find_likeness(c);
     pf__reply_readiness(&reply, c->session);
-    journal_event(c, "{\"op\":\"readiness\"}", NULL, &reply);
+    journal_plain(c, "{\"op\":\"readiness\"}", &reply);
     write_certificate(c, &reply);
     pf__text_free(&reply);
+    if (c->log.fd >= 0) {
+        pf_error error;
+        pf_status status = pf__log_close(&c->log, &error);
+        if (c->unwritten == PF_OK && status != PF_OK) {
+            c->unwritten = status;
+            c->error = error;
+        }
+    }
 }
 
 // A fault was put into the mechanism that no probe moves.
@@ -427,7 +473,8 @@ void cli_check_show(const cli_check *c)
 {
     pf_text text = {0};
     if (!c->live) {
-        pf__text_addf(&text, "## What was done\n%s", c->runs.data ? c->runs.data : "");
+        pf__text_add(&text, "## What was done\n");
+        pf__text_join(&text, &c->runs);
     }
     pf__text_add(&text, "\n");
     pf__words_done(&text, c->session);
@@ -453,6 +500,7 @@ pf_status cli_check_sheet(const cli_check *c, bool page, pf_text *html, pf_error
 void cli_check_close(cli_check *c)
 {
     pf_check_destroy(c->check);
+    pf__log_close(&c->log, NULL); // of a check that did not come to its end
     pf__witness_free(&c->witness);
     pf__arena_free(&c->arena);
     free(c->observed);

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "host/arena.h"
+#include "host/log.h"
 #include "preflight/run.h"
 #include "wire/audit_file.h"
 #include "wire/journal.h"
@@ -27,15 +28,19 @@ typedef struct cli_check {
     int n_faults;
     uint64_t seed;
     pf_accepted accepted;
-    bool live;     // shows every run when it is done
+    const char *journal_path; // where the journal is written as it goes. Nullable.
+    bool live;                // shows every run when it is done
     bool likeness; // looks for a fault of the catalogue that explains what no gain explains
 
     pf_session *session;
     pf_text journal, certificate;
+    pf_status unwritten;  // why the journal's file lacks a record
+    pf_error error;       // of that
     pf_text runs;         // a table, for cli_show
     char looks_like[120]; // "": nothing that the catalogue knows
     char audit[256];      // what the kit was audited against
 
+    pf_log log; // of the journal
     pf_check *check;
     pf_witness witness;
     cli_columns columns;     // of the runs
@@ -47,7 +52,8 @@ typedef struct cli_check {
     pf_arena arena; // of what was seen
 } cli_check;
 
-// Runs it to its end and certifies. Where it fails the journal holds what was observed until then.
+// Runs it to its end and certifies. Where it fails the journal holds what was observed until then,
+// and so does its file.
 pf_status cli_check_run(cli_check *c, pf_error *error);
 // Then looks for a likeness, ends the journal and writes the certificate.
 void cli_check_finish(cli_check *c);

@@ -8,6 +8,7 @@
 #include "core/kit_layout.h"
 #include "settings/config.h"
 #include "host/file.h"
+#include "plant/plant_impl.h"
 #include "preflight/run.h"
 #include "wire/audit_file.h"
 #include "wire/reply.h"
@@ -172,6 +173,11 @@ void cli_kit_close(cli_kit *kit)
     *kit = (cli_kit){0};
 }
 
+pf_status cli_plant_create(pf_plant **plant, const char *name, pf_error *error)
+{
+    return pf__plant_create(plant, name, NULL, &cli_interrupted, error);
+}
+
 pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name,
                             const cli_trust *trust, pf_error *error)
 {
@@ -194,8 +200,8 @@ pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *nam
     if (status != PF_OK) {
         return status;
     }
-    return name ? pf_plant_create(plant, name, error)
-                : pf_plant_create_in(plant, own, pf_kit_folder(kit), error);
+    return pf__plant_create(plant, name ? name : own, name ? NULL : pf_kit_folder(kit),
+                            &cli_interrupted, error);
 }
 
 bool cli_model_for_kit(const char *command, const pf_kit *kit, const char *path, pf_model **model,
@@ -290,6 +296,14 @@ int cli_write(const char *command, const char *path, const pf_text *text)
     }
     pf_status status = pf__file_write(path, text->data ? text->data : "", text->size, &error);
     return status == PF_OK ? EXIT_YES : cli_fail(command, status, &error);
+}
+
+bool cli_output_lost = false;
+
+void cli_print(const pf_text *text)
+{
+    cli_output_lost = cli_output_lost || text->failed;
+    fputs(text->data && !text->failed ? text->data : "", stdout);
 }
 
 bool cli_accept(const char *command, const cli_list *words, pf_accepted *accepted)

@@ -18,7 +18,7 @@ enum {
     EXIT_USAGE = 2,        // the call is wrong
     EXIT_BAD_INPUT = 3,    // a file or value handed over is wrong
     EXIT_INTERNAL = 4,     // our mistake
-    EXIT_INTERRUPTED = 130 // Ctrl-C
+    EXIT_INTERRUPTED = 130 // Ctrl-C; main makes 143 of it after SIGTERM
 };
 
 // --- options
@@ -155,7 +155,7 @@ bool cli_progress_form(const char *command, const char *text, cli_form *form);
 pf_effort cli_effort(cli_progress *progress, int threads);
 void cli_progress_end(cli_progress *progress);
 void cli_time(double seconds, char *out, size_t size); // "12 min"
-extern volatile int cli_interrupted;
+extern volatile int cli_interrupted;                   // the signal that asked us to stop, 0: none
 
 // The file OUTPUT.part, from which a command goes on after a stop. Nothing is kept of what goes to
 // standard output.
@@ -215,6 +215,9 @@ bool cli_kit_open(const char *command, const char *path, const cli_trust *trust,
                   int *status);
 void cli_kit_close(cli_kit *kit);
 
+// pf_plant_create; a signal ends every wait for a process behind it.
+pf_status cli_plant_create(pf_plant **plant, const char *name, pf_error *error);
+
 // The plant a kit speaks of, if that is trusted, or the one named. A kit from recordings speaks of
 // none.
 pf_status cli_plant_for_kit(pf_plant **plant, const pf_kit *kit, const char *name,
@@ -254,6 +257,11 @@ pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *pl
 
 // Writes text to a file (rename) or standard output and reports failure.
 int cli_write(const char *command, const char *path, const pf_text *text);
+
+// Prints text on standard output, "" where it is empty. Output that memory ran out for is lost:
+// then the command fails, whatever else it gives.
+void cli_print(const pf_text *text);
+extern bool cli_output_lost;
 
 // --accept. False: a usage error was printed.
 bool cli_accept(const char *command, const cli_list *words, pf_accepted *accepted);

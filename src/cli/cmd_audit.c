@@ -96,7 +96,7 @@ static int finish(const run *r)
     if (r->c->json) {
         pf_text text = {0};
         pf__audit_json(&text, &r->audit, r->known, r->results);
-        fputs(text.data ? text.data : "", stdout);
+        cli_print(&text);
         pf__text_free(&text);
     } else {
         printf("\n%d of %s, %s each. %s with a false go among %s. Kept in %s\n", covered,

@@ -36,7 +36,7 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
                       sha, k.n_mech, k.n_probes, k.n_tasks, pf_session_size(kit));
         pf__json_number(&out, pf_kit_threshold(kit, 0));
         pf__text_add(&out, "}\n");
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
         pf__text_free(&out);
         return;
     }
@@ -216,7 +216,7 @@ static pf_status from_plant(const call *c, const cli_config *t, cli_part *part, 
     pf_plant *plant = NULL;
     pf_plan *plan = NULL;
     pf_model *model = NULL;
-    pf_status status = pf_plant_create(&plant, c->plant.item[0], error);
+    pf_status status = cli_plant_create(&plant, c->plant.item[0], error);
     if (status == PF_OK && c->model) {
         status = pf_model_load(&model, c->model, error);
     }
@@ -374,7 +374,7 @@ static pf_status choose_by_audit(const call *c, const pf_effort *effort, void **
         status = pf_fail(error, PF_ERR_ARGUMENT,
                          "--audit is about the field's verdict; leave field=false out");
     }
-    status = status ? status : pf_plant_create(&plant, c->plant.item[0], error);
+    status = status ? status : cli_plant_create(&plant, c->plant.item[0], error);
     if (status == PF_OK && c->model) {
         status = pf_model_load(&model, c->model, error);
     }

@@ -40,11 +40,8 @@ static int write_sheet(const cli_check *k, const char *path)
 
 static int report(cli_check *k, const call *c)
 {
-    int status = EXIT_YES;
     cli_check_finish(k);
-    if (c->journal) {
-        status = cli_write("check", c->journal, &k->journal);
-    }
+    int status = k->unwritten == PF_OK ? EXIT_YES : cli_fail("check", k->unwritten, &k->error);
     if (status == EXIT_YES && c->certificate) {
         status = cli_write("check", c->certificate, &k->certificate);
     }
@@ -90,18 +87,19 @@ static bool open_model(cli_check *k, const call *c, int *status)
 // The check did not come to its end. What was observed until then is evidence all the same.
 static int give_up(const cli_check *k, const call *c, pf_status result, const pf_error *error)
 {
-    if (!c->journal || k->journal.size == 0) {
+    if (k->log.fd < 0) {
         return cli_fail("check", result, error);
     }
-    bool kept = cli_write("check", c->journal, &k->journal) == EXIT_YES;
     int status = EXIT_INTERRUPTED;
     if (result == PF_ERR_INTERRUPTED) {
         fprintf(stderr, "preflight check: interrupted\n");
     } else {
         status = cli_fail("check", result, error);
     }
-    if (kept) {
-        fprintf(stderr, "preflight check: the journal up to there is in %s\n", c->journal);
+    if (k->unwritten == PF_OK) {
+        cli_say("check", "the journal up to there is in %s", c->journal);
+    } else {
+        cli_fail("check", k->unwritten, &k->error);
     }
     return status;
 }
@@ -152,7 +150,9 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .seed = seed,
                    .accepted = *accepted,
                    .live = is_told(c),
-                   .likeness = true};
+                   .likeness = true,
+                   .journal_path = c->journal,
+                   .log = {.fd = -1}};
     if (open_model(&k, c, &status)) {
         status = drive(&k, c);
     }

@@ -310,6 +310,7 @@ static pf_status play(story *s, int number, pf_error *error)
                        .machine = s->plant,
                        .faults = &loss,
                        .n_faults = loss.value < 1,
+                       .log = {.fd = -1},
                        .seed = s->seed};
         pf_status status = cli_check_run(&c, error);
         bool found = status == PF_OK && a.fits(&c, j);
@@ -433,7 +434,7 @@ int cmd_demo(int argc, char **argv)
     pf_error error = {PF_OK, ""};
     s.name = rest.n > 0 ? rest.item[0] : s.name;
     s.seed = (uint64_t)seed;
-    pf_status status = pf_plant_create(&s.plant, s.name, &error);
+    pf_status status = cli_plant_create(&s.plant, s.name, &error);
     if (status != PF_OK) {
         return cli_fail("demo", status, &error);
     }

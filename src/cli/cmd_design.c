@@ -351,7 +351,7 @@ static pf_status publish(const call *c, const design_view *view, pf_error *error
     }
     if (c->json) {
         design_view_json(view, &text);
-        fputs(text.data ? text.data : "", stdout);
+        cli_print(&text);
         pf__text_free(&text);
     } else {
         design_view_report(view);
@@ -422,7 +422,7 @@ static int run(const call *c)
     if (opened != EXIT_YES) {
         return opened;
     }
-    pf_status status = pf_plant_create(&plant, c->plant.item[0], &error);
+    pf_status status = cli_plant_create(&plant, c->plant.item[0], &error);
     if (status == PF_OK && c->model) {
         status = pf_model_load(&model, c->model, &error);
     }

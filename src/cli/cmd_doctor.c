@@ -296,7 +296,7 @@ static void show(const findings *f)
     if (f->n > 0 &&
         pf__repeats_itself(f->d->repeat, PF_REPEAT_WAYS)) { // to paste: its lines are not broken
         show_config(f, &out);
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     }
     pf__text_free(&out);
 }
@@ -380,7 +380,7 @@ static void show_json(const findings *f)
         pf__json_string(&out, strchr(line, ' ') + 1);
     }
     pf__text_add(&out, "]}\n");
-    fputs(out.data ? out.data : "", stdout);
+    cli_print(&out);
     pf__text_free(&out);
 }
 
@@ -423,7 +423,7 @@ static int run(const call *c, const cli_config *t, int starts)
     cli_progress progress;
     pf_effort effort = cli_effort(&progress, 1);
     progress.form = c->form;
-    pf_status status = pf_plant_create(&plant, c->plant.item[0], &error);
+    pf_status status = cli_plant_create(&plant, c->plant.item[0], &error);
     if (status == PF_OK) {
         status = pf_plan_create(&plan, pf_plant_get_info(plant), t->file, t->data, t->n,
                                 t->overrides, t->n_overrides, &error);

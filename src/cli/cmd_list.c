@@ -45,7 +45,7 @@ static void list_plants(bool json)
     }
     pf__text_add(&out, "]\n");
     if (json) {
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     } else {
         const char *title, *name;
         for (int i = 0; (name = pf__plant_domain_at(i, &title)) != NULL; i++) {
@@ -90,7 +90,7 @@ static void list_methods(bool json)
     }
     pf__text_add(&out, "]\n");
     if (json) {
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     }
     pf__text_free(&out);
 }
@@ -158,7 +158,7 @@ static void list_settings(bool json, bool table)
     }
     pf__text_add(&out, "]\n");
     if (json) {
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     }
     pf__text_free(&out);
 }
@@ -274,7 +274,7 @@ static int list_faults(bool json, const char *name)
 {
     pf_plant *plant = NULL;
     pf_error error = {PF_OK, ""};
-    pf_status status = name ? pf_plant_create(&plant, name, &error) : PF_OK;
+    pf_status status = name ? cli_plant_create(&plant, name, &error) : PF_OK;
     if (status != PF_OK) {
         return cli_fail("list", status, &error);
     }
@@ -291,7 +291,7 @@ static int list_faults(bool json, const char *name)
     }
     pf__text_add(&out, "}\n");
     if (json) {
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     }
     pf__text_free(&out);
     pf_plant_destroy(plant);
@@ -376,7 +376,7 @@ static void list_machine(bool json, const pf_plant *plant)
     list_channels(json, &out, info);
     pf__text_add(&out, "}\n");
     if (json) {
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
     }
     pf__text_free(&out);
 }
@@ -385,7 +385,7 @@ static int list_plant_or_refuse(const char *what, bool json)
 {
     pf_plant *plant = NULL;
     pf_error error = {PF_OK, ""};
-    pf_status status = pf_plant_create(&plant, what, &error);
+    pf_status status = cli_plant_create(&plant, what, &error);
     if (status == PF_ERR_ARGUMENT && !strchr(what, ':')) {
         return cli_usage("list",
                          "'%s' cannot be listed: plants, methods, settings, faults, suites or the "

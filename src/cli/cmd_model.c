@@ -201,7 +201,7 @@ pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *pl
     if (status == PF_OK && json) {
         pf_text out = {0};
         report_json(&out, info, pf_model_get_info(model), rows);
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
         pf__text_free(&out);
     } else if (status == PF_OK) {
         const pf_model_info *about = pf_model_get_info(model);
@@ -286,7 +286,7 @@ static int assess(const char *path, const pf_model *model, const char *name, boo
         : name ? PF_OK
                : cli_trusted_plant(trust, path, m->plant, &error);
     bool trusted = status == PF_OK;
-    status = trusted ? pf_plant_create(&plant, name ? name : m->plant, &error) : status;
+    status = trusted ? cli_plant_create(&plant, name ? name : m->plant, &error) : status;
     if (status != PF_OK && !name && trusted) {
         char text[sizeof error.text];
         snprintf(text, sizeof text, "%s", error.text);

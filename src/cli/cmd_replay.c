@@ -39,7 +39,8 @@ static void print_replay(const pf_replay *r, bool json)
             printf("%s\n", r->where);
         }
         if (r->cut) {
-            printf("the journal is cut off in its last line; everything before it was replayed\n");
+            printf("the journal is cut off after %s; everything before was replayed\n",
+                   pf__counted(r->events, "record").text);
         }
         if (r->open) {
             printf("the journal ends before the session was done\n");
@@ -55,7 +56,7 @@ static void print_replay(const pf_replay *r, bool json)
         pf__text_add(&out, "null");
     }
     pf__text_add(&out, "}\n");
-    fputs(out.data ? out.data : "", stdout);
+    cli_print(&out);
     pf__text_free(&out);
 }
 
@@ -126,7 +127,8 @@ int cmd_explain(int argc, char **argv)
     } else {
         cli_show(journal ? &replay.explanation : &words);
         if (replay.cut) {
-            printf("\nThe journal is cut off: this is how things stood at its last whole line.\n");
+            printf("\nThe journal is cut off after %s: this is how things stood then.\n",
+                   pf__counted(replay.events, "record").text);
         }
         if (replay.open) {
             printf("\nThe journal ends before the session was done.\n");

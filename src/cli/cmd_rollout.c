@@ -121,7 +121,7 @@ static void print_trace(const pf_plant_info *info, bool state, int rows, const d
     for (int r = 0; r < rows; r++) {
         print_row(&out, r + 1, n, values + (size_t)r * (size_t)n);
     }
-    fputs(out.data ? out.data : "", stdout);
+    cli_print(&out);
     pf__text_free(&out);
 }
 
@@ -238,7 +238,7 @@ int cmd_rollout(int argc, char **argv)
     }
     pf_error error = {PF_OK, ""};
     pf_plant *plant = NULL;
-    pf_status status = pf_plant_create(&plant, c.plant.item[0], &error);
+    pf_status status = cli_plant_create(&plant, c.plant.item[0], &error);
     if (status != PF_OK) {
         return cli_fail("rollout", status, &error);
     }

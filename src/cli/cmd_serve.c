@@ -9,15 +9,14 @@
 #include "preflight/run.h"
 
 #include "host/file.h"
+#include "host/log.h"
 #include "host/parallel.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,72 +25,90 @@
 #include <unistd.h>
 
 typedef struct call {
-    const char *journal, *socket, *plant, *method, *model_file;
+    const char *journal, *resume, *socket, *plant, *method, *model_file;
     uint64_t seed;
     cli_trust trust;
+    double idle_s; // of a client at a socket, 0: it may take for ever
     cli_kit kit;
-    pf_model *model; // shared by all connections. NULL: none
+    pf_model *model; // shared by all conversations. NULL: none
 } call;
 
 // One conversation over a pair of descriptors.
 typedef struct line_io {
-    int in, out, journal;
-    char *buffer;
-    size_t used, room;
+    const call *c;
+    int in, out;
+    int door;    // where other clients knock, who are told that we are busy; -1: nowhere
+    double last; // when the last line was answered
+    size_t most; // bytes of a line
+    pf_log journal;
+    char path[4096]; // of the journal
+    char *buffer;    // of most and CHUNK bytes
+    size_t used;
 } line_io;
 
-static bool put(int fd, const char *data, size_t n)
+enum { CHUNK = 1 << 16, LOOK_MS = 200 };
+
+static double deadline_of(const line_io *io)
 {
-    while (n > 0) {
-        ssize_t did = write(fd, data, n);
-        if (did < 0 && errno == EINTR && !pf__stopped(&cli_interrupted)) {
-            continue;
-        }
-        if (did <= 0) {
-            return false;
-        }
-        data += did;
-        n -= (size_t)did;
-    }
-    return true;
+    return io->door >= 0 && io->c->idle_s > 0 ? io->last + io->c->idle_s : 0;
 }
 
-// Reads more; false at the end of input, on an error or when interrupted.
-static bool fill(line_io *io)
+static void refuse_line(int fd, const char *code, const char *message)
 {
-    if (io->used == io->room) {
-        size_t room = io->room ? 2 * io->room : 1 << 16;
-        char *grown = realloc(io->buffer, room);
-        if (!grown) {
-            return false;
-        }
-        io->buffer = grown;
-        io->room = room;
+    pf_text reply = {0};
+    pf__reply_refusal(&reply, code, message);
+    pf__text_add(&reply, "\n");
+    if (!reply.failed) {
+        // one line fits into a socket that nothing was written to
+        send(fd, reply.data, reply.size, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
+    pf__text_free(&reply);
+}
+
+// A machine has one client at a time.
+static void turn_away(int door)
+{
+    int fd = accept(door, NULL, NULL);
+    if (fd >= 0) {
+        refuse_line(fd, "busy", "another client is served; try again when it has left");
+        close(fd);
+    }
+}
+
+typedef enum input { MORE, ENDED, IDLE, STOPPED } input;
+
+// Reads more.
+static input fill(line_io *io)
+{
     for (;;) {
-        struct pollfd wait = {io->in, POLLIN, 0};
-        int ready = poll(&wait, 1, 200);
+        struct pollfd wait[2] = {{io->in, POLLIN, 0}, {io->door, POLLIN, 0}};
+        int ready = poll(wait, io->door >= 0 ? 2 : 1, LOOK_MS);
         if (pf__stopped(&cli_interrupted)) {
-            return false;
+            return STOPPED;
         }
-        if (ready == 0 || (ready < 0 && errno == EINTR)) {
+        double deadline = deadline_of(io);
+        if (deadline > 0 && pf__seconds() > deadline) {
+            return IDLE;
+        }
+        if (ready <= 0) {
             continue;
         }
-        ssize_t got = read(io->in, io->buffer + io->used, io->room - io->used);
-        if (got < 0 && errno == EINTR) {
+        if (wait[0].revents == 0) {
+            turn_away(io->door);
             continue;
         }
-        if (got <= 0) {
-            return false;
+        ssize_t got = read(io->in, io->buffer + io->used, io->most + CHUNK - io->used);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
         }
-        io->used += (size_t)got;
-        return true;
+        io->used += got > 0 ? (size_t)got : 0;
+        return got > 0 ? MORE : ENDED;
     }
 }
 
-// The next line without its newline, moved out by the caller with drop(). A line that is too long
-// is read to its end and reported. False: no more input.
-static bool next_line(line_io *io, size_t *n, bool *too_long)
+// The next line of n bytes without its newline, moved out by the caller with drop(). A line that is
+// too long is read to its end and not kept. At the end of input the last line may have no newline.
+static input next_line(line_io *io, size_t *n, bool *too_long)
 {
     size_t seen = 0;
     *too_long = false;
@@ -99,17 +116,18 @@ static bool next_line(line_io *io, size_t *n, bool *too_long)
         char *end = io->used > seen ? memchr(io->buffer + seen, '\n', io->used - seen) : NULL;
         if (end) {
             *n = (size_t)(end - io->buffer);
-            *too_long = *too_long || *n > PF_LINE_MAX;
-            return true;
+            *too_long = *too_long || *n > io->most;
+            return MORE;
         }
         seen = io->used;
-        if (seen > PF_LINE_MAX) {
+        if (seen > io->most) {
             *too_long = true;
             io->used = seen = 0;
         }
-        if (!fill(io)) {
+        input more = fill(io);
+        if (more != MORE) {
             *n = io->used;
-            return (io->used > 0 || *too_long) && !pf__stopped(&cli_interrupted);
+            return more == ENDED && (io->used > 0 || *too_long) ? MORE : more;
         }
     }
 }
@@ -131,132 +149,128 @@ static bool blank(const char *line, size_t n)
     return true;
 }
 
-// Appends to the journal; what must not be lost goes down to the disk. Pipes and devices have none.
-static bool record(const pf_protocol *dialogue, const line_io *io, const pf_text *journal)
+// Answers one line. Gives the exit status if the conversation cannot go on, -1 if it can.
+static int answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
+                  pf_text *journal)
 {
-    if (journal->failed) {
-        errno = ENOMEM;
-        return false;
-    }
-    if (!put(io->journal, journal->data, journal->size)) {
-        return false;
-    }
-    return !pf__protocol_weighty(dialogue) || fsync(io->journal) == 0 || errno == EINVAL ||
-           errno == ENOTSUP;
-}
-
-static bool answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
-                   pf_text *journal)
-{
+    pf_error error = {PF_OK, ""};
+    pf_status status = PF_OK;
+    io->last = pf__seconds();
     if (too_long) {
-        pf__protocol_too_long(reply);
+        pf__protocol_too_long(dialogue, reply);
     } else if (blank(io->buffer, n)) {
-        return true;
+        return -1;
     } else {
-        pf__protocol_line(dialogue, io->buffer, n, reply, io->journal >= 0 ? journal : NULL);
+        pf__protocol_line(dialogue, io->buffer, n, reply, io->journal.fd >= 0 ? journal : NULL);
     }
     pf__text_add(reply, "\n");
     // evidence first: what was answered is always in the journal
     if (journal->size > 0 || journal->failed) {
-        if (!record(dialogue, io, journal)) {
-            fprintf(stderr, "preflight serve: the journal could not be written: %s\n",
-                    strerror(errno));
-            return false;
-        }
+        status = pf__log_add(&io->journal, journal, &error);
         pf__text_clear(journal);
     }
-    return !reply->failed && put(io->out, reply->data, reply->size);
+    if (status == PF_OK && reply->failed) {
+        status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a reply");
+    }
+    if (status != PF_OK) {
+        return cli_fail("serve", status, &error);
+    }
+    if (!pf__put(io->out, reply->data, reply->size, &cli_interrupted, deadline_of(io))) {
+        if (errno != EINTR) {
+            cli_say("serve", "the client does not take its replies: %s", strerror(errno));
+        }
+        return EXIT_BAD_INPUT;
+    }
+    io->last = pf__seconds();
+    return -1;
 }
 
-static bool converse(pf_protocol *dialogue, line_io *io)
-{
-    pf_text reply = {0}, journal = {0};
-    bool good = true, too_long = false;
-    size_t n = 0;
-    while (good && next_line(io, &n, &too_long)) {
-        good = answer(dialogue, io, n, too_long, &reply, &journal);
-        drop(io, n);
-    }
-    pf__text_free(&reply);
-    pf__text_free(&journal);
-    return good;
-}
-
-// A journal is evidence: none is ever overwritten. An empty file, a pipe or a device may be used.
-static int open_new(const char *path)
-{
-    struct stat info;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) {
-        return fd;
-    }
-    fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-        close(fd);
-        errno = EEXIST;
-        return -1;
-    }
-    return fd;
-}
+// --- the journal
 
 // FILE, or for a connection the first FILE.N from its number on that does not exist.
-static int open_path(const call *c, int connection, char *path, size_t n)
+static pf_status open_path(line_io *io, int connection, const pf_text *header, pf_error *error)
 {
-    int fd = -1;
-    if (connection == 0) {
-        snprintf(path, n, "%s", c->journal);
-        fd = open_new(path);
+    char *path = io->path;
+    size_t size = sizeof io->path;
+    snprintf(path, size, connection == 0 ? "%s" : "%s.%d", io->c->journal, connection);
+    struct stat info;
+    for (int i = connection + 1; connection > 0 && lstat(path, &info) == 0 && i < INT_MAX; i++) {
+        snprintf(path, size, "%s.%d", io->c->journal, i);
     }
-    for (int i = connection; i > 0 && i < INT_MAX; i++) {
-        snprintf(path, n, "%s.%d", c->journal, i);
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) {
-            break;
-        }
-    }
-    if (fd < 0 && errno == EEXIST) {
-        cli_say("serve",
-                "%s: holds a journal already and is not overwritten; move it away or name another "
-                "file",
-                path);
-    } else if (fd < 0) {
-        cli_say("serve", "%s: %s", path, strerror(errno));
-    }
-    return fd;
+    return pf__log_start(&io->journal, path, PF_LOG_NEW, &cli_interrupted, header, error);
 }
 
-static int open_journal(const call *c, const pf_session *session, int connection)
+static pf_status open_journal(line_io *io, const pf_session *session, int connection,
+                              pf_error *error)
 {
-    char path[4096];
+    const call *c = io->c;
     if (!c->journal) {
-        return -1;
+        return PF_OK;
     }
-    if (strlen(c->journal) + 16 > sizeof path) {
-        cli_say("serve", "--journal: the path is too long");
-        return -2;
+    if (strlen(c->journal) + 16 > sizeof io->path) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "--journal: the path is too long");
     }
-    pf_error error = {PF_OK, ""};
-    pf_status status = pf__file_writable(c->journal, &error);
+    pf_status status = pf__file_writable(c->journal, error);
     if (status != PF_OK) {
-        cli_fail("serve", status, &error);
-        return -2;
-    }
-    int fd = open_path(c, connection, path, sizeof path);
-    if (fd < 0) {
-        return -2;
+        return status;
     }
     pf_text header = {0};
     pf__journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
                        c->seed);
     pf__text_add(&header, "\n");
-    bool good = !header.failed && put(fd, header.data, header.size);
+    status = open_path(io, connection, &header, error);
     pf__text_free(&header);
-    if (!good) {
-        fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
-        close(fd);
-        return -2;
+    return status;
+}
+
+// The journal to go on from, as far as its last whole line.
+typedef struct past {
+    char *text; // NULL: there is none
+    size_t n;
+    pf_journal_head head;
+} past;
+
+static pf_status read_past(past *p, const call *c, pf_error *error)
+{
+    void *text = NULL;
+    size_t n = 0;
+    pf_error why = {PF_OK, ""};
+    pf_status status = pf__file_read(c->resume, (size_t)1 << 30, &text, &n, error);
+    if (status != PF_OK) {
+        return status;
     }
-    return fd;
+    p->text = text;
+    for (p->n = n; p->n > 0 && p->text[p->n - 1] != '\n'; p->n--) {
+    }
+    status = pf__journal_head_read(text, p->n > 0 ? p->n : n, &p->head, &why);
+    if (status == PF_OK && (p->head.n_kit != c->kit.n_bytes ||
+                            memcmp(p->head.kit, c->kit.bytes, c->kit.n_bytes) != 0)) {
+        status = pf_fail(&why, PF_ERR_MISMATCH, "the journal is of another kit than this one");
+    }
+    return status == PF_OK ? PF_OK : pf_fail(error, status, "%s: %s", c->resume, why.text);
+}
+
+static void free_past(past *p)
+{
+    free(p->text);
+    free(p->head.kit);
+}
+
+// The session of a journal is taken up where that ends, and the journal grows from there.
+static pf_status take_up(line_io *io, pf_protocol *dialogue, const past *p, pf_error *error)
+{
+    const char *path = io->c->resume;
+    pf_error why = {PF_OK, ""};
+    int records = 0;
+    pf_status status = pf__replay_resume(dialogue, p->text, p->n, &records, &why);
+    if (status != PF_OK) {
+        return pf_fail(error, status, "%s: %s", path, why.text);
+    }
+    status = pf__log_resume(&io->journal, path, p->n, &cli_interrupted, error);
+    if (status == PF_OK && io->in >= 0) {
+        cli_say("serve", "%s: goes on after %s", path, pf__counted(records, "record").text);
+    }
+    return status;
 }
 
 // What predicts from a start state in one session: the twin or the model. Both may be missing, then
@@ -304,176 +318,202 @@ static void close_foresight(foresight *f)
     pf_plant_destroy(f->twin);
 }
 
-// A whole session from first to last line. connection 0: standard input and output.
-static int serve(const call *c, int in, int out, int connection)
+// Lines until the client leaves. Gives the exit status.
+static int converse(pf_protocol *dialogue, line_io *io, int connection)
+{
+    pf_text reply = {0}, journal = {0};
+    pf_error error = {PF_OK, ""};
+    int result = -1;
+    while (result < 0) {
+        bool too_long = false;
+        size_t n = 0;
+        input line = next_line(io, &n, &too_long);
+        if (line == IDLE) {
+            refuse_line(io->out, "idle", "no whole request came for too long; connect again");
+            cli_say("serve", "a client that said nothing for %g s was dropped", io->c->idle_s);
+        }
+        if (line != MORE) {
+            result = EXIT_YES;
+            break;
+        }
+        // a client that says nothing leaves no journal
+        if (io->journal.fd < 0 && io->door >= 0) {
+            pf_status status = open_journal(io, pf__protocol_session(dialogue), connection, &error);
+            if (status != PF_OK) {
+                refuse_line(io->out, "journal", "the journal cannot be written");
+                result = cli_fail("serve", status, &error);
+                break;
+            }
+        }
+        result = answer(dialogue, io, n, too_long, &reply, &journal);
+        drop(io, n);
+    }
+    pf__text_free(&reply);
+    pf__text_free(&journal);
+    return result;
+}
+
+// A conversation from its journal to its end; without an input it is only prepared.
+static int talk(line_io *io, pf_protocol *dialogue, const past *p, int connection)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = PF_OK;
+    io->most = pf__protocol_line_max(dialogue);
+    io->buffer = malloc(io->most + CHUNK);
+    io->last = pf__seconds();
+    if (!io->buffer) {
+        status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a line");
+    } else if (p->text) {
+        status = take_up(io, dialogue, p, &error);
+    } else if (io->door < 0) {
+        status = open_journal(io, pf__protocol_session(dialogue), connection, &error);
+    }
+    int result = status != PF_OK ? cli_fail("serve", status, &error)
+                 : io->in < 0    ? EXIT_YES
+                                 : converse(dialogue, io, connection);
+    status = pf__log_close(&io->journal, &error);
+    free(io->buffer);
+    return status == PF_OK || result != EXIT_YES ? result : cli_fail("serve", status, &error);
+}
+
+// A whole session from first to last line. connection 0: standard input and output; the first one
+// goes on from --resume.
+static int serve(const call *c, int in, int out, int door, int connection)
 {
     pf_error error = {PF_OK, ""};
     foresight f = {0};
-    pf_status status = open_foresight(&f, c);
-    if (status != PF_OK) {
-        close_foresight(&f);
-        return cli_fail("serve", status, &f.missing);
-    }
-    pf_protocol_config config = {c->method, c->seed, f.predictor.predict ? &f.predictor : NULL,
-                                 f.missing.text[0] ? f.missing.text : NULL};
+    past p = {.text = NULL};
     pf_protocol *dialogue = NULL;
-    status = pf__protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
-    int result = status == PF_OK ? EXIT_YES : cli_fail("serve", status, &error);
-    if (status == PF_OK) {
-        line_io io = {.in = in, .out = out};
-        io.journal = open_journal(c, pf__protocol_session(dialogue), connection);
-        if (io.journal == -2 || !converse(dialogue, &io)) {
-            result = EXIT_BAD_INPUT;
-        }
-        if (io.journal >= 0 && close(io.journal) != 0) {
-            result = EXIT_BAD_INPUT;
-        }
-        free(io.buffer);
+    pf_status status = c->resume && connection <= 1 ? read_past(&p, c, &error) : PF_OK;
+    if (status == PF_OK && (status = open_foresight(&f, c)) != PF_OK) {
+        error = f.missing;
     }
+    if (status == PF_OK) {
+        pf_protocol_config config = {
+            p.text ? p.head.method : c->method, p.text ? p.head.seed : c->seed,
+            f.predictor.predict ? &f.predictor : NULL, f.missing.text[0] ? f.missing.text : NULL};
+        status = pf__protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
+    }
+    line_io io = {.c = c, .in = in, .out = out, .door = door, .journal = {.fd = -1}};
+    int result =
+        status == PF_OK ? talk(&io, dialogue, &p, connection) : cli_fail("serve", status, &error);
     pf__protocol_destroy(dialogue);
     close_foresight(&f);
+    free_past(&p);
     return pf__stopped(&cli_interrupted) ? EXIT_INTERRUPTED : result;
 }
 
 // --- socket
 
-// Connections at the same time; one more is turned away.
-enum { MOST_CONNECTIONS = 64 };
+// A socket that we made: only that one is ours to remove.
+typedef struct door {
+    int fd;
+    dev_t device;
+    ino_t inode;
+} door;
 
-typedef struct connection {
-    const call *c;
-    int fd, number;
-    pthread_t thread;
-    atomic_bool ended; // the thread has nothing left to do
-    struct connection *next;
-} connection;
-
-static void *serve_connection(void *self)
+// Whether a path is free for a socket: one that nobody listens on any more is removed. False:
+// printed.
+static bool clear_path(const char *path, const struct sockaddr_un *address)
 {
-    connection *one = self;
-    serve(one->c, one->fd, one->fd, one->number);
-    shutdown(one->fd, SHUT_RDWR);
-    close(one->fd);
-    atomic_store(&one->ended, true);
-    return NULL;
+    struct stat info;
+    if (lstat(path, &info) != 0) {
+        return true;
+    }
+    if (!S_ISSOCK(info.st_mode)) {
+        cli_say("serve", "%s: exists already and is no socket; choose another path", path);
+        return false;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                errno == ECONNREFUSED;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!dead) {
+        cli_say("serve",
+                "%s: exists already and another server listens there; stop it or choose "
+                "another path",
+                path);
+    }
+    return dead && unlink(path) == 0;
 }
 
-static int listen_on(const char *path)
+// False: printed.
+static bool open_door(door *d, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat info;
     if (strlen(path) >= sizeof address.sun_path) {
-        fprintf(stderr, "preflight serve: --socket: the path is too long\n");
-        return -1;
+        cli_say("serve", "--socket: the path is too long");
+        return false;
     }
     strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd >= 0) {
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(fd, 16) != 0) {
-        if (errno == EADDRINUSE) {
-            fprintf(stderr,
-                    "preflight serve: %s: exists already. If another server listens there, stop it "
-                    "or choose another path; if one was killed, remove the file yourself\n",
-                    path);
-        } else {
-            fprintf(stderr, "preflight serve: %s: %s\n", path, strerror(errno));
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
-        return -1;
-    }
-    return fd;
-}
-
-// Joins the threads that have ended, or all of them; gives the number that is left.
-static int join(connection **all, bool every)
-{
-    int left = 0;
-    while (*all) {
-        connection *one = *all;
-        if (!every && !atomic_load(&one->ended)) {
-            left++;
-            all = &one->next;
-            continue;
-        }
-        *all = one->next;
-        pthread_join(one->thread, NULL);
-        free(one);
-    }
-    return left;
-}
-
-static void turn_away(int fd)
-{
-    pf_text reply = {0};
-    pf__reply_refusal(&reply, "busy", "all 64 connections are taken; try again later");
-    pf__text_add(&reply, "\n");
-    if (!reply.failed) {
-        put(fd, reply.data, reply.size);
-    }
-    pf__text_free(&reply);
-    shutdown(fd, SHUT_WR);
-    close(fd);
-}
-
-// Starts a thread for an accepted connection. False: there was no room for it.
-static bool admit(const call *c, int fd, int number, connection **all)
-{
-    connection *one = calloc(1, sizeof *one);
-    if (!one) {
+    if (!clear_path(path, &address)) {
         return false;
     }
-    one->c = c;
-    one->fd = fd;
-    one->number = number;
-    one->next = *all;
-    atomic_init(&one->ended, false);
-    if (pthread_create(&one->thread, NULL, serve_connection, one) != 0) {
-        free(one);
+    mode_t mask = umask(0177); // 0600 from its first moment on
+    d->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good = d->fd >= 0 && bind(d->fd, (struct sockaddr *)&address, sizeof address) == 0;
+    umask(mask);
+    good = good && lstat(path, &info) == 0 && listen(d->fd, 16) == 0;
+    if (!good) {
+        cli_say("serve", "%s: %s", path, strerror(errno));
+        if (d->fd >= 0) {
+            close(d->fd);
+        }
         return false;
     }
-    *all = one;
+    d->device = info.st_dev;
+    d->inode = info.st_ino;
     return true;
+}
+
+static void close_door(const door *d, const char *path)
+{
+    struct stat info;
+    close(d->fd);
+    if (lstat(path, &info) == 0 && info.st_dev == d->device && info.st_ino == d->inode) {
+        unlink(path);
+    }
 }
 
 static int serve_socket(const call *c)
 {
-    int fd = listen_on(c->socket), number = 0;
-    connection *all = NULL;
-    if (fd < 0) {
+    door d;
+    int number = 0, status = EXIT_YES;
+    // a journal that cannot be gone on from is told now, not to the first client
+    if (c->resume && (status = serve(c, -1, -1, -1, 0)) != EXIT_YES) {
+        return status;
+    }
+    if (!open_door(&d, c->socket)) {
         return EXIT_BAD_INPUT;
     }
     fprintf(stderr, "preflight serve: listening on %s\n", c->socket);
     while (!pf__stopped(&cli_interrupted)) {
-        struct pollfd wait = {fd, POLLIN, 0};
-        int accepted = poll(&wait, 1, 200) > 0 ? accept(fd, NULL, NULL) : -1;
-        int open = join(&all, false);
-        if (accepted < 0) {
-            continue;
-        }
-        fcntl(accepted, F_SETFD, FD_CLOEXEC);
-        if (open >= MOST_CONNECTIONS || !admit(c, accepted, ++number, &all)) {
-            turn_away(accepted);
+        struct pollfd wait = {d.fd, POLLIN, 0};
+        int client = poll(&wait, 1, LOOK_MS) > 0 ? accept(d.fd, NULL, NULL) : -1;
+        if (client >= 0) {
+            fcntl(client, F_SETFD, FD_CLOEXEC);
+            fcntl(client, F_SETFL, O_NONBLOCK);
+            serve(c, client, client, d.fd, ++number);
+            close(client);
         }
     }
-    close(fd);
-    unlink(c->socket);
-    join(&all, true);
+    close_door(&d, c->socket);
     return EXIT_INTERRUPTED;
 }
 
 int cmd_serve(int argc, char **argv)
 {
     call c = {0};
-    const char *seed_text = NULL;
+    const char *seed_text = NULL, *idle_text = NULL;
     cli_list kit = {.n = 0};
     const cli_option options[] = {
         {"--journal", .value = &c.journal},     {"--socket", .value = &c.socket},
         {"--plant", .value = &c.plant},         {"--method", .value = &c.method},
         {"--seed", .value = &seed_text},        {"--model", .value = &c.model_file},
+        {"--resume", .value = &c.resume},       {"--idle", .value = &idle_text},
         {"--trust", .value = &c.trust.signers}, {"--allow-exec", .flag = &c.trust.allow_exec},
     };
     if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], &kit)) {
@@ -483,8 +523,18 @@ int cmd_serve(int argc, char **argv)
     if (kit.n != 1) {
         return cli_usage("serve", "name one kit file");
     }
-    if (!cli_seed("serve", seed_text, &seed)) {
+    c.idle_s = 600;
+    if (!cli_seed("serve", seed_text, &seed) ||
+        (idle_text && !cli_integer("serve", "--idle", idle_text, 0, 1e9, &c.idle_s))) {
         return EXIT_USAGE;
+    }
+    if (c.resume && (c.method || seed_text || (c.journal && !c.socket))) {
+        return cli_usage("serve", "--resume: the journal says %s",
+                         c.journal ? "where it goes on: in itself; leave --journal out"
+                                   : "method and seed; leave --method and --seed out");
+    }
+    if (idle_text && !c.socket) {
+        return cli_usage("serve", "--idle is about clients of --socket");
     }
     int status = EXIT_YES;
     if (!cli_kit_open("serve", kit.item[0], &c.trust, &c.kit, &status)) {
@@ -511,7 +561,7 @@ int cmd_serve(int argc, char **argv)
     }
     c.seed = (uint64_t)seed;
     signal(SIGPIPE, SIG_IGN); // a client that leaves ends its session, not the server
-    status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, 0);
+    status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, -1, 0);
     pf_model_destroy(c.model);
     cli_kit_close(&c.kit);
     return status;

@@ -306,7 +306,7 @@ static pf_status report_windows(const call *c, const pf_train_settings *s,
         pf__json_key(&out, "gain_sd");
         pf__json_numbers(&out, info->n_mech, r.gain_sd);
         pf__text_add(&out, "}\n");
-        fputs(out.data ? out.data : "", stdout);
+        cli_print(&out);
         pf__text_free(&out);
     } else if (info) {
         print_windows(c, s, info, &r);
@@ -406,7 +406,7 @@ static pf_status prepare(const call *c, pf_train_settings *s, pf_plant **plant, 
 {
     pf_status status = read_settings(c, s, error);
     if (status == PF_OK && c->plant.n > 0) {
-        status = pf_plant_create(plant, c->plant.item[0], error);
+        status = cli_plant_create(plant, c->plant.item[0], error);
     }
     if (status == PF_OK && !c->recordings) {
         pf_train_complete(s, pf_plant_get_info(*plant));

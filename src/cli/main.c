@@ -5,13 +5,21 @@
 
 #include "settings/config.h"
 
+#include "host/parallel.h"
+
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+// Asked twice, we end at once: something that looks at no flag may hold us, such as a reader of our
+// output that has stopped. Guards end the processes behind plants.
 static void on_interrupt(int signal_number)
 {
-    (void)signal_number;
-    __atomic_store_n(&cli_interrupted, 1, __ATOMIC_RELAXED); // other threads read it
+    if (__atomic_exchange_n(&cli_interrupted, signal_number, __ATOMIC_RELAXED) != 0) {
+        _exit(128 + signal_number);
+    }
 }
 
 static int overview(FILE *out)
@@ -24,7 +32,8 @@ static int overview(FILE *out)
     }
     fprintf(out, "\n`preflight COMMAND --help` tells more, with an example. Start with `preflight "
                  "demo`.\n"
-                 "Exit status: 0 yes, 1 no, 2 usage, 3 bad input, 4 internal, 130 interrupted.\n");
+                 "Exit status: 0 yes, 1 no, 2 usage, 3 bad input, 4 internal, 130 interrupted "
+                 "(143: SIGTERM).\n");
     return out == stdout ? EXIT_YES : EXIT_USAGE;
 }
 
@@ -44,6 +53,8 @@ static int run_command(const cli_command *command, int argc, char **argv)
         cli_print_help(command);
         return EXIT_YES;
     }
+    // what a process behind a plant leaves behind is ours to reap
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -83,11 +94,41 @@ static int dispatch(int argc, char **argv)
     return EXIT_USAGE;
 }
 
+static void leave(int signal_number)
+{
+    (void)signal_number;
+    _exit(128 + cli_interrupted);
+}
+
+// Without one of the standard streams a file of ours would take its number, and what is printed
+// would go into it. What is missing can then neither be read nor written.
+static void hold_streams(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    hold_streams();
     int status = dispatch(argc, argv);
+    if (pf__stopped(&cli_interrupted)) {
+        // what still waits in standard output may wait for ever
+        signal(SIGALRM, leave);
+        alarm(1);
+    }
     // an answer that could not be written is no answer
     bool unwritten = ferror(stdout) || fflush(stdout) != 0;
+    if (pf__stopped(&cli_interrupted)) {
+        return 128 + cli_interrupted; // whatever was done: who stops us wants no yes
+    }
+    if (cli_output_lost) {
+        fprintf(stderr, "preflight: out of memory for the output\n");
+        return EXIT_INTERNAL;
+    }
     if (unwritten && (status == EXIT_YES || status == EXIT_NO)) {
         fprintf(stderr, "preflight: standard output could not be written\n");
         return EXIT_BAD_INPUT;

@@ -288,7 +288,7 @@ static size_t add_table(layout *l, span text, size_t from)
 
 static void print(layout *l)
 {
-    fputs(l->out.data ? l->out.data : "", stdout);
+    cli_print(&l->out);
     pf__text_free(&l->out);
 }
 
@@ -297,12 +297,14 @@ static void print(layout *l)
 static span harmless(span text, pf_text *room)
 {
     pf__text_add_shown(room, text.text, text.n, "\n\t");
+    cli_output_lost = cli_output_lost || room->failed;
     return (span){room->data ? room->data : "", room->size};
 }
 
 void cli_show(const pf_text *text)
 {
     pf_text room = {0};
+    cli_output_lost = cli_output_lost || text->failed;
     span all = harmless((span){text->data ? text->data : "", text->size}, &room);
     layout l = {.width = cli_width()};
     for (size_t at = 0; at < all.n;) {

@@ -83,6 +83,12 @@ void pf__text_add_n(pf_text *text, const char *s, size_t n)
     text->data[text->size] = 0;
 }
 
+void pf__text_join(pf_text *text, const pf_text *part)
+{
+    pf__text_add_n(text, part->data ? part->data : "", part->size);
+    text->failed = text->failed || part->failed;
+}
+
 void pf__text_add(pf_text *text, const char *s)
 {
     pf__text_add_n(text, s, strlen(s));

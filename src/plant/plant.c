@@ -198,6 +198,12 @@ pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error)
 pf_status pf_plant_create_in(pf_plant **plant, const char *name, const char *folder,
                              pf_error *error)
 {
+    return pf__plant_create(plant, name, folder, NULL, error);
+}
+
+pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folder,
+                           const volatile int *stop, pf_error *error)
+{
     *plant = NULL;
     for (int i = 0; i < pf_plant_count(); i++) {
         if (strcmp(registry[i]->info.name, name) == 0) {
@@ -212,13 +218,13 @@ pf_status pf_plant_create_in(pf_plant **plant, const char *name, const char *fol
         return pf__mujoco_create_file(plant, name + strlen(PF_MUJOCO_PREFIX), error);
     }
     if (strncmp(name, "exec:", 5) == 0) {
-        return pf__bridge_create(plant, name + 5, folder, error);
+        return pf__bridge_create(plant, name + 5, folder, stop, error);
     }
     if (strncmp(name, "gym:", 4) == 0) {
-        return pf__gym_create(plant, name + 4, error);
+        return pf__gym_create(plant, name + 4, stop, error);
     }
     if (is_domain(name)) {
-        return pf__domain_create(plant, name, error);
+        return pf__domain_create(plant, name, stop, error);
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
                    "no plant is called '%s'; `preflight list plants` shows what there is", name);

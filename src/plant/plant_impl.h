@@ -53,13 +53,19 @@ struct pf_plant {
 // Rows x channels of one response may not exceed this many numbers.
 #define PF_TRACE_MAX (1 << 22)
 
+// pf_plant_create_in with a flag (Nullable) that ends every wait for a process behind the plant,
+// its hello and those of its clones included: PF_ERR_INTERRUPTED. It must outlive them all.
+pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folder,
+                           const volatile int *stop, pf_error *error);
+
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
-// folder (Nullable) is that of pf_plant_create_in.
+// folder (Nullable) is that of pf_plant_create_in, stop that of pf__plant_create; so below.
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
-                            pf_error *error);
+                            const volatile int *stop, pf_error *error);
 
 // A Gymnasium environment behind the same protocol, in a worker of our Python package (`gym:ID`).
-pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error);
+pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *stop,
+                         pf_error *error);
 
 // Whether a name says what code to run: a command, or a module that Python imports.
 bool pf__plant_runs_code(const char *name);
@@ -71,10 +77,11 @@ bool pf__plant_runs_code(const char *name);
     X(inventory_serial, "gym-invmgmt, serial supply chain with backlog")                           \
     X(inventory_lost_sales, "gym-invmgmt, serial supply chain with lost sales")                    \
     X(inventory_multi, "gym-invmgmt, multi-echelon network")
-pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error);
+pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile int *stop,
+                            pf_error *error);
 // The same with another source tree, whose build folder is looked into. Its path has no quotes.
 pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
-                               pf_error *error);
+                               const volatile int *stop, pf_error *error);
 
 // Its word in files and messages, and back; false: there is no such word.
 const char *pf__channel_kind_name(pf_channel_kind kind);

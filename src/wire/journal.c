@@ -135,17 +135,23 @@ void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char 
     pf__text_add(out, "\"}");
 }
 
-void pf__journal_entry(pf_text *out, const char *request, const pf_witness *witness,
-                       const char *reply)
+void pf__journal_entry(pf_text *out, const pf_text *request, const pf_witness *witness,
+                       const pf_text *reply)
 {
+    size_t before = out->size;
     pf__text_add(out, "{\"request\":");
-    pf__text_add(out, request);
+    pf__text_join(out, request);
     if (witness) {
         add_predictions(witness, out);
     }
     pf__text_add(out, ",\"reply\":");
-    pf__text_add(out, reply);
-    pf__text_add(out, "}");
+    pf__text_join(out, reply);
+    pf__text_add(out, "}\n");
+    out->failed = out->failed || (witness && pf__witness_failed(witness));
+    if (out->failed && out->data) { // no half of an entry
+        out->size = before;
+        out->data[before] = 0;
+    }
 }
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -34,9 +34,9 @@ bool pf__witness_failed(const pf_witness *witness); // out of memory somewhere
 // The first line, without a newline.
 void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
                         uint64_t seed);
-// A later line: request and reply are whole JSON objects, witness Nullable.
-void pf__journal_entry(pf_text *out, const char *request, const pf_witness *witness,
-                       const char *reply);
+// A later line with its newline: request and reply are whole JSON objects, witness Nullable.
+void pf__journal_entry(pf_text *out, const pf_text *request, const pf_witness *witness,
+                       const pf_text *reply);
 
 typedef struct pf_replay {
     int events;          // lines recomputed
@@ -51,6 +51,23 @@ typedef struct pf_replay {
 // story in words into result->explanation, which stays empty where the journal does not replay.
 pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
                              pf_error *error);
+
+// The first line of a journal.
+typedef struct pf_journal_head {
+    char method[64];
+    uint64_t seed;
+    void *kit; // the image; free with free()
+    size_t n_kit;
+} pf_journal_head;
+
+pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *head, pf_error *error);
+
+// Brings a fresh dialogue with that kit, method and seed to where the whole lines of a journal end.
+// Refused where a recomputed reply is another than the recorded one, and where the session is done
+// and its verdict was given.
+struct pf_protocol;
+pf_status pf__replay_resume(struct pf_protocol *dialogue, const char *text, size_t n, int *records,
+                            pf_error *error);
 
 void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64

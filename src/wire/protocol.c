@@ -36,7 +36,6 @@ struct pf_protocol {
     bool has_given; // its predictions are to be used
     bool has_state; // it says where the run began
     int version;    // of the protocol that the client speaks
-    bool weighty;   // of the last accepted request
     pf_arena arena; // of the session and a tell
 };
 
@@ -102,11 +101,6 @@ void pf__protocol_destroy(pf_protocol *d)
 pf_session *pf__protocol_session(pf_protocol *d)
 {
     return d->session;
-}
-
-bool pf__protocol_weighty(const pf_protocol *d)
-{
-    return d->weighty;
 }
 
 // --- refusals
@@ -445,22 +439,20 @@ static pf_ask next_ask(pf_protocol *d)
 
 typedef enum operation { HELLO, ASK, TELL, SKIP, STAGE2, READINESS, RESET } operation;
 
-// One row per request; keys besides "op". Weighty: evidence or a verdict.
+// One row per request; keys besides "op".
 static const struct {
     const char *op;
-    bool weighty;
     const char *keys[12];
 } operations[] = {
-    [HELLO] = {"hello", false, {"protocol", NULL}},
-    [ASK] = {"ask", false, {NULL}},
+    [HELLO] = {"hello", {"protocol", NULL}},
+    [ASK] = {"ask", {NULL}},
     [TELL] = {"tell",
-              true,
               {"probe", "rehearsal", "response", "state", "nominal", "fault", "grid", "healthy",
                "free", "edges", "nearest", NULL}},
-    [SKIP] = {"skip", false, {NULL}},
-    [STAGE2] = {"stage2", false, {NULL}},
-    [READINESS] = {"readiness", true, {NULL}},
-    [RESET] = {"reset", false, {NULL}},
+    [SKIP] = {"skip", {NULL}},
+    [STAGE2] = {"stage2", {NULL}},
+    [READINESS] = {"readiness", {NULL}},
+    [RESET] = {"reset", {NULL}},
 };
 
 enum { N_OPERATIONS = sizeof operations / sizeof operations[0] };
@@ -560,7 +552,6 @@ static bool run_request(pf_protocol *d, json_t *request, json_t *predictions, pf
         !run_operation(d, (operation)i, request, predictions, reply, r)) {
         return false;
     }
-    d->weighty = operations[i].weighty;
     return true;
 }
 
@@ -578,21 +569,74 @@ bool pf__protocol_request(pf_protocol *d, json_t *request, json_t *predictions, 
     }
     pf__text_add(reply, "}");
     if (journal) {
-        char *echo = pf__json_dump(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
-        if (echo && !reply->failed && !pf__witness_failed(&d->witness)) {
-            pf__journal_entry(journal, echo, &d->witness, reply->data);
-            pf__text_add(journal, "\n");
-        } else {
-            journal->failed = true; // no half of an entry
-        }
-        free(echo);
+        char *text = pf__json_dump(request, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        pf_text echo = {.failed = !text};
+        pf__text_add(&echo, text ? text : "");
+        pf__journal_entry(journal, &echo, &d->witness, reply);
+        pf__text_free(&echo);
+        free(text);
     }
     return true;
+}
+
+// --- what a line may cost, before it costs that
+
+// Bytes of a number with 17 digits and what stands around it.
+enum { NUMBER_BYTES = 32, REST_BYTES = 1 << 16 };
+// The deepest request, a grid of predictions in its object, nests 5 deep; a mistake in one is still
+// named.
+enum { DEEPEST = 16 };
+
+// The most values that a request for this kit has.
+static size_t most_values(const pf_kit_info *k)
+{
+    int most = k->most_rows > k->rehearsal_rows ? k->most_rows : k->rehearsal_rows;
+    size_t targets = (size_t)k->most_targets;
+    size_t windows = 4 + targets * ((size_t)k->n_grid + 1) + 2 * (size_t)k->n_mech;
+    // a row of a response is a value too
+    return windows * (size_t)most * ((size_t)k->n_chan + 2) + (size_t)k->n_state + 1000;
+}
+
+size_t pf__protocol_line_max(const pf_protocol *d)
+{
+    size_t most = REST_BYTES + NUMBER_BYTES * most_values(&d->info);
+    return most < PF_LINE_MAX ? most : PF_LINE_MAX;
+}
+
+// Whether the text nests no deeper and has no more values than a request may, counted without a
+// parser: brackets, and the commas between values, outside of strings.
+static bool is_modest(const pf_protocol *d, const char *line, size_t n, refusal *r)
+{
+    size_t values = 0, most = most_values(&d->info);
+    int depth = 0;
+    bool text = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = line[i];
+        if (text) {
+            i += c == '\\';
+            text = c != '"';
+            continue;
+        }
+        text = c == '"';
+        depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+        values += c == ',' || c == '[' || c == '{';
+        if (depth > DEEPEST) {
+            return refuse(r, "too-deep", "column %zu: lists may nest %d deep", i + 1, DEEPEST);
+        }
+    }
+    return values <= most ||
+           refuse(r, "too-many", "a request for this kit has at most %zu values", most);
 }
 
 void pf__protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *reply, pf_text *journal)
 {
     json_error_t problem;
+    refusal r = {NULL, ""};
+    if (!is_modest(d, line, n, &r)) {
+        pf__text_clear(reply);
+        pf__reply_refusal(reply, r.code, r.message);
+        return;
+    }
     json_t *request = pf__json_load(line, n, JSON_REJECT_DUPLICATES, &problem);
     if (!request) {
         char message[320];
@@ -605,8 +649,12 @@ void pf__protocol_line(pf_protocol *d, const char *line, size_t n, pf_text *repl
     json_decref(request);
 }
 
-void pf__protocol_too_long(pf_text *reply)
+void pf__protocol_too_long(const pf_protocol *d, pf_text *reply)
 {
+    char message[120];
+    snprintf(message, sizeof message,
+             "a line for this kit may have %zu bytes; this one was discarded",
+             pf__protocol_line_max(d));
     pf__text_clear(reply);
-    pf__reply_refusal(reply, "too-long", "a line may have 16 MiB; this one was discarded");
+    pf__reply_refusal(reply, "too-long", message);
 }

@@ -16,7 +16,7 @@ typedef struct pf_protocol_config {
     const char *no_predictor;      // why there is none. Nullable.
 } pf_protocol_config;
 
-// A line longer than this is refused.
+// No kit has longer lines than this.
 #define PF_LINE_MAX ((size_t)16 << 20)
 
 // False where the program was built without jansson; then create returns PF_ERR_UNSUPPORTED.
@@ -32,12 +32,9 @@ void pf__protocol_destroy(pf_protocol *dialogue); // Nullable.
 void pf__protocol_line(pf_protocol *dialogue, const char *line, size_t n, pf_text *reply,
                        pf_text *journal);
 
-// Whether the last accepted request gave evidence or a verdict (tell, readiness): its journal line
-// is worth a sync.
-bool pf__protocol_weighty(const pf_protocol *dialogue);
-
-// The reply to a line that was longer than PF_LINE_MAX.
-void pf__protocol_too_long(pf_text *reply);
+// The longest line that a request for this kit may be, and the reply to one that was longer.
+size_t pf__protocol_line_max(const pf_protocol *dialogue);
+void pf__protocol_too_long(const pf_protocol *dialogue, pf_text *reply);
 
 pf_session *pf__protocol_session(pf_protocol *dialogue);
 

@@ -72,42 +72,19 @@ static void compare(json_t *was, json_t *is, const char *path, difference *d)
 // --- the walk through a journal
 
 typedef struct walk {
-    void *kit; // image
+    pf_journal_head head;
     pf_protocol *dialogue;
     pf_text reply;
     double *before; // location belief before a tell
     int told;
     bool told_done;
+    bool judged; // the last record is a verdict
     pf_replay *result;
     bool explain;
 } walk;
 
-static pf_status read_header(walk *w, json_t *header, pf_error *error)
+static pf_status make_before(walk *w, pf_error *error)
 {
-    json_t *version = json_object_get(header, "journal"), *kit = json_object_get(header, "kit");
-    json_t *method = json_object_get(header, "method"), *seed = json_object_get(header, "seed");
-    if (!json_is_integer(version) || !json_is_string(kit) || !json_is_string(method) ||
-        !json_is_integer(seed)) {
-        return pf_fail(error, PF_ERR_FORMAT, "line 1: not the header of a preflight journal");
-    }
-    if (json_integer_value(version) != 1) {
-        return pf_fail(error, PF_ERR_VERSION, "line 1: journal of version %d, this program reads 1",
-                       (int)json_integer_value(version));
-    }
-    size_t n_text = json_string_length(kit), room = n_text / 4 * 3 + 3;
-    w->kit = malloc(room);
-    size_t n = w->kit ? pf__base64_decode(json_string_value(kit), n_text, w->kit, room) : SIZE_MAX;
-    if (n == SIZE_MAX) {
-        return pf_fail(error, PF_ERR_FORMAT, "line 1: kit: is not base64");
-    }
-    pf_protocol_config config = {.method = json_string_value(method),
-                                 .seed = (uint64_t)json_integer_value(seed)};
-    pf_status status = pf__protocol_create(&w->dialogue, w->kit, n, &config, error);
-    if (status != PF_OK) {
-        char text[240];
-        snprintf(text, sizeof text, "%.200s", error->text);
-        return pf_fail(error, status, "line 1: %s", text);
-    }
     pf_session *session = pf__protocol_session(w->dialogue);
     w->before = calloc((size_t)pf_kit_get_info(pf_session_kit(session)).n_mech, sizeof(double));
     if (!w->before) {
@@ -119,6 +96,52 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
         pf__text_add(&w->result->explanation, "\n");
     }
     return PF_OK;
+}
+
+// What the first line says. On failure nothing is left to free.
+static pf_status read_head(json_t *header, pf_journal_head *head, pf_error *error)
+{
+    json_t *version = json_object_get(header, "journal"), *kit = json_object_get(header, "kit");
+    json_t *method = json_object_get(header, "method"), *seed = json_object_get(header, "seed");
+    *head = (pf_journal_head){.kit = NULL};
+    if (!json_is_integer(version) || !json_is_string(kit) || !json_is_string(method) ||
+        !json_is_integer(seed)) {
+        return pf_fail(error, PF_ERR_FORMAT, "line 1: not the header of a preflight journal");
+    }
+    if (json_integer_value(version) != 1) {
+        return pf_fail(error, PF_ERR_VERSION, "line 1: journal of version %d, this program reads 1",
+                       (int)json_integer_value(version));
+    }
+    size_t n_text = json_string_length(kit), room = n_text / 4 * 3 + 3;
+    snprintf(head->method, sizeof head->method, "%s", json_string_value(method));
+    head->seed = (uint64_t)json_integer_value(seed);
+    head->kit = malloc(room);
+    if (!head->kit) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal");
+    }
+    head->n_kit = pf__base64_decode(json_string_value(kit), n_text, head->kit, room);
+    if (head->n_kit == SIZE_MAX) {
+        free(head->kit);
+        head->kit = NULL;
+        return pf_fail(error, PF_ERR_FORMAT, "line 1: kit: is not base64");
+    }
+    return PF_OK;
+}
+
+static pf_status read_header(walk *w, json_t *header, pf_error *error)
+{
+    pf_status status = read_head(header, &w->head, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_protocol_config config = {.method = w->head.method, .seed = w->head.seed};
+    status = pf__protocol_create(&w->dialogue, w->head.kit, w->head.n_kit, &config, error);
+    if (status != PF_OK) {
+        char text[240];
+        snprintf(text, sizeof text, "%.200s", error->text);
+        return pf_fail(error, status, "line 1: %s", text);
+    }
+    return make_before(w, error);
 }
 
 static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm_before)
@@ -159,8 +182,11 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
                          NULL);
     json_error_t problem;
     json_t *again = pf__json_load(w->reply.data ? w->reply.data : "", w->reply.size, 0, &problem);
-    if (!again) {
-        return pf_fail(error, PF_ERR_INTERNAL, "line %d: the reply is not JSON", line);
+    if (!again || w->reply.failed) {
+        bool memory = w->reply.failed || json_error_code(&problem) == json_error_out_of_memory;
+        json_decref(again);
+        return memory ? pf_fail(error, PF_ERR_MEMORY, "line %d: out of memory", line)
+                      : pf_fail(error, PF_ERR_INTERNAL, "line %d: the reply is not JSON", line);
     }
     difference d = {0};
     compare(reply, again, "reply", &d);
@@ -172,6 +198,7 @@ static pf_status run_entry(walk *w, json_t *entry, int line, pf_error *error)
                  d.text);
     }
     const char *op = json_string_value(json_object_get(request, "op"));
+    w->judged = op && strcmp(op, "readiness") == 0;
     if (w->explain && op) {
         explain_event(w, op, &ask, alarm_before);
     }
@@ -182,6 +209,9 @@ static pf_status run_line(walk *w, const char *text, size_t n, int line, bool la
 {
     json_error_t problem;
     json_t *entry = pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem);
+    if (!entry && json_error_code(&problem) == json_error_out_of_memory) {
+        return pf_fail(error, PF_ERR_MEMORY, "line %d: out of memory", line);
+    }
     if (!entry && last && line > 1) {
         w->result->cut = true; // what came before stands
         return PF_OK;
@@ -197,35 +227,86 @@ static pf_status run_line(walk *w, const char *text, size_t n, int line, bool la
     return status;
 }
 
-pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
-                             pf_error *error)
+// Runs all lines of a journal; the dialogue is there already where it is to go on.
+static pf_status run_lines(walk *w, const char *text, size_t n, pf_error *error)
 {
-    memset(result, 0, sizeof *result);
-    walk w = {.result = result, .explain = explain};
     pf_status status = n == 0 ? pf_fail(error, PF_ERR_FORMAT, "the journal is empty") : PF_OK;
     int line = 0;
     for (size_t at = 0; at < n && status == PF_OK;) {
         const char *end = memchr(text + at, '\n', n - at);
         size_t size = end ? (size_t)(end - text) - at : n - at;
-        status = run_line(&w, text + at, size, ++line, !end, error);
+        if (++line > 1 || !w->dialogue) {
+            status = run_line(w, text + at, size, line, !end, error);
+        }
         at += size + 1;
     }
-    if (status == PF_OK && w.dialogue) {
-        result->open =
-            pf_session_get_state(pf__protocol_session(w.dialogue)).stage != PF_STAGE_DONE;
+    if (status == PF_OK && w->dialogue) {
+        w->result->open =
+            pf_session_get_state(pf__protocol_session(w->dialogue)).stage != PF_STAGE_DONE;
     }
+    return status;
+}
+
+pf_status pf__replay_journal(const char *text, size_t n, bool explain, pf_replay *result,
+                             pf_error *error)
+{
+    memset(result, 0, sizeof *result);
+    walk w = {.result = result, .explain = explain};
+    pf_status status = run_lines(&w, text, n, error);
     // words about a journal that does not replay would be words about something else
     if (result->differs) {
         pf__text_clear(&result->explanation);
     } else if (status == PF_OK && explain && w.dialogue) {
         pf__explain_readiness(&result->explanation, pf__protocol_session(w.dialogue));
     }
+    if (status == PF_OK && result->explanation.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an explanation");
+    }
     pf__protocol_destroy(w.dialogue);
-    free(w.kit);
+    free(w.head.kit);
     free(w.before);
     pf__text_free(&w.reply);
     if (status != PF_OK) {
         pf__text_free(&result->explanation);
+    }
+    return status;
+}
+
+pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *head, pf_error *error)
+{
+    const char *end = memchr(text, '\n', n);
+    json_error_t problem = {.line = -1};
+    *head = (pf_journal_head){.kit = NULL};
+    json_t *header =
+        end ? pf__json_load(text, (size_t)(end - text), JSON_REJECT_DUPLICATES, &problem) : NULL;
+    if (!header) {
+        return end && json_error_code(&problem) == json_error_out_of_memory
+                   ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a journal")
+                   : pf_fail(error, PF_ERR_FORMAT,
+                             n == 0 ? "the journal is empty"
+                             : end  ? "line 1: not the header of a preflight journal"
+                                    : "line 1: cut off inside the header, nothing to go on from");
+    }
+    pf_status status = read_head(header, head, error);
+    json_decref(header);
+    return status;
+}
+
+pf_status pf__replay_resume(pf_protocol *dialogue, const char *text, size_t n, int *records,
+                            pf_error *error)
+{
+    pf_replay result = {0};
+    walk w = {.result = &result, .dialogue = dialogue};
+    pf_status status = make_before(&w, error);
+    status = status ? status : run_lines(&w, text, n, error);
+    free(w.before);
+    pf__text_free(&w.reply);
+    *records = result.events;
+    if (status == PF_OK && (result.differs || result.cut)) {
+        status = pf_fail(error, PF_ERR_FORMAT, "the journal does not replay: %s", result.where);
+    } else if (status == PF_OK && !result.open && w.judged) {
+        status = pf_fail(error, PF_ERR_ARGUMENT,
+                         "the session is done and its verdict was given; start a new one");
     }
     return status;
 }

@@ -70,14 +70,30 @@ void pf__protocol_line(pf_protocol *protocol, const char *line, size_t n, pf_tex
     (void)protocol, (void)line, (void)n, (void)reply, (void)journal;
 }
 
-bool pf__protocol_weighty(const pf_protocol *protocol)
+size_t pf__protocol_line_max(const pf_protocol *protocol)
 {
-    return protocol != NULL;
+    (void)protocol;
+    return 0;
 }
 
-void pf__protocol_too_long(pf_text *reply)
+void pf__protocol_too_long(const pf_protocol *protocol, pf_text *reply)
 {
-    (void)reply;
+    (void)protocol, (void)reply;
+}
+
+pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *head, pf_error *error)
+{
+    (void)text, (void)n;
+    *head = (pf_journal_head){.kit = NULL};
+    return missing(error);
+}
+
+pf_status pf__replay_resume(pf_protocol *protocol, const char *text, size_t n, int *records,
+                            pf_error *error)
+{
+    (void)protocol, (void)text, (void)n;
+    *records = 0;
+    return missing(error);
 }
 
 pf_session *pf__protocol_session(pf_protocol *protocol)
@@ -146,9 +162,9 @@ static pf_status no_plant(pf_plant **plant, const char *kind, const char *name, 
 }
 
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
-                            pf_error *error)
+                            const volatile int *stop, pf_error *error)
 {
-    (void)folder;
+    (void)folder, (void)stop;
     return no_plant(plant, "exec:", command, error);
 }
 
@@ -159,12 +175,16 @@ pf_status pf_plant_from_function(pf_plant **plant, const char *name, const char 
     return no_plant(plant, "", name, error);
 }
 
-pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
+pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *stop,
+                         pf_error *error)
 {
+    (void)stop;
     return no_plant(plant, "gym:", id, error);
 }
 
-pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile int *stop,
+                            pf_error *error)
 {
+    (void)stop;
     return no_plant(plant, "", name, error);
 }

@@ -26,6 +26,7 @@ typedef struct bridge {
     const char *hint;          // what to do when it cannot be run. Nullable.
     char label[PF_QUOTE_SIZE]; // name, cut, for messages
     pf_bridge_limits limits;
+    const volatile int *stop; // Nullable
     pf_process process;
     json_int_t last_id;  // of the last request
     json_int_t first_id; // of the first request to the running child
@@ -35,7 +36,9 @@ typedef struct bridge {
 static pf_status explain(bridge *self, pf_process_result result, double limit_s, char *what)
 {
     pf__process_explain(&self->process, result, limit_s, what, PF_WHAT_SIZE);
-    return result == PF_PROCESS_MEMORY ? PF_ERR_MEMORY : PF_ERR_PLANT;
+    return result == PF_PROCESS_MEMORY    ? PF_ERR_MEMORY
+           : result == PF_PROCESS_STOPPED ? PF_ERR_INTERRUPTED
+                                          : PF_ERR_PLANT;
 }
 
 static pf_status send_json(bridge *self, const json_t *request, double deadline, double limit_s,
@@ -81,8 +84,8 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
 {
     double limit_s = self->limits.hello_s;
     double deadline = pf__seconds() + limit_s;
-    pf_process_result result =
-        pf__process_start(&self->process, (const char *const *)self->arguments);
+    pf_process_result result = pf__process_start(
+        &self->process, (const char *const *)self->arguments, self->stop);
     if (result != PF_PROCESS_OK) {
         return explain(self, result, limit_s, what);
     }
@@ -551,6 +554,7 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
                      .arguments = arguments,
                      .folder = folder,
                      .hint = program->hint,
+                     .stop = program->stop,
                      .limits = limits};
     pf__bridge_quote(self->label, name, strlen(name));
     pf__process_init(&self->process);
@@ -570,7 +574,8 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_bridge_program program = {.name = self->name, .hint = self->hint, .folder = self->folder};
+    pf_bridge_program program = {
+        .name = self->name, .hint = self->hint, .folder = self->folder, .stop = self->stop};
     for (int i = 0; self->arguments[i] != NULL; i++) {
         program.arguments[i] = self->arguments[i];
     }
@@ -635,7 +640,7 @@ static bool names_file(const char *command, const char *folder, const char *othe
 }
 
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
-                            pf_error *error)
+                            const volatile int *stop, pf_error *error)
 {
     *plant = NULL;
     if (command == NULL || command[strspn(command, " \t\n")] == '\0') {
@@ -654,6 +659,7 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *f
     // the command is a line of the user's for the shell; the folder is none
     pf_bridge_program program = {.name = name,
                                  .arguments = {"/bin/sh", "-c", command},
+                                 .stop = stop,
                                  .folder =
                                      home != NULL && names_file(command, home, NULL) ? home : NULL};
     if (away) {

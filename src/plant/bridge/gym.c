@@ -93,22 +93,24 @@ static void call_worker(const worker *w, const char *tree, const char *name, cal
     }
 }
 
-pf_status pf__worker_start(pf_process *process, const char *spec, pf_error *error)
+pf_status pf__worker_start(pf_process *process, const char *spec, const volatile int *stop,
+                           pf_error *error)
 {
     call c;
     const char *arguments[PF_ARGUMENTS] = {NULL};
     call_worker(&gym_worker, PF_SOURCE_TREE, spec, &c, arguments);
-    return pf__process_start(process, arguments) == PF_PROCESS_OK
+    return pf__process_start(process, arguments, stop) == PF_PROCESS_OK
                ? PF_OK
                : pf_fail(error, PF_ERR_PLANT, "%s: %s cannot be started; %s", spec, arguments[0],
                          gym_worker.hint);
 }
 
 static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree, const char *name,
-                             double hello_s, pf_error *error)
+                             double hello_s, const volatile int *stop, pf_error *error)
 {
     call c;
-    pf_bridge_program program = {.name = name, .hint = w->hint, .hello_s = hello_s};
+    pf_bridge_program program = {
+        .name = name, .hint = w->hint, .hello_s = hello_s, .stop = stop};
     call_worker(w, tree, name, &c, program.arguments);
     return pf__bridge_open(plant, &program, error);
 }
@@ -121,7 +123,8 @@ static bool is_id(const char *id)
     return n > 0 && n <= ID_MAX && id[n] == '\0';
 }
 
-pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
+pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *stop,
+                         pf_error *error)
 {
     *plant = NULL;
     if (!is_id(id)) {
@@ -132,17 +135,18 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
     }
     char name[sizeof "gym:" + ID_MAX];
     snprintf(name, sizeof name, "gym:%s", id);
-    return open_worker(plant, &gym_worker, PF_SOURCE_TREE, name, 0, error);
+    return open_worker(plant, &gym_worker, PF_SOURCE_TREE, name, 0, stop, error);
 }
 
 pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
-                               pf_error *error)
+                               const volatile int *stop, pf_error *error)
 {
     // a grid and its power flow take ten seconds to load on a busy machine
-    return open_worker(plant, &domain_worker, tree, name, DOMAIN_HELLO_S, error);
+    return open_worker(plant, &domain_worker, tree, name, DOMAIN_HELLO_S, stop, error);
 }
 
-pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile int *stop,
+                            pf_error *error)
 {
-    return pf__domain_create_in(plant, PF_SOURCE_TREE, name, error);
+    return pf__domain_create_in(plant, PF_SOURCE_TREE, name, stop, error);
 }

@@ -22,14 +22,28 @@
 // lets a shell reap its command: killed together, they leave a zombie where init does not reap.
 #define INPUT_GRACE_S 0.1
 #define TERM_GRACE_S 0.5
+// The most of either where we were told to stop: somebody waits for the prompt.
+#define STOP_GRACE_S 0.1
+// How often a wait looks whether it is to stop: the signal may have gone to another thread.
+#define LOOK_S 0.05
 // A child whose output ended has this long to end itself, so that its status can be told.
 #define END_GRACE_S 0.5
 // Bytes per read.
 #define CHUNK ((size_t)64 << 10)
 
+// The shell that becomes the program of the arguments. Before that it leaves a guard in the group,
+// which reads the lifeline: its other end is ours alone, so it ends when we end, however that
+// happens. Then the guard kills the whole group, with what the program started. It is nobody's
+// child, or the program would wait for it. (The parent-death signal reaches one process only, and
+// comes already when the thread that started it ends.) The arguments are no part of what it reads.
+#define GUARDED                                                                                    \
+    "({ trap '' HUP INT TERM; read -r end <&3; kill -9 0; } </dev/null >/dev/null 2>&1 &)\n"        \
+    "exec 3<&-\n"                                                                                  \
+    "exec \"$@\""
+
 void pf__process_init(pf_process *process)
 {
-    *process = (pf_process){.in = -1, .out = -1};
+    *process = (pf_process){.in = -1, .out = -1, .lifeline = -1};
 }
 
 static void close_fd(int *fd)
@@ -40,10 +54,13 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-// A pair of connected sockets, both above standard error: dup2 in the child must not run over its
-// own source when our caller has closed a standard stream. Sockets, not pipes, because they can be
-// created close-on-exec in one call (another thread may start a child at any time) and written to
-// without SIGPIPE.
+// The guard's descriptor.
+enum { LIFELINE = STDERR_FILENO + 1 };
+
+// A pair of connected sockets, both above the descriptors of the child: dup2 in the child must not
+// run over its own source when our caller has closed a standard stream. Sockets, not pipes, because
+// they can be created close-on-exec in one call (another thread may start a child at any time) and
+// written to without SIGPIPE.
 static bool open_pair(int pair[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -51,10 +68,10 @@ static bool open_pair(int pair[2])
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        if (pair[i] > STDERR_FILENO) {
+        if (pair[i] > LIFELINE) {
             continue;
         }
-        int moved = fcntl(pair[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        int moved = fcntl(pair[i], F_DUPFD_CLOEXEC, LIFELINE + 1);
         if (moved < 0) {
             return false;
         }
@@ -80,8 +97,13 @@ static int set_attributes(posix_spawnattr_t *attributes)
     return code != 0 ? code : posix_spawnattr_setsigdefault(attributes, &standard);
 }
 
-static int spawn(pid_t *pid, const char *const *arguments, int child_in, int child_out)
+static int spawn(pid_t *pid, const char *const *arguments, int child_in, int child_out,
+                 int lifeline)
 {
+    const char *call[PF_ARGUMENTS + 4] = {"/bin/sh", "-c", GUARDED, "sh"};
+    for (int i = 0; i + 1 < PF_ARGUMENTS && arguments[i]; i++) {
+        call[4 + i] = arguments[i];
+    }
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int code = posix_spawn_file_actions_init(&actions);
@@ -101,41 +123,48 @@ static int spawn(pid_t *pid, const char *const *arguments, int child_in, int chi
         code = posix_spawn_file_actions_adddup2(&actions, child_out, STDOUT_FILENO);
     }
     if (code == 0) {
+        code = posix_spawn_file_actions_adddup2(&actions, lifeline, LIFELINE);
+    }
+    if (code == 0) {
         // posix_spawn takes char *const[] but changes nothing
         union {
             const char *const *given;
             char *const *taken;
-        } list = {.given = arguments};
+        } list = {.given = call};
         extern char **environ;
-        code = posix_spawnp(pid, arguments[0], &actions, &attributes, list.taken, environ);
+        code = posix_spawn(pid, call[0], &actions, &attributes, list.taken, environ);
     }
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return code;
 }
 
-pf_process_result pf__process_start(pf_process *process, const char *const *arguments)
+pf_process_result pf__process_start(pf_process *process, const char *const *arguments,
+                                    const volatile int *stop)
 {
     pf__process_init(process);
-    int in[2] = {-1, -1};
-    int out[2] = {-1, -1};
+    process->stop = stop;
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, life[2] = {-1, -1};
     int code = 0;
-    if (!open_pair(in) || !open_pair(out)) {
+    if (!open_pair(in) || !open_pair(out) || !open_pair(life)) {
         code = errno;
     } else {
-        code = spawn(&process->pid, arguments, in[1], out[1]);
+        code = spawn(&process->pid, arguments, in[1], out[1], life[1]);
     }
     close_fd(&in[1]);
     close_fd(&out[1]);
+    close_fd(&life[1]);
     if (code != 0) {
         close_fd(&in[0]);
         close_fd(&out[0]);
+        close_fd(&life[0]);
         process->pid = 0;
         process->system_error = code;
         return PF_PROCESS_SYSTEM;
     }
     process->in = in[0];
     process->out = out[0];
+    process->lifeline = life[0];
     return PF_PROCESS_OK;
 }
 
@@ -145,17 +174,19 @@ static pf_process_result system_failed(pf_process *process)
     return PF_PROCESS_SYSTEM;
 }
 
-// Waits until a descriptor is ready or the deadline passes.
+// Waits until a descriptor is ready, the deadline passes or we are told to stop.
 static pf_process_result wait_ready(pf_process *process, struct pollfd *fds, nfds_t n,
                                     double deadline)
 {
     for (;;) {
         double left = deadline - pf__seconds();
+        if (pf__stopped(process->stop)) {
+            return PF_PROCESS_STOPPED;
+        }
         if (!(left > 0)) {
             return PF_PROCESS_TIMEOUT;
         }
-        int ms = left > 1000 ? 1000000 : (int)(1000 * left) + 1;
-        int ready = poll(fds, n, ms);
+        int ready = poll(fds, n, (int)(1000 * (left < LOOK_S ? left : LOOK_S)) + 1);
         if (ready > 0) {
             return PF_PROCESS_OK;
         }
@@ -294,9 +325,10 @@ pf_process_result pf__process_line(pf_process *process, const char **line, size_
 
 // Waits for the end of the child but leaves it to be reaped: until then its number, which is also
 // the group's, cannot go to somebody else. False: still running.
-static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
+static bool wait_end(const pf_process *process, double grace_s, siginfo_t *info)
 {
-    double deadline = pf__seconds() + grace_s;
+    pid_t pid = process->pid;
+    double began = pf__seconds();
     long pause_ns = 500000;
     for (;;) {
         memset(info, 0, sizeof *info);
@@ -309,7 +341,8 @@ static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
             memset(info, 0, sizeof *info);
             return true;
         }
-        if (pf__seconds() >= deadline) {
+        bool hurry = pf__stopped(process->stop) && grace_s > STOP_GRACE_S;
+        if (pf__seconds() - began >= (hurry ? STOP_GRACE_S : grace_s)) {
             return false;
         }
         struct timespec pause = {.tv_nsec = pause_ns};
@@ -322,7 +355,7 @@ static bool wait_end(pid_t pid, double grace_s, siginfo_t *info)
 static bool tell_end(const pf_process *process, double grace_s, char *text, size_t size)
 {
     siginfo_t info;
-    if (process->pid == 0 || !wait_end(process->pid, grace_s, &info)) {
+    if (process->pid == 0 || !wait_end(process, grace_s, &info)) {
         return false;
     }
     int status = info.si_status;
@@ -364,6 +397,9 @@ void pf__process_explain(const pf_process *process, pf_process_result result, do
     case PF_PROCESS_MEMORY:
         snprintf(text, size, "not enough memory");
         return;
+    case PF_PROCESS_STOPPED:
+        snprintf(text, size, "interrupted");
+        return;
     case PF_PROCESS_OK:
     case PF_PROCESS_SYSTEM:
         break;
@@ -374,21 +410,32 @@ void pf__process_explain(const pf_process *process, pf_process_result result, do
              process->pid == 0 ? "cannot be started" : "cannot be talked to", reason);
 }
 
+// Kills the group and reaps its leader, and those of the group that are ours by then: the program
+// adopts what a child leaves behind.
+static void kill_group(pid_t group)
+{
+    // also when the leader is gone: others of its group may not be
+    kill(-group, SIGKILL);
+    while (waitpid(group, NULL, 0) < 0 && errno == EINTR) {
+    }
+    while (waitpid(-group, NULL, 0) > 0 || errno == EINTR) {
+    }
+}
+
 void pf__process_stop(pf_process *process)
 {
     close_fd(&process->in);
     close_fd(&process->out);
     if (process->pid > 0) {
         siginfo_t info;
-        if (!wait_end(process->pid, INPUT_GRACE_S, &info)) {
+        if (!wait_end(process, INPUT_GRACE_S, &info)) {
             kill(-process->pid, SIGTERM);
-            wait_end(process->pid, TERM_GRACE_S, &info);
+            wait_end(process, TERM_GRACE_S, &info);
         }
-        // also when the leader is gone: others of its group may not be
-        kill(-process->pid, SIGKILL);
-        while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
+        kill_group(process->pid);
     }
+    // last: until here the guard keeps the group from outliving us
+    close_fd(&process->lifeline);
     free(process->buffer);
     pf__process_init(process);
 }

@@ -18,15 +18,18 @@ typedef enum pf_process_result {
     PF_PROCESS_CLOSED,   // the child closed its end, mostly by dying
     PF_PROCESS_TOO_LONG, // more than PF_PROCESS_LINE_MAX without an end
     PF_PROCESS_MEMORY,
-    PF_PROCESS_SYSTEM // a system call failed; see system_error
+    PF_PROCESS_STOPPED, // told so by the flag
+    PF_PROCESS_SYSTEM   // a system call failed; see system_error
 } pf_process_result;
 
 typedef struct pf_process {
-    pid_t pid;        // leader of its own process group; 0: not running
-    int in;           // our end of the child's standard input
-    int out;          // our end of the child's standard output
-    int system_error; // errno of the call that failed
-    char *buffer;     // what was read: buffer[begin..end)
+    pid_t pid;                // leader of its own process group; 0: not running
+    int in;                   // our end of the child's standard input
+    int out;                  // our end of the child's standard output
+    int lifeline;             // when it closes, and when we end, the whole group is killed
+    const volatile int *stop; // ends every wait. Nullable.
+    int system_error;         // errno of the call that failed
+    char *buffer;             // what was read: buffer[begin..end)
     size_t begin, end, capacity;
     size_t searched; // buffer[begin..searched) holds no newline
 } pf_process;
@@ -35,8 +38,10 @@ typedef struct pf_process {
 void pf__process_init(pf_process *process);
 
 // Runs a program with its arguments, the first of which names it (as found on PATH) and the last of
-// which is NULL, in a process group of its own; standard error is ours. No shell reads them.
-pf_process_result pf__process_start(pf_process *process, const char *const *arguments);
+// which is NULL, in a process group of its own; standard error is ours. No shell reads them. The
+// group ends when we end, by whatever signal. stop (Nullable) must outlive the process.
+pf_process_result pf__process_start(pf_process *process, const char *const *arguments,
+                                    const volatile int *stop);
 
 // Sends all of data. Reads meanwhile, so that a child that writes before it has read cannot block.
 pf_process_result pf__process_send(pf_process *process, const char *data, size_t size,
@@ -65,12 +70,14 @@ enum { PF_ARGUMENTS = 8 }; // with the NULL
 typedef struct pf_bridge_program {
     const char *name, *hint;
     const char *arguments[PF_ARGUMENTS];
-    const char *folder; // of the files that the command names. Nullable; copied.
-    double hello_s;     // 0: the default
+    const char *folder;       // of the files that the command names. Nullable; copied.
+    double hello_s;           // 0: the default
+    const volatile int *stop; // ends every wait for it. Nullable.
 } pf_bridge_program;
 
 // Starts the Python worker on something it knows: method:FILE:CLASS.
-pf_status pf__worker_start(pf_process *process, const char *spec, pf_error *error);
+pf_status pf__worker_start(pf_process *process, const char *spec, const volatile int *stop,
+                           pf_error *error);
 
 pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf_error *error);
 
