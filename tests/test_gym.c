@@ -229,7 +229,7 @@ static void test_folder(void)
         fputs("[ \"$1\" = \"a b\" ] && exec '" PF_EXEC_CHILD "' good\n", file);
         fclose(file);
     }
-    CHECK(pf__bridge_create(&plant, "exec sh ./only-here.sh 'a b'", folder, &error) == PF_OK);
+    CHECK(pf__bridge_create(&plant, "exec sh ./only-here.sh 'a b'", folder, NULL, &error) == PF_OK);
     CHECK(plant && pf_plant_clone(plant, &copy, &error) == PF_OK);
     CHECK(copy && strcmp(pf_plant_get_info(copy)->folder, folder) == 0);
     pf_plant_destroy(copy);

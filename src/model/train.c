@@ -836,7 +836,7 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
                    double checkpoint_s, const pf_effort *effort, const pf_train_watch *watch,
                    pf_error *error)
 {
-    char rivals[2][PATH_BYTES];
+    pf_text rivals[2] = {{0}, {0}};
     rival found[2] = {{NAN, NAN}, {NAN, NAN}};
     if (strlen(path) + 32 > PATH_BYTES) {
         return pf_fail(error, PF_ERR_ARGUMENT, "the name of the model file is too long");
@@ -844,23 +844,27 @@ pf_status pf_train(const pf_train_settings *settings, const pf_transitions *data
     if (settings->kind != PF_TRAIN_BEST) {
         return train_one(settings, data, path, checkpoint_s, effort, watch, error);
     }
-    snprintf(rivals[0], PATH_BYTES, "%s.trajectory", path);
-    snprintf(rivals[1], PATH_BYTES, "%s.recursive", path);
-    pf_status status = train_rival(settings, PF_TRAIN_TRAJECTORY, data, rivals[0], checkpoint_s,
-                                   effort, watch, &found[0], error);
+    pf__text_addf(&rivals[0], "%s.trajectory", path);
+    pf__text_addf(&rivals[1], "%s.recursive", path);
+    pf_status status = rivals[0].failed || rivals[1].failed
+                           ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a path")
+                           : train_rival(settings, PF_TRAIN_TRAJECTORY, data, rivals[0].data,
+                                         checkpoint_s, effort, watch, &found[0], error);
     if (status == PF_ERR_DEGENERATE) { // too few windows; steps may be enough
         status = PF_OK;
         found[0].left = found[0].gain = INFINITY;
     }
     if (status == PF_OK && !(found[0].left <= good_enough)) {
-        status = train_rival(settings, PF_TRAIN_RECURSIVE, data, rivals[1], checkpoint_s, effort,
-                             watch, &found[1], error);
+        status = train_rival(settings, PF_TRAIN_RECURSIVE, data, rivals[1].data, checkpoint_s,
+                             effort, watch, &found[1], error);
     }
     int best = is_better(&found[1], &found[0]) || isinf(found[0].left);
-    status = status ? status : pf__file_move(rivals[best], path, error);
+    status = status ? status : pf__file_move(rivals[best].data, path, error);
     for (int i = 0; i < 2 && status == PF_OK; i++) {
-        unlink(rivals[i]);
-        remove_left_over(rivals[i], settings->members);
+        unlink(rivals[i].data);
+        remove_left_over(rivals[i].data, settings->members);
     }
+    pf__text_free(&rivals[0]);
+    pf__text_free(&rivals[1]);
     return status;
 }
