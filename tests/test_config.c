@@ -311,7 +311,7 @@ static void test_ranges(void)
         {"hazard", "0 .999", "1 -.1", "a number in [0, 1)"},
         {"alpha", ".1", "0 1 .nan .inf nan inf 1e999 0x1p-2 1e 1e+ . + .e1 1.2.3 1_0 .1x 1,5",
          "a number in (0, 1)"},
-        {"j_min", "0 1", "-.1 1.0001 00.5 01", "a number in [0, 1]"},
+        {"j_min", ".37 1", ".36 0 1.0001 00.5 01", "a number in [0.37, 1]"},
         {"sensor_noise", "0 1e6", "-1e-9 1000001", "a number in [0, 1e+06]"},
         {"seed", "0 9007199254740991", "-1 9007199254740992 1.5 0o17",
          "a whole number from 0 to 9007199254740991"},

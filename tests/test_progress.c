@@ -152,17 +152,18 @@ static void check_kill(void)
     path_in("killed.kit.part", part);
     path_in("errors", errors);
     path_in("whole.kit", whole);
-    const char *job[] = {"calibrate", "dc_servo", "-o", kit, "--set", "alarm_trials=3000", NULL};
+    const char *job[] = {"calibrate",         "dc_servo",  "-o", kit, "--set",
+                         "alarm_trials=8000", "--threads", "1",  NULL};
     PF_CASE("progress: a calibration that was killed goes on and gives the same kit");
     pid_t child = start(errors, job);
     CHECK(comes(part, NULL));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     CHECK(access(kit, F_OK) != 0);
-    CHECK(program_in(folder, "calibrate dc_servo -o @/killed.kit --set alarm_trials=3000", 0,
+    CHECK(program_in(folder, "calibrate dc_servo -o @/killed.kit --set alarm_trials=8000", 0,
                      "goes on from"));
     CHECK(access(part, F_OK) != 0);
-    CHECK(program_in(folder, "calibrate dc_servo -o @/whole.kit --set alarm_trials=3000", 0, ""));
+    CHECK(program_in(folder, "calibrate dc_servo -o @/whole.kit --set alarm_trials=8000", 0, ""));
     CHECK(same_file(kit, whole));
 }
 

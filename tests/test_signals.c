@@ -135,14 +135,14 @@ static void stop_one(const char *arguments, const char *mode, int signal_number)
 // Commands that talk to a child. @: the plant.
 static const char *const commands[] = {
     "calibrate \"$(cat plant)\" -o new.kit --threads 2",
-    "check a.kit --journal j",
+    "check a.kit --journal j --allow-exec",
     "design \"$(cat plant)\" -o library --threads 2",
-    "audit a.kit --sessions 5 --threads 2",
+    "audit a.kit --allow-exec --sessions 5 --threads 2",
     "doctor \"$(cat plant)\"",
-    "bench run hang --data . --db new.db --profile quick --threads 2",
+    "bench run hang --allow-exec --data . --db new.db --profile quick --threads 2",
     "train \"$(cat plant)\" -o new.model --profile quick --threads 2",
     "rollout \"$(cat plant)\" --commands u",
-    "serve a.kit <tell",
+    "serve a.kit --allow-exec <tell",
     "demo \"$(cat plant)\""};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0], ROLLOUT = 7 };
 
@@ -174,7 +174,7 @@ static void make_files(void)
     write_file("u", "u0,u1,u2\n0,.1,.2\n");
     CHECK(wait_for(start("calibrate \"$(cat plant)\" -o a.kit --probes single --set episodes=2 "
                          "--set alarm_trials=50 --threads 1")) == 0);
-    CHECK(wait_for(start("check a.kit --journal j")) == 0);
+    CHECK(wait_for(start("check a.kit --journal j --allow-exec")) == 0);
     // what the machine told in that check
     snprintf(text, sizeof text,
              "cd '%s' && { echo '{\"op\":\"ask\"}'; grep '\"op\":\"tell\"' j | head -n 1 | "

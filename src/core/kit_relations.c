@@ -180,18 +180,20 @@ static pf_status curves(const pf_kit *k, pf_error *error)
 
 // --- returns
 
-// Whether the uses of an open loop are all that it moves.
+// Whether the uses of an open loop are all that it moves, and stands still without: what loses
+// force may stay where it is, or be moved by its load.
 static bool lists_all(const pf_kit *k, int task)
 {
     const double *command = pf_kit_task_command(k, task);
-    bool current = false, listed = false;
+    bool current = false, listed = false, force = false;
     for (int r = 0; r < pf_kit_task_rows(k, task); r++) {
         current = current || command[r * k->n_mech] != 0;
     }
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         listed = listed || k->use_mech[u] == 0;
+        force = force || pf_kit_loses_force(k, k->use_mech[u]);
     }
-    return pf_kit_task_rows(k, task) > 0 && (listed || !current);
+    return pf_kit_task_rows(k, task) > 0 && (listed || !current) && !force;
 }
 
 // What a task misses without its mechanisms and what it misses with them cannot both be small: from
@@ -214,6 +216,34 @@ static pf_status returns(const pf_kit *k, int task, pf_error *error)
                            "kit: the return table of task %d, member %d, loses nothing without its "
                            "mechanisms",
                            task, e);
+        }
+    }
+    return PF_OK;
+}
+
+// A command that is not corrected misses the same in the table over gain and correction as in the
+// one over shares: both are the same runs.
+static pf_status force(const pf_kit *k, int task, pf_error *error)
+{
+    for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
+        for (int i = 0; i < k->n_members * PF_FORCE_GAINS; i++) {
+            size_t row = (size_t)u * (size_t)k->n_members + (size_t)(i / PF_FORCE_GAINS);
+            int g = i % PF_FORCE_GAINS;
+            if (!pf_kit_loses_force(k, k->use_mech[u])) {
+                break;
+            }
+            double with = pf__tracking_error_at(
+                PF_FORCE_CORRECTIONS, k->corrections,
+                k->force_error + (row * PF_FORCE_GAINS + (size_t)g) * PF_FORCE_CORRECTIONS, 1);
+            double without = pf__tracking_error_at(k->n_shares, k->shares,
+                                                   k->tracking_error + row * (size_t)k->n_shares,
+                                                   k->force_gains[g]);
+            if (!same(with, without)) {
+                return pf_fail(error, PF_ERR_FORMAT,
+                               "kit: without a correction task %d misses %g at gain %g of "
+                               "mechanism %d, by its table of shares %g",
+                               task, with, k->force_gains[g], (int)k->use_mech[u], without);
+            }
         }
     }
     return PF_OK;
@@ -253,6 +283,7 @@ pf_status pf__kit_check_relations(const pf_kit *k, pf_error *error)
     s = s ? s : curves(k, error);
     for (int t = 0; t < k->n_tasks && s == PF_OK; t++) {
         s = returns(k, t, error);
+        s = s ? s : force(k, t, error);
         bool rehearsed = k->n_rehearse > 0 && k->rehearsal_rows[t] > 0;
         s = s == PF_OK && rehearsed ? edges(k, t, error) : s;
     }
