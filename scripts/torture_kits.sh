@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torture_kits.sh [all]: no kit with an edited field says go for a dead actuator. Calibrates kits, edits
+# torture_kits.sh [short|full]: no kit with an edited field says go for a dead actuator. Calibrates kits, edits
 # every field of each in one place at a time, seals them again, and checks machines without each actuator in
-# turn (tests/torture/kits.c). With `all` more kits and elements, minutes each. Last line: N passed, N failed.
+# turn (tests/torture/kits.c). full: more kits and elements, minutes each. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 scripts/build.sh release preflight_cli torture_kits || exit 1
@@ -25,7 +25,7 @@ make_kit() { # make_kit KIT ARGUMENTS...: calibrates it
 
 make_kit dc_servo dc_servo
 torture dc_servo dc_servo 1 --list
-if [ "${1:-}" = all ]; then
+if [ "${1:-}" = full ]; then
     for plant in attitude quad_tank wood_berry aircraft cartpole pump_tank reaction_wheel; do
         make_kit $plant $plant
         torture $plant $plant 6 --list
