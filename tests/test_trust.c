@@ -211,19 +211,19 @@ static void check_programs(void)
     CHECK(program_folder(folder, sizeof folder, "exec"));
     snprintf(
         calibrate, sizeof calibrate,
-        "calibrate 'exec:touch %s/ran; exec python3 %s/examples/exec_plant.py' --probes single "
+        "calibrate 'exec:touch %s/was-run; exec python3 %s/examples/exec_plant.py' --probes single "
         "--set episodes=20 --set alarm_trials=20 -o %s/k",
         folder, PF_SOURCE, folder);
     CHECK(program(calibrate, 0, ""));
-    CHECK(program_in(folder, "check @/k >@/out 2>&1; rm @/ran", 0, ""));
+    CHECK(program_in(folder, "check @/k >@/out 2>&1; rm @/was-run", 0, ""));
     static const char *const calls[] = {"check @/k", "audit @/k", "serve @/k </dev/null"};
     for (int i = 0; i < 3; i++) {
         CHECK(program_in(folder, calls[i], 3, refusal));
         CHECK(program_in(folder, calls[i], 3, "--allow-exec, or --plant with the same words, or"));
     }
     CHECK(program_in(folder, "kit show @/k", 0, "exec:touch"));
-    CHECK(program_in(folder, "list plants; test ! -e @/ran", 0, ""));
-    CHECK(program_in(folder, "serve @/k --allow-exec </dev/null; test -e @/ran", 0, ""));
+    CHECK(program_in(folder, "list plants; test ! -e @/was-run", 0, ""));
+    CHECK(program_in(folder, "serve @/k --allow-exec </dev/null; test -e @/was-run", 0, ""));
 }
 
 void test_trust(void)

@@ -365,7 +365,7 @@ static int talk(line_io *io, pf_protocol *dialogue, const past *p, int connectio
         status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a line");
     } else if (p->text) {
         status = take_up(io, dialogue, p, &error);
-    } else if (io->door < 0) {
+    } else if (io->door < 0 && io->in >= 0) {
         status = open_journal(io, pf__protocol_session(dialogue), connection, &error);
     }
     int result = status != PF_OK ? cli_fail("serve", status, &error)
@@ -397,6 +397,9 @@ static int serve(const call *c, int in, int out, int door, int connection)
     line_io io = {.c = c, .in = in, .out = out, .door = door, .journal = {.fd = -1}};
     int result =
         status == PF_OK ? talk(&io, dialogue, &p, connection) : cli_fail("serve", status, &error);
+    if (status != PF_OK && door >= 0) {
+        refuse_line(out, "not-started", error.text);
+    }
     pf__protocol_destroy(dialogue);
     close_foresight(&f);
     free_past(&p);
@@ -482,8 +485,8 @@ static int serve_socket(const call *c)
 {
     door d;
     int number = 0, status = EXIT_YES;
-    // a journal that cannot be gone on from is told now, not to the first client
-    if (c->resume && (status = serve(c, -1, -1, -1, 0)) != EXIT_YES) {
+    // what no session can start with is told now, not to every client
+    if ((status = serve(c, -1, -1, -1, 0)) != EXIT_YES) {
         return status;
     }
     if (!open_door(&d, c->socket)) {

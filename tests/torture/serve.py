@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""serve.py PROGRAM WORK REQUESTS: a server under bad clients and a plant that dies.
+
+WORK has kits a.kit and rig.kit, `session.journal` (a check with a.kit) and `dying.py` (the plant of rig.kit, which
+ends now and then). One server answers REQUESTS lines over its socket. Sessions are those of the journal, with bad lines between their
+requests: after every bad line the session must go on as if it had not come. Clients leave in the midst, send
+half a line, knock while another one is served, or take no reply. At the end the memory and the descriptors of
+the server are what they were early on, and every journal that it wrote replays. Prints counts; last line:
+N passed, N failed.
+"""
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+program, work, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+random.seed(1)
+counts = {"requests": 0, "bad lines": 0, "sessions": 0, "left in the midst": 0, "turned away": 0,
+          "deaf": 0, "plant died": 0}
+failures = []
+
+
+def bad(what):
+    failures.append(what)
+    print("FAILED", what[:300])
+
+
+def entries(path):
+    with open(path) as file:
+        lines = file.read().splitlines()[1:]
+    return [json.loads(line) for line in lines]
+
+
+recorded = [(json.dumps(e["request"]), e["reply"]) for e in entries(f"{work}/session.journal")]
+
+
+def garbage():
+    """A line that must be refused in every state of a session."""
+    request = json.loads(random.choice(recorded)[0])
+    kind = random.randrange(12)
+    if random.random() < .003:
+        return b"x" * 3_000_000  # longer than any request for this kit
+    if kind == 0:
+        return bytes(random.randrange(1, 256) for _ in range(random.randrange(1, 200))).replace(b"\n", b"x")
+    if kind == 1:
+        text = json.dumps(request)
+        return text[:random.randrange(1, len(text))].encode()
+    if kind == 2:
+        return b"[" * random.randrange(20, 20000)
+    if kind == 3:
+        return b'{"op":"' + b"a" * random.randrange(1, 100000) + b'"}'
+    if kind == 4:
+        return json.dumps(request["op"]).encode()
+    if kind == 5:
+        request["surplus"] = 1
+    elif kind == 6:
+        request["op"] = random.choice(["", "Tell", "quit", 1, None])
+    elif kind == 7:
+        return json.dumps({"op": "tell", "probe": random.choice([-1, 99, 1.5, "0"]), "response": [[0, 0]]}).encode()
+    elif kind == 8:
+        return json.dumps({"op": "tell", "probe": 0, "response": [[1e999, 0]] * 8}).encode()
+    elif kind == 9:
+        return b'{"op":"tell","op":"ask"}'
+    elif kind == 10:
+        return json.dumps({"op": "hello", "protocol": random.choice([0, 3, "2", None, [2]])}).encode()
+    else:
+        return b'{"op":"ask","\xff":0}'
+    return json.dumps(request).encode()
+
+
+class Client:
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(60)
+        self.socket.connect(path)
+        self.file = self.socket.makefile("rb")
+
+    def send(self, line):
+        self.socket.sendall(line + b"\n")
+        counts["requests"] += 1
+
+    def reply(self):
+        line = self.file.readline()
+        return json.loads(line) if line else None
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
+def bad_line(client):
+    client.send(garbage())
+    counts["bad lines"] += 1
+    reply = client.reply()
+    if not reply or reply["ok"] or not reply["error"]["message"]:
+        bad(f"a bad line is answered with {reply}")
+
+
+def whole_session(client, asked=lambda n: recorded[n], noise=.4):
+    for n in range(len(recorded)):
+        while random.random() < noise:
+            bad_line(client)
+        line, expected = asked(n)
+        client.send(line.encode())
+        reply = client.reply()
+        if reply != expected:
+            bad(f"request {n} is answered with {str(reply)[:200]}, not {str(expected)[:200]}")
+            return
+    counts["sessions"] += 1
+
+
+def knock(path):
+    other = Client(path)
+    reply = other.reply()
+    counts["turned away"] += 1
+    if not reply or reply["error"]["code"] != "busy":
+        bad(f"a second client is told {reply}")
+    other.close()
+
+
+def leave(client):
+    """In the midst of a session, of a line, or with replies not taken."""
+    for n in range(random.randrange(len(recorded))):
+        client.send(recorded[n][0].encode())
+        client.reply()
+    how = random.randrange(3)
+    if how == 0:
+        client.socket.sendall(b'{"op":"te')
+    elif how == 1:
+        client.socket.shutdown(socket.SHUT_WR)
+    else:
+        for _ in range(50):
+            client.send(b'{"op":"readiness"}')
+        counts["deaf"] += 1
+    counts["left in the midst"] += 1
+
+
+class Server:
+    def __init__(self, name, kit, *arguments):
+        self.path = f"{work}/{name}"
+        self.process = subprocess.Popen([program, "serve", f"{work}/{kit}", "--socket", self.path, "--seed", "1",
+                                         *arguments], stderr=open(f"{work}/said", "wb"))
+        while not os.path.exists(self.path):
+            if self.process.poll() is not None:
+                raise SystemExit(f"the server ends: {open(f'{work}/said').read()}\n0 passed, 1 failed")
+            time.sleep(.01)
+        time.sleep(.1)  # it listens
+
+    def state(self):
+        """Kilobytes in memory, open descriptors."""
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            resident = int(file.read().split()[1]) * 4
+        return resident, len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        start = time.time()
+        status = self.process.wait(timeout=30)
+        if status != 143:
+            bad(f"SIGTERM ends it with {status} after {time.time() - start:.1f} s")
+        if os.path.exists(self.path):
+            bad("its socket is left")
+
+
+def bad_clients():
+    server = Server("door", "a.kit", "--journal", f"{work}/j/one")
+    early, number, journals, replayed = None, 0, 0, 0
+    while counts["requests"] < wanted and len(failures) < 5:
+        number += 1
+        client = Client(server.path)
+        what = random.randrange(10)
+        if what == 0:
+            leave(client)
+        else:
+            if what == 1:
+                client.send(b"")  # blank lines have no reply
+                client.send(recorded[0][0].encode())
+                if client.reply() != recorded[0][1]:
+                    bad("hello")
+                knock(server.path)
+                client.send(b'{"op":"reset"}')
+                client.reply()
+            whole_session(client)
+        client.close()
+        if number == 200:
+            early = server.state()
+        if number % 100 == 0:  # of all journals some are replayed, and none is kept
+            for name in os.listdir(f"{work}/j"):
+                journals += 1
+                if journals % (10 if wanted < 10000 else 100) == 0 and name != f"one.{number}":
+                    replayed += 1
+                    said = subprocess.run([program, "replay", f"{work}/j/{name}"], capture_output=True, text=True)
+                    if said.returncode != 0:
+                        bad(f"{name} does not replay: {said.stdout}{said.stderr}")
+                if name != f"one.{number}":
+                    os.unlink(f"{work}/j/{name}")
+    late = server.state()
+    print(f"memory {early[0] if early else 0} kB after 200 clients, {late[0]} kB after {number}; descriptors {late[1]};"
+          f" {replayed} of {journals} journals replayed")
+    if early and (late[0] > early[0] + 2000 or late[1] > early[1] + 1):
+        bad(f"it grows: {early} to {late}")
+    server.end()
+
+
+def survive(client):
+    """A session to its end. A request during which the plant died succeeds when it is sent again."""
+    for _ in range(100):
+        client.send(b'{"op":"ask"}')
+        ask = client.reply()
+        if not ask or ask.get("ask") in (None, "done"):
+            break
+        rows = ask["rows"] if "rows" in ask else len(ask["command"])
+        tell = {"op": "tell", "response": [[.01 * random.random(), .01] for _ in range(rows)], "state": [0, 0]}
+        tell.update({"probe": ask["probe"]} if ask["ask"] == "probe" else {"rehearsal": ask["tasks"]})
+        reply = None
+        for _ in range(50):
+            client.send(json.dumps(tell).encode())
+            reply = client.reply()
+            if not reply or reply["ok"]:
+                break
+            counts["plant died"] += 1
+            if reply["error"]["code"] != "plant":
+                break
+        if not reply or not reply["ok"]:
+            bad(f"the request does not succeed: {reply}")
+            return
+    if not ask or ask.get("ask") != "done":
+        bad(f"the session ends with {ask}")
+
+
+def dying_plant(sessions):
+    """The twin ends in the midst of a request now and then; the same request then succeeds."""
+    server = Server("dying", "rig.kit", "--plant", f"exec:python3 {work}/dying.py")
+    while sessions > 0 and len(failures) < 5:
+        client = Client(server.path)
+        client.send(b'{"op":"hello","protocol":2}')
+        reply = client.reply()
+        if reply and not reply["ok"] and reply["error"]["code"] == "not-started":
+            counts["plant died"] += 1  # before its own hello
+            client.close()
+            continue
+        sessions -= 1
+        survive(client)
+        counts["sessions"] += 1
+        client.close()
+    server.end()
+
+
+os.makedirs(f"{work}/j", exist_ok=True)
+bad_clients()
+dying_plant(max(2, wanted // 50000))
+print(", ".join(f"{n:,} {what}" for what, n in counts.items()))
+print(f"{int(not failures)} passed, {len(failures)} failed")
