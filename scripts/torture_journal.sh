@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+# torture_journal.sh [short|full]: journals that a power cut, a full disk, a kill or a failing allocation
+# ends, at every byte, call and allocation (full) or a few of them: each replays as far as it goes, holds what
+# was answered, and serve goes on from it (tests/torture/journal.py). Last line: N passed, N failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+program=$PWD/build/release/preflight shim=$PWD/build/torture/journal.so
+mkdir -p build/torture
+cc -shared -fPIC -O1 -o "$shim" tests/torture/fail.c -ldl || { echo "0 passed, 1 failed"; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$program" calibrate dc_servo -o "$work/a.kit" --threads 1 --set bins=2 --set episodes=20 --set alarm_trials=100 \
+    --progress none >"$work/log" 2>&1 &&
+    (cd "$work" && "$program" check a.kit --seed 1 --fault 2:.5 --journal session.journal --certificate certificate) >"$work/log" 2>&1 ||
+    { cat "$work/log"; echo "0 passed, 1 failed"; exit 1; }
+python3 tests/torture/journal.py "$program" "$shim" "$work" "${1:-short}"
