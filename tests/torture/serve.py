@@ -47,7 +47,7 @@ def garbage():
     if random.random() < .003:
         return b"x" * 3_000_000  # longer than any request for this kit
     if kind == 0:
-        return bytes(random.randrange(1, 256) for _ in range(random.randrange(1, 200))).replace(b"\n", b"x")
+        return b"x" + bytes(random.randrange(1, 256) for _ in range(random.randrange(200))).replace(b"\n", b"x")
     if kind == 1:
         text = json.dumps(request)
         return text[:random.randrange(1, len(text))].encode()
