@@ -93,6 +93,9 @@ static void check_screen(void)
     CHECK(run("check @/a.kit --certificate - --json", 2, "both write to standard output"));
     CHECK(run("check @/a.kit --journal - --report -", 2, "both write to standard output"));
     CHECK(run("demo --report -", 2, "--report needs a file"));
+    PF_CASE("a journal on a full disk: it says so and does not name it as kept");
+    CHECK(run("check @/a.kit --journal /dev/full >/dev/null; test $? = 3", 0, "No space left"));
+    CHECK(run("check @/a.kit --journal /dev/full 2>@/said; ! grep 'up to there' @/said", 0, ""));
 }
 
 static void check_names(void)

@@ -73,6 +73,16 @@ static bool lock(int fd)
     return fcntl(fd, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN);
 }
 
+// A log that could not be started is none.
+static pf_status give_up(pf_log *log, pf_status status)
+{
+    if (status != PF_OK && log->fd >= 0) {
+        close(log->fd);
+        log->fd = -1;
+    }
+    return status;
+}
+
 pf_status pf__log_start(pf_log *log, const char *path, pf_log_start how, const volatile int *stop,
                         const pf_text *first, pf_error *error)
 {
@@ -102,9 +112,9 @@ pf_status pf__log_start(pf_log *log, const char *path, pf_log_start how, const v
             return status;
         }
         log->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        return log->fd >= 0 && lock(log->fd) ? PF_OK : refuse(log, error);
+        return log->fd >= 0 && lock(log->fd) ? PF_OK : give_up(log, refuse(log, error));
     }
-    return log->fd < 0 ? refuse(log, error) : pf__log_add(log, first, error);
+    return log->fd < 0 ? refuse(log, error) : give_up(log, pf__log_add(log, first, error));
 }
 
 pf_status pf__log_resume(pf_log *log, const char *path, size_t whole, const volatile int *stop,
@@ -115,18 +125,11 @@ pf_status pf__log_resume(pf_log *log, const char *path, size_t whole, const vola
         return refuse(log, error);
     }
     if (!lock(log->fd)) {
-        close(log->fd);
-        log->fd = -1;
-        return pf_fail(error, PF_ERR_FILE, "%s: another process writes it; stop that one first",
-                       path);
+        return give_up(log, pf_fail(error, PF_ERR_FILE,
+                                    "%s: another process writes it; stop that one first", path));
     }
-    if (ftruncate(log->fd, (off_t)whole) != 0 || fsync(log->fd) != 0) {
-        pf_status status = refuse(log, error);
-        close(log->fd);
-        log->fd = -1;
-        return status;
-    }
-    return PF_OK;
+    bool good = ftruncate(log->fd, (off_t)whole) == 0 && fsync(log->fd) == 0;
+    return good ? PF_OK : give_up(log, refuse(log, error));
 }
 
 pf_status pf__log_add(pf_log *log, const pf_text *record, pf_error *error)
