@@ -72,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pf__audit_damaged(path);
     pf__audit_table(&html, path, sha256);
     pf__text_add(&line, "{\"x\":1");
-    pf__audit_summary(&line, path, sha256, plant, size % 2 == 0, said, sizeof said);
+    pf__audit_summary(&line, (const char *)data, size, sha256, plant, size % 2 == 0, said,
+                      sizeof said);
     pf__text_add(&line, "}");
     json_t *json = json_loads(line.data, JSON_REJECT_DUPLICATES, NULL);
     demand(json_is_object(json) && !strchr(said, '\n'));

@@ -142,10 +142,13 @@ def leave(client):
 
 
 class Server:
+    all = []
+
     def __init__(self, name, kit, *arguments):
         self.path = f"{work}/{name}"
         self.process = subprocess.Popen([program, "serve", f"{work}/{kit}", "--socket", self.path, "--seed", "1",
                                          *arguments], stderr=open(f"{work}/said", "wb"))
+        self.all.append(self.process)
         while not os.path.exists(self.path):
             if self.process.poll() is not None:
                 raise SystemExit(f"the server ends: {open(f'{work}/said').read()}\n0 passed, 1 failed")
@@ -253,7 +256,11 @@ def dying_plant(sessions):
 
 
 os.makedirs(f"{work}/j", exist_ok=True)
-bad_clients()
-dying_plant(max(2, wanted // 50000))
+try:
+    bad_clients()
+    dying_plant(max(2, wanted // 50000))
+finally:
+    for process in Server.all:
+        process.kill()
 print(", ".join(f"{n:,} {what}" for what, n in counts.items()))
 print(f"{int(not failures)} passed, {len(failures)} failed")
