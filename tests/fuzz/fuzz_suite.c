@@ -20,41 +20,49 @@ pf_status pf__bridge_open(pf_plant **plant, const pf_bridge_program *program, pf
 }
 
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,
-                            pf_error *error)
+                            const volatile int *stop, pf_error *error)
 {
     (void)plant;
     (void)command;
     (void)folder;
+    (void)stop;
     return refuse(error);
 }
 
-pf_status pf__worker_command(const char *spec, char command[PF_WORKER_COMMAND], pf_error *error)
+pf_status pf__worker_start(pf_process *process, const char *spec, const volatile int *stop,
+                           pf_error *error)
 {
+    (void)process;
     (void)spec;
-    (void)command;
+    (void)stop;
     return refuse(error);
 }
 
-pf_status pf__gym_create(pf_plant **plant, const char *id, pf_error *error)
+pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *stop,
+                         pf_error *error)
 {
     (void)plant;
     (void)id;
+    (void)stop;
     return refuse(error);
 }
 
-pf_status pf__domain_create(pf_plant **plant, const char *name, pf_error *error)
+pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile int *stop,
+                            pf_error *error)
 {
     (void)plant;
     (void)name;
+    (void)stop;
     return refuse(error);
 }
 
 pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
-                               pf_error *error)
+                               const volatile int *stop, pf_error *error)
 {
     (void)plant;
     (void)tree;
     (void)name;
+    (void)stop;
     return refuse(error);
 }
 
