@@ -879,10 +879,46 @@ pf_status pf__experiment_select(pf_experiment *e, int n, const char *const *clau
     return status;
 }
 
+pf_status pf__experiment_shard(pf_experiment *e, int shard, int shards, pf_error *error)
+{
+    int most = e->suite->environments.n * e->seeds * e->trials;
+    if (shards > most) {
+        return pf_fail(error, PF_ERR_ARGUMENT, "--shard: %s at this profile has %d shards at most",
+                       e->suite->id, most);
+    }
+    e->shard = shard;
+    e->shards = shards;
+    return PF_OK;
+}
+
+bool pf__experiment_in_part(const pf_experiment *e)
+{
+    return e->wanted != NULL || e->shards > 1;
+}
+
+// Whether the shard has a trial (-1: any) of an environment and seed. These pairs are dealt out in
+// turn; where there are more shards than pairs, each pair is cut into equal parts.
+static bool in_shard(const pf_experiment *e, int place, int seed, int trial)
+{
+    if (e->shards <= 1) {
+        return true;
+    }
+    int pairs = e->suite->environments.n * e->seeds, pair = place * e->seeds + seed;
+    int parts = (e->shards + pairs - 1) / pairs;
+    int first = trial < 0 ? 0 : (int)((int64_t)trial * parts / e->trials);
+    for (int part = first; part <= (trial < 0 ? parts - 1 : first); part++) {
+        if ((pair * parts + part) % e->shards == e->shard) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool pf__experiment_wants(const pf_experiment *e, const pf_unit *unit)
 {
     int environments = e->suite->environments.n;
     return !pf__experiment_missing(e, unit->place) &&
+           in_shard(e, unit->place, unit->seed, unit->trial) &&
            (!e->wanted || (e->wanted[unit->place] && e->wanted[environments + unit->seed] &&
                            e->wanted[environments + e->seeds + unit->cell]));
 }
@@ -891,9 +927,9 @@ bool pf__experiment_wants(const pf_experiment *e, const pf_unit *unit)
 static bool wants_any(const pf_experiment *e, int place)
 {
     int environments = e->suite->environments.n;
-    bool seed = !e->wanted, cell = !e->wanted;
+    bool seed = false, cell = !e->wanted;
     for (int i = 0; i < e->seeds && !seed; i++) {
-        seed = e->wanted[environments + i];
+        seed = (!e->wanted || e->wanted[environments + i]) && in_shard(e, place, i, -1);
     }
     for (int i = 0; i < e->n_cells && !cell; i++) {
         cell = e->wanted[environments + e->seeds + i];

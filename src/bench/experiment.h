@@ -51,6 +51,7 @@ typedef struct pf_experiment {
     char **library;          // of each environment: text of the file of group probes. NULL: none
     pf_error *missing;       // by environment: why its backend is not here; PF_OK: it is
     bool *wanted;            // environments, seeds, cells: of pf__experiment_select. NULL: all
+    int shard, shards;       // of pf__experiment_shard: 0 to shards - 1. shards 0: all
     char *settings;          // canonical JSON of all that a result depends on
     char hash[PF_HASH_TEXT]; // of the settings
     pf_arena arena;          // of all that but the models and the settings
@@ -87,6 +88,11 @@ pf_trial_setup pf__experiment_setup(const pf_experiment *experiment, const pf_ce
 // select nothing are refused.
 pf_status pf__experiment_select(pf_experiment *experiment, int n, const char *const *clauses,
                                 pf_error *error);
+// Selects part `shard` (from 0) of `shards`. All cells of a trial stay together, and as far as
+// there are parts enough all trials of an environment and seed, which share kits.
+pf_status pf__experiment_shard(pf_experiment *experiment, int shard, int shards, pf_error *error);
+// Whether a part is selected rather than all.
+bool pf__experiment_in_part(const pf_experiment *experiment);
 // Whether a unit with its place and cell is selected and its environment is here.
 bool pf__experiment_wants(const pf_experiment *experiment, const pf_unit *unit);
 // Whether something of an environment is selected and it is not here.

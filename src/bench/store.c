@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _XOPEN_SOURCE 700
-#include "store.h"
+#include "store_impl.h"
 
+#include "host/parallel.h"
 #include "host/text.h"
+#include "model/rollout.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-// The model that this process makes the trials of an experiment's environment with.
-typedef struct tie {
-    char key[96]; // hash|environment
-    char model[65];
-} tie;
-
-struct pf_store {
-    sqlite3 *db;
-    char *path;
-    char owner[64];
-    pthread_mutex_t lock;      // of transactions: one at a time within the process; most readers
-                               // go without, SQLite orders their statements
-    bool has[PF_METRIC_COUNT]; // metrics that its table of results has
-    bool has_last_run;         // and whether its experiments say which was run last
-    int n_ties;
-    tie *tie;
-};
-
 // --- statements
 
-static pf_status refuse(pf_store *s, const char *what, pf_error *error)
+pf_status pf__sql_refuse(pf_store *s, const char *what, pf_error *error)
 {
     int code = sqlite3_errcode(s->db);
     if (code == SQLITE_CORRUPT) {
@@ -59,17 +41,12 @@ static pf_status refuse(pf_store *s, const char *what, pf_error *error)
 
 static pf_status run_sql(pf_store *s, const char *sql, pf_error *error)
 {
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? PF_OK
-                                                                   : refuse(s, "database", error);
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? PF_OK
+               : pf__sql_refuse(s, "database", error);
 }
 
-// A value of a statement: text, or where that is NULL a number.
-typedef struct sql_value {
-    const char *text;
-    int64_t number;
-} sql_value;
-
-static void bind_values(sqlite3_stmt *statement, int n, const sql_value *values)
+void pf__sql_bind(sqlite3_stmt *statement, int n, const sql_value *values)
 {
     for (int i = 0; i < n; i++) {
         if (values[i].text) {
@@ -80,76 +57,64 @@ static void bind_values(sqlite3_stmt *statement, int n, const sql_value *values)
     }
 }
 
-// A statement with its values, to step through; finalize it in any case.
-static pf_status query(pf_store *s, const char *sql, int n, const sql_value *values,
-                       sqlite3_stmt **statement, pf_error *error)
+pf_status pf__sql_query(pf_store *s, const char *sql, int n, const sql_value *values,
+                        sqlite3_stmt **statement, pf_error *error)
 {
     *statement = NULL;
     if (sqlite3_prepare_v2(s->db, sql, -1, statement, NULL) != SQLITE_OK) {
-        return refuse(s, "database", error);
+        return pf__sql_refuse(s, "database", error);
     }
-    bind_values(*statement, n, values);
+    pf__sql_bind(*statement, n, values);
     return PF_OK;
 }
 
-static pf_status run_bound(pf_store *s, const char *sql, int n, const sql_value *values,
-                           pf_error *error)
+pf_status pf__sql_run(pf_store *s, const char *sql, int n, const sql_value *values, pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
-    pf_status status = query(s, sql, n, values, &statement, error);
+    pf_status status = pf__sql_query(s, sql, n, values, &statement, error);
     if (status == PF_OK) {
         int code = sqlite3_step(statement);
-        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK : refuse(s, "database", error);
+        status = code == SQLITE_DONE || code == SQLITE_ROW ? PF_OK
+                                                           : pf__sql_refuse(s, "database", error);
     }
     sqlite3_finalize(statement);
     return status;
 }
 
-// A walk over the rows of a query.
-typedef struct walk {
-    pf_store *store;
-    sqlite3_stmt *row;
-    pf_status status;
-    pf_error *error;
-} walk;
-
-static walk ask(pf_store *s, const char *sql, int n, const sql_value *values, pf_error *error)
+sql_walk pf__sql_ask(pf_store *s, const char *sql, int n, const sql_value *values, pf_error *error)
 {
-    walk w = {.store = s, .error = error};
-    w.status = query(s, sql, n, values, &w.row, error);
+    sql_walk w = {.store = s, .error = error};
+    w.status = pf__sql_query(s, sql, n, values, &w.row, error);
     return w;
 }
 
-// Steps to the next row. False at the end, and where w->status is or becomes an error.
-static bool next(walk *w)
+bool pf__sql_next(sql_walk *w)
 {
     int code = w->status == PF_OK ? sqlite3_step(w->row) : SQLITE_DONE;
     if (code != SQLITE_ROW && code != SQLITE_DONE) {
-        w->status = refuse(w->store, "reading", w->error);
+        w->status = pf__sql_refuse(w->store, "reading", w->error);
     }
     return code == SQLITE_ROW;
 }
 
-static const char *text_of(const walk *w, int column)
+const char *pf__sql_text(const sql_walk *w, int column)
 {
     return (const char *)sqlite3_column_text(w->row, column);
 }
 
-static pf_status done(walk *w)
+pf_status pf__sql_done(sql_walk *w)
 {
     sqlite3_finalize(w->row);
     return w->status;
 }
 
-// A transaction, for which the process is locked; its end, which follows whatever begin returned,
-// commits if all went well, else rolls back.
-static pf_status begin(pf_store *s, pf_error *error)
+pf_status pf__sql_begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
     return run_sql(s, "BEGIN IMMEDIATE", error);
 }
 
-static pf_status end(pf_store *s, pf_status status, pf_error *error)
+pf_status pf__sql_end(pf_store *s, pf_status status, pf_error *error)
 {
     status = status ? status : run_sql(s, "COMMIT", error);
     if (status != PF_OK) {
@@ -219,7 +184,9 @@ static void create_sql(pf_text *sql)
              "CREATE TABLE IF NOT EXISTS unit(id INTEGER PRIMARY KEY, hash TEXT NOT NULL,"
              " environment TEXT NOT NULL, setting TEXT NOT NULL, seed INTEGER NOT NULL,"
              " trial INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, owner TEXT,"
-             " reason TEXT, UNIQUE(hash, environment, setting, seed, trial));"
+             " reason TEXT, machine INTEGER, UNIQUE(hash, environment, setting, seed, trial));"
+             "CREATE TABLE IF NOT EXISTS machine(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT"
+             " NULL);"
              "CREATE INDEX IF NOT EXISTS unit_state ON unit(hash, state, id);"
              "CREATE TABLE IF NOT EXISTS kit(key TEXT NOT NULL, statistic INTEGER NOT NULL,"
              " bytes BLOB NOT NULL, PRIMARY KEY(key, statistic));"
@@ -266,17 +233,19 @@ static int run_waiting(pf_store *s, const char *sql, int (*each)(void *, int, ch
 static void note_columns(pf_store *s)
 {
     memset(s->has, 0, sizeof s->has);
-    walk w = ask(s, "PRAGMA table_info(result)", 0, NULL, NULL);
-    while (next(&w)) {
-        int metric = pf__metric_find(text_of(&w, 1));
+    sql_walk w = pf__sql_ask(s, "PRAGMA table_info(result)", 0, NULL, NULL);
+    while (pf__sql_next(&w)) {
+        int metric = pf__metric_find(pf__sql_text(&w, 1));
         if (metric >= 0) {
             s->has[metric] = true;
         }
     }
-    done(&w);
+    pf__sql_done(&w);
     // which run of all was its last; a count, no time
-    w = ask(s, "SELECT last_run FROM experiment", 0, NULL, NULL);
-    s->has_last_run = done(&w) == PF_OK;
+    w = pf__sql_ask(s, "SELECT last_run FROM experiment", 0, NULL, NULL);
+    s->has_last_run = pf__sql_done(&w) == PF_OK;
+    w = pf__sql_ask(s, "SELECT machine FROM unit", 0, NULL, NULL);
+    s->has_machine = pf__sql_done(&w) == PF_OK;
 }
 
 // A store of an earlier version gets the columns that came since, without values in its old rows.
@@ -284,6 +253,7 @@ static void add_missing(const pf_store *s, pf_text *sql)
 {
     bool any = false;
     pf__text_add(sql, s->has_last_run ? "" : "ALTER TABLE experiment ADD COLUMN last_run INTEGER;");
+    pf__text_add(sql, s->has_machine ? "" : "ALTER TABLE unit ADD COLUMN machine INTEGER;");
     for (int i = 0; i < PF_METRIC_COUNT; i++) {
         if (!s->has[i]) {
             pf__text_addf(sql, "ALTER TABLE result ADD COLUMN %s REAL;", pf__metric_name(i));
@@ -300,7 +270,7 @@ static pf_status create_tables(pf_store *s, pf_error *error)
     create_sql(&sql);
     // this needs a new file for a moment alone
     int code = run_waiting(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", NULL, NULL);
-    pf_status status = code == SQLITE_OK ? PF_OK : refuse(s, "database", error);
+    pf_status status = code == SQLITE_OK ? PF_OK : pf__sql_refuse(s, "database", error);
     status = status ? status : run_sql(s, "BEGIN IMMEDIATE", error);
     if (status == PF_OK) {
         status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
@@ -356,7 +326,7 @@ static pf_status inspect(pf_store *s, bool *empty, pf_error *error)
                     "SELECT (SELECT count(*) FROM sqlite_master) +"
                     " (SELECT application_id <> 0 FROM pragma_application_id)",
                     note_number, &n) != SQLITE_OK) {
-        return refuse(s, "database", error);
+        return pf__sql_refuse(s, "database", error);
     }
     *empty = n == 0;
     for (size_t i = 0; n > 0 && i < sizeof known / sizeof known[0]; i++) {
@@ -370,7 +340,7 @@ static pf_status inspect(pf_store *s, bool *empty, pf_error *error)
                            s->path);
         }
         if (code != SQLITE_OK) {
-            return refuse(s, "database", error);
+            return pf__sql_refuse(s, "database", error);
         }
     }
     return PF_OK;
@@ -447,7 +417,7 @@ static pf_status open_to_read(pf_store *s, pf_error *error)
                        "that cannot be written; copy both into one of your own",
                        s->path, s->path);
     }
-    return code == SQLITE_OK ? PF_OK : refuse(s, "cannot open", error);
+    return code == SQLITE_OK ? PF_OK : pf__sql_refuse(s, "cannot open", error);
 }
 
 pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode, pf_error *error)
@@ -473,7 +443,7 @@ pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode,
     } else if (sqlite3_open_v2(path, &s->db,
                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
                                NULL) != SQLITE_OK) {
-        status = refuse(s, "cannot open", error);
+        status = pf__sql_refuse(s, "cannot open", error);
     }
     if (status == PF_OK) {
         bool empty = false;
@@ -517,18 +487,17 @@ pf_status pf__store_limit(pf_store *s, int pages, pf_error *error)
     return run_sql(s, sql, error);
 }
 
-enum { RUNNING = 1, DONE = 2, FAILED = 3 }; // of a unit; 0: pending
-
 // --- blobs: bytes under a kind and a key
 
-static pf_status get_blob(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
-                          pf_error *error)
+pf_status pf__blob_get(pf_store *s, pf_blob kind, const char *key, void **bytes, size_t *n,
+                       pf_error *error)
 {
     const sql_value values[] = {{key, 0}, {NULL, kind}};
     *bytes = NULL;
     *n = 0;
-    walk w = ask(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", 2, values, error);
-    if (next(&w)) {
+    sql_walk w =
+        pf__sql_ask(s, "SELECT bytes FROM kit WHERE key = ? AND statistic = ?", 2, values, error);
+    if (pf__sql_next(&w)) {
         *n = (size_t)sqlite3_column_bytes(w.row, 0);
         *bytes = calloc(*n + 1, 1);
         if (*bytes) {
@@ -537,19 +506,20 @@ static pf_status get_blob(pf_store *s, pf_blob kind, const char *key, void **byt
             w.status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a kit");
         }
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
-static pf_status put_blob(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
-                          pf_error *error)
+pf_status pf__blob_put(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
+                       pf_error *error)
 {
     sqlite3_stmt *statement = NULL;
     const sql_value values[] = {{key, 0}, {NULL, kind}};
-    pf_status status = query(s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)",
-                             2, values, &statement, error);
+    pf_status status =
+        pf__sql_query(s, "INSERT OR REPLACE INTO kit(key, statistic, bytes) VALUES(?, ?, ?)", 2,
+                      values, &statement, error);
     if (status == PF_OK) {
         sqlite3_bind_blob64(statement, 3, bytes, n, SQLITE_STATIC);
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "kit", error);
+        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__sql_refuse(s, "kit", error);
     }
     sqlite3_finalize(statement);
     return status;
@@ -559,7 +529,7 @@ pf_status pf__store_get(pf_store *s, pf_blob kind, const char *key, void **bytes
                         pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    pf_status status = get_blob(s, kind, key, bytes, n, error);
+    pf_status status = pf__blob_get(s, kind, key, bytes, n, error);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -567,9 +537,9 @@ pf_status pf__store_get(pf_store *s, pf_blob kind, const char *key, void **bytes
 pf_status pf__store_put(pf_store *s, pf_blob kind, const char *key, const void *bytes, size_t n,
                         pf_error *error)
 {
-    pf_status status = begin(s, error);
-    status = status ? status : put_blob(s, kind, key, bytes, n, error);
-    return end(s, status, error);
+    pf_status status = pf__sql_begin(s, error);
+    status = status ? status : pf__blob_put(s, kind, key, bytes, n, error);
+    return pf__sql_end(s, status, error);
 }
 
 // --- which model made the trials of an environment
@@ -580,21 +550,21 @@ static pf_status has_trials(pf_store *s, const char *hash, const char *environme
 {
     const sql_value values[] = {{hash, 0}, {environment, 0}};
     *has = false;
-    walk w = ask(s,
-                 "SELECT DISTINCT state, coalesce(owner, '') FROM unit"
-                 " WHERE hash = ? AND environment = ? AND state IN (1, 2)",
-                 2, values, error);
-    while (!*has && next(&w)) {
-        *has = sqlite3_column_int(w.row, 0) == DONE || owner_alive(text_of(&w, 1));
+    sql_walk w = pf__sql_ask(s,
+                             "SELECT DISTINCT state, coalesce(owner, '') FROM unit"
+                             " WHERE hash = ? AND environment = ? AND state IN (1, 2)",
+                             2, values, error);
+    while (!*has && pf__sql_next(&w)) {
+        *has = sqlite3_column_int(w.row, 0) == PF_UNIT_DONE || owner_alive(pf__sql_text(&w, 1));
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 static pf_status get_model(pf_store *s, const char *key, char bound[65], pf_error *error)
 {
     void *bytes = NULL;
     size_t n = 0;
-    pf_status status = get_blob(s, PF_BLOB_MODEL, key, &bytes, &n, error);
+    pf_status status = pf__blob_get(s, PF_BLOB_MODEL, key, &bytes, &n, error);
     snprintf(bound, 65, "%s", bytes ? (const char *)bytes : "");
     free(bytes);
     return status;
@@ -633,11 +603,12 @@ static pf_status still_bound(pf_store *s, const pf_unit *unit, pf_error *error)
     if (s->n_ties == 0) {
         return PF_OK;
     }
-    walk w = ask(s, "SELECT hash FROM unit WHERE id = ?", 1, &(sql_value){NULL, unit->id}, error);
-    if (next(&w)) {
-        snprintf(key, sizeof key, "%s|%s", text_of(&w, 0), unit->environment);
+    sql_walk w = pf__sql_ask(s, "SELECT hash FROM unit WHERE id = ?", 1,
+                             &(sql_value){NULL, unit->id}, error);
+    if (pf__sql_next(&w)) {
+        snprintf(key, sizeof key, "%s|%s", pf__sql_text(&w, 0), unit->environment);
     }
-    pf_status status = done(&w);
+    pf_status status = pf__sql_done(&w);
     const tie *known = find_tie(s, key);
     if (status != PF_OK || !known) {
         return status;
@@ -659,19 +630,19 @@ pf_status pf__store_bind(pf_store *s, const char *hash, const char *environment,
     char key[96];
     bool held = false;
     snprintf(key, sizeof key, "%s|%s", hash, environment);
-    pf_status status = begin(s, error);
+    pf_status status = pf__sql_begin(s, error);
     status = status ? status : get_model(s, key, bound, error);
     if (status == PF_OK && bound[0] && strcmp(bound, model) != 0) {
         status = has_trials(s, hash, environment, &held, error);
     }
     if (status == PF_OK && !held && strcmp(bound, model) != 0) {
-        status = put_blob(s, PF_BLOB_MODEL, key, model, strlen(model) + 1, error);
+        status = pf__blob_put(s, PF_BLOB_MODEL, key, model, strlen(model) + 1, error);
         snprintf(bound, 65, "%s", model);
     }
     if (status == PF_OK && !held) {
         status = note_tie(s, key, model, error);
     }
-    return end(s, status, error);
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_bound(pf_store *s, const char *hash, const char *environment, char bound[65],
@@ -688,73 +659,76 @@ pf_status pf__store_begin(pf_store *s, const char *hash, const char *suite, cons
                           const char *settings, const pf_unit *units, size_t n, pf_error *error)
 {
     const sql_value row[] = {{hash, 0}, {suite, 0}, {profile, 0}, {PF_VERSION, 0}, {settings, 0}};
-    pf_status status = begin(s, error);
+    pf_status status = pf__sql_begin(s, error);
     status = status
                  ? status
-                 : run_bound(
+                 : pf__sql_run(
                        s,
                        "INSERT OR IGNORE INTO experiment(hash, suite, profile, preflight, settings)"
                        " VALUES(?, ?, ?, ?, ?)",
                        5, row, error);
     status =
-        status ? status
-               : run_bound(s,
-                           "UPDATE experiment SET last_run = (SELECT coalesce(max(last_run), 0) + 1"
-                           " FROM experiment) WHERE hash = ?",
-                           1, row, error);
+        status
+            ? status
+            : pf__sql_run(s,
+                          "UPDATE experiment SET last_run = (SELECT coalesce(max(last_run), 0) + 1"
+                          " FROM experiment) WHERE hash = ?",
+                          1, row, error);
     sqlite3_stmt *statement = NULL;
-    status = status ? status
-                    : query(s,
-                            "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
-                            " VALUES(?, ?, ?, ?, ?)",
-                            0, NULL, &statement, error);
+    status =
+        status ? status
+               : pf__sql_query(s,
+                               "INSERT OR IGNORE INTO unit(hash, environment, setting, seed, trial)"
+                               " VALUES(?, ?, ?, ?, ?)",
+                               0, NULL, &statement, error);
     for (size_t i = 0; i < n && status == PF_OK; i++) {
         const sql_value values[] = {{hash, 0},
                                     {units[i].environment, 0},
                                     {units[i].setting, 0},
                                     {NULL, units[i].seed},
                                     {NULL, units[i].trial}};
-        bind_values(statement, 5, values);
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "database", error);
+        pf__sql_bind(statement, 5, values);
+        status =
+            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__sql_refuse(s, "database", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
-    return end(s, status, error);
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_recover(pf_store *s, const char *hash, pf_error *error)
 {
     char dead[64][64];
     int n = 0;
-    pf_status status = begin(s, error);
+    pf_status status = pf__sql_begin(s, error);
     if (status == PF_OK) {
-        walk w =
-            ask(s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", 1,
-                &(sql_value){hash, 0}, error);
-        while (n < 64 && next(&w)) {
-            if (!owner_alive(text_of(&w, 0))) {
-                snprintf(dead[n++], sizeof dead[0], "%s", text_of(&w, 0));
+        sql_walk w = pf__sql_ask(
+            s, "SELECT DISTINCT coalesce(owner, '') FROM unit WHERE hash = ? AND state = 1", 1,
+            &(sql_value){hash, 0}, error);
+        while (n < 64 && pf__sql_next(&w)) {
+            if (!owner_alive(pf__sql_text(&w, 0))) {
+                snprintf(dead[n++], sizeof dead[0], "%s", pf__sql_text(&w, 0));
             }
         }
-        status = done(&w);
+        status = pf__sql_done(&w);
     }
     for (int i = 0; i < n && status == PF_OK; i++) {
         const sql_value values[] = {{hash, 0}, {dead[i], 0}};
-        status = run_bound(s,
-                           "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
-                           " AND coalesce(owner, '') = ?",
-                           2, values, error);
+        status = pf__sql_run(s,
+                             "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1"
+                             " AND coalesce(owner, '') = ?",
+                             2, values, error);
     }
-    return end(s, status, error);
+    return pf__sql_end(s, status, error);
 }
 
 // One statement in a transaction of its own.
 static pf_status run_alone(pf_store *s, const char *sql, int n, const sql_value *values,
                            pf_error *error)
 {
-    pf_status status = begin(s, error);
-    status = status ? status : run_bound(s, sql, n, values, error);
-    return end(s, status, error);
+    pf_status status = pf__sql_begin(s, error);
+    status = status ? status : pf__sql_run(s, sql, n, values, error);
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_retry(pf_store *s, const char *hash, pf_error *error)
@@ -765,11 +739,11 @@ pf_status pf__store_retry(pf_store *s, const char *hash, pf_error *error)
                      1, &(sql_value){hash, 0}, error);
 }
 
-static void read_unit(const walk *w, pf_unit *unit)
+static void read_unit(const sql_walk *w, pf_unit *unit)
 {
     unit->id = sqlite3_column_int64(w->row, 0);
-    snprintf(unit->environment, sizeof unit->environment, "%s", text_of(w, 1));
-    snprintf(unit->setting, sizeof unit->setting, "%s", text_of(w, 2));
+    snprintf(unit->environment, sizeof unit->environment, "%s", pf__sql_text(w, 1));
+    snprintf(unit->setting, sizeof unit->setting, "%s", pf__sql_text(w, 2));
     unit->seed = sqlite3_column_int(w->row, 3);
     unit->trial = sqlite3_column_int(w->row, 4);
     unit->place = unit->cell = -1;
@@ -786,27 +760,28 @@ pf_status pf__store_claim(pf_store *s, const char *hash,
                           pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
     *n = 0;
-    pf_status status = begin(s, error);
+    pf_status status = pf__sql_begin(s, error);
     if (status == PF_OK) {
-        walk w = ask(s,
-                     "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
-                     " state = 0 ORDER BY id",
-                     1, &(sql_value){hash, 0}, error);
-        while (*n < PF_STORE_CLAIM && next(&w)) {
+        sql_walk w =
+            pf__sql_ask(s,
+                        "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+                        " state = 0 ORDER BY id",
+                        1, &(sql_value){hash, 0}, error);
+        while (*n < PF_STORE_CLAIM && pf__sql_next(&w)) {
             read_unit(&w, &units[*n]);
             if (*n > 0 && !same_trial(&units[0], &units[*n])) {
                 break;
             }
             *n += !wanted || wanted(self, &units[*n]);
         }
-        status = done(&w);
+        status = pf__sql_done(&w);
     }
     for (int i = 0; i < *n && status == PF_OK; i++) {
         const sql_value values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
-            run_bound(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
+            pf__sql_run(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
     }
-    return end(s, status, error);
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
@@ -818,23 +793,28 @@ pf_status pf__store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
                      2, values, error);
 }
 
+void pf__sql_insert_results(pf_text *sql)
+{
+    pf__text_add(sql, "INSERT INTO result(unit, method");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf__text_addf(sql, ", %s", pf__metric_name(i));
+    }
+    pf__text_add(sql, ") VALUES(?, ?");
+    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+        pf__text_add(sql, ", ?");
+    }
+    pf__text_add(sql, ")");
+}
+
 static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
                                 const char *const *methods, const pf_trial_result *results,
                                 pf_error *error)
 {
     pf_text sql = {0};
     sqlite3_stmt *statement = NULL;
-    pf__text_add(&sql, "INSERT INTO result(unit, method");
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf__text_addf(&sql, ", %s", pf__metric_name(i));
-    }
-    pf__text_add(&sql, ") VALUES(?, ?");
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
-        pf__text_add(&sql, ", ?");
-    }
-    pf__text_add(&sql, ")");
+    pf__sql_insert_results(&sql);
     pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : query(s, sql.data, 0, NULL, &statement, error);
+                                  : pf__sql_query(s, sql.data, 0, NULL, &statement, error);
     for (int m = 0; m < n_methods && status == PF_OK; m++) {
         sqlite3_bind_int64(statement, 1, unit->id);
         sqlite3_bind_text(statement, 2, methods[m], -1, SQLITE_STATIC);
@@ -845,11 +825,32 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
                 sqlite3_bind_double(statement, i + 3, results[m].value[i]);
             }
         }
-        status = sqlite3_step(statement) == SQLITE_DONE ? PF_OK : refuse(s, "results", error);
+        status =
+            sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__sql_refuse(s, "results", error);
         sqlite3_reset(statement);
     }
     sqlite3_finalize(statement);
     pf__text_free(&sql);
+    return status;
+}
+
+// Where trials of this process run; equal names give equal bits.
+static pf_status note_machine(pf_store *s, pf_error *error)
+{
+    char processor[128], name[256];
+    if (s->machine != 0) {
+        return PF_OK;
+    }
+    pf__processor_name(processor, sizeof processor);
+    snprintf(name, sizeof name, "%s, %s", processor, pf__numeric_library());
+    const sql_value value = {name, 0};
+    pf_status status =
+        pf__sql_run(s, "INSERT OR IGNORE INTO machine(name) VALUES(?)", 1, &value, error);
+    if (status == PF_OK) {
+        sql_walk w = pf__sql_ask(s, "SELECT id FROM machine WHERE name = ?", 1, &value, error);
+        s->machine = pf__sql_next(&w) ? sqlite3_column_int64(w.row, 0) : 0;
+        status = pf__sql_done(&w);
+    }
     return status;
 }
 
@@ -866,62 +867,64 @@ pf_status pf__store_finish(pf_store *s, const pf_unit *unit, int n_methods,
                            const char *const *methods, const pf_trial_result *results,
                            pf_error *error)
 {
-    const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
-    pf_status status = begin(s, error);
-    status =
-        status ? status
-               : run_bound(s,
-                           "UPDATE unit SET state = 2, owner = NULL, reason = NULL WHERE id = ? AND"
-                           " state = 1 AND owner = ?",
-                           2, values, error);
+    pf_status status = pf__sql_begin(s, error);
+    status = status ? status : note_machine(s, error);
+    const sql_value values[] = {{NULL, s->machine}, {NULL, unit->id}, {s->owner, 0}};
+    status = status ? status
+                    : pf__sql_run(s,
+                                  "UPDATE unit SET state = 2, owner = NULL, reason = NULL, machine"
+                                  " = ? WHERE id = ? AND state = 1 AND owner = ?",
+                                  3, values, error);
     status = status ? status : check_ended(s, unit, error);
     status = status ? status : still_bound(s, unit, error);
     status = status ? status : insert_results(s, unit, n_methods, methods, results, error);
-    return end(s, status, error);
+    status = pf__sql_end(s, status, error);
+    s->machine = status == PF_OK ? s->machine : 0; // what was noted may be gone with the rest
+    return status;
 }
 
 pf_status pf__store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)
 {
     const sql_value values[] = {{reason, 0}, {NULL, unit->id}, {s->owner, 0}};
-    pf_status status = begin(s, error);
+    pf_status status = pf__sql_begin(s, error);
     status =
         status ? status
-               : run_bound(
+               : pf__sql_run(
                      s,
                      "UPDATE unit SET state = 3, owner = NULL, reason = ? WHERE id = ? AND state ="
                      " 1 AND owner = ?",
                      3, values, error);
     status = status ? status : check_ended(s, unit, error);
-    return end(s, status, error);
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_count(pf_store *s, const char *hash, pf_store_counts *counts, pf_error *error)
 {
     memset(counts, 0, sizeof *counts);
-    walk w = ask(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", 1,
-                 &(sql_value){hash, 0}, error);
-    while (next(&w)) {
+    sql_walk w = pf__sql_ask(s, "SELECT state, count(*) FROM unit WHERE hash = ? GROUP BY state", 1,
+                             &(sql_value){hash, 0}, error);
+    while (pf__sql_next(&w)) {
         int64_t n = sqlite3_column_int64(w.row, 1);
         int state = sqlite3_column_int(w.row, 0);
         counts->total += n;
-        counts->done += state == DONE ? n : 0;
-        counts->failed += state == FAILED ? n : 0;
-        counts->running += state == RUNNING ? n : 0;
+        counts->done += state == PF_UNIT_DONE ? n : 0;
+        counts->failed += state == PF_UNIT_FAILED ? n : 0;
+        counts->running += state == PF_UNIT_RUNNING ? n : 0;
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 pf_status pf__store_running(pf_store *s, const char *hash, int64_t *n, pf_error *error)
 {
     *n = 0;
-    walk w = ask(s,
-                 "SELECT coalesce(owner, ''), count(*) FROM unit WHERE hash = ? AND"
-                 " state = 1 GROUP BY owner",
-                 1, &(sql_value){hash, 0}, error);
-    while (next(&w)) {
-        *n += owner_alive(text_of(&w, 0)) ? sqlite3_column_int64(w.row, 1) : 0;
+    sql_walk w = pf__sql_ask(s,
+                             "SELECT coalesce(owner, ''), count(*) FROM unit WHERE hash = ? AND"
+                             " state = 1 GROUP BY owner",
+                             1, &(sql_value){hash, 0}, error);
+    while (pf__sql_next(&w)) {
+        *n += owner_alive(pf__sql_text(&w, 0)) ? sqlite3_column_int64(w.row, 1) : 0;
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 static pf_status walk_units(pf_store *s, const char *hash, int state,
@@ -929,30 +932,30 @@ static pf_status walk_units(pf_store *s, const char *hash, int state,
                             void *self, pf_error *error)
 {
     const sql_value values[] = {{hash, 0}, {NULL, state}};
-    walk w = ask(s,
-                 "SELECT id, environment, setting, seed, trial, reason FROM unit"
-                 " WHERE hash = ? AND state = ? ORDER BY id",
-                 2, values, error);
-    while (next(&w)) {
+    sql_walk w = pf__sql_ask(s,
+                             "SELECT id, environment, setting, seed, trial, reason FROM unit"
+                             " WHERE hash = ? AND state = ? ORDER BY id",
+                             2, values, error);
+    while (pf__sql_next(&w)) {
         pf_unit unit;
         read_unit(&w, &unit);
-        each(self, &unit, text_of(&w, 5));
+        each(self, &unit, pf__sql_text(&w, 5));
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 pf_status pf__store_failures(pf_store *s, const char *hash,
                              void (*each)(void *self, const pf_unit *unit, const char *reason),
                              void *self, pf_error *error)
 {
-    return walk_units(s, hash, FAILED, each, self, error);
+    return walk_units(s, hash, PF_UNIT_FAILED, each, self, error);
 }
 
 pf_status pf__store_done(pf_store *s, const char *hash,
                          void (*each)(void *self, const pf_unit *unit, const char *reason),
                          void *self, pf_error *error)
 {
-    return walk_units(s, hash, DONE, each, self, error);
+    return walk_units(s, hash, PF_UNIT_DONE, each, self, error);
 }
 
 pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *self, pf_error *error)
@@ -966,13 +969,13 @@ pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *se
     pf__text_add(&sql,
                  " FROM result r JOIN unit u ON u.id = r.unit WHERE u.hash = ? AND u.state = 2"
                  " ORDER BY u.environment, u.setting, r.method, u.seed, u.trial");
-    walk w = {.status = PF_ERR_MEMORY};
+    sql_walk w = {.status = PF_ERR_MEMORY};
     if (sql.failed) {
         pf_fail(error, PF_ERR_MEMORY, "out of memory");
     } else {
-        w = ask(s, sql.data, 1, &(sql_value){hash, 0}, error);
+        w = pf__sql_ask(s, sql.data, 1, &(sql_value){hash, 0}, error);
     }
-    while (next(&w)) {
+    while (pf__sql_next(&w)) {
         pf_unit unit;
         pf_trial_result result;
         read_unit(&w, &unit);
@@ -980,10 +983,10 @@ pf_status pf__store_rows(pf_store *s, const char *hash, pf_row_fn each, void *se
             bool none = sqlite3_column_type(w.row, 6 + i) == SQLITE_NULL;
             result.value[i] = none ? NAN : sqlite3_column_double(w.row, 6 + i);
         }
-        w.status = each(self, &unit, text_of(&w, 5), &result, error);
+        w.status = each(self, &unit, pf__sql_text(&w, 5), &result, error);
     }
     pf__text_free(&sql);
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 // --- experiments
@@ -993,18 +996,19 @@ pf_status pf__store_configs(pf_store *s, const char *suite, const char *profile,
 {
     const sql_value values[] = {{suite, 0}, {profile, 0}};
     *n = 0;
-    walk w = ask(s,
-                 s->has_last_run ? "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                                   " ORDER BY coalesce(last_run, 0) DESC, ordinal DESC"
-                                 : "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
-                                   " ORDER BY ordinal DESC",
-                 2, values, error);
-    for (; next(&w); (*n)++) {
+    sql_walk w =
+        pf__sql_ask(s,
+                    s->has_last_run ? "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                      " ORDER BY coalesce(last_run, 0) DESC, ordinal DESC"
+                                    : "SELECT hash FROM experiment WHERE suite = ? AND profile = ?"
+                                      " ORDER BY ordinal DESC",
+                    2, values, error);
+    for (; pf__sql_next(&w); (*n)++) {
         if (*n < most) {
-            snprintf(hashes[*n], 65, "%s", text_of(&w, 0));
+            snprintf(hashes[*n], 65, "%s", pf__sql_text(&w, 0));
         }
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 pf_status pf__store_profile(pf_store *s, const char *suite, const char *hash, char profile[32],
@@ -1016,17 +1020,17 @@ pf_status pf__store_profile(pf_store *s, const char *suite, const char *hash, ch
              "SELECT profile FROM experiment WHERE (? = '' OR suite = ?1) AND (? = '' OR hash = ?2)"
              " ORDER BY %sordinal DESC LIMIT 1",
              s->has_last_run ? "coalesce(last_run, 0) DESC, " : "");
-    walk w = ask(s, sql, 2, values, error);
-    snprintf(profile, 32, "%s", next(&w) ? text_of(&w, 0) : "");
-    return done(&w);
+    sql_walk w = pf__sql_ask(s, sql, 2, values, error);
+    snprintf(profile, 32, "%s", pf__sql_next(&w) ? pf__sql_text(&w, 0) : "");
+    return pf__sql_done(&w);
 }
 
 pf_status pf__store_settings(pf_store *s, const char *hash, pf_text *out, pf_error *error)
 {
-    walk w =
-        ask(s, "SELECT settings FROM experiment WHERE hash = ?", 1, &(sql_value){hash, 0}, error);
-    pf__text_add(out, next(&w) ? text_of(&w, 0) : "");
-    return done(&w);
+    sql_walk w = pf__sql_ask(s, "SELECT settings FROM experiment WHERE hash = ?", 1,
+                             &(sql_value){hash, 0}, error);
+    pf__text_add(out, pf__sql_next(&w) ? pf__sql_text(&w, 0) : "");
+    return pf__sql_done(&w);
 }
 
 static void add_difference(pf_text *out, const char *key, const char *value)
@@ -1055,23 +1059,24 @@ pf_status pf__store_differences(pf_store *s, const char *hash, const char *setti
         " UNION ALL SELECT key, NULL FROM b WHERE key NOT IN (SELECT key FROM a)";
     pf_text found = {0};
     const sql_value values[] = {{hash, 0}, {settings, 0}};
-    walk w = ask(s, sql, 2, values, error);
-    while (next(&w)) {
-        add_difference(&found, text_of(&w, 0), text_of(&w, 1));
+    sql_walk w = pf__sql_ask(s, sql, 2, values, error);
+    while (pf__sql_next(&w)) {
+        add_difference(&found, pf__sql_text(&w, 0), pf__sql_text(&w, 1));
     }
     pf__text_add(out, found.data ? found.data : "");
     pf__text_free(&found);
-    return done(&w);
+    return pf__sql_done(&w);
 }
 
 pf_status pf__store_number(pf_store *s, const char *hash, const char *key, double *value,
                            pf_error *error)
 {
     const sql_value values[] = {{hash, 0}, {key, 0}};
-    walk w = ask(s, "SELECT json_extract(settings, '$.' || ?2) FROM experiment WHERE hash = ?1", 2,
-                 values, error);
-    if (next(&w) && sqlite3_column_type(w.row, 0) != SQLITE_NULL) {
+    sql_walk w =
+        pf__sql_ask(s, "SELECT json_extract(settings, '$.' || ?2) FROM experiment WHERE hash = ?1",
+                    2, values, error);
+    if (pf__sql_next(&w) && sqlite3_column_type(w.row, 0) != SQLITE_NULL) {
         *value = sqlite3_column_double(w.row, 0);
     }
-    return done(&w);
+    return pf__sql_done(&w);
 }

@@ -129,4 +129,17 @@ pf_status pf__store_get(pf_store *store, pf_blob kind, const char *key, void **b
 pf_status pf__store_put(pf_store *store, pf_blob kind, const char *key, const void *bytes, size_t n,
                         pf_error *error);
 
+// Takes over all trials of other stores, or nothing. An experiment that two have must have the same
+// configuration and version. A trial that two have done must have come out the same: to the bit
+// where both were made on the same kind of processor with the same numeric library, else to a
+// relative PF_MERGE_TOLERANCE. What ran where is kept.
+#define PF_MERGE_TOLERANCE 1e-9
+typedef struct pf_merge_report {
+    int64_t added;  // trials
+    int64_t twice;  // that two had
+    double largest; // relative difference among these
+} pf_merge_report;
+pf_status pf__store_merge(pf_store *store, int n, const char *const *paths, pf_merge_report *report,
+                          pf_error *error);
+
 #endif

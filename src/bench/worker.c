@@ -603,7 +603,7 @@ static pf_status run_passes(run *r, pf_error *error)
             return status;
         }
         if (before.running == after.running) {
-            if (r->experiment->wanted) {
+            if (pf__experiment_in_part(r->experiment)) {
                 return PF_OK;
             }
             pause_briefly();

@@ -126,5 +126,6 @@ int bench_cmd_table(int argc, char **argv);
 int bench_cmd_figure(int argc, char **argv);
 int bench_cmd_fidelity(int argc, char **argv);
 int bench_cmd_report(int argc, char **argv);
+int bench_cmd_merge(int argc, char **argv);
 
 #endif

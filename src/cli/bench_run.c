@@ -4,6 +4,7 @@
 
 #include "host/parallel.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 // bench run.
@@ -112,8 +113,14 @@ static int run_one(const bench_call *c, bench_session *s, int threads, bool retr
     return exit_status;
 }
 
+// What of the suites is run.
+typedef struct part {
+    cli_list only;
+    int shard, shards; // from 0; shards 0: all
+} part;
+
 // Whether every suite can be read and has what is asked for, before any work; they stay open.
-static int open_suites(const bench_call *c, const cli_list *names, const cli_list *only,
+static int open_suites(const bench_call *c, const cli_list *names, const part *want,
                        bench_session *sessions)
 {
     for (int i = 0; i < names->n; i++) {
@@ -123,8 +130,12 @@ static int open_suites(const bench_call *c, const cli_list *names, const cli_lis
         if (status == PF_OK) {
             status = pf__experiment_outline(&s->experiment, s->suite.run, c->profile, &error);
         }
-        status =
-            status ? status : pf__experiment_select(&s->experiment, only->n, only->item, &error);
+        status = status
+                     ? status
+                     : pf__experiment_select(&s->experiment, want->only.n, want->only.item, &error);
+        if (status == PF_OK && want->shards > 0) {
+            status = pf__experiment_shard(&s->experiment, want->shard, want->shards, &error);
+        }
         if (status == PF_ERR_ARGUMENT) {
             return cli_usage(c->command, "%s", error.text);
         }
@@ -136,14 +147,14 @@ static int open_suites(const bench_call *c, const cli_list *names, const cli_lis
 }
 
 // The suites one after the other; failed trials of one do not keep the next from running.
-static int run_suites(const bench_call *c, const cli_list *names, const cli_list *only, int threads,
+static int run_suites(const bench_call *c, const cli_list *names, const part *want, int threads,
                       bool retry)
 {
     bench_session *sessions = calloc((size_t)names->n, sizeof *sessions);
     if (!sessions) {
         return cli_fail(c->command, PF_ERR_MEMORY, &(pf_error){PF_ERR_MEMORY, "out of memory"});
     }
-    int status = open_suites(c, names, only, sessions);
+    int status = open_suites(c, names, want, sessions);
     for (int i = 0; i < names->n; i++) {
         if (status <= EXIT_NO) {
             int one = run_one(c, &sessions[i], threads, retry);
@@ -155,22 +166,40 @@ static int run_suites(const bench_call *c, const cli_list *names, const cli_list
     return status;
 }
 
+// "3/8". False: a usage error was printed.
+static bool read_shard(const char *command, const char *text, part *want)
+{
+    char *end = NULL, *all = NULL;
+    long shard = text ? strtol(text, &end, 10) : 0;
+    long shards = text && *end == '/' ? strtol(end + 1, &all, 10) : 0;
+    if (text &&
+        (!all || *all || all == end + 1 || shard < 1 || shard > shards || shards > INT_MAX)) {
+        cli_usage(command, "--shard: '%s' is not K/N with K from 1 to N, as in 3/8", text);
+        return false;
+    }
+    want->shard = (int)shard - 1;
+    want->shards = (int)shards;
+    return true;
+}
+
 int bench_cmd_run(int argc, char **argv)
 {
-    const char *threads_text = NULL, *progress = NULL;
+    const char *threads_text = NULL, *progress = NULL, *shard = NULL;
     int status = EXIT_YES;
     double threads = 0;
-    cli_list only = {.n = 0}, names = {.n = 0};
+    part want = {.shards = 0};
+    cli_list names = {.n = 0};
     bench_call call = {.command = "bench run"};
     bool retry = false;
-    cli_option options[BENCH_OPTIONS + 5] = {
+    cli_option options[BENCH_OPTIONS + 6] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
-        [BENCH_OPTIONS + 1] = {"--only", .list = &only},
+        [BENCH_OPTIONS + 1] = {"--only", .list = &want.only},
         [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry},
         [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods},
-        [BENCH_OPTIONS + 4] = {"--progress", .value = &progress}};
+        [BENCH_OPTIONS + 4] = {"--progress", .value = &progress},
+        [BENCH_OPTIONS + 5] = {"--shard", .value = &shard}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 5, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 6, &names)) {
         return EXIT_USAGE;
     }
     if (names.n == 0) {
@@ -181,11 +210,12 @@ int bench_cmd_run(int argc, char **argv)
                          "--config is for reading; a run has the hash of its settings");
     }
     if (!cli_threads(call.command, threads_text, &threads) ||
+        !read_shard(call.command, shard, &want) ||
         !cli_progress_form(call.command, progress, &call.form)) {
         return EXIT_USAGE;
     }
     if (bench_resolve(&call, &status)) {
-        status = run_suites(&call, &names, &only, (int)threads, retry);
+        status = run_suites(&call, &names, &want, (int)threads, retry);
     }
     pf__own_methods_destroy(call.own);
     return status;

@@ -14,7 +14,8 @@ int cmd_bench(int argc, char **argv)
     } verbs[] = {{"list", bench_cmd_list},         {"run", bench_cmd_run},
                  {"status", bench_cmd_status},     {"verify", bench_cmd_verify},
                  {"table", bench_cmd_table},       {"figure", bench_cmd_figure},
-                 {"fidelity", bench_cmd_fidelity}, {"report", bench_cmd_report}};
+                 {"fidelity", bench_cmd_fidelity}, {"report", bench_cmd_report},
+                 {"merge", bench_cmd_merge}};
     enum { VERBS = sizeof verbs / sizeof verbs[0] };
     const char *known[VERBS];
     for (int i = 0; i < VERBS; i++) {
@@ -26,11 +27,11 @@ int cmd_bench(int argc, char **argv)
     if (argc > 0 && argv[0][0] == '-' && argv[0][1]) {
         return cli_usage("bench",
                          "unknown option %s; say list, run, status, table, figure, "
-                         "verify, fidelity or report first",
+                         "verify, fidelity, report or merge first",
                          argv[0]);
     }
     const char *near = argc > 0 ? pf__nearest_word(argv[0], known, VERBS) : NULL;
-    return cli_usage("bench",
-                     "say list, run, status, table, figure, verify, fidelity or report%s%s%s",
-                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return cli_usage(
+        "bench", "say list, run, status, table, figure, verify, fidelity, report or merge%s%s%s",
+        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

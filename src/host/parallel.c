@@ -5,7 +5,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 typedef struct team {
@@ -180,6 +182,25 @@ int pf__processors(void)
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;
+}
+
+void pf__processor_name(char *name, size_t size)
+{
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(name, size, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        char *value = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+        if (value) {
+            value += 1 + strspn(value + 1, " \t");
+            value[strcspn(value, "\n")] = 0;
+            snprintf(name, size, "%s", value);
+            break;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
 }
 
 double pf__seconds(void)

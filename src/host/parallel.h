@@ -49,6 +49,9 @@ static inline bool pf__stopped(const volatile int *flag)
 // Number of processors this process may use.
 int pf__processors(void);
 
+// What kind the processor is, "unknown" where the system does not say.
+void pf__processor_name(char *name, size_t size);
+
 // Seconds of a clock that never goes back.
 double pf__seconds(void);
 
