@@ -41,7 +41,7 @@ static int write_sheet(const cli_check *k, const char *path)
 static int report(cli_check *k, const call *c)
 {
     cli_check_finish(k);
-    int status = k->unwritten == PF_OK ? EXIT_YES : cli_fail("check", k->unwritten, &k->error);
+    int status = k->lost == PF_OK ? EXIT_YES : cli_fail("check", k->lost, &k->error);
     if (status == EXIT_YES && c->certificate) {
         status = cli_write("check", c->certificate, &k->certificate);
     }
@@ -96,10 +96,10 @@ static int give_up(const cli_check *k, const call *c, pf_status result, const pf
     } else {
         status = cli_fail("check", result, error);
     }
-    if (k->unwritten == PF_OK) {
+    if (k->lost == PF_OK) {
         cli_say("check", "the journal up to there is in %s", c->journal);
     } else {
-        cli_fail("check", k->unwritten, &k->error);
+        cli_fail("check", k->lost, &k->error);
     }
     return status;
 }

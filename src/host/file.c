@@ -299,6 +299,17 @@ pf_status pf__file_move(const char *from, const char *to, pf_error *error)
     return status;
 }
 
+pf_status pf__file_keep_name(const char *path, pf_error *error)
+{
+    int folder = open_folder(path);
+    if (folder < 0) {
+        return pf__file_refuse(path, errno, error);
+    }
+    pf_status status = sync_folder(folder, path, error);
+    close(folder);
+    return status;
+}
+
 pf_status pf__file_writable(const char *path, pf_error *error)
 {
     struct stat info;

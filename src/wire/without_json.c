@@ -88,11 +88,11 @@ pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *hea
     return missing(error);
 }
 
-pf_status pf__replay_resume(pf_protocol *protocol, const char *text, size_t n, int *records,
+pf_status pf__replay_resume(pf_protocol *protocol, const char *text, size_t n, pf_resumed *resumed,
                             pf_error *error)
 {
     (void)protocol, (void)text, (void)n;
-    *records = 0;
+    *resumed = (pf_resumed){0};
     return missing(error);
 }
 
