@@ -119,7 +119,7 @@ static void add_data(pf_text *out, const pf_report *r)
             }
         }
     }
-    pf__text_add_n(out, blocks.data ? blocks.data : "", blocks.size);
+    pf__text_join(out, &blocks);
     out->failed = out->failed || blocks.failed;
     pf__text_free(&blocks);
 }

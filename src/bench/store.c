@@ -1059,7 +1059,7 @@ pf_status pf__store_differences(pf_store *s, const char *hash, const char *setti
     while (next(&w)) {
         add_difference(&found, text_of(&w, 0), text_of(&w, 1));
     }
-    pf__text_add(out, found.data ? found.data : "");
+    pf__text_join(out, &found);
     pf__text_free(&found);
     return done(&w);
 }

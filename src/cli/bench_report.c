@@ -256,6 +256,7 @@ static pf_status report_suite(const report_call *call, const char *suite, pf_tex
     if (status == PF_OK) {
         const char *body = strchr(table.data ? table.data : "", '\n'); // after its own heading
         pf__text_add(&md, body ? body + 1 + (body[1] == '\n') : "");
+        md.failed = md.failed || table.failed;
         status = add_failures(&md, &l, error);
         status = status ? status : keep_notes(&md, r, name, error);
     }
@@ -286,6 +287,7 @@ static pf_status report_fidelity(const report_call *r, pf_text *index, pf_error 
     if (status == PF_OK && produced > 0) {
         const char *text = md.data ? md.data : "";
         pf__text_add(&page, text + (strncmp(text, "##", 2) == 0)); // it heads this page
+        page.failed = page.failed || md.failed;
         status = keep_notes(&page, r, "fidelity", error);
         status = status ? status : write_page(r, "fidelity", "fidelity", &page, error);
         pf__text_add(index, "\n[Fidelity](fidelity.md): how many of the paper's numbers and claims "
