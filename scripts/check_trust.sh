@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Signed files and the programs that files name, with OpenSSH's own ssh-keygen (docs/trust.md). Last line: N
 # passed, N failed.
 set -u
