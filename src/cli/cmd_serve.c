@@ -235,7 +235,7 @@ static pf_status read_past(past *p, const call *c, pf_error *error)
     void *text = NULL;
     size_t n = 0;
     pf_error why = {PF_OK, ""};
-    pf_status status = pf__file_read(c->resume, (size_t)1 << 30, &text, &n, error);
+    pf_status status = cli_trusted_read(&c->trust, c->resume, (size_t)1 << 30, &text, &n, error);
     if (status != PF_OK) {
         return status;
     }

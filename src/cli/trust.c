@@ -6,6 +6,7 @@
 #include "host/signature.h"
 #include "model/model_impl.h"
 #include "plant/plant_impl.h"
+#include "wire/audit_file.h"
 
 #include <stdlib.h>
 
@@ -22,6 +23,21 @@ pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most
         *data = NULL;
         *n = 0;
     }
+    return status;
+}
+
+pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, size_t *n,
+                         pf_error *error)
+{
+    void *data = NULL;
+    pf_status status = PF_OK;
+    *n = 0;
+    if (!path) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
+    } else if (!pf__file_none(path)) {
+        status = cli_trusted_read(trust, path, PF_AUDIT_BYTES, &data, n, error);
+    }
+    *text = data;
     return status;
 }
 

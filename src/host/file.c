@@ -357,3 +357,12 @@ bool pf__file_regular(const char *path)
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
+
+bool pf__file_none(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return errno == ENOENT || errno == ENOTDIR;
+    }
+    return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}

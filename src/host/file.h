@@ -31,6 +31,10 @@ bool pf__file_name_fits(const char *name);
 // Whether it is there and a plain file, not a folder, device or pipe.
 bool pf__file_regular(const char *path);
 
+// Whether there is nothing to read: no file has that name, or a device or pipe has it. What cannot
+// be looked at may be there.
+bool pf__file_none(const char *path);
+
 // Whether a file of that name could be written, asked before long work rather than after it.
 pf_status pf__file_writable(const char *path, pf_error *error);
 
