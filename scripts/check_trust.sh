@@ -95,6 +95,18 @@ mkdir 'a;touch x' && cp k.kit 'a;touch x/$(touch y).kit' && sign 'a;touch x/$(to
 "$program" kit show 'a;touch x/$(touch y).kit' --trust signers >/dev/null && [ ! -e x ] && [ ! -e y ]
 ok $? "names are arguments, not shell text"
 
+# a parent that does not care for its children: an exit status that nobody knows is no success
+refused 'is not what alice@example.com signed' "SIGCHLD ignored" env --ignore-signal=CHLD "$program" kit show edited.kit --trust signers
+
+# a wait for somebody else ends on a signal (timeout: 124, and 137 where it must kill)
+mkdir slow && printf '#!/bin/sh\nsleep 100\n' >slow/ssh-keygen && chmod +x slow/ssh-keygen && mkfifo pipe
+PATH=$work/slow:$PATH timeout -k 4 .5 "$program" check k.kit --trust signers >out 2>&1
+[ $? = 124 ] && grep -q interrupted out
+ok $? "SIGTERM ends a wait for ssh-keygen"
+timeout -k 4 .5 "$program" check pipe >out 2>&1
+[ $? = 124 ] && grep -q interrupted out
+ok $? "SIGTERM ends a wait for who writes a kit into a pipe"
+
 # journals, certificates, models
 refused 'j: is not signed' "an unsigned journal" "$program" replay j --trust signers
 sign j

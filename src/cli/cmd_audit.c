@@ -196,8 +196,9 @@ static bool read_catalogue(const call *c, pf_catalogue *catalogue, int *status)
     pf_error error = {PF_OK, ""};
     void *text = NULL;
     size_t n = 0;
-    pf_status result =
-        c->catalogue ? pf__file_read(c->catalogue, (size_t)1 << 20, &text, &n, &error) : PF_OK;
+    pf_status result = c->catalogue ? pf__file_read_until(c->catalogue, (size_t)1 << 20,
+                                                          &cli_interrupted, &text, &n, &error)
+                                    : PF_OK;
     if (result == PF_OK) {
         result = pf__catalogue_read(catalogue, c->catalogue, text, n, &error);
     }

@@ -13,10 +13,10 @@
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
                            size_t *n, pf_error *error)
 {
-    pf_status status = pf__file_read(path, most, data, n, error);
+    pf_status status = pf__file_read_until(path, most, &cli_interrupted, data, n, error);
     if (status == PF_OK && trust->signers) {
         // what was verified is what is used: the file is not opened again
-        status = pf__signature_verify(trust->signers, path, *data, *n, error);
+        status = pf__signature_verify(trust->signers, path, *data, *n, &cli_interrupted, error);
     }
     if (status != PF_OK) {
         free(*data);

@@ -8,6 +8,10 @@
 // A whole file in memory, aligned for a kit, with one zero byte after the end. Free with free().
 pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
 
+// The same; the flag (Nullable) ends the wait for whoever writes into a pipe.
+pf_status pf__file_read_until(const char *path, size_t most, const volatile int *stop, void **data,
+                              size_t *size, pf_error *error);
+
 // Why a file cannot be opened or written, from errno.
 pf_status pf__file_refuse(const char *path, int problem, pf_error *error);
 
