@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check.sh [all]: what `make check` does, and with `all` what `make check-all` adds. Steps run side by
 # side, one per processor (LANES=N: N). ONLY=WORD runs those whose name contains it. Each ends with
 # "N passed, N failed"; the sums close it.

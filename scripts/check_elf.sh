@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_elf.sh [--paths] FOLDER: every program and library of ours below FOLDER takes libraries from nowhere but
 # fixed folders (no entry of its RUNPATH is empty or relative: the loader would look in the current
 # folder) and, without --paths, is hardened as cmake/harden.cmake says. Last line: N passed, N failed.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # pin.sh [FILE.in...]: writes beside every list of Python packages (scripts/requirements*.in,
 # perf/requirements.in) a .txt with the versions of all that they need and the hashes of their files,
 # which is what is installed (pip install --require-hashes). Needs pip-compile of the package pip-tools.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # torture_kits.sh [short|full]: no kit with an edited field says go for a dead actuator. Calibrates kits, edits
 # every field of each in one place at a time, seals them again, and checks machines without each actuator in
 # turn (tests/torture/kits.c). full: more kits and elements, minutes each. Last line: N passed, N failed.

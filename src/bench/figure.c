@@ -188,7 +188,7 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
         char name[300], picture[300];
         snprintf(name, sizeof name, "%s.gp", figure->file);
         snprintf(picture, sizeof picture, "%s.%s", figure->file, endings[i]);
-        status = pf__gnuplot(folder, name, picture, error);
+        status = pf__gnuplot(folder, name, picture, figure->stop, error);
     }
     pf__text_free(&data);
     pf__text_free(&script);

@@ -189,7 +189,8 @@ static pf_status keep_notes(pf_text *out, const report_call *r, const char *name
     if (stat(path, &about) != 0 && errno == ENOENT) {
         return PF_OK;
     }
-    pf_status status = pf__file_read(path, (size_t)1 << 26, &data, &n, error);
+    pf_status status =
+        pf__file_read_until(path, (size_t)1 << 26, &cli_interrupted, &data, &n, error);
     pf_text before = {0};
     if (status == PF_OK) {
         pf__text_add_n(&before, data, n);

@@ -289,14 +289,24 @@ int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n
     return EXIT_YES;
 }
 
+void cli_warn_damaged(const char *command, const char *path)
+{
+    cli_say(command,
+            "warning: %s is damaged, so the kit counts as not audited; run `preflight audit "
+            "--replace`",
+            path);
+}
+
 bool cli_audit_damaged(const char *command, const char *path)
 {
-    bool damaged = path && pf__audit_damaged(path);
+    void *text = NULL;
+    size_t n = 0;
+    bool there = path && pf__file_regular(path);
+    bool damaged = there && (pf__file_read(path, PF_AUDIT_BYTES, &text, &n, NULL) != PF_OK ||
+                             pf__audit_damaged(text, n));
+    free(text);
     if (damaged) {
-        cli_say(command,
-                "warning: %s is damaged, so the kit counts as not audited; run `preflight audit` "
-                "again",
-                path);
+        cli_warn_damaged(command, path);
     }
     return damaged;
 }

@@ -58,6 +58,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGCHLD, SIG_DFL); // where it was ignored nobody would know how a child ended
     signal(SIGXFSZ, SIG_IGN); // a file size limit is an error like a full disk
     return command->run(argc, argv);
 }

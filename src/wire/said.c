@@ -291,7 +291,7 @@ static void read_accepted(reader *r, pf_said *said)
     }
 }
 
-// Certificates of before have no list.
+// What the settings weaken. Certificates that were written before there was such a list lack it.
 static void read_weakened(reader *r, pf_said *said)
 {
     json_t *list = json_object_get(said->json, "weakened");

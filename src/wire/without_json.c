@@ -114,31 +114,30 @@ void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
     (void)out, (void)audit, (void)known, (void)results;
 }
 
-pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
+pf_status pf__audit_resume(const char *text, size_t n_text, const pf_audit *audit, bool *known,
                            pf_audit_result *results, int *n, pf_error *error)
 {
-    (void)path, (void)audit, (void)known, (void)results;
+    (void)text, (void)n_text, (void)audit, (void)known, (void)results;
     *n = 0;
     return missing(error);
 }
 
-bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, size_t size)
+pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *audit, char *what,
+                               size_t size, pf_error *error)
 {
-    (void)path, (void)audit, (void)what, (void)size;
+    (void)text, (void)n, (void)audit, (void)what, (void)size;
+    return missing(error);
+}
+
+bool pf__audit_damaged(const char *text, size_t n)
+{
+    (void)text, (void)n;
     return false;
 }
 
-bool pf__audit_damaged(const char *path)
+bool pf__audit_table(pf_text *html, const char *text, size_t n_text, const char *kit_sha256)
 {
-    (void)path;
-    return false;
-}
-
-bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
-{
-    (void)html;
-    (void)path;
-    (void)kit_sha256;
+    (void)html, (void)text, (void)n_text, (void)kit_sha256;
     return false;
 }
 
