@@ -138,16 +138,21 @@ def resumes(session):
     head, size = len(session.lines[0]), len(session.whole)
     for n in sorted({0, head - 1, head, size - 1, size, *chosen(size, 6, 200),
                      *(head + n for n in chosen(size - head, 10, 1000))}):
-        write("cut.journal", session.whole[:n])
-        kept = session.whole[:n].count(b"\n") - 1
-        if 0 <= kept < len(session.records):
-            problem = goes_on(session, "cut.journal", kept)
-        else:
-            said = call("serve", "a.kit", "--resume", "cut.journal", say="\n".join(session.requests) + "\n")
-            word = "the session is done and its verdict was given" if kept >= 0 else "line 1" if n > 0 else "empty"
-            fine = said.returncode == 3 and word in said.stderr and not said.stdout
-            problem = None if fine and read("cut.journal") == session.whole[:n] else f"{said.returncode}: {said.stderr}"
+        # a last record that lacks only its newline may be kept or asked for again
+        problem = resume(session, n, session.whole[:n].count(b"\n") - 1)
+        if problem and n > head and session.whole[n:n + 1] == b"\n":
+            problem = resume(session, n, session.whole[:n].count(b"\n"))
         judge("resume", problem and f"from {n} of {size} bytes: {problem}")
+
+
+def resume(session, n, kept):
+    write("cut.journal", session.whole[:n])
+    if 0 <= kept < len(session.records):
+        return goes_on(session, "cut.journal", kept)
+    said = call("serve", "a.kit", "--resume", "cut.journal", say="\n".join(session.requests) + "\n")
+    word = "the session is done and its verdict was given" if kept >= 0 else "line 1" if n > 0 else "empty"
+    fine = said.returncode == 3 and word in said.stderr and not said.stdout
+    return None if fine and read("cut.journal") == session.whole[:n] else f"{said.returncode}: {said.stderr}"
 
 
 def nuls(session):
