@@ -33,7 +33,7 @@ def judge(kind, problem):
     counts[kind] = counts.get(kind, 0) + 1
     if problem:
         failed += 1
-        print(f"FAILED {kind}: {problem}"[:600])
+        print(f"FAILED {kind}: {problem}"[:600].rstrip())
     else:
         passed += 1
 
@@ -323,8 +323,9 @@ def calls(commands):
                 said = command.run(how, at)
                 lines = command.held()
                 what = journal_problem(command, said) or outcome_problem(command, said, how)
-                # what was written before the call that fails is there, whatever comes after
-                held = lines if how == "kill" else held
+                # records that were written before the call that fails are there, whatever comes after; a journal
+                # that could not be started, of a header alone, may be taken back
+                held = lines if how == "kill" and lines > 1 else held
                 what = what or (f"{lines} lines in the journal, {held} were" if lines < held else None)
                 judge("calls", what and f"{command.name}, {how} at {at} of {n}: {what}")
 
