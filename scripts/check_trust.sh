@@ -86,7 +86,10 @@ refused 'signed for something else' "another namespace" "$program" check k.kit -
 echo garbage >k.kit.sig
 refused 'by nobody that signers allows' "a signature that is none" "$program" check k.kit --trust signers
 sign k.kit
-refused 'is no file of allowed signers' "no file of signers" "$program" check k.kit --trust nothere
+cp k.kit.sig kept.sig && truncate -s 100M k.kit.sig
+refused 'is no signature of OpenSSH' "a signature of 100 MB, at once" "$program" check k.kit --trust signers
+mv kept.sig k.kit.sig
+refused 'is no plain file' "no file of signers" "$program" check k.kit --trust nothere
 refused 'install OpenSSH' "no ssh-keygen" env PATH=/nonexistent "$program" check k.kit --trust signers
 echo "alice@example.com namespaces=\"git\" $(cut -d' ' -f1,2 alice.pub)" >git_only
 refused 'is not what\|by nobody' "a signer for other namespaces" "$program" check k.kit --trust git_only

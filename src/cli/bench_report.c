@@ -53,26 +53,13 @@ static pf_status write_page(const report_call *r, const char *name, const char *
 
 // --- where it comes from
 
-// A word of a command line as a shell reads it.
-static void add_word(pf_text *out, const char *word)
-{
-    bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                         "0123456789_-./=:,+@%") == strlen(word);
-    pf__text_add(out, plain ? " " : " '");
-    for (; *word; word++) {
-        pf__text_add(out, *word == '\'' ? "'\\'" : "");
-        pf__text_add_n(out, word, 1);
-    }
-    pf__text_add(out, plain ? "" : "'");
-}
-
 static void add_options(pf_text *out, const report_call *r)
 {
     const bench_call *c = &r->bench;
     pf__text_addf(out, " --profile %s%s", c->profile->name, c->twin ? " --twin" : "");
     for (int i = 0; i < c->set.n; i++) {
-        pf__text_add(out, " --set");
-        add_word(out, c->set.item[i]);
+        pf__text_add(out, " --set ");
+        pf__text_add_word(out, c->set.item[i]);
     }
 }
 
@@ -89,8 +76,8 @@ static void add_commands(pf_text *out, const report_call *r, const bench_loaded 
         pf__text_addf(out, " --sample %zu", r->sample);
     }
     if (r->name) {
-        pf__text_add(out, " --name");
-        add_word(out, r->name);
+        pf__text_add(out, " --name ");
+        pf__text_add_word(out, r->name);
     }
     pf__text_add(out, "` |\n");
 }

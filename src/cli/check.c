@@ -5,7 +5,6 @@
 
 #include "core/sha256.h"
 #include "host/file.h"
-#include "host/signature.h"
 #include "wire/reply.h"
 #include "wire/sheet.h"
 #include "wire/weakened.h"
@@ -278,22 +277,20 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 
 // --- the certificate
 
-// The file with the kit's audit, if it is there and may be trusted; else why not, in words.
-static const char *read_audit(cli_check *c, const char *path, void **text, size_t *n)
+// Why there is no audit that counts, in words; NULL: the file of it was read.
+static const char *read_audit(cli_check *c, const char *path, char **text, size_t *n)
 {
     pf_error error = {PF_OK, ""};
-    if (!pf__file_regular(path)) {
-        return "not audited (`preflight audit` does it)";
+    pf_status status = cli_audit_read(&c->trust, path, text, n, &error);
+    if (status == PF_ERR_MISMATCH) {
+        return "not audited: the file with its audit is not signed";
     }
-    pf_status status = pf__file_read(path, PF_AUDIT_BYTES, text, n, &error);
     note_lost(c, status, &error);
-    if (status == PF_OK && c->trust.signers) {
-        status = pf__signature_verify(c->trust.signers, path, *text, *n, &error);
-        if (status == PF_ERR_MEMORY || status == PF_ERR_INTERRUPTED) {
-            note_lost(c, status, &error);
-        }
+    if (*text && pf__audit_damaged(*text, *n)) {
+        cli_warn_damaged("check", path);
+        return "not audited: the file with its audit is damaged";
     }
-    return status == PF_OK ? NULL : "not audited: the file with its audit is not signed";
+    return *text ? NULL : "not audited (`preflight audit` does it)";
 }
 
 // What the kit was audited against, or null; and a line that says so.
@@ -301,13 +298,9 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
 {
     pf_text summary = {0};
     char line[240];
-    char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL;
-    void *text = NULL;
+    char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL, *text = NULL;
     size_t n = 0;
-    if (c->kit_path && !path) {
-        note_lost(c, PF_ERR_MEMORY, &(pf_error){PF_ERR_MEMORY, "out of memory for a path"});
-    }
-    const char *why = path ? read_audit(c, path, &text, &n) : "not audited";
+    const char *why = c->kit_path ? read_audit(c, path, &text, &n) : "not audited";
     pf__text_add(&summary, "{");
     bool audited = !why && pf__audit_summary(&summary, text, n, sha, c->machine,
                                              c->accepted.not_rehearsed, line, sizeof line);
@@ -317,12 +310,13 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
         pf__text_join(out, &summary);
     } else {
         pf__text_add(out, "null");
+        out->failed = out->failed || summary.failed;
     }
     snprintf(c->audit, sizeof c->audit, "%s",
-             audited                            ? line
-             : why                              ? why
-             : cli_audit_damaged("check", path) ? "not audited: the file with its audit is damaged"
-                                                : "not audited (`preflight audit` does it)");
+             audited ? line
+             : why   ? why
+                     : "not audited: the file beside it is the audit of another kit or machine, or "
+                       "not finished");
     pf__text_free(&summary);
     free(text);
     free(path);

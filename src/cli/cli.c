@@ -297,20 +297,6 @@ void cli_warn_damaged(const char *command, const char *path)
             path);
 }
 
-bool cli_audit_damaged(const char *command, const char *path)
-{
-    void *text = NULL;
-    size_t n = 0;
-    bool there = path && pf__file_regular(path);
-    bool damaged = there && (pf__file_read(path, PF_AUDIT_BYTES, &text, &n, NULL) != PF_OK ||
-                             pf__audit_damaged(text, n));
-    free(text);
-    if (damaged) {
-        cli_warn_damaged(command, path);
-    }
-    return damaged;
-}
-
 int cli_write(const char *command, const char *path, const pf_text *text)
 {
     pf_error error = {PF_OK, ""};

@@ -116,8 +116,6 @@ typedef struct cli_file {
 int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
                 const cli_file *outputs);
 
-// Warns where the file with the audit of a kit (Nullable) is damaged. Whether it is.
-bool cli_audit_damaged(const char *command, const char *path);
 void cli_warn_damaged(const char *command, const char *path); // of one that was read
 
 // --- progress

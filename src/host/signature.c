@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NAMESPACE "preflight"
 
@@ -49,10 +50,11 @@ static pf_status check(const char *signers, const char *path, const char *signat
                        path);
     }
     if (found != 0 || !signer[0]) {
-        return pf_fail(error, PF_ERR_MISMATCH,
-                       "%s: its signature %s is by nobody that %s allows; have it signed again or "
-                       "add the signer",
-                       path, signature, signers);
+        return pf_fail(
+            error, PF_ERR_MISMATCH,
+            "%s: its signature %s is by nobody that %s allows now; have it signed again or "
+            "add the signer",
+            path, signature, signers);
     }
     const char *const verify[] = {"ssh-keygen", "-Y", "verify",  "-f", signers,   "-I",
                                   signer,       "-n", NAMESPACE, "-s", signature, NULL};
@@ -63,25 +65,43 @@ static pf_status check(const char *signers, const char *path, const char *signat
     return verified == 0 ? PF_OK
                          : pf_fail(error, PF_ERR_MISMATCH,
                                    "%s: is not what %s signed for " NAMESPACE
-                                   " (%s); it was edited, or signed for something else",
+                                   " (%s); it was edited, or signed or allowed for something else",
                                    path, signer, signature);
+}
+
+static pf_status not_signed(const char *path, const char *signature, pf_error *error)
+{
+    pf_text word = {0};
+    pf__text_add(&word, path[0] == '-' ? "./" : "");
+    pf__text_add_word(&word, path);
+    pf_status status =
+        pf_fail(error, PF_ERR_MISMATCH,
+                "%s: is not signed; `ssh-keygen -Y sign -n " NAMESPACE " -f KEY %s` makes %s", path,
+                word.data && !word.failed ? word.data : "FILE", signature);
+    pf__text_free(&word);
+    return status;
 }
 
 pf_status pf__signature_verify(const char *signers, const char *path, const void *data, size_t size,
                                const volatile int *stop, pf_error *error)
 {
+    enum { SIGNATURE_BYTES = 1 << 16 }; // a larger one keeps ssh-keygen busy for minutes
+    struct stat info;
     pf_text signature = {0};
     pf__text_addf(&signature, "%s.sig", path);
     pf_status status = PF_OK;
     if (signature.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a signature");
     } else if (!pf__file_regular(signers)) {
-        status = pf_fail(error, PF_ERR_FILE, "--trust: %s is no file of allowed signers", signers);
+        status = pf_fail(error, PF_ERR_FILE,
+                         "--trust: %s is no plain file; name one of allowed signers, a line with "
+                         "name and key for each",
+                         signers);
     } else if (!pf__file_regular(signature.data)) {
-        status =
-            pf_fail(error, PF_ERR_MISMATCH,
-                    "%s: is not signed; `ssh-keygen -Y sign -n " NAMESPACE " -f KEY %s` makes %s",
-                    path, path, signature.data);
+        status = not_signed(path, signature.data, error);
+    } else if (stat(signature.data, &info) != 0 || info.st_size > SIGNATURE_BYTES) {
+        status = pf_fail(error, PF_ERR_MISMATCH, "%s: %s is no signature of OpenSSH", path,
+                         signature.data);
     } else {
         status = check(signers, path, signature.data, data, size, stop, error);
     }

@@ -330,7 +330,8 @@ bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
     json_t *json = NULL;
-    parse(text, n_text, &json, NULL); // what is no audit says nothing
+    // what is no audit says nothing
+    out->failed = parse(text, n_text, &json, NULL) == PF_ERR_MEMORY || out->failed;
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     const char *catalogue = json_string_value(json_object_get(json, "catalogue"));
