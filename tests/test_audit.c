@@ -583,6 +583,10 @@ static void check_replace(const char *folder)
     CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 3", 3,
                      "servo.kit.audit.json: larger than"));
     CHECK(program_in(folder, "kit report @/servo.kit -o @/page.html", 3, "larger than"));
+    CHECK(program_in(folder, "--version; : >@/empty.json", 0, ""));
+    CHECK(program_in(folder,
+                     "audit @/servo.kit --catalogue @/two.yaml --sessions 3 -o @/empty.json", 0,
+                     "2 of 2 entries"));
     free(kept);
     free(damaged);
     CHECK(remove(path) == 0);

@@ -207,6 +207,10 @@ static void check_weakened(void)
     k.budget3 = 0;
     CHECK(pf__weakened(&k, list) == 1);
     CHECK_STR(list[0].setting, "budget.rehearsal");
+}
+
+static void check_weakened_said(void)
+{
     PF_CASE("weakened: terminal, certificate, explain and sheet say the same");
     char folder[200];
     CHECK(program_folder(folder, sizeof folder, "trust"));
@@ -257,5 +261,6 @@ void test_trust(void)
     check_commands();
     check_returns();
     check_weakened();
+    check_weakened_said();
     check_programs();
 }

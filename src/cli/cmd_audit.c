@@ -120,16 +120,17 @@ static int finish(const run *r)
 static pf_status read_earlier(const run *r, char **text, size_t *n, pf_error *error)
 {
     pf_status status = cli_audit_read(&r->c->trust, r->path, text, n, error);
-    if (status == PF_OK && pf__audit_damaged(*text, *n)) {
+    bool empty = status == PF_OK && *n == 0; // nothing was kept in it yet
+    if (status == PF_OK && !empty && pf__audit_damaged(*text, *n)) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: is no audit, or a damaged one", r->path);
     }
-    if (status == PF_OK || (status != PF_ERR_FORMAT && status != PF_ERR_MISMATCH)) {
-        return status;
+    bool refused = status == PF_ERR_FORMAT || status == PF_ERR_MISMATCH;
+    if (empty || refused) {
+        free(*text);
+        *text = NULL;
+        *n = 0;
     }
-    free(*text);
-    *text = NULL;
-    *n = 0;
-    return r->c->replace ? PF_OK : status;
+    return refused && r->c->replace ? PF_OK : status;
 }
 
 // What the earlier audit knows is taken over and shown.

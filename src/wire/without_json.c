@@ -104,8 +104,12 @@ pf_session *pf__protocol_session(pf_protocol *protocol)
 
 char *pf__audit_path(const char *kit)
 {
-    (void)kit;
-    return NULL;
+    pf_text path = {0};
+    pf__text_addf(&path, "%s.audit.json", kit);
+    if (path.failed) {
+        pf__text_free(&path);
+    }
+    return path.data;
 }
 
 void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,

@@ -317,7 +317,7 @@ def difference(got, wanted):
 def calls(commands):
     for command in commands:
         n = command.calls("once")
-        for at in chosen(n, 3):
+        for at in chosen(n, 8):
             held = 0
             for how in ("kill", "full", "once"):
                 said = command.run(how, at)
@@ -333,7 +333,7 @@ def calls(commands):
 def memory(commands, few):
     for command in commands:
         n = command.calls("memory")
-        for how, places in (("memory", chosen(n, few)), ("dry", chosen(n, 2, 20))):
+        for how, places in (("memory", chosen(n, few)), ("dry", chosen(n, 5, 20))):
             for at in places:
                 said = command.run(how, at)
                 what = journal_problem(command, said) or outcome_problem(command, said, how)
@@ -359,7 +359,7 @@ def main():
         nuls(session)
         resumes(session)
     calls(written)
-    memory(written + told, 6)
+    memory(written + told, 20)
     print(", ".join(f"{what}: {n:,} tries" for what, n in counts.items()))
     print(f"{passed} passed, {failed} failed")
     return failed > 0
