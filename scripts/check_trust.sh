@@ -82,7 +82,7 @@ refused 'is not what alice@example.com signed for preflight' "an edited kit" "$p
 sign k.kit preflight bob
 refused 'by nobody that signers allows' "another signer" "$program" check k.kit --trust signers
 sign k.kit file
-refused 'signed for something else' "another namespace" "$program" check k.kit --trust signers
+refused 'allowed for something else' "another namespace" "$program" check k.kit --trust signers
 echo garbage >k.kit.sig
 refused 'by nobody that signers allows' "a signature that is none" "$program" check k.kit --trust signers
 sign k.kit
