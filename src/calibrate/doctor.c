@@ -86,6 +86,9 @@ static pf_status try_passive(exam *e, int mechanism)
     if (status == PF_OK) {
         pf_repeat *r = &e->d->passive[mechanism];
         pf__differs(passive.rows, plan->n_chan, e->a, e->b, 0, &r->differs, &r->channel);
+        passive.gains = healthy_but(e, 0, 1);
+        status = pf__rounding_tolerance(plan, e->plant, &passive, r->differs, &e->d->tolerance,
+                                        e->error);
     }
     return status ? status : step(e);
 }

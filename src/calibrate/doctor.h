@@ -47,6 +47,12 @@ pf_status pf__plant_repeats(const pf_plan *plan, pf_plant *plant, int ways, pf_r
 pf_status pf__repeat_tolerance(const pf_plan *plan, const pf_repeat *repeat, int ways,
                                double *tolerance, pf_error *error);
 
+// A difference between two trajectories that is no more than rounding may be what one of them
+// differs by from itself: runs `roll` again between others, and lets the tolerance be what that
+// shows. A plant that rounds differently once in a while may not have done so before.
+pf_status pf__rounding_tolerance(const pf_plan *plan, pf_plant *plant, const pf_roll *roll,
+                                 double differs, double *tolerance, pf_error *error);
+
 // Refuses a plant that nothing disturbs where the plan adds no noise to its sensors: a twin would
 // predict it to the bit.
 pf_status pf__plant_noise(const pf_plan *plan, pf_plant *plant, pf_error *error);
