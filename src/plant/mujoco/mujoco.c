@@ -335,7 +335,14 @@ pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_err
     *plant = NULL;
     pf_mujoco_model *shared = NULL;
     pf_status status = pf__mujoco_load_file(&shared, reference, error);
-    return status == PF_OK ? make_instance(plant, shared, error) : status;
+    status = status ? status : make_instance(plant, shared, error);
+    status =
+        status ? status : pf__mujoco_choose_pulses(*plant, shared->rest, shared->amplitude, error);
+    if (status != PF_OK) {
+        pf_plant_destroy(*plant);
+        *plant = NULL;
+    }
+    return status;
 }
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)

@@ -27,6 +27,7 @@ typedef struct pf_mujoco_model {
     mjModel *model;
     pf_plant_info info;
     pf_pulse probe, task;
+    double *amplitude;                 // of both. NULL: of a system of the table.
     const pf_mujoco_system *system;    // of the table. NULL: a file of somebody's own.
     int first;                         // the mechanism that the first actuator is
     int skip;                          // MuJoCo steps per control step
@@ -53,6 +54,10 @@ void pf__mujoco_one_line(char *text);
 
 // Compiles FILE or FILE#KEYFRAME and makes of it what a plant is.
 pf_status pf__mujoco_load_file(pf_mujoco_model **model, const char *reference, pf_error *error);
+
+// Makes the pulses of a plant at rest stronger where a loss would drown in the suggested noise.
+pf_status pf__mujoco_choose_pulses(pf_plant *plant, const double *rest, double *amplitude,
+                                   pf_error *error);
 
 // The first warning that MuJoCo has counted, in words, and what it is about; NULL: none.
 const char *pf__mujoco_warning(const mjData *d, int *about);
