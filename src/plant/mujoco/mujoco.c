@@ -30,7 +30,8 @@ typedef struct job {
     const pf_trace *trace;
     pf_error *error;
     pf_status status;
-    int row; // step under way
+    int row;    // step under way
+    bool begun; // what the next mj_step begins with has been computed, for the sensors
 } job;
 
 static void clear_warnings(mjData *d)
@@ -57,14 +58,31 @@ static void place(const job *j, const mjModel *m, mjData *d)
     clear_warnings(d);
 }
 
-// Sensors are of the state that was reached, under the command that is held: mj_step leaves those
-// of the state before. mj_forward does not touch the integration state.
-static void read_channels(const pf_mujoco_model *shared, const mjModel *m, mjData *d, double *y)
+// The integrators that mj_step2 has, where all bodies are awake.
+static bool can_split(const mjModel *m)
 {
+    return m->opt.integrator != mjINT_RK4 && !(m->opt.enableflags & mjENBL_SLEEP);
+}
+
+// Sensors are of the state that was reached, under the command that is held: mj_step leaves those
+// of the state before. This does not touch the integration state, and is half of the next step.
+static void sense(job *j, const mjModel *m, mjData *d)
+{
+    if (j->self->shared->senses == PF_MUJOCO_SENSES_FORCES || !can_split(m)) {
+        mj_forward(m, d);
+    } else {
+        mj_step1(m, d);
+    }
+    j->begun = can_split(m);
+}
+
+static void read_channels(job *j, const mjModel *m, mjData *d, double *y)
+{
+    const pf_mujoco_model *shared = j->self->shared;
     const double *const fields[] = {
         [PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel, [PF_MUJOCO_SENSOR] = d->sensordata};
     if (shared->senses) {
-        mj_forward(m, d);
+        sense(j, m, d);
     }
     for (int c = 0; c < shared->info.n_chan; c++) {
         y[c] = fields[shared->readings[c].field][shared->readings[c].at];
@@ -120,11 +138,16 @@ static pf_status check_warnings(const job *j, const mjData *d)
 
 // One control step under the held command. Warnings are read after each MuJoCo step, while they
 // still name the cause.
-static pf_status advance(const job *j, const mjModel *m, mjData *d)
+static pf_status advance(job *j, const mjModel *m, mjData *d)
 {
     pf_status status = PF_OK;
     for (int i = 0; i < j->self->shared->skip && status == PF_OK; i++) {
-        mj_step(m, d);
+        if (j->begun) {
+            mj_step2(m, d);
+        } else {
+            mj_step(m, d);
+        }
+        j->begun = false;
         status = check_warnings(j, d);
     }
     if (status == PF_OK) {
@@ -165,7 +188,7 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
         }
         if (trace->output) {
-            read_channels(shared, m, d, trace->output + r * (size_t)info->n_chan);
+            read_channels(j, m, d, trace->output + r * (size_t)info->n_chan);
         }
     }
 }
@@ -179,7 +202,7 @@ static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
         mj_getState(m, d, j->trace->start, mjSTATE_INTEGRATION);
     }
     if (j->trace->initial) {
-        read_channels(j->self->shared, m, d, j->trace->initial);
+        read_channels(j, m, d, j->trace->initial);
     }
     run_steps(j, m, d);
 }
@@ -243,7 +266,7 @@ static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     }
     instance *self = plant->self;
     weaken(self, roll->gains);
-    job j = {self, roll, trace, error, PF_OK, 0};
+    job j = {self, roll, trace, error, PF_OK, 0, false};
     if (mjb_apply(self->batch, NULL, 1, run_job, &j, 0) != 0) {
         char reason[96];
         snprintf(reason, sizeof reason, "%s", mjb_error(self->batch, 0));

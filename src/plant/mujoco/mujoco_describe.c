@@ -308,6 +308,16 @@ static void add_sensor(channels *c, int sensor)
     }
 }
 
+static pf_mujoco_senses senses(const mjModel *m, bool any)
+{
+    for (int s = 0; s < m->nsensor && any; s++) {
+        if (is_sensor(m, s) && m->sensor_needstage[s] == mjSTAGE_ACC) {
+            return PF_MUJOCO_SENSES_FORCES;
+        }
+    }
+    return any ? PF_MUJOCO_SENSES_MOTION : PF_MUJOCO_SENSES_NOTHING;
+}
+
 pf_status pf__mujoco_describe_channels(const pf_mujoco_maker *k)
 {
     const mjModel *m = k->m->model;
@@ -329,7 +339,7 @@ pf_status pf__mujoco_describe_channels(const pf_mujoco_maker *k)
     if (arena->failed) {
         return pf__mujoco_no_memory(k);
     }
-    k->m->senses = sensed > 0;
+    k->m->senses = senses(m, sensed > 0);
     k->m->readings = c.readings;
     k->m->info.channels = c.list;
     k->m->info.kinds = c.kinds;

@@ -19,6 +19,14 @@ typedef struct pf_mujoco_reading {
     int at;
 } pf_mujoco_reading;
 
+// Whether channels are sensors: none, some that positions and velocities give, or some that need
+// forces and accelerations too.
+typedef enum pf_mujoco_senses {
+    PF_MUJOCO_SENSES_NOTHING,
+    PF_MUJOCO_SENSES_MOTION,
+    PF_MUJOCO_SENSES_FORCES
+} pf_mujoco_senses;
+
 // What a plant and its clones share: the compiled model, never written after loading (each makes
 // its batch from it), and the description that the runner follows. Arrays are the arena's.
 typedef struct pf_mujoco_model {
@@ -27,11 +35,11 @@ typedef struct pf_mujoco_model {
     mjModel *model;
     pf_plant_info info;
     pf_pulse probe, task;
-    double *amplitude;                 // of both. NULL: of a system of the table.
-    const pf_mujoco_system *system;    // of the table. NULL: a file of somebody's own.
-    int first;                         // the mechanism that the first actuator is
-    int skip;                          // MuJoCo steps per control step
-    bool senses;                       // some channels are sensors
+    double *amplitude;              // of both. NULL: of a system of the table.
+    const pf_mujoco_system *system; // of the table. NULL: a file of somebody's own.
+    int first;                      // the mechanism that the first actuator is
+    int skip;                       // MuJoCo steps per control step
+    pf_mujoco_senses senses;
     const pf_mujoco_reading *readings; // n_chan
     double *rest;                      // n_state: a start before anything is drawn
     double *hold;                      // nu: what is commanded at rest. NULL: 0 everywhere.
