@@ -245,6 +245,18 @@ static void check_flaws(void)
     CHECK(examine(&m, "", &d, &error));
     CHECK(pf__doctor_saturates(&d, 2) && pf__doctor_amplitude(&d, 2) == .5);
     CHECK_NEAR(d.sweep[2 * PF_SWEEP + PF_SWEEP_PROBE + 1], .5, 1e-9);
+    CHECK(pf__doctor_longer(&d, 2) == 1);
+    pf__doctor_free(&d);
+    PF_CASE("a probe that shows too little is made stronger, or longer where that does not help");
+    m.noise = 1;
+    CHECK(examine(&m, "", &d, &error));
+    CHECK(d.apart[2] < PF_GOOD_APART);
+    CHECK(pf__doctor_amplitude(&d, 2) == 1 && pf__doctor_longer(&d, 2) == 4);
+    pf__doctor_free(&d);
+    m.most = 1e9;
+    CHECK(examine(&m, "", &d, &error));
+    CHECK(d.apart[2] < PF_GOOD_APART);
+    CHECK(pf__doctor_amplitude(&d, 2) == 2 && pf__doctor_longer(&d, 2) == 1);
     pf__doctor_free(&d);
 
     PF_CASE("a loss that is not dormant");

@@ -64,6 +64,9 @@ bool pf__differs(int rows, int n_chan, const double *a, const double *b, double 
 
 // --- the rest
 
+// Standard deviations between a healthy machine and a weak one that make one probe enough.
+enum { PF_GOOD_APART = 6 };
+
 // Amplitudes of the sweep, in those of the probe.
 enum { PF_SWEEP = 7, PF_SWEEP_PROBE = 4 };
 extern const double pf__sweep[PF_SWEEP]; // [PF_SWEEP_PROBE] is 1
@@ -105,5 +108,7 @@ bool pf__doctor_dead_zone(const pf_doctor *doctor, int mechanism);
 bool pf__doctor_saturates(const pf_doctor *doctor, int mechanism);
 // A factor on the amplitude of its probe that would be better; 1: it is good.
 double pf__doctor_amplitude(const pf_doctor *doctor, int mechanism);
+// A factor on its steps: more than 1 where a stronger probe would show no more.
+int pf__doctor_longer(const pf_doctor *doctor, int mechanism);
 
 #endif

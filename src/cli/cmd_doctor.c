@@ -31,8 +31,7 @@ typedef struct findings {
     double *scale;   // n_chan: what is suggested
 } findings;
 
-// Separations that calibrate asks for, and that make one probe enough.
-enum { LEAST_APART = 3, GOOD_APART = 6 };
+enum { LEAST_APART = 3 }; // the separation that calibrate asks for
 // A scale below this share of the largest reading is lost in its rounding.
 static const double least_scale = 1e-9;
 // Error of a task that one channel may have before its scale is to blame, and what it should have.
@@ -110,11 +109,11 @@ static void judge_mechanisms(findings *f)
         if (!(apart > 0)) {
             say(f, true, "The probe of %s shows nothing of a loss to %.3g.", mechanism_name(f, j),
                 f->plan->settings.g_cal);
-        } else if (apart < GOOD_APART) {
+        } else if (apart < PF_GOOD_APART) {
             say(f, apart < LEAST_APART,
                 "A loss of %s to %.3g lies %.1f standard deviations from healthy in one probe; "
                 "%d are good. Make its probe stronger or longer.",
-                mechanism_name(f, j), f->plan->settings.g_cal, apart, GOOD_APART);
+                mechanism_name(f, j), f->plan->settings.g_cal, apart, PF_GOOD_APART);
         }
     }
     for (int j = 1; j < f->plan->n_mech; j++) {
@@ -129,7 +128,7 @@ static void judge_mechanisms(findings *f)
             say(f, false, "%s saturates: twice or four times its probe does less than its share.",
                 mechanism_name(f, j));
         }
-        f->amplitudes = f->amplitudes || factor != 1;
+        f->amplitudes = f->amplitudes || factor != 1 || pf__doctor_longer(f->d, j) != 1;
     }
 }
 
@@ -275,7 +274,8 @@ static void show_config(const findings *f, pf_text *out)
         pf__json_string(out, p->name);
         pf__text_add(out, ", pulse: {mechanism: ");
         pf__json_string(out, mechanism_name(f, j));
-        pf__text_addf(out, ", amplitude: %.3g, steps: %d}}\n", amplitude, p->rows);
+        pf__text_addf(out, ", amplitude: %.3g, steps: %d}}\n", amplitude,
+                      p->rows * pf__doctor_longer(f->d, j));
     }
 }
 
