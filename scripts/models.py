@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
+"""What twenty public models give: whether each loads, calibrates within a limit, and how often a
+loss to .35 is found and named. Prints the table of docs/results/models.md.
+
+    scripts/models.py                    # installs the packages, runs what is not there yet, small ones first
+    scripts/models.py --only fish,hand   # these alone, anew
+    scripts/models.py --table            # the table of what is there
+
+Kits and one JSON file per model lie in build/models. A calibration that runs into the limit keeps its part:
+--only goes on with it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = os.environ.get("PREFLIGHT_PROGRAM", ROOT / "build/release/preflight")
+PLACE = ROOT / "build/models"
+REQUIREMENTS = ROOT / "scripts/requirements-models.txt"
+CHECKS = 20  # of each loss
+SETTINGS = {"episodes": 30, "alarm_trials": 100}  # the rest as it comes
+SUITE, ROBOSUITE = "dm_control/suite", "robosuite/models/assets/robots"
+HANDS, URDF = "gymnasium_robotics/envs/assets", "pybullet_data"
+MODELS = {  # small machines first
+    "pendulum": f"{SUITE}/pendulum.xml",
+    "reacher": f"{SUITE}/reacher.xml",
+    "point_mass": f"{SUITE}/point_mass.xml",
+    "ball_in_cup": f"{SUITE}/ball_in_cup.xml",
+    "finger": f"{SUITE}/finger.xml",
+    "walker": f"{SUITE}/walker.xml",
+    "cheetah": f"{SUITE}/cheetah.xml",
+    "fish": f"{SUITE}/fish.xml",
+    "kuka": f"{URDF}/kuka_iiwa/model.urdf",
+    "iiwa": f"{ROBOSUITE}/iiwa/robot.xml",
+    "kinova3": f"{ROBOSUITE}/kinova3/robot.xml",
+    "ur5e": f"{ROBOSUITE}/ur5e/robot.xml",
+    "panda": f"{ROBOSUITE}/panda/robot.xml",
+    "minitaur": f"{URDF}/quadruped/minitaur.urdf",
+    "a1": f"{URDF}/a1/a1.urdf",
+    "humanoid": f"{SUITE}/humanoid.xml",
+    "quadruped": f"{SUITE}/quadruped.xml",
+    "hand": f"{HANDS}/hand/reach.xml",
+    "adroit": f"{HANDS}/adroit_hand/adroit_relocate.xml",
+    "dog": f"{SUITE}/dog.xml",
+}
+CATALOGUE = """entries:
+  - {name: healthy, fault: none}
+  - {name: loss, fault: gain, value: .35}
+"""
+
+
+def packages():
+    """The folder of the packages, installed if they are not."""
+    venv, stamp = PLACE / "venv", PLACE / "venv/.requirements"
+    if not stamp.exists() or stamp.read_bytes() != REQUIREMENTS.read_bytes():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([str(venv / "bin/pip"), "install", "-q", "--disable-pip-version-check",
+                        "--require-hashes", "-r", str(REQUIREMENTS)], check=True)
+        stamp.write_bytes(REQUIREMENTS.read_bytes())
+    return next(venv.glob("lib/python3*/site-packages"))
+
+
+def call(arguments, limit_s):
+    """Exit status (None: not within the limit), output, seconds of a processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limit = (int(limit_s), int(limit_s) + 5)
+    done = subprocess.run([str(PROGRAM), *map(str, arguments)], cwd=PLACE, text=True, capture_output=True,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    stopped = done.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
+    return None if stopped else done.returncode, done.stdout, done.stderr, spent
+
+
+def audited(name, candidates, threads, limit_s):
+    """Counts of an audit with CHECKS checks of a loss of every candidate."""
+    (PLACE / "losses.yaml").write_text(CATALOGUE)
+    code, out, err, seconds = call(
+        ["audit", f"{name}.kit", "--catalogue", "losses.yaml", "--sessions", CHECKS * candidates,
+         "--threads", threads, "--progress", "none", "--replace", "--json"], limit_s)
+    if code not in (0, 1):
+        return {"why": err.strip().splitlines()[-1] if code else "the audit did not end"}
+    entries = json.loads(out)["entries"]
+    return {"audit_s": seconds, "healthy": entries[0], "loss": entries[1]}
+
+
+def measure(name, plant, options, went_on):
+    """Everything about one model."""
+    found = {"model": MODELS[name]}
+    code, out, err, _ = call(["list", plant], 120)
+    if code != 0:
+        return {**found, "why": err.strip()}
+    found["candidates"] = len(re.findall(r"^ +\d+ ", out, re.MULTILINE)) - 1
+    found["force"] = len(re.findall(r"^ +\d+ .* force ", out, re.MULTILINE))
+    found["degrees"] = int(re.search(r"(\d+) degrees? of freedom", out)[1])
+    found["rests"] = "does not come to rest" not in out
+    part = (PLACE / f"{name}.kit.part").exists()
+    settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    code, out, err, seconds = call(
+        ["calibrate", plant, "-o", f"{name}.kit", *settings, "--threads", options.threads,
+         "--progress", "none"], options.limit)
+    found["calibration_s"] = seconds + (went_on.get("calibration_s", 0) if part else 0)
+    if code is None:
+        return {**found, "why": f"no kit after {found['calibration_s']:.0f} s of a processor"}
+    (PLACE / f"{name}.log").write_text(err + out)
+    if code != 0:
+        return {**found, "why": err.strip().splitlines()[-1]}
+    found["unprobed"] = len(re.findall("no probe looks at '", err))
+    return {**found, **audited(name, found["candidates"], options.threads, options.limit)}
+
+
+def row(name, found):
+    """One line of the table."""
+    cells = [name, f"`{found['model']}`"]
+    if "candidates" not in found:
+        return cells + ["-", "-", "-", found["why"]]
+    cells += [f"{found['candidates']} ({found['force']})", "yes" if found["rests"] else "no"]
+    cells += [f"{found['calibration_s']:.0f}" if "unprobed" in found else "-"]
+    if "loss" not in found:
+        return cells + [found["why"]]
+    loss, healthy = found["loss"], found["healthy"]
+    n = loss["sessions"]
+    named = f"{loss['named'] / n:.3f}"
+    return cells + [f"**{named}**" if loss["named"] >= .95 * n else named, f"{loss['alarm'] / n:.2f}",
+                    f"{loss['go'] / n / loss['tasks']:.2f}", str(loss["go"]),
+                    str(loss["below_bound"]), str(loss["below_j_min"]),
+                    f"{healthy['all_go'] / n:.2f}"]
+
+
+def table():
+    """What is there, as Markdown."""
+    head = ["model", "file", "actuators (lose force)", "rests", "kit, s of a processor", "named", "alarm", "go",
+            "flown", "below bound", "below j_min", "healthy all go"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    good = n = 0
+    for name in MODELS:
+        path = PLACE / f"{name}.json"
+        if path.exists():
+            found = json.loads(path.read_text())
+            n += 1
+            good += "loss" in found and found["loss"]["named"] >= .95 * found["loss"]["sessions"]
+            cells = row(name, found)
+            print("| " + " | ".join(cells + [""] * (len(head) - len(cells))) + " |")
+    print(f"\n{good} of {n} have at least .95 found and named.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", help="names, with commas between")
+    parser.add_argument("--limit", type=float, default=240, help="seconds of a processor for a calibration, and for an audit")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--table", action="store_true", help="print what is there")
+    options = parser.parse_args()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    names = options.only.split(",") if options.only else list(MODELS)
+    folder = None if options.table else packages()
+    for name in names:
+        path = PLACE / f"{name}.json"
+        if folder and (options.only or not path.exists()):
+            found = measure(name, f"mujoco:{folder / MODELS[name]}", options,
+                            json.loads(path.read_text()) if path.exists() else {})
+            path.write_text(json.dumps(found, indent=1))
+            print(" ".join(row(name, found)), file=sys.stderr, flush=True)
+    table()
+
+
+if __name__ == "__main__":
+    main()
