@@ -155,7 +155,8 @@ static void *room(size_t n, size_t size)
 static void name_rig(rig *r, const char *plant)
 {
     const char *name = strrchr(plant, '/') ? strrchr(plant, '/') + 1 : plant;
-    snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(name, "."), name);
+    snprintf(r->name, sizeof r->name, "%.40s", name);
+    r->name[strcspn(r->name, ".")] = 0;
 }
 
 static void load(rig *r, const char *plant)
@@ -207,6 +208,17 @@ static void prepare(rig *r, worker *workers, const char *plant)
             r->command[k][i] = share * (r->shared->first > 0 && u < 0 ? -u * m->lo : u * m->hi);
         }
     }
+}
+
+// As a probe has them: one command for the whole trajectory.
+static void hold_commands(rig *r)
+{
+    for (int k = 0; k < VARIANTS; k++) {
+        for (int i = r->n_mech; i < ROWS * r->n_mech; i++) {
+            r->command[k][i] = r->command[k][i % r->n_mech];
+        }
+    }
+    snprintf(r->name + strlen(r->name), sizeof r->name - strlen(r->name), "_held");
 }
 
 static void print(const char *plant, const char *what, double value, const char *unit)
@@ -274,6 +286,9 @@ static void measure(const char *plant, int repeats)
     race(r, workers, BARE, repeats);
     if (r->shared->senses) {
         race(r, workers, SENSED, repeats);
+        hold_commands(r);
+        compare(r, workers);
+        race(r, workers, BARE, repeats);
     }
     for (int t = 0; t < THREADS; t++) {
         mj_deleteData(workers[t].data);

@@ -2,14 +2,13 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 """What twenty public models give: whether each loads, calibrates within a limit, and how often a
-loss to .35 is found and named. Prints the table of docs/results/models.md.
+loss to .35 is found and named. Prints the table of docs/results/public-models.md.
 
     scripts/models.py                    # installs the packages, runs what is not there yet, small ones first
-    scripts/models.py --only fish,hand   # these alone, anew
+    scripts/models.py --only fish,hand   # these alone; what ran into the limit goes on
     scripts/models.py --table            # the table of what is there
 
-Kits and one JSON file per model lie in build/models. A calibration that runs into the limit keeps its part:
---only goes on with it.
+Kits and one JSON file per model lie in build/models. Remove a file to measure its model anew.
 """
 import argparse
 import json
@@ -51,10 +50,6 @@ MODELS = {  # small machines first
     "adroit": f"{HANDS}/adroit_hand/adroit_relocate.xml",
     "dog": f"{SUITE}/dog.xml",
 }
-CATALOGUE = """entries:
-  - {name: healthy, fault: none}
-  - {name: loss, fault: gain, value: .35}
-"""
 
 
 def packages():
@@ -80,41 +75,66 @@ def call(arguments, limit_s):
     return None if stopped else done.returncode, done.stdout, done.stderr, spent
 
 
-def audited(name, candidates, threads, limit_s):
-    """Counts of an audit with CHECKS checks of a loss of every candidate."""
-    (PLACE / "losses.yaml").write_text(CATALOGUE)
-    code, out, err, seconds = call(
-        ["audit", f"{name}.kit", "--catalogue", "losses.yaml", "--sessions", CHECKS * candidates,
-         "--threads", threads, "--progress", "none", "--replace", "--json"], limit_s)
+def audited(name, fault, checks, options):
+    """Counts of an audit with one entry, or why there are none."""
+    (PLACE / "one.yaml").write_text(f"entries:\n  - {{name: one, {fault}}}\n")
+    code, out, err, _ = call(
+        ["audit", f"{name}.kit", "--catalogue", "one.yaml", "--sessions", checks, "--threads",
+         options.threads, "--progress", "none", "--replace", "--json"], options.limit)
     if code not in (0, 1):
         return {"why": err.strip().splitlines()[-1] if code else "the audit did not end"}
-    entries = json.loads(out)["entries"]
-    return {"audit_s": seconds, "healthy": entries[0], "loss": entries[1]}
+    return json.loads(out)["entries"][0]
 
 
-def measure(name, plant, options, went_on):
-    """Everything about one model."""
-    found = {"model": MODELS[name]}
+def loaded(plant):
+    """What `list` says of it, or why it does not load."""
     code, out, err, _ = call(["list", plant], 120)
     if code != 0:
-        return {**found, "why": err.strip()}
-    found["candidates"] = len(re.findall(r"^ +\d+ ", out, re.MULTILINE)) - 1
-    found["force"] = len(re.findall(r"^ +\d+ .* force ", out, re.MULTILINE))
-    found["degrees"] = int(re.search(r"(\d+) degrees? of freedom", out)[1])
-    found["rests"] = "does not come to rest" not in out
-    part = (PLACE / f"{name}.kit.part").exists()
+        return {"why": err.strip()}
+    return {"candidates": len(re.findall(r"^ +\d+ ", out, re.MULTILINE)) - 1,
+            "force": len(re.findall(r"^ +\d+ .* force ", out, re.MULTILINE)),
+            "rests": "does not come to rest" not in out}
+
+
+def calibrated(name, plant, options, before):
+    """Seconds, and how many mechanisms have no probe; or why there is no kit."""
+    went_on = (PLACE / f"{name}.kit.part").exists()
     settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
     code, out, err, seconds = call(
         ["calibrate", plant, "-o", f"{name}.kit", *settings, "--threads", options.threads,
          "--progress", "none"], options.limit)
-    found["calibration_s"] = seconds + (went_on.get("calibration_s", 0) if part else 0)
+    seconds += before.get("calibration_s", 0) if went_on else 0
     if code is None:
-        return {**found, "why": f"no kit after {found['calibration_s']:.0f} s of a processor"}
+        return {"calibration_s": seconds, "why": f"no kit after {seconds:.0f} s of a processor"}
     (PLACE / f"{name}.log").write_text(err + out)
     if code != 0:
-        return {**found, "why": err.strip().splitlines()[-1]}
-    found["unprobed"] = len(re.findall("no probe looks at '", err))
-    return {**found, **audited(name, found["candidates"], options.threads, options.limit)}
+        return {"calibration_s": seconds, "why": err.strip().splitlines()[-1]}
+    return {"calibration_s": seconds, "unprobed": len(re.findall("no probe looks at '", err)),
+            "unrehearsed": len(re.findall("^task .* cannot be rehearsed", out, re.MULTILINE))}
+
+
+def measure(name, plant, options):
+    """Everything about one model, from where the last run ended."""
+    path = PLACE / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if "candidates" not in found:
+        found = {"model": MODELS[name], **loaded(plant)}
+    if "candidates" in found and "unprobed" not in found:
+        found.pop("why", None)
+        found.update(calibrated(name, plant, options, found))
+        path.write_text(json.dumps(found, indent=1))
+    if "unprobed" in found:
+        found["loss"] = audited(name, "fault: gain, value: .35", CHECKS * found["candidates"], options)
+        found["healthy"] = audited(name, "fault: none", CHECKS, options)
+    path.write_text(json.dumps(found, indent=1))
+    return found
+
+
+def is_done(name):
+    """Whether its row is there."""
+    path = PLACE / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return "why" in found or "healthy" in found
 
 
 def row(name, found):
@@ -124,15 +144,23 @@ def row(name, found):
         return cells + ["-", "-", "-", found["why"]]
     cells += [f"{found['candidates']} ({found['force']})", "yes" if found["rests"] else "no"]
     cells += [f"{found['calibration_s']:.0f}" if "unprobed" in found else "-"]
-    if "loss" not in found:
+    if "unprobed" not in found:
         return cells + [found["why"]]
     loss, healthy = found["loss"], found["healthy"]
+    if "why" in loss:
+        return cells + [loss["why"]]
     n = loss["sessions"]
     named = f"{loss['named'] / n:.3f}"
-    return cells + [f"**{named}**" if loss["named"] >= .95 * n else named, f"{loss['alarm'] / n:.2f}",
+    return cells + [f"**{named}**" if is_good(found) else named, f"{loss['alarm'] / n:.2f}",
                     f"{loss['go'] / n / loss['tasks']:.2f}", str(loss["go"]),
                     str(loss["below_bound"]), str(loss["below_j_min"]),
-                    f"{healthy['all_go'] / n:.2f}"]
+                    "-" if "why" in healthy else f"{healthy['all_go'] / healthy['sessions']:.2f}"]
+
+
+def is_good(found):
+    """Whether at least .95 of the losses were named."""
+    loss = found.get("loss", {})
+    return "named" in loss and loss["named"] >= .95 * loss["sessions"]
 
 
 def table():
@@ -147,7 +175,7 @@ def table():
         if path.exists():
             found = json.loads(path.read_text())
             n += 1
-            good += "loss" in found and found["loss"]["named"] >= .95 * found["loss"]["sessions"]
+            good += is_good(found)
             cells = row(name, found)
             print("| " + " | ".join(cells + [""] * (len(head) - len(cells))) + " |")
     print(f"\n{good} of {n} have at least .95 found and named.")
@@ -164,11 +192,8 @@ def main():
     names = options.only.split(",") if options.only else list(MODELS)
     folder = None if options.table else packages()
     for name in names:
-        path = PLACE / f"{name}.json"
-        if folder and (options.only or not path.exists()):
-            found = measure(name, f"mujoco:{folder / MODELS[name]}", options,
-                            json.loads(path.read_text()) if path.exists() else {})
-            path.write_text(json.dumps(found, indent=1))
+        if folder and (options.only or not is_done(name)):
+            found = measure(name, f"mujoco:{folder / MODELS[name]}", options)
             print(" ".join(row(name, found)), file=sys.stderr, flush=True)
     table()
 

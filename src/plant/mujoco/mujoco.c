@@ -30,8 +30,9 @@ typedef struct job {
     const pf_trace *trace;
     pf_error *error;
     pf_status status;
-    int row;    // step under way
-    bool begun; // what the next mj_step begins with has been computed, for the sensors
+    int row; // step under way
+    // what of the next mj_step has been computed, for the sensors
+    enum { NOTHING, MOTION, FORCES } known;
 } job;
 
 static void clear_warnings(mjData *d)
@@ -61,19 +62,41 @@ static void place(const job *j, const mjModel *m, mjData *d)
 // The integrators that mj_step2 has, where all bodies are awake.
 static bool can_split(const mjModel *m)
 {
-    return m->opt.integrator != mjINT_RK4 && !(m->opt.enableflags & mjENBL_SLEEP);
+    int integrator = m->opt.integrator;
+    return (integrator == mjINT_EULER || integrator == mjINT_IMPLICIT ||
+            integrator == mjINT_IMPLICITFAST) &&
+           !(m->opt.enableflags & (mjENBL_SLEEP | mjENBL_FWDINV));
 }
 
 // Sensors are of the state that was reached, under the command that is held: mj_step leaves those
-// of the state before. This does not touch the integration state, and is half of the next step.
+// of the state before. This does not touch the integration state, and the next step begins with it.
 static void sense(job *j, const mjModel *m, mjData *d)
 {
-    if (j->self->shared->senses == PF_MUJOCO_SENSES_FORCES || !can_split(m)) {
+    bool forces = j->self->shared->senses == PF_MUJOCO_SENSES_FORCES;
+    if (forces || !can_split(m)) {
         mj_forward(m, d);
     } else {
         mj_step1(m, d);
     }
-    j->begun = can_split(m);
+    j->known = !can_split(m) ? NOTHING : forces ? FORCES : MOTION;
+}
+
+// mj_step without what is known.
+static void step(job *j, const mjModel *m, mjData *d)
+{
+    if (j->known == NOTHING) {
+        mj_step(m, d);
+    } else if (j->known == MOTION) {
+        mj_step2(m, d);
+    } else {
+        mj_checkAcc(m, d);
+        if (m->opt.integrator == mjINT_EULER) {
+            mj_Euler(m, d);
+        } else {
+            mj_implicit(m, d);
+        }
+    }
+    j->known = NOTHING;
 }
 
 static void read_channels(job *j, const mjModel *m, mjData *d, double *y)
@@ -142,12 +165,7 @@ static pf_status advance(job *j, const mjModel *m, mjData *d)
 {
     pf_status status = PF_OK;
     for (int i = 0; i < j->self->shared->skip && status == PF_OK; i++) {
-        if (j->begun) {
-            mj_step2(m, d);
-        } else {
-            mj_step(m, d);
-        }
-        j->begun = false;
+        step(j, m, d);
         status = check_warnings(j, d);
     }
     if (status == PF_OK) {
@@ -159,7 +177,7 @@ static pf_status advance(job *j, const mjModel *m, mjData *d)
 
 // What the actuators are told: the command over what is held at rest. A mechanism that loses force
 // keeps its command (the loss is in the model by then).
-static void command(const job *j, const double *u, mjData *d)
+static void command(job *j, const double *u, mjData *d)
 {
     const pf_mujoco_model *shared = j->self->shared;
     const pf_plant_info *info = &shared->info;
@@ -171,7 +189,11 @@ static void command(const job *j, const double *u, mjData *d)
     pf__fault_deliver(info->n_mech, info->mechanisms, u, gains, delivered);
     for (int i = shared->first; i < info->n_mech; i++) {
         int at = i - shared->first;
-        d->ctrl[at] = shared->hold ? shared->hold[at] + delivered[i] : delivered[i];
+        double told = shared->hold ? shared->hold[at] + delivered[i] : delivered[i];
+        if (j->known == FORCES && told != d->ctrl[at]) {
+            j->known = MOTION;
+        }
+        d->ctrl[at] = told;
     }
 }
 
@@ -266,7 +288,7 @@ static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     }
     instance *self = plant->self;
     weaken(self, roll->gains);
-    job j = {self, roll, trace, error, PF_OK, 0, false};
+    job j = {self, roll, trace, error, PF_OK, 0, NOTHING};
     if (mjb_apply(self->batch, NULL, 1, run_job, &j, 0) != 0) {
         char reason[96];
         snprintf(reason, sizeof reason, "%s", mjb_error(self->batch, 0));
