@@ -113,27 +113,33 @@ def calibrated(name, plant, options, before):
             "unrehearsed": len(re.findall("^task .* cannot be rehearsed", out, re.MULTILINE))}
 
 
+def known(name):
+    """What is known of it so far."""
+    path = PLACE / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def keep(name, found):
+    (PLACE / f"{name}.json").write_text(json.dumps(found, indent=1))
+
+
 def measure(name, plant, options):
     """Everything about one model, from where the last run ended."""
-    path = PLACE / f"{name}.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    if "candidates" not in found:
-        found = {"model": MODELS[name], **loaded(plant)}
+    found = known(name)
     if "candidates" in found and "unprobed" not in found:
         found.pop("why", None)
         found.update(calibrated(name, plant, options, found))
-        path.write_text(json.dumps(found, indent=1))
+        keep(name, found)
     if "unprobed" in found:
         found["loss"] = audited(name, "fault: gain, value: .35", CHECKS * found["candidates"], options)
         found["healthy"] = audited(name, "fault: none", CHECKS, options)
-    path.write_text(json.dumps(found, indent=1))
+    keep(name, found)
     return found
 
 
 def is_done(name):
     """Whether its row is there."""
-    path = PLACE / f"{name}.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
+    found = known(name)
     return "why" in found or "healthy" in found
 
 
@@ -144,8 +150,8 @@ def row(name, found):
         return cells + ["-", "-", "-", found["why"]]
     cells += [f"{found['candidates']} ({found['force']})", "yes" if found["rests"] else "no"]
     cells += [f"{found['calibration_s']:.0f}" if "unprobed" in found else "-"]
-    if "unprobed" not in found:
-        return cells + [found["why"]]
+    if "healthy" not in found:
+        return cells + [found.get("why", "not measured")]
     loss, healthy = found["loss"], found["healthy"]
     if "why" in loss:
         return cells + [loss["why"]]
@@ -171,9 +177,8 @@ def table():
     print("|" + "---|" * len(head))
     good = n = 0
     for name in MODELS:
-        path = PLACE / f"{name}.json"
-        if path.exists():
-            found = json.loads(path.read_text())
+        found = known(name)
+        if found:
             n += 1
             good += is_good(found)
             cells = row(name, found)
@@ -184,13 +189,19 @@ def table():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", help="names, with commas between")
-    parser.add_argument("--limit", type=float, default=240, help="seconds of a processor for a calibration, and for an audit")
+    parser.add_argument("--limit", type=float, default=240,
+                        help="seconds of a processor for a calibration, and for an audit (240)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--table", action="store_true", help="print what is there")
     options = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     names = options.only.split(",") if options.only else list(MODELS)
+    for name in set(names) - set(MODELS):
+        parser.error(f"no model is called {name}")
     folder = None if options.table else packages()
+    for name in MODELS:
+        if folder and "candidates" not in known(name):
+            keep(name, {"model": MODELS[name], **loaded(f"mujoco:{folder / MODELS[name]}")})
     for name in names:
         if folder and (options.only or not is_done(name)):
             found = measure(name, f"mujoco:{folder / MODELS[name]}", options)
