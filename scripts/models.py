@@ -98,7 +98,10 @@ def loaded(plant):
 
 def calibrated(name, plant, options, before):
     """Seconds, and how many mechanisms have no probe; or why there is no kit."""
-    went_on = (PLACE / f"{name}.kit.part").exists()
+    part = PLACE / f"{name}.kit.part"
+    if "calibration_s" not in before:  # of a run that was killed, or of an earlier version
+        part.unlink(missing_ok=True)
+    went_on = part.exists()
     settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
     code, out, err, seconds = call(
         ["calibrate", plant, "-o", f"{name}.kit", *settings, "--threads", options.threads,
