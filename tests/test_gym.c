@@ -129,7 +129,8 @@ static void test_interpreter(void)
     PF_CASE("an interpreter that is not there");
     setenv("PREFLIGHT_PYTHON", "/nonexistent/python", 1);
     CHECK(pf_plant_create(&plant, "gym:Rig-v0", &error) == PF_ERR_PLANT);
-    CHECK_CONTAINS(error.text, "gym:Rig-v0: the process exited with status 127 (command not found)");
+    CHECK_CONTAINS(error.text,
+                   "gym:Rig-v0: the process exited with status 127 (command not found)");
     CHECK_CONTAINS(error.text, "set PREFLIGHT_PYTHON");
 
     PF_CASE("what is missing is the answer to the hello");

@@ -473,8 +473,7 @@ static void check_program(void)
                      "elbow: GO. Send elbow 1."));
     CHECK(program_in(folder, "check @/arm.kit --fault elbow:.1 --seed 3", 1, "NO-GO"));
     CHECK(program_in(folder, "check @/arm.kit --seed 3", 0, "GO: all ready"));
-    CHECK(
-        program_in(folder, "doctor " SERVO, 0, "also one of what is held at rest"));
+    CHECK(program_in(folder, "doctor " SERVO, 0, "also one of what is held at rest"));
     CHECK(program_in(folder, "train " SERVO " -o @/servo.model --profile quick", 3,
                      "its servos lose force, and a learned model knows commands only"));
     CHECK(program_in(folder, "calibrate mujoco:" PF_SOURCE "/tests/models/reach.urdf -o @/r.kit", 3,

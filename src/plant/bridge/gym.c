@@ -109,8 +109,7 @@ static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree
                              double hello_s, const volatile int *stop, pf_error *error)
 {
     call c;
-    pf_bridge_program program = {
-        .name = name, .hint = w->hint, .hello_s = hello_s, .stop = stop};
+    pf_bridge_program program = {.name = name, .hint = w->hint, .hello_s = hello_s, .stop = stop};
     call_worker(w, tree, name, &c, program.arguments);
     return pf__bridge_open(plant, &program, error);
 }

@@ -37,7 +37,7 @@
 // child, or the program would wait for it. (The parent-death signal reaches one process only, and
 // comes already when the thread that started it ends.) The arguments are no part of what it reads.
 #define GUARDED                                                                                    \
-    "({ trap '' HUP INT TERM; read -r end <&3; kill -9 0; } </dev/null >/dev/null 2>&1 &)\n"        \
+    "({ trap '' HUP INT TERM; read -r end <&3; kill -9 0; } </dev/null >/dev/null 2>&1 &)\n"       \
     "exec 3<&-\n"                                                                                  \
     "exec \"$@\""
 
