@@ -19,7 +19,7 @@ for list in "$@"; do
         sed -i "1i # from $(basename "$list") by scripts/pin.sh: pip install --require-hashes -r $file" "$file"
     fi
     awk -v file="$file" '
-        /^#/ { next }
+        /^#/ || /^$/ { next }
         /^[a-zA-Z0-9_.-]+==[a-zA-Z0-9_.+-]+ *\\?$/ {
             if (FILENAME != file) { wanted[$1]; next }
             if (name && !hashes) bad = bad " " name
